@@ -1,0 +1,1 @@
+//! OVN's databases, conventions and write target

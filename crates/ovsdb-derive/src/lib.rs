@@ -1,0 +1,1 @@
+//! #[derive(Table)] for meridian-ovsdb

@@ -1,0 +1,1 @@
+//! An OVSDB client: typed replica, change feed, transactions

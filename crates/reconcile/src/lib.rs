@@ -1,0 +1,1 @@
+//! The reconcile loop: snapshot, desired, plan, apply
