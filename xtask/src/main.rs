@@ -1,2 +1,58 @@
-//! What a newcomer and CI run.
-fn main() {}
+//! `cargo xtask`: what a newcomer and CI run.
+//!
+//! One file per command; `packages` and `command` hold what they share. Nothing here is part of the product: the
+//! `meridian` binary never depends on it.
+
+mod central;
+mod check;
+mod command;
+mod daemon;
+mod fuzz;
+mod guides;
+mod packages;
+mod summary;
+mod test;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Build, run and check Meridian. Every command installs what it misses (Debian packages, cargo tools) by itself.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Start an OVN central in the foreground and show live what is in it
+    Up(up::Args),
+    /// Run every test and end with the counts
+    Test(test::Args),
+    /// Look for inputs that break the decoders (needs a nightly compiler)
+    Fuzz(fuzz::Args),
+    /// Format, lint, dependencies and documentation; no tests
+    Check,
+    /// What CI runs: `check`, then `test`
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Task::Up(args) => up::up(&args).map(|()| ExitCode::SUCCESS),
+        Task::Test(args) => test::run(&args),
+        Task::Fuzz(args) => fuzz::fuzz(&args),
+        Task::Check => check::check().map(|()| ExitCode::SUCCESS),
+        Task::Ci => check::check().and_then(|()| test::run(&test::Args::default())),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{} {error:#}", console::style("error:").for_stderr().red().bold());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Real OVSDB servers in a directory of ours: one database, or an OVN central (both databases and ovn-northd).
+//!
+//! Unix sockets only, every path inside the directory, no root needed. The data stays when the servers end.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::output;
+use crate::daemon::{Daemon, end_leftover};
+use crate::packages::find_program;
+
+/// How long a server may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// One of OVN's two databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Northbound,
+    Southbound,
+}
+
+impl Database {
+    /// The name in the schema.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Database::Northbound => "OVN_Northbound",
+            Database::Southbound => "OVN_Southbound",
+        }
+    }
+
+    /// The short form in file names.
+    pub(crate) fn short(self) -> &'static str {
+        match self {
+            Database::Northbound => "nb",
+            Database::Southbound => "sb",
+        }
+    }
+
+    fn schema(self) -> PathBuf {
+        PathBuf::from(format!("/usr/share/ovn/ovn-{}.ovsschema", self.short()))
+    }
+}
+
+/// An ovsdb-server with one database.
+pub(crate) struct Server {
+    daemon: Daemon,
+    socket: PathBuf,
+}
+
+impl Server {
+    /// Starts a server on the directory's database, made if it is not there and converted if its schema is older than
+    /// the installed one; returns when it answers.
+    pub(crate) fn start(dir: &Path, database: Database) -> Result<Server> {
+        let file = |suffix: &str| dir.join(format!("{}.{suffix}", database.short()));
+        let (db, socket, pidfile) = (file("db"), file("sock"), file("pid"));
+        end_leftover(&pidfile)?;
+        prepare(&db, &database.schema())?;
+        if socket.as_os_str().len() > 107 {
+            bail!("{} is too long for a unix socket (107 bytes): use a shorter --data-dir", socket.display());
+        }
+        let mut command = Command::new(find_program("ovsdb-server")?);
+        command
+            .arg(&db)
+            .arg(format!("--remote=punix:{}", socket.display()))
+            .arg(format!("--pidfile={}", pidfile.display()))
+            .arg(format!("--unixctl={}", file("ctl").display()))
+            .args(["--no-chdir", "-vconsole:warn", "-vsyslog:off"])
+            .stdout(Stdio::null());
+        let daemon =
+            Daemon::start(&format!("ovsdb-server of {}", database.name()), &mut command, &file("log"))?;
+        let mut server = Server { daemon, socket };
+        let begin = Instant::now();
+        while !answers(&server.socket) {
+            server.daemon.still_running()?;
+            if begin.elapsed() > START_LIMIT {
+                bail!("the server on {} does not answer", server.socket.display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// How clients name it: `unix:PATH`.
+    pub(crate) fn remote(&self) -> String {
+        format!("unix:{}", self.socket.display())
+    }
+}
+
+/// An OVN central: two servers and ovn-northd, for one user at a time.
+pub(crate) struct Central {
+    // Fields are dropped in this order: northd first, so that it never sees a database go away; the lock last.
+    northd: Daemon,
+    sb: Server,
+    nb: Server,
+    _lock: DirLock,
+}
+
+impl Central {
+    pub(crate) fn start(dir: &Path) -> Result<Central> {
+        let lock = DirLock::take(dir)?;
+        let pidfile = dir.join("northd.pid");
+        end_leftover(&pidfile)?;
+        let nb = Server::start(dir, Database::Northbound)?;
+        let sb = Server::start(dir, Database::Southbound)?;
+        let mut command = Command::new(find_program("ovn-northd")?);
+        command
+            .arg(format!("--ovnnb-db={}", nb.remote()))
+            .arg(format!("--ovnsb-db={}", sb.remote()))
+            .arg(format!("--pidfile={}", pidfile.display()))
+            .arg(format!("--unixctl={}", dir.join("northd.ctl").display()))
+            .args(["--no-chdir", "-vconsole:warn", "-vsyslog:off"])
+            .stdout(Stdio::null());
+        let northd = Daemon::start("ovn-northd", &mut command, &dir.join("northd.log"))?;
+        let mut central = Central { northd, sb, nb, _lock: lock };
+        // northd is ready when it has carried a number from one database to the other.
+        central.nbctl(&["--wait=sb", "sync"]).context("ovn-northd does not come up")?;
+        central.still_running()?;
+        Ok(central)
+    }
+
+    /// The remote of one database.
+    pub(crate) fn remote(&self, database: Database) -> String {
+        match database {
+            Database::Northbound => self.nb.remote(),
+            Database::Southbound => self.sb.remote(),
+        }
+    }
+
+    /// Runs ovn-nbctl on it.
+    pub(crate) fn nbctl(&self, args: &[&str]) -> Result<String> {
+        let mut nbctl = Command::new(find_program("ovn-nbctl")?);
+        output(nbctl.arg(format!("--db={}", self.nb.remote())).arg("--timeout=60").args(args))
+    }
+
+    /// An error if one of its programs has ended.
+    pub(crate) fn still_running(&mut self) -> Result<()> {
+        self.nb.daemon.still_running()?;
+        self.sb.daemon.still_running()?;
+        self.northd.still_running()
+    }
+}
+
+/// Makes the database file, or brings an old one to the installed schema.
+fn prepare(db: &Path, schema: &Path) -> Result<()> {
+    let tool = find_program("ovsdb-tool")?;
+    if !db.exists() {
+        output(Command::new(&tool).arg("create").args([db, schema]))?;
+    } else if output(Command::new(&tool).arg("needs-conversion").args([db, schema]))?.trim() == "yes" {
+        output(Command::new(&tool).arg("convert").args([db, schema]))?;
+    }
+    Ok(())
+}
+
+/// Whether an OVSDB server answers on the socket.
+fn answers(socket: &Path) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(br#"{"id":0,"method":"list_dbs","params":[]}"#)?;
+        Ok(stream.read(&mut [0; 512])? > 0)
+    };
+    ask().unwrap_or(false)
+}
+
+/// Keeps a second run off the same directory; the kernel lets go of it when we end, however we end.
+struct DirLock(#[expect(dead_code, reason = "held, not read")] File);
+
+impl DirLock {
+    fn take(dir: &Path) -> Result<DirLock> {
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("cannot make the data directory {}", dir.display()))?;
+        let path = dir.join("lock");
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        if file.try_lock().is_err() {
+            let mut pid = String::new();
+            file.read_to_string(&mut pid)?;
+            bail!(
+                "{} is in use by another `cargo xtask up` (process {}): end that one, or choose another directory with \
+                 --data-dir",
+                dir.display(),
+                pid.trim()
+            );
+        }
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(DirLock(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_user_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DirLock::take(dir.path()).unwrap();
+        let error = DirLock::take(dir.path()).err().unwrap().to_string();
+        assert!(error.contains(&std::process::id().to_string()) && error.contains("--data-dir"), "{error}");
+        drop(first);
+        DirLock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn data_outlives_the_servers() {
+        let dir = tempfile::tempdir().unwrap();
+        let central = Central::start(dir.path()).unwrap();
+        central.nbctl(&["ls-add", "kept"]).unwrap();
+        drop(central);
+        let central = Central::start(dir.path()).unwrap();
+        assert!(central.nbctl(&["ls-list"]).unwrap().contains("kept"));
+    }
+
+    #[test]
+    fn servers_left_by_a_killed_run_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let central = Central::start(dir.path()).unwrap();
+        let old = central.nb.daemon.pid();
+        // What kill -9 leaves: running servers, their pid files, and no lock.
+        let Central { northd, sb, nb, _lock } = central;
+        drop(_lock);
+        let again = Central::start(dir.path()).unwrap();
+        assert_ne!(again.nb.daemon.pid(), old);
+        again.nbctl(&["ls-add", "works"]).unwrap();
+        drop((northd, sb, nb));
+    }
+}

@@ -1,0 +1,100 @@
+//! Running other programs: where the repository is, how a command line is shown, what a failure says.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use console::style;
+
+/// The repository's root.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lives one level below the root")
+}
+
+/// The cargo that runs us, so that `cargo +nightly xtask` stays on nightly; started at the repository's root.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Says what comes next, in a line that stands out between the programs' own output.
+pub(crate) fn heading(text: &str) {
+    eprintln!("{} {text}", style("==>").for_stderr().cyan().bold());
+}
+
+/// A command line as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+    std::iter::once(name)
+        .chain(command.get_args().map(|arg| {
+            let arg = arg.to_string_lossy();
+            if arg.contains([' ', '"', '\'']) { format!("'{arg}'") } else { arg.into_owned() }
+        }))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Runs a command with our own output; anything but success is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run `{}`", shown(command)))?;
+    if !status.success() {
+        bail!("`{}` failed ({status})", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and gives its standard output; on failure the error carries what it said on standard error.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let out = command.output().with_context(|| format!("cannot run `{}`", shown(command)))?;
+    if !out.status.success() {
+        bail!(
+            "`{}` failed ({}): {}",
+            shown(command),
+            out.status,
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// Runs a command, passes its output on as it comes, and hands every line (colour removed) to `see`. Gives whether it
+/// succeeded.
+pub(crate) fn tee(command: &mut Command, mut see: impl FnMut(&str) + Send) -> Result<bool> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run `{}`", shown(command)))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (send, lines) = std::sync::mpsc::channel::<String>();
+    std::thread::scope(|scope| {
+        let send_err = send.clone();
+        scope.spawn(move || forward(stdout, std::io::stdout(), &send));
+        scope.spawn(move || forward(stderr, std::io::stderr(), &send_err));
+        for line in lines {
+            see(&console::strip_ansi_codes(&line));
+        }
+    });
+    Ok(child.wait().with_context(|| format!("cannot wait for `{}`", shown(command)))?.success())
+}
+
+/// Copies lines as they come. Bytes that are not text are passed on as they are.
+fn forward(from: Option<impl Read>, mut to: impl Write, send: &std::sync::mpsc::Sender<String>) {
+    let Some(from) = from else { return };
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        // A closed terminal must not stop the tests: their result is still wanted.
+        let _ = to.write_all(&line).and_then(|()| to.flush());
+        let _ = send.send(String::from_utf8_lossy(&line).trim_end().to_owned());
+        line.clear();
+    }
+}

@@ -1,0 +1,239 @@
+//! What the Markdown files promise must be true: relative links lead somewhere, and every `cargo xtask X` or
+//! `meridian X` they name exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::CommandFactory;
+
+use crate::command::{cargo, output, root, run, target_dir};
+
+/// The programs whose subcommands are checked, as they are typed.
+const PROGRAMS: [&str; 2] = ["cargo xtask", "meridian"];
+
+pub(crate) fn check() -> Result<()> {
+    let files = output(Command::new("git").current_dir(root()).args([
+        "ls-files",
+        "-co",
+        "--exclude-standard",
+        "*.md",
+    ]))?;
+    let mut problems = Vec::new();
+    let mut mentions: BTreeMap<Mention, PathBuf> = BTreeMap::new();
+    for file in files.lines().map(PathBuf::from) {
+        let text = std::fs::read_to_string(root().join(&file))
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        problems.extend(broken_links(root(), &file, &text));
+        for mention in find_mentions(&text) {
+            mentions.entry(mention).or_insert_with(|| file.clone());
+        }
+    }
+    if mentions.keys().any(|mention| mention.program == "meridian") {
+        run(cargo().args(["build", "--quiet", "--package", "meridian"]))?;
+    }
+    for (mention, file) in &mentions {
+        if !exists(mention)? {
+            problems.push(format!(
+                "{}: `{} {}` does not exist",
+                file.display(),
+                mention.program,
+                mention.words.join(" ")
+            ));
+        }
+    }
+    if !problems.is_empty() {
+        bail!("the guides are wrong:\n  {}", problems.join("\n  "));
+    }
+    Ok(())
+}
+
+/// A subcommand named in a guide.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Mention {
+    program: &'static str,
+    words: Vec<String>,
+}
+
+/// Whether the command line parser knows it. For the product its own answer counts: asked for help on a command that is
+/// not there, it fails; words that turn out to be arguments do no harm.
+fn exists(mention: &Mention) -> Result<bool> {
+    if mention.program == "cargo xtask" {
+        let tasks = crate::Cli::command();
+        return Ok(tasks.find_subcommand(&mention.words[0]).is_some());
+    }
+    let mut meridian = Command::new(target_dir().join("debug/meridian"));
+    meridian
+        .args(&mention.words)
+        .arg("--help")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Ok(meridian.status().context("cannot run the meridian binary")?.success())
+}
+
+/// Every subcommand named in code spans and code blocks; prose about "meridian this or that" is not looked at.
+fn find_mentions(text: &str) -> BTreeSet<Mention> {
+    let mut found = BTreeSet::new();
+    for code in code_pieces(text) {
+        for program in PROGRAMS {
+            for (at, _) in code.match_indices(program) {
+                let before = code[..at].chars().next_back();
+                let rest = &code[at + program.len()..];
+                if before.is_some_and(|c| c.is_alphanumeric() || "-_/.\"".contains(c))
+                    || !rest.starts_with(' ')
+                {
+                    continue;
+                }
+                let words: Vec<String> =
+                    rest[1..].split(' ').take_while(|word| is_subcommand(word)).map(str::to_owned).collect();
+                if !words.is_empty() {
+                    found.insert(Mention { program, words });
+                }
+            }
+        }
+    }
+    found
+}
+
+fn is_subcommand(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_lowercase())
+        && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+}
+
+/// The lines of fenced blocks and the spans between back-quotes.
+fn code_pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if fenced {
+            pieces.push(line.split(" #").next().unwrap_or(line));
+        } else {
+            pieces.extend(line.split('`').skip(1).step_by(2));
+        }
+    }
+    pieces
+}
+
+/// Relative links of one file that lead nowhere, a wrong `#heading` included.
+fn broken_links(root: &Path, file: &Path, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for link in links(text) {
+        if link.contains("://") || link.starts_with("mailto:") {
+            continue;
+        }
+        let (path, heading) =
+            link.split_once('#').map_or((link, None), |(path, heading)| (path, Some(heading)));
+        let target = if path.is_empty() {
+            file.to_path_buf()
+        } else {
+            file.parent().unwrap_or(Path::new("")).join(path)
+        };
+        let full = root.join(&target);
+        if !full.exists() {
+            problems.push(format!("{}: link to {link}, which is not there", file.display()));
+            continue;
+        }
+        let Some(heading) = heading.filter(|_| target.extension().is_some_and(|e| e == "md")) else {
+            continue;
+        };
+        let known = std::fs::read_to_string(&full).is_ok_and(|text| anchors(&text).contains(heading));
+        if !known {
+            problems.push(format!("{}: link to {link}, but no such heading", file.display()));
+        }
+    }
+    problems
+}
+
+/// The targets of `[text](target)` outside of code.
+fn links(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        for prose in line.split('`').step_by(2) {
+            for (at, _) in prose.match_indices("](") {
+                if let Some((target, _)) = prose[at + 2..].split_once(')') {
+                    found.push(target.split(' ').next().unwrap_or(target));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The names that headings get, as GitHub and mdBook make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            line.trim_start_matches('#')
+                .trim()
+                .to_lowercase()
+                .chars()
+                .filter_map(|c| match c {
+                    ' ' => Some('-'),
+                    '-' | '_' => Some(c),
+                    c if c.is_alphanumeric() => Some(c),
+                    _ => None,
+                })
+                .collect()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mention(program: &'static str, words: &[&str]) -> Mention {
+        Mention { program, words: words.iter().map(|w| w.to_string()).collect() }
+    }
+
+    #[test]
+    fn commands_are_found_in_code_only() {
+        let text = "Run `cargo xtask test`, and meridian nonsense is prose.\n```sh\ntarget/debug/meridian skipped\n\
+                    $ meridian ovsdb dump --remote unix:x # meridian comment\n```\n`meridian` alone.";
+        let found = find_mentions(text);
+        let wanted = [mention("cargo xtask", &["test"]), mention("meridian", &["ovsdb", "dump"])];
+        assert_eq!(found, wanted.into_iter().collect());
+    }
+
+    #[test]
+    fn placeholders_and_flags_end_a_command() {
+        let found = find_mentions("`cargo xtask fuzz TARGET` `cargo xtask X` `meridian --help`");
+        assert_eq!(found, [mention("cargo xtask", &["fuzz"])].into_iter().collect());
+    }
+
+    #[test]
+    fn every_task_is_known_to_itself() {
+        assert!(exists(&mention("cargo xtask", &["test"])).unwrap());
+        assert!(!exists(&mention("cargo xtask", &["frobnicate"])).unwrap());
+    }
+
+    #[test]
+    fn broken_links_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("docs")).unwrap();
+        std::fs::write(dir.path().join("README.md"), "# Top\n## One: a `b`, c\n").unwrap();
+        let text = "[a](../README.md) [b](../README.md#one-a-b-c) [c](../README.md#two) [`d`](gone.md) \
+                    [e](https://example.org/x) `[f](no)` [g](#here)\n# Here\n";
+        std::fs::write(dir.path().join("docs/x.md"), text).unwrap();
+        let problems = broken_links(dir.path(), Path::new("docs/x.md"), text);
+        assert_eq!(
+            problems,
+            [
+                "docs/x.md: link to ../README.md#two, but no such heading",
+                "docs/x.md: link to gone.md, which is not there",
+            ]
+        );
+    }
+}

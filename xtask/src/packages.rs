@@ -1,0 +1,242 @@
+//! What a command needs beside Rust, how to see what is missing, and how to get it without asking anything.
+//!
+//! Debian packages come from apt-get (as root, or through `sudo -n`), cargo tools from `cargo install --locked` at
+//! pinned versions. Who can do neither is told the exact command to run.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::command::{cargo, shown};
+
+/// What a command is about to do, and so what must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// An OVN central: two databases and ovn-northd.
+    Central,
+    /// Everything the tests start: also TLS certificates.
+    Test,
+}
+
+impl Need {
+    /// The Debian packages, as bookworm and later name them.
+    pub(crate) fn debian(self) -> &'static [&'static str] {
+        match self {
+            Need::Central => &["openvswitch-common", "ovn-central", "ovn-common"],
+            Need::Test => &[
+                "openvswitch-common",
+                "openvswitch-pki",
+                "openvswitch-switch",
+                "ovn-central",
+                "ovn-common",
+                "ovn-host",
+            ],
+        }
+    }
+}
+
+/// A program installed by cargo, at the version CI runs.
+pub(crate) struct CargoTool {
+    /// The package on crates.io; the subcommand is its name after `cargo-`.
+    pub(crate) package: &'static str,
+    /// The version installed when it is missing.
+    pub(crate) version: &'static str,
+}
+
+impl CargoTool {
+    pub(crate) const NEXTEST: CargoTool = CargoTool { package: "cargo-nextest", version: "0.9.143" };
+    pub(crate) const DENY: CargoTool = CargoTool { package: "cargo-deny", version: "0.20.2" };
+    pub(crate) const FUZZ: CargoTool = CargoTool { package: "cargo-fuzz", version: "0.13.2" };
+
+    fn subcommand(&self) -> &'static str {
+        self.package.trim_start_matches("cargo-")
+    }
+}
+
+/// Makes sure that the Debian packages are there.
+pub(crate) fn ensure(need: Need) -> Result<()> {
+    let missing = missing(need.debian())?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let prefix = privilege().with_context(|| {
+        format!(
+            "missing Debian packages: {}. Neither root nor password-less sudo here, so install them with\n\n    \
+             sudo apt-get update && sudo apt-get install --no-install-recommends {}\n\nand run this again",
+            missing.join(", "),
+            missing.join(" ")
+        )
+    })?;
+    let bar = spinner(&format!("installing {}", missing.join(" ")));
+    let mut result = apt(prefix, &missing, &bar);
+    if result.is_err() {
+        // Old package lists are the usual reason, and refreshing them always is slow for nothing.
+        bar.set_message("apt-get update");
+        result = apt_get(prefix, &["update"], &bar).and_then(|()| apt(prefix, &missing, &bar));
+    }
+    bar.finish_and_clear();
+    result.with_context(|| format!("cannot install {}", missing.join(" ")))?;
+    eprintln!("installed {}", missing.join(" "));
+    Ok(())
+}
+
+/// Makes sure that a cargo subcommand is there; any version will do, only a missing one is installed.
+pub(crate) fn ensure_tool(tool: &CargoTool) -> Result<()> {
+    let there = cargo()
+        .args([tool.subcommand(), "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if there {
+        return Ok(());
+    }
+    let bar = spinner(&format!("installing {} {} (once; takes some minutes)", tool.package, tool.version));
+    let mut install = cargo();
+    install.args(["install", "--locked", tool.package, "--version", tool.version, "--color", "never"]);
+    let result = run_with(&mut install, &bar);
+    bar.finish_and_clear();
+    result.with_context(|| format!("cannot install {}", tool.package))?;
+    eprintln!("installed {} {}", tool.package, tool.version);
+    Ok(())
+}
+
+/// Which of these packages are not installed.
+fn missing(wanted: &[&'static str]) -> Result<Vec<&'static str>> {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${Package} ${db:Status-Status}\n"]).args(wanted);
+    // Unknown packages make dpkg-query fail while it still lists those it knows, so the status says nothing.
+    let out = query.env("LC_ALL", "C").output().with_context(|| {
+        format!("cannot run dpkg-query: this needs Debian or Ubuntu. On another system install what {wanted:?} hold by hand")
+    })?;
+    Ok(not_installed(wanted, &String::from_utf8_lossy(&out.stdout)))
+}
+
+/// The wanted packages that `dpkg-query`'s list does not show as installed.
+fn not_installed(wanted: &[&'static str], listed: &str) -> Vec<&'static str> {
+    let installed: BTreeSet<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(_, s)| *s == "installed")
+        .map(|(p, _)| p)
+        .collect();
+    wanted.iter().filter(|p| !installed.contains(*p)).copied().collect()
+}
+
+/// What to put before a command that needs root: nothing, or sudo when it asks for no password.
+fn privilege() -> Option<&'static [&'static str]> {
+    if rustix::process::geteuid().is_root() {
+        return Some(&[]);
+    }
+    let sudo = Command::new("sudo").args(["-n", "true"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    sudo.is_ok_and(|status| status.success()).then_some(&["sudo", "-n"])
+}
+
+fn apt(prefix: &[&str], packages: &[&str], bar: &ProgressBar) -> Result<()> {
+    let mut args = vec!["install", "--yes", "--no-install-recommends"];
+    args.extend(packages);
+    apt_get(prefix, &args, bar)
+}
+
+fn apt_get(prefix: &[&str], args: &[&str], bar: &ProgressBar) -> Result<()> {
+    // RUNLEVEL=1 keeps invoke-rc.d from starting the packages' daemons: we start our own, in our own directory.
+    // `env` sets it on sudo's far side. Under systemd a host's own unit presets decide.
+    let words: Vec<&str> = prefix
+        .iter()
+        .chain(&["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "LC_ALL=C", "apt-get"])
+        .chain(args)
+        .copied()
+        .collect();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    run_with(&mut command, bar)
+}
+
+/// Runs a long command under a spinner that shows its last line; a failure carries the last lines it wrote.
+fn run_with(command: &mut Command, bar: &ProgressBar) -> Result<()> {
+    let title = bar.message();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run `{}`", shown(command)))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut tail = std::thread::scope(|scope| {
+        let out = scope.spawn(|| follow(stdout, &title, bar));
+        let mut tail = follow(stderr, &title, bar);
+        tail.extend(out.join().unwrap_or_default());
+        tail
+    });
+    bar.set_message(title);
+    let status = child.wait()?;
+    if !status.success() {
+        let last = tail.split_off(tail.len().saturating_sub(15)).join("\n");
+        bail!("`{}` failed ({status}):\n{last}", shown(command));
+    }
+    Ok(())
+}
+
+fn follow(from: Option<impl Read>, title: &str, bar: &ProgressBar) -> Vec<String> {
+    let Some(from) = from else { return Vec::new() };
+    let mut seen = Vec::new();
+    for line in BufReader::new(from).lines().map_while(|line| line.ok()) {
+        let short: String = line.trim().chars().take(60).collect();
+        bar.set_message(format!("{title}: {short}"));
+        seen.push(line);
+    }
+    seen
+}
+
+fn spinner(message: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(
+        ProgressStyle::with_template("{spinner:.cyan} {wide_msg} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar.set_message(message.to_owned());
+    if bar.is_hidden() {
+        eprintln!("{message}");
+    }
+    bar
+}
+
+/// Whether a program is on the PATH, or in the directories of system programs that a user's PATH often leaves out.
+pub(crate) fn find_program(name: &str) -> Result<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/bin", "/sbin"].map(|dir| Path::new(dir).to_path_buf()))
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+        .with_context(|| format!("cannot find the program `{name}` although its package is installed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_installed_packages_count() {
+        let listed = "ovn-central installed\novn-common config-files\nopenvswitch-common not-installed\n";
+        assert_eq!(
+            not_installed(&["openvswitch-common", "ovn-central", "ovn-common", "ovn-host"], listed),
+            ["openvswitch-common", "ovn-common", "ovn-host"]
+        );
+    }
+
+    #[test]
+    fn nothing_listed_means_all_missing() {
+        assert_eq!(not_installed(Need::Central.debian(), ""), Need::Central.debian());
+    }
+
+    #[test]
+    fn tests_need_at_least_what_up_needs() {
+        assert!(Need::Central.debian().iter().all(|p| Need::Test.debian().contains(p)));
+    }
+}

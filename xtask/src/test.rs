@@ -1,0 +1,45 @@
+//! `cargo xtask test`: everything, ending with one line of counts.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use console::style;
+
+use crate::command::{cargo, heading, tee};
+use crate::packages::{self, CargoTool, Need};
+use crate::summary::Counts;
+
+/// What `cargo xtask test` takes.
+#[derive(clap::Args, Default)]
+pub(crate) struct Args {
+    /// Handed to `cargo nextest run`, e.g. `-- -p meridian-ovsdb` or `-- frame::`; doctests are left out then
+    #[arg(last = true)]
+    nextest: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    packages::ensure(Need::Test)?;
+    packages::ensure_tool(&CargoTool::NEXTEST)?;
+
+    let colour = if console::colors_enabled_stderr() { "always" } else { "never" };
+    let mut counts = Counts::default();
+    heading("tests");
+    let mut nextest = cargo();
+    nextest.args(["nextest", "run", "--workspace", "--all-features", "--profile", "ci", "--color", colour]);
+    nextest.args(&args.nextest);
+    let mut ok = tee(&mut nextest, |line| counts.see(line))?;
+
+    if args.nextest.is_empty() {
+        heading("doctests");
+        let mut doctest = cargo();
+        doctest.args(["test", "--doc", "--workspace", "--all-features", "--quiet", "--color", colour]);
+        ok &= tee(&mut doctest, |line| counts.see(line))?;
+    }
+
+    if !ok && counts.failed == 0 {
+        eprintln!("{} a build or a test runner failed, see above", style("error:").for_stderr().red().bold());
+    }
+    // The closing line is for people and for scripts: nothing but the counts, and nothing after it.
+    println!("{counts}");
+    Ok(if ok && counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
