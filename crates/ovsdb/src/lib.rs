@@ -1,1 +1,18 @@
-//! An OVSDB client: typed replica, change feed, transactions
+//! An OVSDB client: typed replica, change feed, transactions.
+
+// The derive names this crate by its public path, also inside it.
+#[allow(unused_extern_crates)]
+extern crate self as ovsdb;
+
+pub mod model;
+pub mod wire;
+
+pub use model::{Map, Ref, Set, Str, Table, Weak};
+pub use ovsdb_derive::Table;
+pub use uuid::Uuid;
+
+/// What derived code needs; not for use by hand.
+#[doc(hidden)]
+pub mod derived {
+    pub use serde::Deserializer;
+}

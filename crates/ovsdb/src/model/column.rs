@@ -1,0 +1,382 @@
+//! What a field of a table may be: an atom, an optional atom, a set or a map of atoms.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::de::{self, Deserializer};
+use uuid::Uuid;
+
+use super::Str;
+use super::collection::{Map, Set};
+use super::intern::intern;
+use super::reference::{Ref, Weak};
+use super::table::Table;
+use crate::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
+use crate::wire::datum::{Column, ColumnVisitor, Datum};
+
+/// A Rust type that stands for one atom of a column.
+pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
+    /// The kind of atom it is.
+    const KIND: AtomKind;
+    /// The table a reference leads to, and whether it is strong.
+    const REFERS: Option<(&'static str, bool)> = None;
+
+    /// The atom as it is written.
+    fn to_atom(&self) -> Atom;
+}
+
+/// How many atoms a field takes, and of which kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// One, at most one, any number, or pairs.
+    pub arity: Arity,
+    /// The atoms, or a map's keys.
+    pub key: AtomKind,
+    /// A map's values.
+    pub value: Option<AtomKind>,
+    /// The table its references lead to, and whether they are strong.
+    pub refers: Option<(&'static str, bool)>,
+}
+
+/// How many atoms a field takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arity {
+    /// Exactly one.
+    One,
+    /// None or one.
+    Optional,
+    /// Any number.
+    Set,
+    /// Any number of pairs.
+    Map,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.arity, self.value) {
+            (Arity::One, _) => self.key.fmt(f),
+            (Arity::Optional, _) => write!(f, "optional {}", self.key),
+            (Arity::Set, _) => write!(f, "set of {}s", self.key),
+            (Arity::Map, Some(value)) => write!(f, "map of {}-{value} pairs", self.key),
+            (Arity::Map, None) => write!(f, "map of {} pairs", self.key),
+        }
+    }
+}
+
+/// What to put in and take out of a set or map, element by element, so that what others put there stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mutation {
+    /// Elements (for maps: pairs) to take out, before the others are put in.
+    pub delete: Datum,
+    /// Elements (for maps: pairs) to put in.
+    pub insert: Datum,
+}
+
+/// A Rust type that stands for a column.
+pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
+    /// What it takes.
+    const SHAPE: Shape;
+
+    /// Decodes the column's value.
+    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+
+    /// Takes in a difference as `update2` sends it for columns that may hold several elements.
+    fn apply_diff(&mut self, diff: Self);
+
+    /// From a datum.
+    fn from_datum(datum: &Datum) -> Result<Self, ValueError>;
+
+    /// The datum that is written.
+    fn to_datum(&self) -> Datum;
+
+    /// How to get from `self` to `after` element by element; `None` where only the whole value can be written.
+    fn mutation(&self, after: &Self) -> Option<Mutation>;
+}
+
+fn sole<T>(mut items: Vec<T>, kind: AtomKind) -> Result<T, ValueError> {
+    match (items.pop(), items.is_empty()) {
+        (Some(item), true) => Ok(item),
+        (last, _) => {
+            let found = items.len() + usize::from(last.is_some());
+            Err(ValueError::new(format_args!("one {kind}"), format_args!("{found} of them")))
+        }
+    }
+}
+
+fn column<'de, K: FromAtom, V: FromAtom, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Column<K, V>, D::Error> {
+    deserializer.deserialize_any(ColumnVisitor::new())
+}
+
+fn atoms<T: FromAtom>(datum: &Datum) -> Result<Vec<T>, ValueError> {
+    match datum {
+        Datum::Set(atoms) => atoms.iter().map(|atom| T::from_atom(atom.as_ref())).collect(),
+        Datum::Map(pairs) if pairs.is_empty() => Ok(Vec::new()),
+        Datum::Map(_) => Err(ValueError::new("a set", "a map")),
+    }
+}
+
+impl<T: AtomType + Default> ColumnType for T {
+    const SHAPE: Shape = Shape { arity: Arity::One, key: T::KIND, value: None, refers: T::REFERS };
+
+    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match column::<T, Never, D>(deserializer)? {
+            Column::One(atom) => Ok(atom),
+            Column::Set(items) => sole(items, T::KIND).map_err(de::Error::custom),
+            Column::Map(_) => Err(de::Error::custom(ValueError::new(T::KIND, "a map"))),
+        }
+    }
+
+    fn apply_diff(&mut self, diff: Self) {
+        *self = diff;
+    }
+
+    fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
+        sole(atoms(datum)?, T::KIND)
+    }
+
+    fn to_datum(&self) -> Datum {
+        Datum::from(self.to_atom())
+    }
+
+    fn mutation(&self, _after: &Self) -> Option<Mutation> {
+        None
+    }
+}
+
+impl<T: AtomType> ColumnType for Option<T> {
+    const SHAPE: Shape = Shape { arity: Arity::Optional, key: T::KIND, value: None, refers: T::REFERS };
+
+    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match column::<T, Never, D>(deserializer)? {
+            Column::One(atom) => Ok(Some(atom)),
+            Column::Set(items) if items.is_empty() => Ok(None),
+            Column::Set(items) => sole(items, T::KIND).map(Some).map_err(de::Error::custom),
+            Column::Map(_) => Err(de::Error::custom(ValueError::new(T::KIND, "a map"))),
+        }
+    }
+
+    fn apply_diff(&mut self, diff: Self) {
+        *self = diff;
+    }
+
+    fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
+        let atoms = atoms(datum)?;
+        if atoms.is_empty() { Ok(None) } else { sole(atoms, T::KIND).map(Some) }
+    }
+
+    fn to_datum(&self) -> Datum {
+        Datum::Set(self.iter().map(T::to_atom).collect())
+    }
+
+    fn mutation(&self, _after: &Self) -> Option<Mutation> {
+        None
+    }
+}
+
+impl<T: AtomType> ColumnType for Set<T> {
+    const SHAPE: Shape = Shape { arity: Arity::Set, key: T::KIND, value: None, refers: T::REFERS };
+
+    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match column::<T, Never, D>(deserializer)? {
+            Column::One(atom) => Ok([atom].into()),
+            Column::Set(items) => Ok(items.into_iter().collect()),
+            Column::Map(_) => Err(de::Error::custom(ValueError::new("a set", "a map"))),
+        }
+    }
+
+    fn apply_diff(&mut self, diff: Self) {
+        self.toggle(diff);
+    }
+
+    fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
+        Ok(atoms(datum)?.into_iter().collect())
+    }
+
+    fn to_datum(&self) -> Datum {
+        Datum::set(self.iter().map(T::to_atom))
+    }
+
+    fn mutation(&self, after: &Self) -> Option<Mutation> {
+        let only = |a: &Self, b: &Self| Datum::set(a.iter().filter(|item| !b.holds(*item)).map(T::to_atom));
+        Some(Mutation { delete: only(self, after), insert: only(after, self) })
+    }
+}
+
+impl<K: AtomType, V: AtomType> ColumnType for Map<K, V> {
+    const SHAPE: Shape = Shape {
+        arity: Arity::Map,
+        key: K::KIND,
+        value: Some(V::KIND),
+        refers: if K::REFERS.is_some() { K::REFERS } else { V::REFERS },
+    };
+
+    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match column::<K, V, D>(deserializer)? {
+            Column::Map(pairs) => Ok(pairs.into_iter().collect()),
+            Column::Set(items) if items.is_empty() => Ok(Self::default()),
+            Column::One(_) | Column::Set(_) => Err(de::Error::custom(ValueError::new("a map", "a set"))),
+        }
+    }
+
+    fn apply_diff(&mut self, diff: Self) {
+        self.toggle(diff);
+    }
+
+    fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
+        match datum {
+            Datum::Map(pairs) => pairs
+                .iter()
+                .map(|(k, v)| Ok((K::from_atom(k.as_ref())?, V::from_atom(v.as_ref())?)))
+                .collect(),
+            Datum::Set(atoms) if atoms.is_empty() => Ok(Self::default()),
+            Datum::Set(_) => Err(ValueError::new("a map", "a set")),
+        }
+    }
+
+    fn to_datum(&self) -> Datum {
+        Datum::map(self.iter().map(|(k, v)| (k.to_atom(), v.to_atom())))
+    }
+
+    fn mutation(&self, after: &Self) -> Option<Mutation> {
+        let only = |a: &Self, b: &Self| {
+            Datum::map(
+                a.iter().filter(|(k, v)| b.get(*k) != Some(*v)).map(|(k, v)| (k.to_atom(), v.to_atom())),
+            )
+        };
+        Some(Mutation { delete: only(self, after), insert: only(after, self) })
+    }
+}
+
+/// Stands where no atom may: the values of what is no map.
+struct Never;
+
+impl FromAtom for Never {
+    fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
+        Err(ValueError::new("a set", format_args!("a map with {atom}")))
+    }
+}
+
+/// A double with the order that sets need.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Real(pub f64);
+
+impl Ord for Real {
+    fn cmp(&self, other: &Self) -> Ordering {
+        Atom::Real(self.0).cmp(&Atom::Real(other.0))
+    }
+}
+impl PartialOrd for Real {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Real {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Real {}
+
+macro_rules! atom_type {
+    ($type:ty, $kind:ident, $pattern:pat => $value:expr, $self:ident => $atom:expr) => {
+        impl FromAtom for $type {
+            fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
+                match atom {
+                    $pattern => Ok($value),
+                    other => Err(ValueError::new(AtomKind::$kind, other)),
+                }
+            }
+        }
+        impl AtomType for $type {
+            const KIND: AtomKind = AtomKind::$kind;
+            fn to_atom(&$self) -> Atom {
+                $atom
+            }
+        }
+    };
+}
+
+atom_type!(i64, Integer, AtomRef::Integer(v) => v, self => Atom::Integer(*self));
+atom_type!(bool, Boolean, AtomRef::Boolean(v) => v, self => Atom::Boolean(*self));
+atom_type!(Str, String, AtomRef::String(v) => intern(v), self => Atom::String(self.clone()));
+atom_type!(Uuid, Uuid, AtomRef::Uuid(v) => v, self => Atom::Uuid(*self));
+
+impl FromAtom for Real {
+    fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
+        match atom {
+            AtomRef::Real(v) => Ok(Self(v)),
+            // The server prints whole reals without a point.
+            AtomRef::Integer(v) => Ok(Self(v as f64)),
+            other => Err(ValueError::new(AtomKind::Real, other)),
+        }
+    }
+}
+impl AtomType for Real {
+    const KIND: AtomKind = AtomKind::Real;
+    fn to_atom(&self) -> Atom {
+        Atom::Real(self.0)
+    }
+}
+
+macro_rules! reference_type {
+    ($name:ident, $strong:literal) => {
+        impl<T: Table> FromAtom for $name<T> {
+            fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
+                Uuid::from_atom(atom).map(Self::new)
+            }
+        }
+        impl<T: Table> AtomType for $name<T> {
+            const KIND: AtomKind = AtomKind::Uuid;
+            const REFERS: Option<(&'static str, bool)> = Some((T::TABLE, $strong));
+            fn to_atom(&self) -> Atom {
+                Atom::Uuid(self.uuid())
+            }
+        }
+    };
+}
+
+reference_type!(Ref, true);
+reference_type!(Weak, false);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode<T: ColumnType>(json: &str) -> Result<T, String> {
+        T::decode(&mut serde_json::Deserializer::from_str(json)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn columns_decode_from_every_form_the_server_sends() {
+        assert_eq!(decode::<i64>("7"), Ok(7));
+        assert_eq!(decode::<i64>(r#"["set",[7]]"#), Ok(7));
+        assert_eq!(decode::<Option<i64>>(r#"["set",[]]"#), Ok(None));
+        assert_eq!(decode::<Option<i64>>("7"), Ok(Some(7)));
+        assert_eq!(decode::<Set<Str>>(r#""x""#), Ok(["x".into()].into()));
+        assert_eq!(decode::<Map<Str, i64>>(r#"["map",[["b",2],["a",1]]]"#).unwrap().get("a"), Some(&1));
+        assert_eq!(decode::<Map<Str, i64>>(r#"["set",[]]"#), Ok(Map::default()));
+        assert_eq!(decode::<Real>("1"), Ok(Real(1.0)));
+    }
+
+    #[test]
+    fn misfits_say_what_was_expected() {
+        let problem = |r: Result<i64, String>| r.unwrap_err();
+        assert!(problem(decode(r#""x""#)).starts_with(r#"expected integer, found string "x""#));
+        assert!(problem(decode(r#"["set",[1,2]]"#)).starts_with("expected one integer, found 2 of them"));
+        assert!(problem(decode(r#"["map",[[1,2]]]"#)).contains("found a map"));
+    }
+
+    #[test]
+    fn mutations_touch_only_what_differs() {
+        let before: Map<Str, Str> = [("mine".into(), "1".into()), ("theirs".into(), "x".into())].into();
+        let mut after = before.clone();
+        after.insert("mine".into(), "2".into());
+        let mutation = before.mutation(&after).unwrap();
+        assert_eq!(mutation.delete.to_string(), "{mine=1}");
+        assert_eq!(mutation.insert.to_string(), "{mine=2}");
+    }
+}

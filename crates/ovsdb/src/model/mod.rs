@@ -1,0 +1,23 @@
+//! Typed tables: a struct per table, a field per column.
+//!
+//! [`Table`] is derived. A struct names only the columns its users need, and only those are monitored. [`fit`] compares
+//! structs with a server's schema when a connection is made; what a server does not have is left out or refused there.
+
+pub mod collection;
+pub mod column;
+pub mod fit;
+pub mod intern;
+pub mod reference;
+pub mod table;
+
+pub use collection::{Map, Set};
+pub use column::{AtomType, ColumnType, Mutation, Real, Shape};
+pub use fit::{Misfit, TableFit};
+pub use reference::{Ref, Weak};
+pub use table::{ColumnSet, ColumnSpec, Table};
+
+/// Text as rows hold it: short ones inline, long ones shared.
+pub type Str = smol_str::SmolStr;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! Cutting a byte stream into JSON texts.
+//!
+//! OVSDB has no framing: JSON texts follow one another, with or without white space between them. The splitter looks at
+//! every byte once, resumes where it stopped, and knows only as much JSON as it takes to find the end of a text:
+//! nesting, strings and escapes. What is inside is judged by the decoder.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use thiserror::Error;
+
+/// Why a stream can't be cut any further. The connection is of no use after this.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// The peer sent something that does not begin a JSON object or array.
+    #[error(
+        "expected a JSON object, got byte 0x{0:02x}: the peer does not speak OVSDB (a TLS port reached as tcp:, or another program?)"
+    )]
+    NotJson(u8),
+    /// A text is longer than the configured limit.
+    #[error(
+        "a message is longer than the limit of {limit} bytes; raise max_message if the database is that large"
+    )]
+    TooLong {
+        /// The limit in force.
+        limit: usize,
+    },
+}
+
+/// Cuts a byte stream into complete JSON texts.
+#[derive(Debug)]
+pub struct FrameSplitter {
+    buffer: Vec<u8>,
+    /// First byte that no text has been cut from yet.
+    start: usize,
+    /// First byte not looked at yet.
+    scanned: usize,
+    depth: u32,
+    in_string: bool,
+    escaped: bool,
+    limit: usize,
+}
+
+/// A buffer that served a big load is given back once it is empty again.
+const KEEP_CAPACITY: usize = 1 << 20;
+
+impl FrameSplitter {
+    /// A splitter that refuses texts longer than `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, scanned: 0, depth: 0, in_string: false, escaped: false, limit }
+    }
+
+    /// Takes in bytes that the peer sent.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.compact();
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The buffer to read into directly, saving a copy: append to it, never change what is there.
+    pub fn read_buffer(&mut self) -> &mut Vec<u8> {
+        self.compact();
+        &mut self.buffer
+    }
+
+    /// The bytes taken in of a text that is not complete yet.
+    pub fn pending(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// The next complete JSON text, or `None` when more bytes are needed.
+    pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        if self.depth == 0 {
+            while let Some(&byte) = self.buffer.get(self.start) {
+                match byte {
+                    b' ' | b'\t' | b'\r' | b'\n' => self.start += 1,
+                    b'{' | b'[' => break,
+                    other => return Err(FrameError::NotJson(other)),
+                }
+            }
+            self.scanned = self.scanned.max(self.start);
+        }
+        match self.scan() {
+            Some(end) if end - self.start <= self.limit => {
+                let begin = std::mem::replace(&mut self.start, end);
+                Ok(Some(&self.buffer[begin..end]))
+            }
+            None if self.pending() <= self.limit => Ok(None),
+            _ => Err(FrameError::TooLong { limit: self.limit }),
+        }
+    }
+
+    /// Moves on to the end of the current text; its end if it is there.
+    fn scan(&mut self) -> Option<usize> {
+        while self.scanned < self.buffer.len() {
+            let rest = &self.buffer[self.scanned..];
+            if self.in_string {
+                if self.escaped {
+                    self.escaped = false;
+                    self.scanned += 1;
+                    continue;
+                }
+                match memchr::memchr2(b'"', b'\\', rest) {
+                    None => self.scanned = self.buffer.len(),
+                    Some(at) => {
+                        self.escaped = rest[at] == b'\\';
+                        self.in_string = self.escaped;
+                        self.scanned += at + 1;
+                    }
+                }
+                continue;
+            }
+            // Outside strings texts are dense with structure, so a plain loop beats a search.
+            let mut at = 0;
+            let mut complete = false;
+            for &byte in rest {
+                at += 1;
+                match byte {
+                    b'"' => {
+                        self.in_string = true;
+                        break;
+                    }
+                    b'{' | b'[' => self.depth += 1,
+                    b'}' | b']' => {
+                        self.depth = self.depth.saturating_sub(1);
+                        if self.depth == 0 {
+                            complete = true;
+                            break;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            self.scanned += at;
+            if complete {
+                return Some(self.scanned);
+            }
+        }
+        None
+    }
+
+    /// Drops what has been cut off already, so the buffer holds at most one incomplete text plus what came behind it.
+    fn compact(&mut self) {
+        if self.start == 0 {
+            return;
+        }
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            if self.buffer.capacity() > KEEP_CAPACITY {
+                self.buffer = Vec::new();
+            }
+        } else {
+            self.buffer.drain(..self.start);
+        }
+        self.scanned -= self.start;
+        self.start = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cut(pieces: &[&[u8]]) -> Result<Vec<String>, FrameError> {
+        let mut splitter = FrameSplitter::new(1 << 16);
+        let mut texts = Vec::new();
+        for piece in pieces {
+            splitter.push(piece);
+            while let Some(text) = splitter.next_frame()? {
+                texts.push(String::from_utf8_lossy(text).into_owned());
+            }
+        }
+        Ok(texts)
+    }
+
+    #[test]
+    fn texts_are_cut_wherever_reads_end() {
+        let stream = br#" {"a":"}\"{","b":["\\"]}{"id":1}
+            [1,{"x":"]"}]"#;
+        let whole = cut(&[stream]).unwrap();
+        assert_eq!(whole, [r#"{"a":"}\"{","b":["\\"]}"#, r#"{"id":1}"#, r#"[1,{"x":"]"}]"#]);
+        for split in 0..stream.len() {
+            assert_eq!(cut(&[&stream[..split], &stream[split..]]).unwrap(), whole, "split at {split}");
+        }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(cut(&bytes).unwrap(), whole);
+    }
+
+    #[test]
+    fn another_protocol_is_named() {
+        assert_eq!(cut(&[b"\x15\x03\x01"]), Err(FrameError::NotJson(0x15)));
+        assert_eq!(cut(&[b"{}", b"HTTP/1.1 400"]), Err(FrameError::NotJson(b'H')));
+    }
+
+    #[test]
+    fn the_limit_holds_for_complete_and_incomplete_texts() {
+        let mut splitter = FrameSplitter::new(8);
+        splitter.push(b"{\"a\":1}");
+        assert!(splitter.next_frame().unwrap().is_some());
+        splitter.push(b"{\"a\":1234567}");
+        assert_eq!(splitter.next_frame(), Err(FrameError::TooLong { limit: 8 }));
+        let mut splitter = FrameSplitter::new(8);
+        splitter.push(b"{\"a\":\"aaaaaaaaaaa");
+        assert_eq!(splitter.next_frame(), Err(FrameError::TooLong { limit: 8 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_pieces_give_the_same_texts(
+            bytes in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'"'), Just(b'\\'), Just(b'['), Just(b']'), Just(b' '), any::<u8>()], 0..200),
+            size in 1usize..20,
+        ) {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            prop_assert_eq!(cut(&[&bytes]).is_ok(), cut(&pieces).is_ok());
+            if let (Ok(a), Ok(b)) = (cut(&[&bytes]), cut(&pieces)) {
+                prop_assert_eq!(a, b);
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! JSON-RPC 1.0 messages, as OVSDB uses them in both directions.
+//!
+//! The body (`params`, `result`) stays undecoded text: who sent a request knows what its reply holds.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+/// A message from the peer.
+#[derive(Debug)]
+pub enum Message<'a> {
+    /// Wants a reply with the same id.
+    Request {
+        /// Any JSON value; to be sent back as it came.
+        id: &'a RawValue,
+        /// What is asked.
+        method: Cow<'a, str>,
+        /// Its arguments.
+        params: &'a RawValue,
+    },
+    /// Wants none.
+    Notification {
+        /// What is told.
+        method: Cow<'a, str>,
+        /// Its arguments.
+        params: &'a RawValue,
+    },
+    /// The answer to a request of ours.
+    Reply {
+        /// The id we gave.
+        id: &'a RawValue,
+        /// The answer.
+        result: &'a RawValue,
+    },
+    /// The refusal of a request of ours.
+    Error {
+        /// The id we gave.
+        id: &'a RawValue,
+        /// The refusal: an object with `error` and `details`, or just text.
+        error: &'a RawValue,
+    },
+}
+
+/// A text is not a JSON-RPC 1.0 message.
+#[derive(Debug, Error)]
+pub enum MessageError {
+    /// It is not JSON, or not an object of the right shape.
+    #[error("the peer sent something that is no JSON-RPC message")]
+    Malformed(#[source] serde_json::Error),
+    /// It is JSON but neither request, notification nor reply.
+    #[error("the peer sent JSON that is neither request, notification nor reply")]
+    Shapeless,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// A member that is there, `null` included: a reply may well be `null`.
+fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
+}
+
+/// A present member that is not `null`.
+fn given(value: Option<&RawValue>) -> Option<&RawValue> {
+    value.filter(|v| v.get() != "null")
+}
+
+impl<'a> Message<'a> {
+    /// Names what a JSON text is.
+    pub fn parse(text: &'a [u8]) -> Result<Self, MessageError> {
+        // serde would take an array for the envelope's members in order.
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err(MessageError::Shapeless);
+        }
+        let envelope: Envelope<'a> = serde_json::from_slice(text).map_err(MessageError::Malformed)?;
+        match (envelope.method, given(envelope.id)) {
+            (Some(method), id) => {
+                let params = envelope.params.ok_or(MessageError::Shapeless)?;
+                Ok(match id {
+                    Some(id) => Self::Request { id, method, params },
+                    None => Self::Notification { method, params },
+                })
+            }
+            (None, Some(id)) => match (given(envelope.error), envelope.result) {
+                (Some(error), _) => Ok(Self::Error { id, error }),
+                (None, Some(result)) => Ok(Self::Reply { id, result }),
+                (None, None) => Err(MessageError::Shapeless),
+            },
+            (None, None) => Err(MessageError::Shapeless),
+        }
+    }
+}
+
+/// A request as text. The id is a number: replies are matched by it.
+pub fn request(id: u64, method: &str, params: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Request<'a, P> {
+        id: u64,
+        method: &'a str,
+        params: P,
+    }
+    encode(&Request { id, method, params })
+}
+
+/// The reply to a request of the peer's.
+pub fn reply(id: &RawValue, result: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Reply<'a, R> {
+        id: &'a RawValue,
+        result: R,
+        error: (),
+    }
+    encode(&Reply { id, result, error: () })
+}
+
+/// The refusal of a request of the peer's.
+pub fn refusal(id: &RawValue, error: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Refusal<'a, R> {
+        id: &'a RawValue,
+        result: (),
+        error: R,
+    }
+    encode(&Refusal { id, result: (), error })
+}
+
+/// A notification as text.
+pub fn notification(method: &str, params: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Notification<'a, P> {
+        id: (),
+        method: &'a str,
+        params: P,
+    }
+    encode(&Notification { id: (), method, params })
+}
+
+fn encode(message: &impl Serialize) -> String {
+    // Our own types: their maps have string keys and they never fail to serialise.
+    serde_json::to_string(message).expect("a message of ours is serialisable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_is_told_apart() {
+        let kind = |text: &str| match Message::parse(text.as_bytes()) {
+            Ok(Message::Request { method, .. }) => format!("request {method}"),
+            Ok(Message::Notification { method, .. }) => format!("notification {method}"),
+            Ok(Message::Reply { id, result }) => format!("reply {id} {result}"),
+            Ok(Message::Error { id, error }) => format!("error {id} {error}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(kind(r#"{"id":"echo","method":"echo","params":[]}"#), "request echo");
+        assert_eq!(kind(r#"{"id":null,"method":"upd\u0061te","params":[]}"#), "notification update");
+        assert_eq!(kind(r#"{"id":7,"result":{},"error":null}"#), "reply 7 {}");
+        assert_eq!(kind(r#"{"result":null,"id":7,"error":null}"#), "reply 7 null");
+        assert_eq!(kind(r#"{"id":7,"result":null,"error":{"error":"x"}}"#), r#"error 7 {"error":"x"}"#);
+        assert!(kind("{}").contains("neither"));
+        assert!(kind(r#"{"method":"echo","id":1}"#).contains("neither"));
+        assert!(kind(r#"{"id":1"#).contains("no JSON-RPC"));
+        assert!(kind(r#"[1,"echo",[]]"#).contains("neither"));
+    }
+
+    #[test]
+    fn ours_parse_as_what_they_are() {
+        let text = request(3, "echo", &["x"]);
+        assert_eq!(text, r#"{"id":3,"method":"echo","params":["x"]}"#);
+        let id = serde_json::value::to_raw_value("abc").unwrap();
+        assert_eq!(reply(&id, &1), r#"{"id":"abc","result":1,"error":null}"#);
+        assert_eq!(refusal(&id, &"no"), r#"{"id":"abc","result":null,"error":"no"}"#);
+        assert_eq!(notification("cancel", &[1]), r#"{"id":null,"method":"cancel","params":[1]}"#);
+    }
+}

@@ -1,0 +1,10 @@
+//! OVSDB on the wire (RFC 7047 and the extensions of ovsdb-server(7)): JSON-RPC 1.0 over an unframed byte stream.
+//!
+//! Everything here is pure: bytes in, values out. [`frame`] cuts a stream into JSON texts, [`message`] names what a
+//! text is, [`datum`] holds the values of columns, [`schema`] what a server says about its tables.
+
+pub mod atom;
+pub mod datum;
+pub mod frame;
+pub mod message;
+pub mod schema;
