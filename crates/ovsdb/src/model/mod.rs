@@ -5,6 +5,7 @@
 
 pub mod collection;
 pub mod column;
+pub mod condition;
 pub mod fit;
 pub mod intern;
 pub mod reference;
@@ -12,6 +13,7 @@ pub mod table;
 
 pub use collection::{Map, Set};
 pub use column::{AtomType, ColumnType, Mutation, Real, Shape};
+pub use condition::Condition;
 pub use fit::{Misfit, TableFit};
 pub use reference::{Ref, Weak};
 pub use table::{ColumnSet, ColumnSpec, Table};

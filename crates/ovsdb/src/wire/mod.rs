@@ -4,6 +4,7 @@
 //! text is, [`datum`] holds the values of columns, [`schema`] what a server says about its tables.
 
 pub mod atom;
+pub mod clause;
 pub mod datum;
 pub mod frame;
 pub mod message;

@@ -1,0 +1,55 @@
+//! Which rows of a table a replica holds.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+
+use super::column::ColumnType;
+use super::table::Table;
+use crate::wire::clause::{Clause, Function};
+
+/// Which rows of a table are monitored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Every row.
+    #[default]
+    All,
+    /// No row.
+    None,
+    /// Rows for which at least one clause holds.
+    Any(Vec<Clause>),
+}
+
+impl Condition {
+    /// Rows whose column compares like this with the value.
+    pub fn column<T: Table>(column: usize, function: Function, value: &impl ColumnType) -> Self {
+        Self::Any(vec![Clause::new(T::COLUMNS[column].name, function, value.to_datum())])
+    }
+
+    /// Rows for which either holds.
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::None, other) | (other, Self::None) => other,
+            (Self::Any(mut clauses), Self::Any(more)) => {
+                clauses
+                    .extend(more.into_iter().filter(|clause| !clauses.contains(clause)).collect::<Vec<_>>());
+                Self::Any(clauses)
+            }
+        }
+    }
+}
+
+/// As the monitor requests take it: clauses, any of which may hold, or a bare boolean.
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Any(clauses) => clauses.serialize(serializer),
+            Self::All | Self::None => {
+                let mut seq = serializer.serialize_seq(Some(1))?;
+                seq.serialize_element(&(*self == Self::All))?;
+                seq.end()
+            }
+        }
+    }
+}
