@@ -1,0 +1,141 @@
+//! A cell of text that should have a meaning.
+//!
+//! Databases written by people and by other programs hold malformed text now and then. [`Text`] lets a typed row carry such
+//! a cell: the row is kept, the good cells are usable, and the bad one still has its exact bytes, so that it can be reported
+//! and, when a set element must be deleted, named exactly as the server knows it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use smol_str::SmolStr;
+
+/// Text of a small language `T`, exactly as it stands in the database.
+///
+/// Equality and order are those of the text, not of the meaning: `"FA:16:3E:00:00:01"` and `"fa:16:3e:00:00:01"` are two
+/// cells with one value. The server, too, tells them apart, and a replica that merged them could not follow its updates.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text<T>(Form<T>);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Form<T> {
+    /// The text is what `T` prints, so it need not be kept: the common case costs no more than `T`.
+    Plain(T),
+    /// Valid, but spelled otherwise than we would.
+    Spelled(Box<(SmolStr, T)>),
+    /// No meaning; the text alone is kept.
+    Malformed(SmolStr),
+}
+
+impl<T: FromStr + fmt::Display> Text<T> {
+    /// Takes a cell as it is. Never fails: what does not parse is kept as text.
+    pub fn new(text: &str) -> Self {
+        Text(match text.parse::<T>() {
+            Ok(value) if prints_as(&value, text) => Form::Plain(value),
+            Ok(value) => Form::Spelled(Box::new((SmolStr::new(text), value))),
+            Err(_) => Form::Malformed(SmolStr::new(text)),
+        })
+    }
+
+    /// The meaning, or why there is none.
+    pub fn parsed(&self) -> Result<&T, T::Err> {
+        match &self.0 {
+            Form::Plain(value) => Ok(value),
+            Form::Spelled(pair) => Ok(&pair.1),
+            Form::Malformed(text) => match text.parse::<T>() {
+                Err(error) => Err(error),
+                Ok(_) => unreachable!("parsing is a function of the text, and this text failed before"),
+            },
+        }
+    }
+}
+
+impl<T> Text<T> {
+    /// The meaning, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        match &self.0 {
+            Form::Plain(value) => Some(value),
+            Form::Spelled(pair) => Some(&pair.1),
+            Form::Malformed(_) => None,
+        }
+    }
+
+    /// True if the text has no meaning.
+    pub fn is_malformed(&self) -> bool {
+        matches!(self.0, Form::Malformed(_))
+    }
+}
+
+impl<T> From<T> for Text<T> {
+    fn from(value: T) -> Self {
+        Text(Form::Plain(value))
+    }
+}
+
+/// The cell of a row that does not exist yet: empty text.
+impl<T: FromStr + fmt::Display> Default for Text<T> {
+    fn default() -> Self {
+        Text::new("")
+    }
+}
+
+/// The exact text.
+impl<T: fmt::Display> fmt::Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Form::Plain(value) => value.fmt(f),
+            Form::Spelled(pair) => f.write_str(&pair.0),
+            Form::Malformed(text) => f.write_str(text),
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Debug for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.is_malformed() { "!" } else { "" };
+        write!(f, "{mark}{:?}", self.to_string())
+    }
+}
+
+/// Compares a value's printed form with a text without allocating it.
+fn prints_as(value: &impl fmt::Display, text: &str) -> bool {
+    let mut rest = Rest(text);
+    fmt::write(&mut rest, format_args!("{value}")).is_ok() && rest.0.is_empty()
+}
+
+/// What of the text has not been printed yet.
+struct Rest<'a>(&'a str);
+
+impl fmt::Write for Rest<'_> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        self.0 = self.0.strip_prefix(piece).ok_or(fmt::Error)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mac::MacAddr;
+    use proptest::prelude::*;
+
+    #[test]
+    fn three_forms() {
+        let plain = Text::<MacAddr>::new("fa:16:3e:00:00:01");
+        let spelled = Text::<MacAddr>::new("FA:16:3E:00:00:01");
+        let bad = Text::<MacAddr>::new("no mac");
+        assert_eq!(plain, Text::from(MacAddr([0xfa, 0x16, 0x3e, 0, 0, 1])));
+        assert_eq!(plain.value(), spelled.value());
+        assert_ne!(plain, spelled, "two spellings are two cells");
+        assert_eq!(bad.value(), None);
+        assert!(bad.is_malformed() && bad.parsed().is_err());
+        assert_eq!(format!("{bad:?}"), "!\"no mac\"");
+        assert_eq!(Text::<MacAddr>::default(), Text::new(""));
+    }
+
+    proptest! {
+        #[test]
+        fn keeps_the_exact_text(text in "([0-9a-fA-F]{1,2}:){5}[0-9a-fA-F]{1,2}|.{0,20}") {
+            prop_assert_eq!(Text::<MacAddr>::new(&text).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a chassis tells the scheduler: `other_config:ovn-cms-options`, a comma list of words and `key=value` pairs.
+
+use std::fmt;
+
+use smol_str::SmolStr;
+
+/// The option that lets a chassis host gateway ports.
+const GATEWAY: &str = "enable-chassis-as-gw";
+/// The option that lets a chassis host external (SR-IOV, bare metal) ports.
+const EXTERNAL_PORTS: &str = "enable-chassis-as-extport-host";
+/// The option that lists availability zones, separated by colons.
+const ZONES: &str = "availability-zones";
+
+/// A chassis's CMS options. Unknown ones are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CmsOptions {
+    /// Words and `key=value` pairs in the order written.
+    pub entries: Vec<SmolStr>,
+}
+
+impl CmsOptions {
+    /// Reads a list; blanks around entries and empty entries mean nothing.
+    pub fn read(text: &str) -> Self {
+        let entries = text.split(',').map(str::trim_ascii).filter(|entry| !entry.is_empty());
+        CmsOptions { entries: entries.map(SmolStr::new).collect() }
+    }
+
+    /// True if gateway ports may be placed here.
+    pub fn is_gateway(&self) -> bool {
+        self.entries.iter().any(|entry| entry == GATEWAY)
+    }
+
+    /// True if external ports may be placed here.
+    pub fn hosts_external_ports(&self) -> bool {
+        self.entries.iter().any(|entry| entry == EXTERNAL_PORTS)
+    }
+
+    /// The value of a `key=value` entry; the first holds.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.entries
+            .iter()
+            .find_map(|entry| entry.split_once('=').filter(|(k, _)| *k == key).map(|(_, value)| value))
+    }
+
+    /// Availability zones of the chassis.
+    pub fn availability_zones(&self) -> impl Iterator<Item = &str> {
+        self.value(ZONES).unwrap_or("").split(':').filter(|zone| !zone.is_empty())
+    }
+}
+
+impl fmt::Display for CmsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, entry) in self.entries.iter().enumerate() {
+            write!(f, "{}{entry}", if i > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::strategy;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_and_pairs() {
+        let options =
+            CmsOptions::read("enable-chassis-as-gw, availability-zones=az1:az2::,card-serial-number=1=2,");
+        assert!(options.is_gateway() && !options.hosts_external_ports());
+        assert_eq!(options.availability_zones().collect::<Vec<_>>(), ["az1", "az2"]);
+        assert_eq!(options.value("card-serial-number"), Some("1=2"));
+        assert!(!CmsOptions::read("enable-chassis-as-gw-not").is_gateway());
+        assert_eq!(CmsOptions::read("").availability_zones().count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(text in prop_oneof![strategy::soup(), "([a-c=:, ]{0,6},?){0,6}"]) {
+            let options = CmsOptions::read(&text);
+            prop_assert_eq!(CmsOptions::read(&options.to_string()), options);
+        }
+    }
+}

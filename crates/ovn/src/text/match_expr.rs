@@ -1,0 +1,415 @@
+//! Match expressions, as far as we write them: ACLs, router policies, QoS rules, NAT matches.
+//!
+//! A builder, not a parser: [`Match`] is an expression tree and prints what OVN's lexer reads. The tree cannot express an
+//! ill-formed text: strings are quoted, group names are checked, `&&` and `||` are always parenthesised against each other
+//! (OVN refuses to guess), and ports are compared only with ports.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use smol_str::SmolStr;
+
+use super::host_addr::clip;
+use crate::mac::MacAddr;
+use crate::text::word::words;
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Match {
+    /// A predicate or a flag: `ip4`, `tcp`, `ct.rpl`.
+    Is(Flag),
+    /// `inport == "name"`, or one of several.
+    Port(Side, Vec<SmolStr>),
+    /// `inport == @group`.
+    PortGroup(Side, GroupName),
+    /// `ip4.src == 10.0.0.0/24`, or one of several. The symbol (`ip4` or `ip6`) follows each value's family.
+    Ip(End, Vec<IpNet>),
+    /// `ip4.src == $set`.
+    AddressSet(Family, End, GroupName),
+    /// `eth.dst == fa:16:3e:00:00:01`.
+    Mac(End, MacAddr),
+    /// `tcp.dst == 80` and its kind.
+    Number(Field, Relation, u64),
+    /// `is_chassis_resident("port")`.
+    Resident(SmolStr),
+    /// Not.
+    Not(Box<Match>),
+    /// All of; the empty list is always true.
+    All(Vec<Match>),
+    /// Any of; the empty list is never true.
+    Any(Vec<Match>),
+}
+
+/// Which logical port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// `inport`.
+    In,
+    /// `outport`.
+    Out,
+}
+
+/// Which end of the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// `src`.
+    Src,
+    /// `dst`.
+    Dst,
+}
+
+/// IPv4 or IPv6, where no value says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// `ip4`.
+    V4,
+    /// `ip6`.
+    V6,
+}
+
+/// How a number is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Relation {
+    /// `==`.
+    Eq,
+    /// `>=`.
+    Ge,
+    /// `<=`.
+    Le,
+}
+
+words! {
+    /// Predicates and one-bit symbols.
+    pub enum Flag {
+        /// Either IP version.
+        Ip = "ip",
+        /// IPv4.
+        Ip4 = "ip4",
+        /// IPv6.
+        Ip6 = "ip6",
+        /// ARP.
+        Arp = "arp",
+        /// IPv6 neighbour discovery.
+        Nd = "nd",
+        /// TCP.
+        Tcp = "tcp",
+        /// UDP.
+        Udp = "udp",
+        /// SCTP.
+        Sctp = "sctp",
+        /// ICMP for IPv4.
+        Icmp4 = "icmp4",
+        /// ICMP for IPv6.
+        Icmp6 = "icmp6",
+        /// Passed through conntrack.
+        CtTracked = "ct.trk",
+        /// In the reply direction of a tracked connection.
+        CtReply = "ct.rpl",
+        /// First packet of a connection.
+        CtNew = "ct.new",
+        /// Part of an established connection.
+        CtEstablished = "ct.est",
+    }
+}
+
+words! {
+    /// Numeric symbols.
+    pub enum Field {
+        /// IP protocol number.
+        IpProto = "ip.proto",
+        /// TCP source port.
+        TcpSrc = "tcp.src",
+        /// TCP destination port.
+        TcpDst = "tcp.dst",
+        /// UDP source port.
+        UdpSrc = "udp.src",
+        /// UDP destination port.
+        UdpDst = "udp.dst",
+        /// SCTP source port.
+        SctpSrc = "sctp.src",
+        /// SCTP destination port.
+        SctpDst = "sctp.dst",
+        /// ICMPv4 type.
+        Icmp4Type = "icmp4.type",
+        /// ICMPv4 code.
+        Icmp4Code = "icmp4.code",
+        /// ICMPv6 type.
+        Icmp6Type = "icmp6.type",
+        /// ICMPv6 code.
+        Icmp6Code = "icmp6.code",
+        /// Packet mark.
+        PktMark = "pkt.mark",
+        /// Ethernet type.
+        EthType = "eth.type",
+    }
+}
+
+/// The name of an address set or port group, in the letters the lexer takes after `$` and `@`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupName(SmolStr);
+
+/// A name the lexer would cut short.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} cannot be used in a match: only letters, digits, '_' and '.', and no digit first")]
+pub struct GroupNameError(String);
+
+impl GroupName {
+    /// Checks a name.
+    pub fn new(name: &str) -> Result<Self, GroupNameError> {
+        let letter = |b: u8| b.is_ascii_alphabetic() || b == b'_' || b == b'.';
+        let mut bytes = name.bytes();
+        if bytes.next().is_some_and(letter) && bytes.all(|b| letter(b) || b.is_ascii_digit()) {
+            Ok(GroupName(SmolStr::new(name)))
+        } else {
+            Err(GroupNameError(clip(name)))
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Match {
+    /// `inport == "name"` or `outport == "name"`.
+    pub fn port(side: Side, name: &str) -> Match {
+        Match::Port(side, vec![SmolStr::new(name)])
+    }
+
+    /// Source or destination inside one prefix; a prefix of full length prints as a bare address.
+    pub fn ip(end: End, net: impl Into<IpNet>) -> Match {
+        Match::Ip(end, vec![net.into()])
+    }
+
+    /// A closed range of a numeric field; a range of one value is an equality.
+    pub fn range(field: Field, low: u64, high: u64) -> Match {
+        if low == high {
+            return Match::Number(field, Relation::Eq, low);
+        }
+        Match::All(vec![
+            Match::Number(field.clone(), Relation::Ge, low),
+            Match::Number(field, Relation::Le, high),
+        ])
+    }
+
+    /// Both; conjunctions are joined flat and keep their order.
+    pub fn and(self, other: Match) -> Match {
+        let mut all = match self {
+            Match::All(all) => all,
+            one => vec![one],
+        };
+        match other {
+            Match::All(more) => all.extend(more),
+            one => all.push(one),
+        }
+        Match::All(all)
+    }
+
+    /// Either; disjunctions are joined flat and keep their order.
+    pub fn or(self, other: Match) -> Match {
+        let mut any = match self {
+            Match::Any(any) => any,
+            one => vec![one],
+        };
+        match other {
+            Match::Any(more) => any.extend(more),
+            one => any.push(one),
+        }
+        Match::Any(any)
+    }
+
+    /// The text with a trailing `/* comment */`, which OVN skips and people read.
+    pub fn with_comment(&self, comment: &str) -> String {
+        format!("{self} /* {} */", comment.replace("*/", "* /"))
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, around: Level) -> fmt::Result {
+        match self {
+            Match::Is(flag) => f.write_str(flag.as_str()),
+            Match::Port(side, names) => one_of(f, side.symbol(), names.iter().map(|name| Quoted(name))),
+            Match::PortGroup(side, group) => write!(f, "{} == @{}", side.symbol(), group.0),
+            Match::Ip(end, nets) => {
+                let (v4, v6): (Vec<&IpNet>, Vec<&IpNet>) = nets.iter().partition(|net| net.addr().is_ipv4());
+                match (v4.is_empty(), v6.is_empty()) {
+                    (_, true) => one_of(f, end.ip(Family::V4), v4.into_iter().map(|n| Prefix(*n))),
+                    (true, _) => one_of(f, end.ip(Family::V6), v6.into_iter().map(|n| Prefix(*n))),
+                    // A packet has one family, so a mixed list is two comparisons.
+                    _ => {
+                        let of = |nets: Vec<&IpNet>| Match::Ip(*end, nets.into_iter().copied().collect());
+                        Match::Any(vec![of(v4), of(v6)]).write(f, around)
+                    }
+                }
+            }
+            Match::AddressSet(family, end, set) => write!(f, "{} == ${}", end.ip(*family), set.0),
+            Match::Mac(end, mac) => write!(f, "eth.{} == {mac}", end.word()),
+            Match::Number(field, relation, value) => write!(f, "{field} {} {value}", relation.symbol()),
+            Match::Resident(port) => write!(f, "is_chassis_resident({})", Quoted(port)),
+            // `!` binds to one symbol or to parentheses.
+            Match::Not(inner) if inner.is_primary() => {
+                f.write_str("!")?;
+                inner.write(f, Level::Top)
+            }
+            Match::Not(inner) => {
+                f.write_str("!(")?;
+                inner.write(f, Level::Top)?;
+                f.write_str(")")
+            }
+            Match::All(parts) => joined(f, parts, " && ", "1", Level::All, around),
+            Match::Any(parts) => joined(f, parts, " || ", "0", Level::Any, around),
+        }
+    }
+
+    /// True for what `!` binds to without parentheses.
+    fn is_primary(&self) -> bool {
+        match self {
+            Match::Is(_) | Match::Resident(_) => true,
+            Match::All(parts) | Match::Any(parts) if parts.len() == 1 => parts[0].is_primary(),
+            _ => false,
+        }
+    }
+}
+
+/// What stands around an expression; decides parentheses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Top,
+    All,
+    Any,
+}
+
+fn joined(
+    f: &mut fmt::Formatter<'_>,
+    parts: &[Match],
+    glue: &str,
+    empty: &str,
+    level: Level,
+    around: Level,
+) -> fmt::Result {
+    match parts {
+        [] => f.write_str(empty),
+        [one] => one.write(f, around),
+        _ => {
+            let open = around != Level::Top && around != level;
+            if open {
+                f.write_str("(")?;
+            }
+            for (i, part) in parts.iter().enumerate() {
+                if i > 0 {
+                    f.write_str(glue)?;
+                }
+                part.write(f, level)?;
+            }
+            if open {
+                f.write_str(")")?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn one_of<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    symbol: &str,
+    values: impl ExactSizeIterator<Item = T>,
+) -> fmt::Result {
+    match values.len() {
+        // One of nothing: never true. OVN has no literal for an empty set.
+        0 => f.write_str("0"),
+        1 => values.into_iter().try_for_each(|value| write!(f, "{symbol} == {value}")),
+        _ => {
+            write!(f, "{symbol} == {{")?;
+            for (i, value) in values.enumerate() {
+                write!(f, "{}{value}", if i > 0 { ", " } else { "" })?;
+            }
+            f.write_str("}")
+        }
+    }
+}
+
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, Level::Top)
+    }
+}
+
+impl Side {
+    fn symbol(self) -> &'static str {
+        match self {
+            Side::In => "inport",
+            Side::Out => "outport",
+        }
+    }
+}
+
+impl End {
+    fn word(self) -> &'static str {
+        match self {
+            End::Src => "src",
+            End::Dst => "dst",
+        }
+    }
+
+    fn ip(self, family: Family) -> &'static str {
+        match (family, self) {
+            (Family::V4, End::Src) => "ip4.src",
+            (Family::V4, End::Dst) => "ip4.dst",
+            (Family::V6, End::Src) => "ip6.src",
+            (Family::V6, End::Dst) => "ip6.dst",
+        }
+    }
+}
+
+impl Relation {
+    fn symbol(self) -> &'static str {
+        match self {
+            Relation::Eq => "==",
+            Relation::Ge => ">=",
+            Relation::Le => "<=",
+        }
+    }
+}
+
+impl From<IpAddr> for Family {
+    fn from(ip: IpAddr) -> Self {
+        if ip.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+}
+
+/// A string of the language: JSON's escapes between double quotes.
+pub(super) struct Quoted<'a>(pub(super) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for c in self.0.chars() {
+            match c {
+                '"' => f.write_str("\\\"")?,
+                '\\' => f.write_str("\\\\")?,
+                '\n' => f.write_str("\\n")?,
+                '\t' => f.write_str("\\t")?,
+                '\r' => f.write_str("\\r")?,
+                c if (c as u32) < 0x20 => write!(f, "\\u{:04x}", c as u32)?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+/// A prefix with its host bits cleared (OVN refuses a constant with bits outside its mask), bare at full length.
+struct Prefix(IpNet);
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.prefix_len() == self.0.max_prefix_len() {
+            self.0.addr().fmt(f)
+        } else {
+            self.0.trunc().fmt(f)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
