@@ -1,1 +1,136 @@
-//! The reconcile loop: snapshot, desired, plan, apply
+//! The loop that every part of Meridian runs on. It knows no domain.
+//!
+//! ```text
+//!   inputs ──wake──▶ coalesce ──▶ snapshot ──▶ desire ──▶ observe ──▶ plan ──▶ apply ──▶ report
+//!  (any number,      (Schedule)   (newest of    pure,      reads       pure     writes     │
+//!   level-triggered)     ▲         all inputs)  no IO      the world            the world  ▼
+//!                        │                                                              Status,
+//!                        └── look again · retry after back-off · full resync ◀────────  Metrics
+//! ```
+//!
+//! Start, event, resync, reconnect and repair of what others changed are one path: take the newest inputs, decide what
+//! should be, look at what is, do the difference. Events only wake the loop; none carries meaning that could get lost.
+//!
+//! # The contract
+//!
+//! - [`Desire::desire`] and [`Target::plan`] are **pure**: no IO, no clock, no randomness, no waiting. Modules that hold them
+//!   deny `clippy::disallowed_methods` and `clippy::disallowed_types` at their head, so the rule is checked.
+//! - A decider **never fails**: what it cannot decide it reports in its [`Outcome`], and names the object to be kept as it is.
+//!   One bad object stops no other and withdraws nothing that works.
+//! - A plan is **ordered and idempotent**: make before break, parents before children. It may be cut off after any step.
+//! - **Converged** means that a look found nothing to do, not that the last write succeeded. A run that changed something is
+//!   followed by another look.
+//! - A **failing object** waits on its own, longer each time, and is tried at once when its plan changes. A **failing target**
+//!   backs off the component; new input does not shorten that wait, [`Handle::run_now`] does. A **failing pure step** (a panic,
+//!   our bug) is contained, reported, and tried again on new input. Nothing is ever given up.
+//! - An **unknown outcome** is a [`Class::Conflict`]: look again, never repeat blindly.
+//! - Steps that succeed and come back unchanged are slowed down and reported, not repeated in a hot loop.
+//!
+//! # A component in 40 lines
+//!
+//! A decider, a target that writes one key at a time, and the wiring:
+//!
+//! ```
+//! use std::collections::{BTreeMap, BTreeSet};
+//! use reconcile::*;
+//! use tokio::sync::watch;
+//!
+//! type Routes = BTreeMap<String, String>;
+//!
+//! struct Decide;
+//! impl Desire for Decide {
+//!     type Snapshot = Routes;
+//!     type Desired = Routes;
+//!     fn desire(&mut self, asked: &Routes) -> Outcome<Routes> {
+//!         let mut out = Outcome::<Routes>::default();
+//!         for (prefix, hop) in asked {
+//!             if hop.is_empty() {
+//!                 let object = ObjectId::new("route", prefix);
+//!                 out.undecided(Problem::error(object, Class::Refused, "no-next-hop", "has no next hop; give it one"));
+//!             } else {
+//!                 out.value.insert(prefix.clone(), hop.clone());
+//!             }
+//!         }
+//!         out
+//!     }
+//! }
+//!
+//! struct Table(Routes); // stands for the kernel
+//! impl Target for Table {
+//!     type Desired = Routes;
+//!     type Observed = Routes;
+//!     type Op = String;
+//!     fn plan(&self, want: &Routes, _keep: &BTreeSet<ObjectId>, have: &Routes) -> Plan<String> {
+//!         let diff = keyed::diff(want, have);
+//!         let mut plan = Plan::new(want.len(), diff.unchanged.len());
+//!         let set = diff.added.into_iter().chain(diff.changed.into_iter().map(|(k, w, _)| (k, w)));
+//!         set.for_each(|(k, hop)| plan.push(ObjectId::new("route", k), format!("{k} via {hop}")));
+//!         diff.removed.into_iter().for_each(|(k, _)| plan.push(ObjectId::new("route", k), k.clone()));
+//!         plan
+//!     }
+//!     async fn observe(&mut self, _scope: Scope) -> Result<Routes, TargetError> {
+//!         Ok(self.0.clone())
+//!     }
+//!     async fn apply(&mut self, plan: &Plan<String>) -> Result<Applied, TargetError> {
+//!         let mut walk = Walk::new(plan);
+//!         while let Some(op) = walk.next_op() {
+//!             match op.split_once(" via ") {
+//!                 Some((prefix, hop)) => self.0.insert(prefix.into(), hop.into()),
+//!                 None => self.0.remove(op),
+//!             };
+//!             walk.record(Ok(()));
+//!         }
+//!         Ok(walk.finish())
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let (ask, asked) = watch::channel(Routes::from([("10.0.0.0/8".into(), "eth0".into())]));
+//! let newest = asked.clone();
+//! let inputs = move || Ok(newest.borrow().clone());
+//! let driver = Driver::new("routes", Timing::default(), inputs, Decide, Table(Routes::new()));
+//! let handle = driver.handle();
+//! handle.follow(asked); // every change of this input wakes the loop; a component follows all of its inputs
+//! let running = tokio::spawn(driver.run());
+//!
+//! let mut status = handle.status();
+//! status.wait_for(|s| s.state == State::Converged && s.have == 1).await.unwrap();
+//! ask.send_modify(|routes| drop(routes.insert("10.1.0.0/16".into(), "".into())));
+//! let now = status.wait_for(|s| !s.problems.is_empty()).await.unwrap().clone();
+//! assert_eq!((now.have, now.problems[0].code.as_str()), (1, "no-next-hop"));
+//! handle.stop();
+//! running.await.unwrap();
+//! # }
+//! ```
+//!
+//! # Reading order
+//!
+//! [`Desire`] and [`Target`], then [`Outcome`], [`Plan`] and [`Problem`]; [`keyed`] for planners; [`schedule`] for when it runs;
+//! [`Driver`] and [`Handle`] for wiring; [`Status`] and [`Metrics`] for what is seen outside; [`units`] when a full
+//! recomputation gets too slow.
+
+pub mod backoff;
+mod contain;
+mod driver;
+mod handle;
+mod holds;
+pub mod keyed;
+mod metrics;
+mod outcome;
+mod plan;
+mod problem;
+mod reconciler;
+pub mod schedule;
+mod status;
+pub mod units;
+
+pub use driver::{Driver, Waiting};
+pub use handle::{Handle, NoPlan, Preview, PreviewStep};
+pub use metrics::Metrics;
+pub use outcome::Outcome;
+pub use plan::{Applied, Plan, Step, StepResult, Walk};
+pub use problem::{Class, ObjectId, Problem, Severity};
+pub use reconciler::{Desire, Scope, Target, TargetError};
+pub use schedule::Timing;
+pub use status::{LastError, Stage, StageTime, State, Status};

@@ -1,0 +1,75 @@
+//! Keeps a panic inside the component it happened in.
+//!
+//! A panic is our bug. It must not take the other components down, nor end this one: the driver turns it into a problem
+//! and tries again with back-off. Containing needs unwinding, so the binary is not built with `panic = "abort"`.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// The text of a panic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Panicked(pub(crate) String);
+
+/// Runs a synchronous step. It may compute for long, so other tasks of a multi-threaded runtime are moved off this thread.
+pub(crate) fn sync<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
+    let contained = || catch_unwind(AssertUnwindSafe(step)).map_err(text);
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(contained),
+        _ => contained(),
+    }
+}
+
+/// Runs an asynchronous step.
+pub(crate) async fn future<F: Future>(step: F) -> Result<F::Output, Panicked> {
+    let mut step = pin!(step);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| step.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(text(panic))),
+    })
+    .await
+}
+
+fn text(panic: Box<dyn Any + Send>) -> Panicked {
+    let text = match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => match panic.downcast::<&'static str>() {
+            Ok(text) => text.to_string(),
+            Err(_) => "no message".to_string(),
+        },
+    };
+    Panicked(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fails(word: &str) -> usize {
+        panic!("no {word}")
+    }
+
+    #[test]
+    fn a_step_outside_a_runtime_is_contained() {
+        assert_eq!(sync(|| 1), Ok(1));
+        assert_eq!(sync(|| fails("luck")), Err(Panicked("no luck".into())));
+        assert_eq!(sync(|| std::panic::panic_any(7)), Err::<(), _>(Panicked("no message".into())));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_step_on_either_side_of_an_await_is_contained() {
+        let before = future(async { fails("luck") }).await;
+        let after = future(async {
+            tokio::task::yield_now().await;
+            fails("luck")
+        });
+        assert_eq!(before, Err(Panicked("no luck".into())));
+        assert_eq!(after.await, before);
+        let inside = tokio::spawn(async { sync(|| fails("luck")) });
+        assert_eq!(inside.await.unwrap(), before);
+    }
+}

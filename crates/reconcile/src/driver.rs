@@ -1,0 +1,380 @@
+//! The loop itself: wait, look, plan, apply, report.
+//!
+//! Only tokio, the clock and the order of calls are here. When to run is decided by [`Schedule`], which objects have to wait
+//! by `Holds`; both are pure. A driver owns one decider and one target. A decider with several targets runs
+//! one driver for each, over the same inputs: each then fails, waits and recovers on its own, and a target that needs
+//! another in place first takes the other's state as an input.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use smol_str::SmolStr;
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, info, warn};
+
+use crate::contain::{self, Panicked};
+use crate::handle::{Handle, NoPlan, Preview, PreviewReply, PreviewStep, Signals};
+use crate::holds::Holds;
+use crate::metrics::Metrics;
+use crate::plan::{Plan, Step};
+use crate::problem::{Class, ObjectId, Problem, chain};
+use crate::reconciler::{Desire, Scope, Target, TargetError};
+use crate::schedule::{Cause, Ended, Schedule, Timing, Wake};
+use crate::status::{LastError, Stage, StageTime, State, Status};
+
+/// An input is not there yet; says which (`the Southbound database`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting(pub String);
+
+/// Why a look did not end with a plan.
+enum Halt {
+    Waiting(String),
+    Failed { problem: Problem, pure: bool },
+    Stopped,
+}
+
+/// One component: its inputs, its decider, its target, and the loop around them.
+pub struct Driver<I, D, T: Target> {
+    component: SmolStr,
+    timing: Timing,
+    inputs: I,
+    desire: D,
+    target: T,
+    metrics: Metrics,
+    schedule: Schedule,
+    holds: Holds<T::Op>,
+    random: fastrand::Rng,
+    handle: Handle,
+    signals: watch::Receiver<Signals>,
+    seen: Signals,
+    previews: mpsc::Receiver<PreviewReply>,
+    publish: watch::Sender<Status>,
+    /// The status under construction; published at the end of a run.
+    status: Status,
+    /// What the last decision had to say.
+    decided: Vec<Problem>,
+}
+
+impl<I, D, T> Driver<I, D, T>
+where
+    I: FnMut() -> Result<D::Snapshot, Waiting> + Send,
+    D: Desire,
+    T: Target<Desired = D::Desired>,
+{
+    /// A component that takes its newest inputs from `inputs` each time it runs. It does nothing before [`run`](Self::run).
+    pub fn new(component: impl Into<SmolStr>, timing: Timing, inputs: I, desire: D, target: T) -> Self {
+        let component = component.into();
+        let status = Status::starting(component.clone());
+        let (publish, subscribed) = watch::channel(status.clone());
+        let (signal, signals) = watch::channel(Signals::default());
+        let (ask, previews) = mpsc::channel(8);
+        Self {
+            timing,
+            inputs,
+            desire,
+            target,
+            metrics: Metrics::default(),
+            schedule: Schedule::new(timing, now()),
+            holds: Holds::new(timing.backoff),
+            random: fastrand::Rng::new(),
+            handle: Handle {
+                component: component.clone(),
+                signals: signal,
+                previews: ask,
+                status: subscribed,
+            },
+            signals,
+            seen: Signals::default(),
+            previews,
+            publish,
+            status,
+            decided: Vec::new(),
+            component,
+        }
+    }
+
+    /// Counts in `metrics`.
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// The component's remote control.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Runs until [`Handle::stop`]. Never gives up on a failure.
+    pub async fn run(mut self) {
+        loop {
+            let now = now();
+            let signals = *self.signals.borrow_and_update();
+            if signals.stop {
+                break;
+            }
+            if signals.asked != self.seen.asked {
+                self.schedule.wake(now, Wake::Now);
+            }
+            if signals.changed != self.seen.changed {
+                self.schedule.wake(now, Wake::Changed);
+            }
+            self.seen = signals;
+            if let Some((cause, scope)) = self.schedule.begin(now) {
+                self.reconcile(cause, scope).await;
+                continue;
+            }
+            let (due, _) = self.schedule.due();
+            tokio::select! {
+                // The driver holds a sender itself, so the channel does not close.
+                _ = self.signals.changed() => {}
+                () = tokio::time::sleep_until(due.into()) => {}
+                Some(reply) = self.previews.recv() => {
+                    let preview = self.plan_once().await;
+                    let _ = reply.send(preview);
+                }
+            }
+        }
+        self.status.next_try = None;
+        self.enter(State::Stopped);
+        self.publish.send_replace(self.status.clone());
+        self.metrics.stopped(&self.component);
+    }
+
+    /// Looks and plans without changing anything: the dry run.
+    pub async fn plan_once(&mut self) -> Result<Preview, NoPlan> {
+        // The stages of the last run stay in the status; this is none.
+        let stages = std::mem::take(&mut self.status.stages);
+        let looked = self.look(Scope::Cached).await;
+        self.status.stages = stages;
+        let plan = match looked {
+            Ok(plan) => plan,
+            Err(Halt::Waiting(what)) => return Err(NoPlan::Waiting(what)),
+            Err(Halt::Failed { problem, .. }) => return Err(NoPlan::Failed(problem)),
+            Err(Halt::Stopped) => return Err(NoPlan::Stopped),
+        };
+        let held = self.holds.held(now(), &plan);
+        let step = |step: &Step<T::Op>| PreviewStep {
+            object: step.object.clone(),
+            text: step.op.to_string(),
+            // An op that has no JSON form is still shown as text.
+            op: serde_json::to_value(&step.op).unwrap_or(serde_json::Value::Null),
+            held: held.contains(&step.object),
+        };
+        Ok(Preview {
+            component: self.component.clone(),
+            want: plan.want,
+            have: plan.have,
+            steps: plan.steps.iter().map(step).collect(),
+            problems: self.problems(None),
+        })
+    }
+
+    /// One run, from the inputs to the published status.
+    async fn reconcile(&mut self, cause: Cause, scope: Scope) {
+        debug!(component = %self.component, ?cause, ?scope, "run");
+        if cause == Cause::Asked {
+            self.holds.release();
+        }
+        self.status.stages.clear();
+        let (ended, state, failure) = match self.attempt(scope).await {
+            Ok(ended) => (ended, self.state_after(ended), None),
+            Err(Halt::Stopped) => return,
+            Err(Halt::Waiting(what)) => {
+                self.status.waiting_for = Some(what);
+                (Ended::Waiting, State::Starting, None)
+            }
+            Err(Halt::Failed { problem, pure }) => {
+                let class = problem.class;
+                let state = State::after([class]).unwrap_or(State::Stuck);
+                (Ended::Failed { class, pure }, state, Some(problem))
+            }
+        };
+        self.schedule.finish(now(), ended, self.random.f64());
+        self.report(ended, state, failure);
+    }
+
+    /// Looks, and does what is to be done.
+    async fn attempt(&mut self, scope: Scope) -> Result<Ended, Halt> {
+        let mut plan = self.look(scope).await?;
+        (self.status.want, self.status.have) = (plan.want, plan.have);
+        self.status.planned = plan.steps.len();
+        self.status.waiting_for = None;
+        self.holds.forget_settled(&plan);
+        let held = self.holds.held(now(), &plan);
+        plan.steps.retain(|step| !held.contains(&step.object));
+        self.status.held = held.len();
+        if plan.is_empty() {
+            return Ok(Ended::Ran { changed: false, failed: false, retry: self.holds.next() });
+        }
+        debug!(component = %self.component, steps = plan.steps.len(), held = held.len(), "apply");
+        // A retry after a failure is no news; only its success is.
+        if !matches!(self.status.state, State::BackingOff | State::Stuck) {
+            self.enter(State::Working);
+        }
+        self.publish.send_replace(self.status.clone());
+        let started = now();
+        let applied = {
+            let mut apply = pin!(contain::future(self.target.apply(&plan)));
+            tokio::select! {
+                applied = &mut apply => Some(applied),
+                () = stopped(&mut self.signals) => {
+                    tokio::time::timeout(self.timing.stop_grace, apply).await.ok()
+                }
+            }
+        };
+        self.took(Stage::Apply, started);
+        let applied = applied.ok_or(Halt::Stopped)?;
+        let applied = self.checked(Stage::Apply, applied)?;
+        let tally = self.holds.record(now(), plan, applied, || self.random.f64());
+        self.status.held = self.holds.waiting(now());
+        Ok(Ended::Ran { changed: tally.done > 0, failed: tally.failed > 0, retry: self.holds.next() })
+    }
+
+    /// Takes the inputs, decides, observes and plans.
+    async fn look(&mut self, scope: Scope) -> Result<Plan<T::Op>, Halt> {
+        let started = now();
+        let snapshot = contain::sync(&mut self.inputs);
+        self.took(Stage::Snapshot, started);
+        let snapshot = self.pure(Stage::Snapshot, snapshot)?.map_err(|waiting| Halt::Waiting(waiting.0))?;
+
+        let started = now();
+        let outcome = contain::sync(|| self.desire.desire(&snapshot));
+        self.took(Stage::Desire, started);
+        if outcome.is_err() {
+            // A second panic says no more than the first, which is reported below.
+            let _ = contain::sync(|| self.desire.forget());
+        }
+        let outcome = self.pure(Stage::Desire, outcome)?;
+        self.decided = outcome.problems;
+
+        let started = now();
+        let observed = tokio::select! {
+            observed = contain::future(self.target.observe(scope)) => observed,
+            () = stopped(&mut self.signals) => return Err(Halt::Stopped),
+        };
+        self.took(Stage::Observe, started);
+        let observed = self.checked(Stage::Observe, observed)?;
+
+        let started = now();
+        let plan = contain::sync(|| self.target.plan(&outcome.value, &outcome.keep, &observed));
+        self.took(Stage::Plan, started);
+        let mut plan = self.pure(Stage::Plan, plan)?;
+        plan.steps.retain(|step| !outcome.keep.contains(&step.object));
+        Ok(plan)
+    }
+
+    fn pure<V>(&self, stage: Stage, result: Result<V, Panicked>) -> Result<V, Halt> {
+        result.map_err(|panic| Halt::Failed { problem: self.panicked(stage, panic), pure: true })
+    }
+
+    fn checked<V>(&self, stage: Stage, result: Result<Result<V, TargetError>, Panicked>) -> Result<V, Halt> {
+        let problem = match result {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => {
+                let message = format!("could not {}; {}", chain(&error), error.class().advice());
+                let code = if stage == Stage::Apply { "apply-failed" } else { "observe-failed" };
+                Problem::error(self.itself(), error.class(), code, message)
+            }
+            Err(panic) => self.panicked(stage, panic),
+        };
+        Err(Halt::Failed { problem, pure: false })
+    }
+
+    fn panicked(&self, stage: Stage, Panicked(text): Panicked) -> Problem {
+        let message = format!("panicked in {}: {text}; {}", stage.as_str(), Class::Bug.advice());
+        Problem::error(self.itself(), Class::Bug, "panicked", message)
+    }
+
+    fn itself(&self) -> ObjectId {
+        ObjectId::new("component", self.component.clone())
+    }
+
+    fn took(&mut self, stage: Stage, started: Instant) {
+        let seconds = now().duration_since(started).as_secs_f64();
+        self.status.stages.push(StageTime { stage, seconds });
+    }
+
+    fn state_after(&self, ended: Ended) -> State {
+        let changed = matches!(ended, Ended::Ran { changed: true, .. });
+        let done = if changed { State::Working } else { State::Converged };
+        State::after(self.holds.problems().map(|problem| problem.class)).unwrap_or(done)
+    }
+
+    /// All that is wrong now: decided, held, and what ended the run.
+    fn problems(&self, failure: Option<&Problem>) -> Vec<Problem> {
+        let mut all: Vec<Problem> =
+            self.decided.iter().chain(self.holds.problems()).chain(failure).cloned().collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    fn report(&mut self, ended: Ended, state: State, failure: Option<Problem>) {
+        let wall = Timestamp::now();
+        let problems = self.problems(failure.as_ref());
+        log_problems(&self.component, &self.status.problems, &problems);
+        self.status.problems = problems;
+        self.status.generation += 1;
+        self.status.last_run = Some(wall);
+        if matches!(ended, Ended::Ran { failed: false, .. }) && self.status.held == 0 {
+            self.status.last_success = Some(wall);
+        }
+        let class = failure.as_ref().map(|failure| failure.class);
+        if let Some(failure) = failure {
+            self.status.last_error = Some(LastError { at: wall, message: failure.message });
+        }
+        self.status.next_try = self.schedule.next_try().map(|at| later(wall, at.duration_since(now())));
+        self.enter(state);
+        self.metrics.ran(&self.status, class);
+        self.publish.send_replace(self.status.clone());
+    }
+
+    fn enter(&mut self, state: State) {
+        let before = std::mem::replace(&mut self.status.state, state);
+        if !before.alike(state) {
+            info!(
+                component = %self.component,
+                from = ?before,
+                to = ?state,
+                want = self.status.want,
+                have = self.status.have,
+                problems = self.status.problems.len(),
+                "state"
+            );
+        }
+    }
+}
+
+/// One line when a problem appears and one when it is gone; none while it lasts, though its wording may change.
+fn log_problems(component: &str, before: &[Problem], after: &[Problem]) {
+    if before == after {
+        return;
+    }
+    let keys = |problems: &[Problem]| -> std::collections::BTreeSet<(ObjectId, SmolStr)> {
+        problems.iter().map(|problem| (problem.object.clone(), problem.code.clone())).collect()
+    };
+    let (known, present) = (keys(before), keys(after));
+    for problem in after.iter().filter(|p| !known.contains(&(p.object.clone(), p.code.clone()))) {
+        warn!(component, object = %problem.object, class = %problem.class, code = %problem.code, "{}", problem.message);
+    }
+    for (object, code) in known.difference(&present) {
+        info!(component, %object, %code, "problem is gone");
+    }
+}
+
+/// The clock of the runtime, which tests can move.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+fn later(wall: Timestamp, by: Duration) -> Timestamp {
+    wall.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+async fn stopped(signals: &mut watch::Receiver<Signals>) {
+    let _ = signals.wait_for(|signals| signals.stop).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Objects whose steps failed, each with its own wait, so that none holds up the others.
+//!
+//! An object's steps are remembered from one run to the next. Steps that failed are held back until the object's wait is
+//! over; but when the plan for the object has changed meanwhile (somebody corrected it), it is tried at once. Steps that
+//! succeeded and come back unchanged in the next plan did not do what they said: either something undoes them or observing
+//! and planning disagree. They are repeated with growing waits and reported, instead of being repeated in a hot loop.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use crate::backoff::{Backoff, Delays};
+use crate::plan::{Applied, Plan, StepResult};
+use crate::problem::{Class, ObjectId, Problem, chain};
+use crate::reconciler::TargetError;
+
+/// So many fruitless successes in a row are laid to an observation that lags; the next is reported.
+const PATIENCE: u32 = 2;
+
+#[derive(Debug)]
+struct Attempt<Op> {
+    steps: Vec<Op>,
+    failed: bool,
+    backoff: Backoff,
+    until: Option<Instant>,
+    problem: Option<Problem>,
+}
+
+/// What became of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    /// Steps done.
+    pub(crate) done: usize,
+    /// Steps tried in vain.
+    pub(crate) failed: usize,
+}
+
+/// The attempts of the last runs, object by object.
+#[derive(Debug)]
+pub(crate) struct Holds<Op> {
+    delays: Delays,
+    attempts: BTreeMap<ObjectId, Attempt<Op>>,
+}
+
+impl<Op: PartialEq> Holds<Op> {
+    pub(crate) fn new(delays: Delays) -> Self {
+        Self { delays, attempts: BTreeMap::new() }
+    }
+
+    /// The objects of `plan` that have to wait.
+    pub(crate) fn held(&self, now: Instant, plan: &Plan<Op>) -> BTreeSet<ObjectId> {
+        let waiting = |object: &ObjectId| {
+            self.attempts.get(object).is_some_and(|attempt| attempt.until.is_some_and(|until| until > now))
+        };
+        let mut planned: BTreeMap<&ObjectId, Vec<&Op>> = BTreeMap::new();
+        for step in plan.steps.iter().filter(|step| waiting(&step.object)) {
+            planned.entry(&step.object).or_default().push(&step.op);
+        }
+        let same = |object: &ObjectId, steps: &[&Op]| {
+            self.attempts.get(object).is_some_and(|attempt| attempt.steps.iter().eq(steps.iter().copied()))
+        };
+        planned.into_iter().filter(|(object, steps)| same(object, steps)).map(|(o, _)| o.clone()).collect()
+    }
+
+    /// Forgets objects that `plan` does not name: they are as wanted, or wanted no more.
+    pub(crate) fn forget_settled(&mut self, plan: &Plan<Op>) {
+        if !self.attempts.is_empty() {
+            let planned: BTreeSet<&ObjectId> = plan.steps.iter().map(|step| &step.object).collect();
+            self.attempts.retain(|object, _| planned.contains(object));
+        }
+    }
+
+    /// Ends all waits.
+    pub(crate) fn release(&mut self) {
+        self.attempts.values_mut().for_each(|attempt| attempt.until = None);
+    }
+
+    /// Notes what became of the steps that were tried.
+    pub(crate) fn record(
+        &mut self,
+        now: Instant,
+        tried: Plan<Op>,
+        applied: Applied,
+        mut jitter: impl FnMut() -> f64,
+    ) -> Tally {
+        let mut tally = Tally::default();
+        let mut objects: BTreeMap<ObjectId, (Vec<Op>, Option<TargetError>, bool)> = BTreeMap::new();
+        // A target that returns too few results did not say that the rest is done.
+        let results = applied.results.into_iter().chain(std::iter::repeat(StepResult::Skipped));
+        for (step, result) in tried.steps.into_iter().zip(results) {
+            let (steps, error, skipped) = objects.entry(step.object).or_default();
+            steps.push(step.op);
+            match result {
+                StepResult::Done => tally.done += 1,
+                StepResult::Skipped => *skipped = true,
+                StepResult::Failed(why) => {
+                    tally.failed += 1;
+                    error.get_or_insert(why);
+                }
+            }
+        }
+        for (object, (steps, error, skipped)) in objects {
+            let last = self.attempts.remove(&object);
+            let mut backoff = last.as_ref().map_or_else(Backoff::default, |last| last.backoff);
+            let attempt = if let Some(error) = error {
+                let delay = backoff.fail(error.class(), &self.delays, jitter());
+                let problem = Some(failure(&object, &error));
+                Attempt { steps, failed: true, backoff, until: Some(now + delay), problem }
+            } else if skipped {
+                continue;
+            } else if last.is_some_and(|last| !last.failed && last.steps == steps) {
+                let delay = backoff.fail(Class::Bug, &self.delays, jitter());
+                let problem = (backoff.failures() > PATIENCE).then(|| fruitless(&object, backoff.failures()));
+                Attempt { steps, failed: false, backoff, until: Some(now + delay), problem }
+            } else {
+                Attempt { steps, failed: false, backoff: Backoff::default(), until: None, problem: None }
+            };
+            self.attempts.insert(object, attempt);
+        }
+        tally
+    }
+
+    /// When the first wait ends that is not over yet or was never answered.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.attempts.values().filter_map(|attempt| attempt.until).min()
+    }
+
+    /// How many objects have to wait.
+    pub(crate) fn waiting(&self, now: Instant) -> usize {
+        self.attempts.values().filter(|attempt| attempt.until.is_some_and(|until| until > now)).count()
+    }
+
+    /// What is wrong with the held objects.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
+        self.attempts.values().filter_map(|attempt| attempt.problem.as_ref())
+    }
+}
+
+fn failure(object: &ObjectId, error: &TargetError) -> Problem {
+    let message = format!("could not {}; {}", chain(error), error.class().advice());
+    Problem::error(object.clone(), error.class(), "apply-failed", message)
+}
+
+fn fruitless(object: &ObjectId, repeats: u32) -> Problem {
+    let message = format!(
+        "its steps succeeded {} times and are planned again each time; look for another program that undoes them, and if \
+         there is none report a bug in Meridian",
+        repeats + 1
+    );
+    Problem::error(object.clone(), Class::Bug, "does-not-converge", message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use super::*;
+use std::time::Duration;
+
+const DELAYS: Delays = Delays { first: Duration::from_millis(100), max: Duration::from_secs(1) };
+
+struct Bench {
+    start: Instant,
+    holds: Holds<&'static str>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        // A base for arithmetic, never compared with the real time.
+        #[expect(clippy::disallowed_methods)]
+        Self { start: Instant::now(), holds: Holds::new(DELAYS) }
+    }
+
+    fn at(&self, ms: u64) -> Instant {
+        self.start + Duration::from_millis(ms)
+    }
+
+    /// One run: plans `steps`, tries what is not held with `result`, and gives the ids of the held.
+    fn run(
+        &mut self,
+        ms: u64,
+        steps: &[(&str, &'static str)],
+        result: impl Fn(&str) -> StepResult,
+    ) -> Vec<String> {
+        let now = self.at(ms);
+        let mut plan = Plan::new(0, 0);
+        steps.iter().for_each(|(id, op)| plan.push(ObjectId::new("o", *id), *op));
+        self.holds.forget_settled(&plan);
+        let held = self.holds.held(now, &plan);
+        plan.steps.retain(|step| !held.contains(&step.object));
+        let results = plan.steps.iter().map(|step| result(&step.object.id)).collect();
+        self.holds.record(now, plan, Applied { results }, || 1.0);
+        held.into_iter().map(|object| object.id.to_string()).collect()
+    }
+
+    fn next(&self) -> Option<u64> {
+        self.holds.next().map(|at| at.duration_since(self.start).as_millis() as u64)
+    }
+}
+
+fn done(_: &str) -> StepResult {
+    StepResult::Done
+}
+
+fn fails(class: Class) -> impl Fn(&str) -> StepResult {
+    move |id| match id {
+        "bad" => StepResult::Failed(TargetError::new(class, "make it").because("no")),
+        _ => StepResult::Done,
+    }
+}
+
+const NONE: [String; 0] = [];
+
+#[test]
+fn a_failed_object_waits_and_the_others_do_not() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.run(0, &[("bad", "make"), ("good", "make")], fails(Class::Refused)), NONE);
+    assert_eq!(bench.next(), Some(100));
+    let problem = bench.holds.problems().next().unwrap();
+    assert_eq!(problem.class, Class::Refused);
+    assert!(problem.message.starts_with("could not make it: no; change the object"), "{problem}");
+    assert_eq!(bench.run(50, &[("bad", "make"), ("more", "make")], fails(Class::Refused)), ["bad"]);
+    assert_eq!(bench.run(100, &[("bad", "make")], fails(Class::Refused)), NONE);
+    assert_eq!(bench.next(), Some(300), "the second wait is twice as long");
+}
+
+#[test]
+fn a_changed_plan_for_the_object_is_tried_at_once() {
+    let mut bench = Bench::new();
+    bench.run(0, &[("bad", "make")], fails(Class::Refused));
+    assert_eq!(bench.run(10, &[("bad", "make better")], done), NONE);
+    assert_eq!(bench.next(), None);
+    assert_eq!(bench.holds.problems().count(), 0);
+}
+
+#[test]
+fn an_object_that_is_as_wanted_is_forgotten() {
+    let mut bench = Bench::new();
+    bench.run(0, &[("bad", "make")], fails(Class::Transient));
+    bench.run(10, &[], done);
+    assert_eq!((bench.next(), bench.holds.problems().count()), (None, 0));
+    bench.run(20, &[("bad", "make")], fails(Class::Transient));
+    assert_eq!(bench.next(), Some(120), "its wait starts over");
+}
+
+#[test]
+fn a_conflict_is_looked_at_again_at_once_but_not_for_ever() {
+    let mut bench = Bench::new();
+    for (now, next) in [(0, 0), (0, 0), (0, 0), (0, 100)] {
+        assert_eq!(bench.run(now, &[("bad", "make")], fails(Class::Conflict)), NONE);
+        assert_eq!(bench.next(), Some(next));
+    }
+    assert_eq!(bench.run(50, &[("bad", "make")], fails(Class::Conflict)), ["bad"]);
+}
+
+#[test]
+fn steps_that_succeed_in_vain_slow_down_and_are_reported() {
+    let mut bench = Bench::new();
+    // (now, next try, reported)
+    for (now, next, reported) in
+        [(0, None, 0), (1, Some(101), 0), (101, Some(301), 0), (301, Some(701), 1), (701, Some(1_501), 1)]
+    {
+        assert_eq!(bench.run(now, &[("a", "make")], done), NONE, "{now}");
+        assert_eq!(bench.next(), next, "{now}");
+        assert_eq!(bench.holds.problems().count(), reported, "{now}");
+    }
+    assert_eq!(bench.holds.problems().next().unwrap().code, "does-not-converge");
+    assert_eq!(bench.run(800, &[("a", "make"), ("b", "make")], done), ["a"]);
+}
+
+#[test]
+fn release_tries_everything_at_once() {
+    let mut bench = Bench::new();
+    bench.run(0, &[("bad", "make")], fails(Class::Refused));
+    bench.holds.release();
+    assert_eq!(bench.run(1, &[("bad", "make")], fails(Class::Refused)), NONE);
+}
+
+#[test]
+fn missing_results_are_not_successes() {
+    let mut bench = Bench::new();
+    let mut plan = Plan::new(2, 0);
+    plan.push(ObjectId::new("o", "a"), "make");
+    plan.push(ObjectId::new("o", "b"), "make");
+    let now = bench.at(0);
+    let tally = bench.holds.record(now, plan, Applied { results: vec![StepResult::Done] }, || 1.0);
+    assert_eq!(tally, Tally { done: 1, failed: 0 });
+}

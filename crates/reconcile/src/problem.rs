@@ -1,0 +1,185 @@
+//! What is wrong with one object, in words an operator can act on.
+//!
+//! A [`Problem`] is a value, not an error that travels: the loop collects problems, publishes them and goes on with the
+//! other objects. Its [`Class`] is shared with [`TargetError`](crate::TargetError) and says what will help.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::error::Error;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+/// Names one thing a component looks after: a port, a router, a route. Shown as `kind/id`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectId {
+    /// What it is, in the words of its domain (`port`, `router`).
+    pub kind: SmolStr,
+    /// Which one: a UUID, a name, an address.
+    pub id: SmolStr,
+}
+
+impl ObjectId {
+    /// Names the object `id` of `kind`.
+    pub fn new(kind: impl Into<SmolStr>, id: impl Into<SmolStr>) -> Self {
+        Self { kind: kind.into(), id: id.into() }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.id)
+    }
+}
+
+/// What will help against a failure. Every error of a target and every problem has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Time helps: a connection is down, a device is busy. Tried again with back-off.
+    Transient,
+    /// Looking again helps: the world is not what the plan was made from, or the outcome of a write is unknown.
+    Conflict,
+    /// A change of what is asked for, or of the target, helps; the same request would be refused again.
+    Refused,
+    /// A fix of this program helps.
+    Bug,
+}
+
+impl Class {
+    /// Every class, in the order of the enum.
+    pub const ALL: [Class; 4] = [Class::Transient, Class::Conflict, Class::Refused, Class::Bug];
+
+    /// The lower-case name used in metrics and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Class::Transient => "transient",
+            Class::Conflict => "conflict",
+            Class::Refused => "refused",
+            Class::Bug => "bug",
+        }
+    }
+
+    /// What an operator should do about a failure of this class.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Class::Transient => "it is tried again; nothing to do unless it lasts",
+            Class::Conflict => {
+                "it is read and tried again; if it lasts, look for another program that changes it"
+            }
+            Class::Refused => {
+                "change the object or what refuses it; it is tried at once when the object changes"
+            }
+            Class::Bug => "this is a bug in Meridian; please report it with the log",
+        }
+    }
+
+    /// Whether waiting alone can cure it. The others need someone to act.
+    pub fn heals(self) -> bool {
+        matches!(self, Class::Transient | Class::Conflict)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How much of the object suffers. Errors sort before warnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The object is not as asked for.
+    Error,
+    /// The object works, but less well than asked for.
+    Warning,
+}
+
+/// One thing that is wrong with one object.
+///
+/// The derived order (severity, object, class, code, message) is the order in which problems are shown everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Problem {
+    /// How much of the object suffers.
+    pub severity: Severity,
+    /// The object that suffers.
+    pub object: ObjectId,
+    /// What will help.
+    pub class: Class,
+    /// A short stable word to search and alert on (`no-such-network`).
+    pub code: SmolStr,
+    /// What is wrong and what to do about it, in one or two sentences.
+    pub message: String,
+}
+
+impl Problem {
+    /// An object that is not as asked for.
+    pub fn error(
+        object: ObjectId,
+        class: Class,
+        code: impl Into<SmolStr>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { severity: Severity::Error, object, class, code: code.into(), message: message.into() }
+    }
+
+    /// An object that works, but less well than asked for.
+    pub fn warning(
+        object: ObjectId,
+        class: Class,
+        code: impl Into<SmolStr>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(object, class, code, message) }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({}, {})", self.object, self.message, self.code, self.class)
+    }
+}
+
+/// An error with all its causes on one line: Display of an error does not repeat its source, so the line that shows it must.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_come_before_warnings_then_by_object() {
+        let at = |id: &str| ObjectId::new("port", id);
+        let a = Problem::warning(at("a"), Class::Refused, "x", "m");
+        let b = Problem::error(at("b"), Class::Bug, "x", "m");
+        let c = Problem::error(at("c"), Class::Transient, "x", "m");
+        let mut all = vec![a.clone(), c.clone(), b.clone()];
+        all.sort();
+        assert_eq!(all, [b, c, a]);
+    }
+
+    #[test]
+    fn json_round_trip_keeps_a_problem() {
+        let p = Problem::error(ObjectId::new("port", "p1"), Class::Refused, "bad-mac", "the MAC is not one");
+        let text = serde_json::to_string(&p).unwrap();
+        assert!(text.contains(r#""class":"refused""#), "{text}");
+        assert_eq!(serde_json::from_str::<Problem>(&text).unwrap(), p);
+    }
+
+    #[test]
+    fn every_class_names_itself_as_serde_does() {
+        for class in Class::ALL {
+            assert_eq!(serde_json::to_string(&class).unwrap(), format!("\"{class}\""));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Incremental compilation: units, what each has read, and which of them a change concerns.
+//!
+//! A decider that recomputes everything on each change is right but slow on a large world. Here its work is cut into
+//! *units* (one per router, say). While a unit compiles, everything it looks at is recorded as a *fact*: a row by its id, an
+//! index by the key asked for, found or not. A change to the world is then a list of facts, and only the units that read one
+//! of them compile again.
+//!
+//! A fact stands for "the answer to this question", not for a thing: `Fact::Port(id)` is touched when the port appears,
+//! changes or goes, so a lookup that found nothing is recorded like any other. For an index, both the key a row had and the
+//! key it has now are touched.
+//!
+//! The result must be that of a full compilation. The property test beside this file says so for random edits of a small
+//! world, and [`Compiler::verify`] checks it live.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use crate::problem::{Class, ObjectId, Problem};
+
+/// How a world is cut into units, and how one is compiled. Pure.
+pub trait Units {
+    /// The world at one instant.
+    type View;
+    /// One question that can be put to the world.
+    type Fact: Clone + Eq + Hash;
+    /// Names a unit.
+    type Key: Clone + Ord + Debug;
+    /// What a unit compiles to.
+    type Value: PartialEq;
+
+    /// Which units there are.
+    fn keys(&self, world: &Tracked<'_, Self::View, Self::Fact>) -> Vec<Self::Key>;
+
+    /// Compiles one unit from the world alone.
+    fn compile(&self, key: &Self::Key, world: &Tracked<'_, Self::View, Self::Fact>) -> Self::Value;
+}
+
+/// A world that notes what is read of it. The only way in is [`read`](Self::read), so nothing is read unnoted.
+#[derive(Debug)]
+pub struct Tracked<'w, V, F> {
+    view: &'w V,
+    reads: RefCell<HashSet<F>>,
+}
+
+impl<'w, V, F: Eq + Hash> Tracked<'w, V, F> {
+    fn new(view: &'w V) -> Self {
+        Self { view, reads: RefCell::new(HashSet::new()) }
+    }
+
+    /// Puts the question `fact` to the world. `answer` must look at nothing that can change without touching `fact`.
+    pub fn read<T>(&self, fact: F, answer: impl FnOnce(&'w V) -> T) -> T {
+        self.reads.borrow_mut().insert(fact);
+        answer(self.view)
+    }
+
+    fn into_reads(self) -> HashSet<F> {
+        self.reads.into_inner()
+    }
+}
+
+/// What changed in the world since the last update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta<F> {
+    /// It is not known: compile everything.
+    Everything,
+    /// The answers to these questions may have changed, and no others.
+    Facts(Vec<F>),
+}
+
+/// What an update did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update<K> {
+    /// Units with a new value, in order.
+    pub changed: Vec<K>,
+    /// Units that are gone, in order.
+    pub removed: Vec<K>,
+    /// Units that were compiled, changed or not.
+    pub compiled: usize,
+    /// What the verify mode found.
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Debug)]
+struct Compiled<V, F> {
+    value: V,
+    reads: HashSet<F>,
+}
+
+/// Keeps the compiled units of one world up to date.
+#[derive(Debug)]
+pub struct Compiler<U: Units> {
+    units: U,
+    verify: bool,
+    /// The reads of `keys`; none before the first update.
+    listing: Option<HashSet<U::Fact>>,
+    compiled: BTreeMap<U::Key, Compiled<U::Value, U::Fact>>,
+    readers: HashMap<U::Fact, BTreeSet<U::Key>>,
+}
+
+impl<U: Units> Compiler<U> {
+    /// A compiler with nothing compiled yet.
+    pub fn new(units: U) -> Self {
+        Self { units, verify: false, listing: None, compiled: BTreeMap::new(), readers: HashMap::new() }
+    }
+
+    /// Compare with a full compilation after each update, and take the full result when they differ.
+    pub fn verify(mut self, on: bool) -> Self {
+        self.verify = on;
+        self
+    }
+
+    /// The compiled units, in order.
+    pub fn values(&self) -> impl Iterator<Item = (&U::Key, &U::Value)> {
+        self.compiled.iter().map(|(key, unit)| (key, &unit.value))
+    }
+
+    /// One compiled unit.
+    pub fn get(&self, key: &U::Key) -> Option<&U::Value> {
+        self.compiled.get(key).map(|unit| &unit.value)
+    }
+
+    /// Drops everything; the next update compiles all.
+    pub fn forget(&mut self) {
+        self.listing = None;
+        self.compiled.clear();
+        self.readers.clear();
+    }
+
+    /// Brings the units up to date with `view`, which differs from the last one by `delta`.
+    pub fn update(&mut self, view: &U::View, delta: Delta<U::Fact>) -> Update<U::Key> {
+        let mut update =
+            Update { changed: Vec::new(), removed: Vec::new(), compiled: 0, problems: Vec::new() };
+        let mut stale: BTreeSet<U::Key> = BTreeSet::new();
+        let relist = match (&self.listing, &delta) {
+            (None, _) | (_, Delta::Everything) => {
+                stale.extend(self.compiled.keys().cloned());
+                true
+            }
+            (Some(listing), Delta::Facts(facts)) => {
+                let readers = facts.iter().filter_map(|fact| self.readers.get(fact));
+                stale.extend(readers.flatten().cloned());
+                facts.iter().any(|fact| listing.contains(fact))
+            }
+        };
+        if relist {
+            let keys = self.list(view);
+            let gone: Vec<U::Key> =
+                self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
+            for key in &gone {
+                stale.remove(key);
+                self.remove(key);
+            }
+            update.removed = gone;
+            stale.extend(keys.into_iter().filter(|key| !self.compiled.contains_key(key)));
+        }
+        update.compiled = stale.len();
+        for key in stale {
+            if self.compile(&key, view) {
+                update.changed.push(key);
+            }
+        }
+        if self.verify {
+            self.check(view, &mut update);
+        }
+        update
+    }
+
+    fn list(&mut self, view: &U::View) -> BTreeSet<U::Key> {
+        let tracked = Tracked::new(view);
+        let keys = self.units.keys(&tracked).into_iter().collect();
+        self.listing = Some(tracked.into_reads());
+        keys
+    }
+
+    /// Compiles one unit; says whether its value is another than before.
+    fn compile(&mut self, key: &U::Key, view: &U::View) -> bool {
+        let tracked = Tracked::new(view);
+        let value = self.units.compile(key, &tracked);
+        let reads = tracked.into_reads();
+        let before = self.remove(key);
+        for fact in &reads {
+            self.readers.entry(fact.clone()).or_default().insert(key.clone());
+        }
+        let differs = before.is_none_or(|before| before.value != value);
+        self.compiled.insert(key.clone(), Compiled { value, reads });
+        differs
+    }
+
+    fn remove(&mut self, key: &U::Key) -> Option<Compiled<U::Value, U::Fact>> {
+        let unit = self.compiled.remove(key)?;
+        for fact in &unit.reads {
+            if let Some(readers) = self.readers.get_mut(fact) {
+                readers.remove(key);
+                if readers.is_empty() {
+                    self.readers.remove(fact);
+                }
+            }
+        }
+        Some(unit)
+    }
+
+    /// Compiles everything beside what is there, reports the units that differ and takes the full result.
+    fn check(&mut self, view: &U::View, update: &mut Update<U::Key>) {
+        let keys = self.list(view);
+        let missed: Vec<U::Key> = self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
+        for key in missed {
+            self.remove(&key);
+            update.problems.push(mismatch(&key, "is still there but should be gone"));
+            update.changed.retain(|changed| *changed != key);
+            update.removed.push(key);
+        }
+        for key in keys {
+            let known = self.compiled.contains_key(&key);
+            if self.compile(&key, view) {
+                let what = if known { "has an outdated value" } else { "is missing" };
+                update.problems.push(mismatch(&key, what));
+                update.changed.push(key);
+            }
+        }
+        update.removed.sort();
+        update.changed.sort();
+        update.changed.dedup();
+    }
+}
+
+fn mismatch(key: &impl Debug, what: &str) -> Problem {
+    let message = format!(
+        "incremental compilation differs from a full one: the unit {what}; the full result is used. {}",
+        Class::Bug.advice()
+    );
+    Problem::error(ObjectId::new("unit", format!("{key:?}")), Class::Bug, "incremental-mismatch", message)
+}
+
+#[cfg(test)]
+mod tests;
