@@ -7,7 +7,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use smol_str::SmolStr;
+use ovsdb::model::AtomType;
+use ovsdb::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
+use smol_str::{SmolStr, ToSmolStr};
 
 /// Text of a small language `T`, exactly as it stands in the database.
 ///
@@ -68,6 +70,26 @@ impl<T> Text<T> {
 impl<T> From<T> for Text<T> {
     fn from(value: T) -> Self {
         Text(Form::Plain(value))
+    }
+}
+
+impl<T: FromStr + fmt::Display> FromAtom for Text<T> {
+    fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
+        match atom {
+            AtomRef::String(text) => Ok(Text::new(text)),
+            other => Err(ValueError::new(AtomKind::String, other)),
+        }
+    }
+}
+
+impl<T> AtomType for Text<T>
+where
+    T: FromStr + fmt::Display + Clone + Ord + Send + Sync + 'static,
+{
+    const KIND: AtomKind = AtomKind::String;
+
+    fn to_atom(&self) -> Atom {
+        Atom::String(self.to_smolstr())
     }
 }
 

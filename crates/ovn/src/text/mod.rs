@@ -13,6 +13,7 @@ pub mod host_addr;
 pub mod match_expr;
 pub mod nat_addresses;
 pub mod neutron;
+pub mod nexthop;
 pub mod octavia;
 pub mod vips;
 pub(crate) mod word;
@@ -21,7 +22,8 @@ pub use addresses::{PortAddresses, PortSecurity};
 pub use cell::Text;
 pub use host_addr::HostAddr;
 pub use nat_addresses::NatAddresses;
-pub use vips::{Backends, Endpoint, PortMapping};
+pub use nexthop::Nexthop;
+pub use vips::{BackendIp, Backends, Endpoint, PortMapping};
 
 #[cfg(test)]
 pub(crate) mod strategy;

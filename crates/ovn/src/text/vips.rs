@@ -22,6 +22,10 @@ pub struct Endpoint {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Backends(pub Box<[Endpoint]>);
 
+/// The key of an `ip_port_mappings` entry: a backend's address, IPv6 in brackets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackendIp(pub IpAddr);
+
 /// The value of an `ip_port_mappings` entry, `PORT:SOURCE`: which logical port a backend is, and from which address it is
 /// probed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,6 +142,26 @@ impl fmt::Display for Backends {
     }
 }
 
+impl FromStr for BackendIp {
+    type Err = VipError;
+
+    fn from_str(text: &str) -> Result<Self, VipError> {
+        match text.parse()? {
+            Endpoint { ip, port: None } => Ok(BackendIp(ip)),
+            _ => Err(VipError::Address(clip(text))),
+        }
+    }
+}
+
+impl fmt::Display for BackendIp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(ip) => ip.fmt(f),
+            IpAddr::V6(ip) => write!(f, "[{ip}]"),
+        }
+    }
+}
+
 impl FromStr for PortMapping {
     type Err = VipError;
 
@@ -175,7 +199,7 @@ macro_rules! debug_as_text {
     )+};
 }
 
-debug_as_text!(Endpoint, Backends, PortMapping);
+debug_as_text!(BackendIp, Endpoint, Backends, PortMapping);
 
 #[cfg(test)]
 mod tests {
@@ -226,6 +250,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn mapping_keys() {
+        for (text, back) in [("10.0.0.7", "10.0.0.7"), ("[fd00::7]", "[fd00::7]"), ("fd00::7", "[fd00::7]")] {
+            assert_eq!(text.parse::<BackendIp>().unwrap().to_string(), back);
+        }
+        for text in ["", "10.0.0.7:80", "[fd00::7]:80"] {
+            assert!(text.parse::<BackendIp>().is_err(), "{text}");
+        }
+    }
+
     fn endpoint() -> impl Strategy<Value = Endpoint> {
         (strategy::ip(), any::<u16>()).prop_map(|(ip, port)| Endpoint::new(ip, port))
     }
@@ -237,11 +271,13 @@ mod tests {
             prop_assert_eq!(list.to_string().parse::<Backends>().unwrap(), list);
             let mapping = PortMapping { port: name.into(), source };
             prop_assert_eq!(mapping.to_string().parse::<PortMapping>().unwrap(), mapping);
+            prop_assert_eq!(BackendIp(source).to_string().parse::<BackendIp>().unwrap().0, source);
         }
 
         #[test]
         fn no_panic(text in strategy::soup()) {
             prop_assert_eq!(Text::<Endpoint>::new(&text).to_string(), &text[..]);
+            prop_assert_eq!(Text::<BackendIp>::new(&text).to_string(), &text[..]);
             prop_assert_eq!(Text::<Backends>::new(&text).to_string(), &text[..]);
             prop_assert_eq!(Text::<PortMapping>::new(&text).to_string(), &text[..]);
         }

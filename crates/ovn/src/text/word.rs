@@ -14,10 +14,10 @@ macro_rules! words {
 
         impl $name {
             /// The listed words, in order of declaration.
-            pub const KNOWN: &'static [&'static str] = &[$($text),+];
+            $vis const KNOWN: &'static [&'static str] = &[$($text),+];
 
             /// The string as the database holds it.
-            pub fn as_str(&self) -> &str {
+            $vis fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $text,)+
                     $name::Other(text) => text,
@@ -49,6 +49,25 @@ macro_rules! words {
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, "{:?}", self.as_str())
+            }
+        }
+
+        impl ovsdb::wire::atom::FromAtom for $name {
+            fn from_atom(
+                atom: ovsdb::wire::atom::AtomRef<'_>,
+            ) -> Result<Self, ovsdb::wire::atom::ValueError> {
+                match atom {
+                    ovsdb::wire::atom::AtomRef::String(text) => Ok($name::from(text)),
+                    other => Err(ovsdb::wire::atom::ValueError::new("string", other)),
+                }
+            }
+        }
+
+        impl ovsdb::model::AtomType for $name {
+            const KIND: ovsdb::wire::atom::AtomKind = ovsdb::wire::atom::AtomKind::String;
+
+            fn to_atom(&self) -> ovsdb::wire::atom::Atom {
+                ovsdb::wire::atom::Atom::from(self.as_str())
             }
         }
 

@@ -1,0 +1,81 @@
+//! `ACL`: a rule of a switch or port group.
+
+use ovsdb::{Map, Str, Table};
+
+use crate::text::word::words;
+
+/// A row of `ACL`: a rule of a switch or port group.
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "OVN_Northbound", table = "ACL")]
+pub struct Acl {
+    /// Shown in logs.
+    pub name: Option<Str>,
+    /// 0 to 32767, the highest wins.
+    pub priority: i64,
+    /// Whether it sees packets from or to the ports.
+    pub direction: Direction,
+    /// Which packets; see [`Match`](crate::text::match_expr::Match).
+    #[ovsdb(column = "match")]
+    pub matches: Str,
+    /// What happens to them.
+    pub action: AclAction,
+    /// Whether they are logged.
+    pub log: bool,
+    /// How loudly.
+    pub severity: Option<Severity>,
+    /// Meter that limits the log.
+    pub meter: Option<Str>,
+    /// Kept in conntrack, 0 for none.
+    pub label: i64,
+    /// Stage of evaluation, 0 to 3.
+    #[ovsdb(optional)]
+    pub tier: i64,
+    /// Further settings.
+    pub options: Map<Str, Str>,
+    /// Keys of the cloud's management.
+    pub external_ids: Map<Str, Str>,
+}
+
+words! {
+    /// On which side of the switch a rule sees packets.
+    pub enum Direction {
+        /// Packets to logical ports (ingress, as tenants say).
+        ToLport = "to-lport",
+        /// Packets from logical ports (egress).
+        FromLport = "from-lport",
+    }
+}
+
+words! {
+    /// What an ACL does.
+    pub enum AclAction {
+        /// Drops without a word.
+        Drop = "drop",
+        /// Lets the packet through.
+        Allow = "allow",
+        /// Lets the connection through, replies included.
+        AllowRelated = "allow-related",
+        /// Lets the packet through past conntrack.
+        AllowStateless = "allow-stateless",
+        /// Answers with RST or unreachable.
+        Reject = "reject",
+        /// Goes on to the next tier (OVN 23.09).
+        Pass = "pass",
+    }
+}
+
+words! {
+    /// How loudly a logged packet is reported.
+    pub enum Severity {
+        /// Information.
+        Info = "info",
+        /// Debugging.
+        Debug = "debug",
+        /// Normal but significant.
+        Notice = "notice",
+        /// Warning.
+        Warning = "warning",
+        /// Act at once.
+        Alert = "alert",
+    }
+}

@@ -1,0 +1,44 @@
+//! `BFD`: a session that watches a next hop. Unique by port and destination; stays when nothing refers to it, idle.
+
+use std::net::IpAddr;
+
+use ovsdb::{Map, Str, Table};
+
+use crate::text::Text;
+use crate::text::word::words;
+
+/// A row of `BFD`: a session that watches a next hop. Unique by port and destination; stays when nothing refers to it, idle.
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "OVN_Northbound", table = "BFD")]
+pub struct Bfd {
+    /// The router port it runs on.
+    pub logical_port: Str,
+    /// The peer.
+    pub dst_ip: Text<IpAddr>,
+    /// Milliseconds between packets sent, at least 1.
+    pub min_tx: Option<i64>,
+    /// Milliseconds between packets expected.
+    pub min_rx: Option<i64>,
+    /// How many may be lost, at least 1.
+    pub detect_mult: Option<i64>,
+    /// State of the session, written by northd.
+    pub status: Option<BfdStatus>,
+    /// Reserved.
+    pub options: Map<Str, Str>,
+    /// Keys of the cloud's management.
+    pub external_ids: Map<Str, Str>,
+}
+
+words! {
+    /// State of a BFD session.
+    pub enum BfdStatus {
+        /// The peer is not heard; routes with this session are dropped.
+        Down = "down",
+        /// The peer is heard and does not hear us.
+        Init = "init",
+        /// Both hear each other.
+        Up = "up",
+        /// Nothing refers to the session.
+        AdminDown = "admin_down",
+    }
+}

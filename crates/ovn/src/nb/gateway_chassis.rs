@@ -1,0 +1,19 @@
+//! `Gateway_Chassis`: a chassis that may host one gateway port, the old way; read to migrate, and used where one chassis is enough.
+
+use ovsdb::{Map, Str, Table};
+
+/// A row of `Gateway_Chassis`: a chassis that may host one gateway port, the old way; read to migrate, and used where one chassis is enough.
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "OVN_Northbound", table = "Gateway_Chassis")]
+pub struct GatewayChassis {
+    /// Unique.
+    pub name: Str,
+    /// The chassis.
+    pub chassis_name: Str,
+    /// The highest living one hosts.
+    pub priority: i64,
+    /// Reserved.
+    pub options: Map<Str, Str>,
+    /// Keys of the cloud's management.
+    pub external_ids: Map<Str, Str>,
+}

@@ -1,0 +1,17 @@
+//! `Load_Balancer_Health_Check`: how the backends of one VIP are probed; goes when no load balancer refers to it.
+
+use ovsdb::{Map, Str, Table};
+
+use crate::text::{Endpoint, Text};
+
+/// A row of `Load_Balancer_Health_Check`: how the backends of one VIP are probed; goes when no load balancer refers to it.
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "OVN_Northbound", table = "Load_Balancer_Health_Check")]
+pub struct LoadBalancerHealthCheck {
+    /// The VIP; northd compares the text with the keys of `vips`.
+    pub vip: Text<Endpoint>,
+    /// `interval`, `timeout`, `success_count`, `failure_count`.
+    pub options: Map<Str, Str>,
+    /// Keys of the cloud's management.
+    pub external_ids: Map<Str, Str>,
+}

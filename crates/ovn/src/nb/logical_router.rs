@@ -1,0 +1,36 @@
+//! `Logical_Router`: a router.
+
+use ovsdb::{Map, Ref, Set, Str, Table, Weak};
+
+use super::{
+    Copp, LoadBalancer, LoadBalancerGroup, LogicalRouterPolicy, LogicalRouterPort, LogicalRouterStaticRoute,
+    Nat,
+};
+
+/// A row of `Logical_Router`: a router.
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "OVN_Northbound", table = "Logical_Router")]
+pub struct LogicalRouter {
+    /// Not unique in OVN; rows are told apart by their UUID.
+    pub name: Str,
+    /// The router's ports.
+    pub ports: Set<Ref<LogicalRouterPort>>,
+    /// Its routes.
+    pub static_routes: Set<Ref<LogicalRouterStaticRoute>>,
+    /// Its policies.
+    pub policies: Set<Ref<LogicalRouterPolicy>>,
+    /// Administrative state; absent means enabled.
+    pub enabled: Option<bool>,
+    /// Its address translations.
+    pub nat: Set<Ref<Nat>>,
+    /// Load balancers on its gateway.
+    pub load_balancer: Set<Weak<LoadBalancer>>,
+    /// The same, by group.
+    pub load_balancer_group: Set<Ref<LoadBalancerGroup>>,
+    /// Limits on traffic to the control plane.
+    pub copp: Option<Weak<Copp>>,
+    /// `chassis` makes it a gateway router; tunnel key, MAC binding age, ...
+    pub options: Map<Str, Str>,
+    /// Keys of the cloud's management.
+    pub external_ids: Map<Str, Str>,
+}

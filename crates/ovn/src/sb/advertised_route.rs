@@ -1,0 +1,22 @@
+//! `Advertised_Route`: a route that OVN itself offers to a routing daemon (OVN 25.03).
+
+use ovsdb::{Map, Ref, Str, Table};
+
+use super::{DatapathBinding, PortBinding};
+use crate::text::{HostAddr, Text};
+
+/// A row of `Advertised_Route`: a route that OVN itself offers to a routing daemon (OVN 25.03).
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "OVN_Southbound", table = "Advertised_Route")]
+pub struct AdvertisedRoute {
+    /// The router.
+    pub datapath: Ref<DatapathBinding>,
+    /// The router port it is offered on.
+    pub logical_port: Ref<PortBinding>,
+    /// What is offered.
+    pub ip_prefix: Text<HostAddr>,
+    /// The port whose chassis should be preferred.
+    pub tracked_port: Option<Ref<PortBinding>>,
+    /// Keys of northd.
+    pub external_ids: Map<Str, Str>,
+}

@@ -1,0 +1,21 @@
+//! `Chassis_Private`: a node's own row, which no other node watches.
+
+use ovsdb::{Map, Str, Table, Weak};
+
+use super::Chassis;
+
+/// A row of `Chassis_Private`: a node's own row, which no other node watches.
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "OVN_Southbound", table = "Chassis_Private")]
+pub struct ChassisPrivate {
+    /// Unique; equals the chassis's.
+    pub name: Str,
+    /// The chassis; empty when it is gone.
+    pub chassis: Option<Weak<Chassis>>,
+    /// The `nb_cfg` this node has carried out.
+    pub nb_cfg: i64,
+    /// When, in milliseconds.
+    pub nb_cfg_timestamp: i64,
+    /// Keys of agents.
+    pub external_ids: Map<Str, Str>,
+}

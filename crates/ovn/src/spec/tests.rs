@@ -1,0 +1,149 @@
+//! Every typed table against the schema of every supported version.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const NB: [(&str, &str); 3] = [
+    ("23.03", include_str!("../../testdata/schema/ovn-nb-23.03.json")),
+    ("25.03", include_str!("../../testdata/schema/ovn-nb-25.03.json")),
+    ("26.03", include_str!("../../testdata/schema/ovn-nb-26.03.json")),
+];
+const SB: [(&str, &str); 3] = [
+    ("23.03", include_str!("../../testdata/schema/ovn-sb-23.03.json")),
+    ("25.03", include_str!("../../testdata/schema/ovn-sb-25.03.json")),
+    ("26.03", include_str!("../../testdata/schema/ovn-sb-26.03.json")),
+];
+const VSWITCH: [(&str, &str); 3] = [
+    ("3.1", include_str!("../../testdata/schema/vswitch-3.1.json")),
+    ("3.5", include_str!("../../testdata/schema/vswitch-3.5.json")),
+    ("4.0", include_str!("../../testdata/schema/vswitch-4.0.json")),
+];
+
+/// What a schema lacks of a model, as `Table` or `Table.column`. Panics on anything that does not fit.
+fn absent(model: &[TableSpec], schema: &str) -> Vec<String> {
+    let schema = DatabaseSchema::parse(schema).unwrap();
+    let mut absent = Vec::new();
+    let mut misfits = Vec::new();
+    for spec in model {
+        assert_eq!(spec.database, schema.name);
+        match spec.fit(&schema) {
+            Ok(None) => absent.push(spec.table.to_owned()),
+            Ok(Some(fit)) => {
+                absent
+                    .extend(fit.absent.iter().map(|at| format!("{}.{}", spec.table, spec.columns[at].name)));
+            }
+            Err(list) => misfits.extend(list.iter().map(ToString::to_string)),
+        }
+    }
+    assert_eq!(misfits, Vec::<String>::new(), "schema {}", schema.version);
+    absent.sort();
+    absent
+}
+
+#[test]
+fn northbound_of_every_version() {
+    let model = crate::nb::model();
+    assert_eq!(
+        absent(model, NB[0].1),
+        [
+            "ACL.tier",
+            "DNS.options",
+            "Logical_Router_Policy.bfd_sessions",
+            "Logical_Router_Policy.chain",
+            "Logical_Router_Policy.jump_chain",
+            "Logical_Router_Policy.output_port",
+            "Logical_Router_Port.status",
+            "Logical_Router_Static_Route.selection_fields",
+            "NAT.match",
+            "NAT.priority",
+        ]
+    );
+    assert_eq!(absent(model, NB[1].1), ["Logical_Router_Policy.output_port"]);
+    assert_eq!(absent(model, NB[2].1), [""; 0]);
+}
+
+#[test]
+fn southbound_of_every_version() {
+    let model = crate::sb::model();
+    assert_eq!(
+        absent(model, SB[0].1),
+        [
+            "Advertised_Route",
+            "Datapath_Binding.nb_uuid",
+            "Datapath_Binding.type",
+            "Learned_Route",
+            "Load_Balancer.lr_datapath_group",
+            "Load_Balancer.ls_datapath_group",
+        ]
+    );
+    assert_eq!(absent(model, SB[1].1), ["Datapath_Binding.nb_uuid", "Datapath_Binding.type"]);
+    assert_eq!(absent(model, SB[2].1), [""; 0]);
+}
+
+#[test]
+fn vswitch_of_every_version() {
+    for (_, schema) in VSWITCH {
+        assert_eq!(absent(crate::vswitch::model(), schema), [""; 0]);
+    }
+}
+
+#[test]
+fn no_column_is_optional_without_need() {
+    for (model, schemas) in
+        [(crate::nb::model(), NB), (crate::sb::model(), SB), (crate::vswitch::model(), VSWITCH)]
+    {
+        let missing: BTreeSet<String> =
+            schemas.iter().flat_map(|(_, schema)| absent(model, schema)).collect();
+        for spec in model {
+            assert_eq!(spec.optional, missing.contains(spec.table), "{}", spec.table);
+            for column in spec.columns {
+                let name = format!("{}.{}", spec.table, column.name);
+                assert_eq!(column.optional, missing.contains(&name), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_is_listed_once() {
+    for model in [crate::nb::model(), crate::sb::model(), crate::vswitch::model()] {
+        let names: BTreeSet<&str> = model.iter().map(|spec| spec.table).collect();
+        assert_eq!(names.len(), model.len());
+    }
+}
+
+/// Words whose column is constrained by an enum must list exactly what the newest schema allows (and may list more, for
+/// older ones), or we would write a word the server refuses.
+#[test]
+fn words_cover_the_schemas_choices() {
+    let cases: [(&str, &str, &str, &[&str]); 12] = [
+        (NB[2].1, "ACL", "direction", crate::nb::Direction::KNOWN),
+        (NB[2].1, "ACL", "action", crate::nb::AclAction::KNOWN),
+        (NB[2].1, "ACL", "severity", crate::nb::Severity::KNOWN),
+        (NB[2].1, "Meter", "unit", crate::nb::MeterUnit::KNOWN),
+        (NB[2].1, "Load_Balancer", "protocol", crate::nb::LbProtocol::KNOWN),
+        (NB[2].1, "Logical_Router_Static_Route", "selection_fields", crate::nb::SelectionField::KNOWN),
+        (NB[2].1, "Logical_Router_Static_Route", "policy", crate::nb::RoutePolicy::KNOWN),
+        (NB[2].1, "Logical_Router_Policy", "action", crate::nb::PolicyAction::KNOWN),
+        (NB[2].1, "NAT", "type", crate::nb::NatType::KNOWN),
+        (NB[2].1, "BFD", "status", crate::nb::BfdStatus::KNOWN),
+        (SB[2].1, "Datapath_Binding", "type", crate::sb::DatapathType::KNOWN),
+        (SB[2].1, "Service_Monitor", "status", crate::sb::MonitorStatus::KNOWN),
+    ];
+    for (schema, table, column, words) in cases {
+        let schema = DatabaseSchema::parse(schema).unwrap();
+        let choices = schema.tables[table].columns[column].kind.key.choices.clone().unwrap();
+        let ovsdb::wire::datum::Datum::Set(choices) = choices else {
+            panic!("{table}.{column}: choices are a set")
+        };
+        let choices: BTreeSet<String> = choices
+            .iter()
+            .map(|atom| match atom {
+                ovsdb::wire::atom::Atom::String(text) => text.to_string(),
+                other => panic!("{table}.{column}: {other}"),
+            })
+            .collect();
+        assert_eq!(choices, words.iter().map(|word| (*word).to_owned()).collect(), "{table}.{column}");
+    }
+}
