@@ -42,7 +42,8 @@ impl Database {
         }
     }
 
-    fn schema(self) -> PathBuf {
+    /// The installed schema file.
+    pub(crate) fn schema(self) -> PathBuf {
         PathBuf::from(format!("/usr/share/ovn/ovn-{}.ovsschema", self.short()))
     }
 }
@@ -89,6 +90,11 @@ impl Server {
     /// How clients name it: `unix:PATH`.
     pub(crate) fn remote(&self) -> String {
         format!("unix:{}", self.socket.display())
+    }
+
+    /// Its socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 }
 

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::command::shown;
 
@@ -57,9 +58,9 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let pid = Pid::from_child(&self.child);
+        let pid = Pid::from_raw(self.child.id().cast_signed());
         if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill(pid, Signal::SIGTERM);
             let begin = Instant::now();
             while matches!(self.child.try_wait(), Ok(None)) {
                 if begin.elapsed() > GRACE {
@@ -77,19 +78,18 @@ impl Drop for Daemon {
 /// ours; a number that meanwhile belongs to somebody else is left alone.
 pub(crate) fn end_leftover(pidfile: &Path) -> Result<()> {
     let Ok(text) = std::fs::read_to_string(pidfile) else { return Ok(()) };
-    if let Some(pid) = text.trim().parse::<i32>().ok().and_then(Pid::from_raw)
+    if let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).map(Pid::from_raw)
         && is_ours(pid, pidfile)
     {
-        eprintln!("ending process {} that an earlier run left behind", pid.as_raw_nonzero());
-        let _ = kill_process(pid, Signal::TERM);
+        eprintln!("ending process {} that an earlier run left behind", pid);
+        let _ = kill(pid, Signal::SIGTERM);
         let begin = Instant::now();
         while is_ours(pid, pidfile) {
             if begin.elapsed() > GRACE {
-                kill_process(pid, Signal::KILL)
-                    .with_context(|| format!("cannot end process {}", pid.as_raw_nonzero()))?;
+                kill(pid, Signal::SIGKILL).with_context(|| format!("cannot end process {}", pid))?;
             }
             if begin.elapsed() > 2 * GRACE {
-                bail!("process {} does not end; see {}", pid.as_raw_nonzero(), pidfile.display());
+                bail!("process {} does not end; see {}", pid, pidfile.display());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -103,7 +103,7 @@ pub(crate) fn end_leftover(pidfile: &Path) -> Result<()> {
 }
 
 fn is_ours(pid: Pid, pidfile: &Path) -> bool {
-    let cmdline = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    let cmdline = std::fs::read(format!("/proc/{}/cmdline", pid)).unwrap_or_default();
     let wanted = format!("--pidfile={}", pidfile.display());
     cmdline.split(|byte| *byte == 0).any(|arg| arg == wanted.as_bytes())
 }

@@ -3,6 +3,7 @@
 //! One file per command; `packages` and `command` hold what they share. Nothing here is part of the product: the
 //! `meridian` binary never depends on it.
 
+mod bench;
 mod central;
 mod check;
 mod command;
@@ -32,6 +33,8 @@ enum Task {
     Up(up::Args),
     /// Run every test and end with the counts
     Test(test::Args),
+    /// Measure our OVSDB client beside C's and Python's on real servers
+    Bench(bench::Args),
     /// Look for inputs that break the decoders (needs a nightly compiler)
     Fuzz(fuzz::Args),
     /// Format, lint, dependencies and documentation; no tests
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Task::Up(args) => up::up(&args).map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args),
+        Task::Bench(args) => bench::bench(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Check => check::check().map(|()| ExitCode::SUCCESS),
         Task::Ci => check::check().and_then(|()| test::run(&test::Args::default())),

@@ -21,6 +21,8 @@ pub(crate) enum Need {
     Central,
     /// Everything the tests start: also TLS certificates.
     Test,
+    /// The bench's peers: the C tools and a Python virtual environment.
+    Bench,
 }
 
 impl Need {
@@ -36,6 +38,7 @@ impl Need {
                 "ovn-common",
                 "ovn-host",
             ],
+            Need::Bench => &["openvswitch-common", "ovn-central", "ovn-common", "python3", "python3-venv"],
         }
     }
 }
@@ -130,7 +133,7 @@ fn not_installed(wanted: &[&'static str], listed: &str) -> Vec<&'static str> {
 
 /// What to put before a command that needs root: nothing, or sudo when it asks for no password.
 fn privilege() -> Option<&'static [&'static str]> {
-    if rustix::process::geteuid().is_root() {
+    if nix::unistd::geteuid().is_root() {
         return Some(&[]);
     }
     let sudo = Command::new("sudo").args(["-n", "true"]).stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -1,0 +1,340 @@
+//! The clients that are measured: ours and Python's as programs steered by lines of JSON, C's as a tool in daemon mode
+//! steered through its control socket.
+//!
+//! A program peer is started with REMOTE DATABASE SCHEMA-FILE, prints `{"loaded":ROWS,"note":TEXT}` when it holds the
+//! whole database, and then takes, one per line:
+//!
+//! - `{"do":"changes","count":N}`: answers `{"ready":true}`, notes the time of every change of a port binding's sequence
+//!   key, and answers `{"done":true}` after N of them;
+//! - `{"do":"report"}`: answers `{"at":[[SEQUENCE,NANOSECONDS],...]}` on the clock all processes share;
+//! - `{"do":"insert","switch":UUID,"per_transaction":N,"ports":[...]}`: answers `{"ready":true}` when it has parsed the
+//!   ports and sees the switch, inserts, and answers `{"seconds":S}`.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::meter::{cpu_seconds, monotonic, peak_mib, percentile};
+use super::rows::{Kind, Port, SEQUENCE_KEY, change, uuid};
+use super::rpc::Rpc;
+use crate::central::{Database, Server};
+use crate::command::{output, shown};
+use crate::daemon::end_leftover;
+use crate::packages::find_program;
+
+/// The time between two changes: long enough that no client handles two at once.
+const PACE: Duration = Duration::from_millis(2);
+
+/// Cost of the initial load.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) cpu_seconds: f64,
+    pub(crate) seconds: f64,
+    pub(crate) peak_mib: f64,
+    pub(crate) note: String,
+}
+
+/// Cost of one change.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) cpu_us: f64,
+    pub(crate) median_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+/// Cost of inserting.
+#[derive(Clone, Debug)]
+pub(crate) struct Insert {
+    pub(crate) rows_per_second: f64,
+    pub(crate) cpu_us_per_row: f64,
+}
+
+/// A client that holds one database.
+pub(crate) enum Peer {
+    Program(Program),
+    Tool(Tool),
+}
+
+impl Peer {
+    /// Follows the changes that `writer` makes to a database of `rows` port bindings. A sequence number is used once per
+    /// server: writing the value that is already there is no change.
+    pub(crate) fn changes(
+        &mut self,
+        writer: &mut Rpc,
+        rows: usize,
+        sequences: Range<usize>,
+    ) -> Result<Change> {
+        match self {
+            Peer::Program(program) => program.changes(writer, rows, sequences),
+            Peer::Tool(tool) => tool.changes(writer, rows, sequences),
+        }
+    }
+
+    /// Inserts these ports into an empty switch.
+    pub(crate) fn insert(
+        &mut self,
+        switch: &str,
+        ports: Range<usize>,
+        per_transaction: usize,
+    ) -> Result<Insert> {
+        let rows = ports.len() as f64;
+        let (seconds, cpu) = match self {
+            Peer::Program(program) => program.insert(switch, ports, per_transaction)?,
+            Peer::Tool(tool) => tool.insert(switch, ports, per_transaction)?,
+        };
+        Ok(Insert { rows_per_second: rows / seconds, cpu_us_per_row: cpu * 1e6 / rows })
+    }
+}
+
+/// Makes changes at an even pace; when each was sent.
+fn make_changes(writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Vec<i64>> {
+    let begin = Instant::now();
+    let mut sent = Vec::with_capacity(sequences.len());
+    for (n, sequence) in sequences.enumerate() {
+        let due = PACE * u32::try_from(n)?;
+        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+        sent.push(monotonic()?);
+        writer.transact(Database::Southbound.name(), vec![change(spread(sequence, rows), sequence)])?;
+    }
+    Ok(sent)
+}
+
+/// Changes hit rows all over the table.
+fn spread(sequence: usize, rows: usize) -> usize {
+    sequence * 7919 % rows
+}
+
+fn latency(mut us: Vec<f64>, cpu_us: f64) -> Result<Change> {
+    let median_us = percentile(&mut us, 0.5).context("no change was seen")?;
+    let p99_us = percentile(&mut us, 0.99).context("no change was seen")?;
+    Ok(Change { cpu_us, median_us, p99_us })
+}
+
+/// A client of its own process, steered through its standard input.
+pub(crate) struct Program {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    name: String,
+}
+
+impl Program {
+    /// Starts it and waits until it holds the database.
+    pub(crate) fn start(mut command: Command, server: &Server, database: Database) -> Result<(Peer, Load)> {
+        command.arg(server.remote()).arg(database.name()).arg(database.schema());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let begin = Instant::now();
+        let mut child = command.spawn().with_context(|| format!("cannot run `{}`", shown(&command)))?;
+        let orders = child.stdin.take();
+        let answers = BufReader::new(child.stdout.take().context("the peer has no output")?);
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut program = Program { child, orders, answers, name };
+        let answer = program.answer("loaded")?;
+        let (seconds, pid) = (begin.elapsed().as_secs_f64(), program.child.id());
+        let note = answer["note"].as_str().unwrap_or_default().to_owned();
+        let load = Load { cpu_seconds: cpu_seconds(pid)?, seconds, peak_mib: peak_mib(pid)?, note };
+        Ok((Peer::Program(program), load))
+    }
+
+    fn order(&mut self, order: &Value) -> Result<()> {
+        let mut text = serde_json::to_vec(order)?;
+        text.push(b'\n');
+        let orders = self.orders.as_mut().context("the peer has no input")?;
+        orders.write_all(&text).with_context(|| format!("`{}` does not listen", self.name))
+    }
+
+    fn answer(&mut self, key: &str) -> Result<Value> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        match serde_json::from_str::<Value>(&line) {
+            Ok(answer) if answer.get(key).is_some() => Ok(answer),
+            _ => bail!("`{}` should say {key:?} and says {:?}", self.name, line.trim_end()),
+        }
+    }
+
+    fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
+        let (first, count) = (sequences.start, sequences.len());
+        self.order(&json!({ "do": "changes", "count": count }))?;
+        self.answer("ready")?;
+        let before = cpu_seconds(self.child.id())?;
+        let sent = make_changes(writer, rows, sequences)?;
+        self.answer("done")?;
+        let cpu = cpu_seconds(self.child.id())? - before;
+        self.order(&json!({ "do": "report" }))?;
+        let at: Vec<(usize, i64)> = serde_json::from_value(self.answer("at")?["at"].take())?;
+        let us = at
+            .iter()
+            .filter_map(|(n, at)| sent.get(n.checked_sub(first)?).map(|sent| (at - sent) as f64 / 1e3))
+            .collect();
+        latency(us, cpu * 1e6 / count as f64)
+    }
+
+    fn insert(&mut self, switch: &str, ports: Range<usize>, per_transaction: usize) -> Result<(f64, f64)> {
+        let ports: Vec<Value> = ports
+            .map(|n| {
+                let port = Port(n);
+                json!({
+                    "name": port.uuid(),
+                    "address": port.address(),
+                    "options": { "requested-chassis": port.host() },
+                    "external_ids": port.external_ids().into_iter().collect::<BTreeMap<_, _>>(),
+                })
+            })
+            .collect();
+        self.order(
+            &json!({ "do": "insert", "switch": switch, "per_transaction": per_transaction, "ports": ports }),
+        )?;
+        self.answer("ready")?;
+        let before = cpu_seconds(self.child.id())?;
+        let seconds = self.answer("seconds")?["seconds"].as_f64().context("no seconds")?;
+        Ok((seconds, cpu_seconds(self.child.id())? - before))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let begin = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begin.elapsed() > Duration::from_secs(10) {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// `ovn-nbctl` or `ovn-sbctl` in daemon mode.
+pub(crate) struct Tool {
+    control: Rpc,
+    pidfile: PathBuf,
+    pid: u32,
+}
+
+impl Tool {
+    /// Starts it and waits until it has answered from its replica.
+    pub(crate) fn start(dir: &Path, server: &Server, database: Database) -> Result<(Peer, Load)> {
+        let program = format!("ovn-{}ctl", database.short());
+        let file = |suffix: &str| dir.join(format!("{program}.{suffix}"));
+        let (pidfile, socket) = (file("pid"), file("ctl"));
+        let mut command = Command::new(find_program(&program)?);
+        command.arg(format!("--db={}", server.remote())).arg("--detach");
+        command
+            .arg(format!("--pidfile={}", pidfile.display()))
+            .arg(format!("--unixctl={}", socket.display()));
+        let begin = Instant::now();
+        output(command.args(["--timeout=600", "-vconsole:off", "-vsyslog:off"]))?;
+        let pid = std::fs::read_to_string(&pidfile)?.trim().parse().context("no process id")?;
+        let mut tool = Tool { control: Rpc::connect(&socket)?, pidfile, pid };
+        let table = match database {
+            Database::Northbound => "Logical_Switch",
+            Database::Southbound => "Datapath_Binding",
+        };
+        tool.run(["get", table, &uuid(Kind::Network, 0), "_uuid"].map(str::to_owned).into())?;
+        let note = format!("{program} --detach");
+        let load = Load {
+            cpu_seconds: cpu_seconds(pid)?,
+            seconds: begin.elapsed().as_secs_f64(),
+            peak_mib: peak_mib(pid)?,
+            note,
+        };
+        Ok((Peer::Tool(tool), load))
+    }
+
+    fn run(&mut self, words: Vec<String>) -> Result<()> {
+        self.send(words)?;
+        self.control.receive().map(drop).context("the C tool")
+    }
+
+    fn send(&mut self, words: Vec<String>) -> Result<()> {
+        let params = std::iter::once("--".to_owned()).chain(words).map(Value::String).collect();
+        self.control.send("run", Value::Array(params))
+    }
+
+    /// CPU: the daemon applies every change to its replica while no command runs; it has no callback to call, which only
+    /// flatters it. Latency: `wait-until` is the only way it tells of a change, measured on a share of the changes.
+    fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
+        // The last sixth of the numbers is kept for the latency.
+        let turn = sequences.end - sequences.len().div_ceil(6);
+        let count = turn - sequences.start;
+        let before = cpu_seconds(self.pid)?;
+        make_changes(writer, rows, sequences.start..turn)?;
+        self.run(wait_until(turn - 1, rows))?;
+        let cpu = cpu_seconds(self.pid)? - before;
+        let mut us = Vec::new();
+        for sequence in turn..sequences.end {
+            self.send(wait_until(sequence, rows))?;
+            std::thread::sleep(PACE);
+            let sent = make_changes(writer, rows, sequence..sequence + 1)?;
+            self.control.receive()?;
+            us.push((monotonic()? - sent[0]) as f64 / 1e3);
+        }
+        latency(us, cpu * 1e6 / count as f64)
+    }
+
+    fn insert(&mut self, switch: &str, ports: Range<usize>, per_transaction: usize) -> Result<(f64, f64)> {
+        let commands: Vec<_> = ports
+            .clone()
+            .step_by(per_transaction)
+            .map(|first| create(switch, first..(first + per_transaction).min(ports.end)))
+            .collect();
+        self.run(vec!["wait-until".to_owned(), "Logical_Switch".to_owned(), switch.to_owned()])?;
+        let before = cpu_seconds(self.pid)?;
+        let begin = Instant::now();
+        for command in commands {
+            self.run(command)?;
+        }
+        Ok((begin.elapsed().as_secs_f64(), cpu_seconds(self.pid)? - before))
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        let _ = self.control.call("exit", json!([]));
+        let begin = Instant::now();
+        while self.pidfile.exists() && begin.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // A daemon that hangs is ended by the same rule as one left by an earlier run.
+        if let Err(error) = end_leftover(&self.pidfile) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+fn wait_until(sequence: usize, rows: usize) -> Vec<String> {
+    let port = Port(spread(sequence, rows)).uuid();
+    vec![
+        "wait-until".to_owned(),
+        "Port_Binding".to_owned(),
+        port,
+        format!("external_ids:{SEQUENCE_KEY}={sequence}"),
+    ]
+}
+
+/// One command line that creates ports with the columns the others write, and puts them all on the switch at once.
+fn create(switch: &str, ports: Range<usize>) -> Vec<String> {
+    let mut words = Vec::new();
+    for n in ports.clone() {
+        let port = Port(n);
+        words.extend([format!("--id=@p{n}"), "create".to_owned(), "Logical_Switch_Port".to_owned()]);
+        words.push(format!("name=\"{}\"", port.uuid()));
+        words.push(format!("addresses=\"{}\"", port.address()));
+        words.push(format!("port_security=\"{}\"", port.address()));
+        words.push("enabled=true".to_owned());
+        words.push(format!("options:requested-chassis=\"{}\"", port.host()));
+        words.extend(
+            port.external_ids().iter().map(|(key, value)| format!("external_ids:\"{key}\"=\"{value}\"")),
+        );
+        words.push("--".to_owned());
+    }
+    words.extend(["add".to_owned(), "Logical_Switch".to_owned(), switch.to_owned(), "ports".to_owned()]);
+    words.extend(ports.map(|n| format!("@p{n}")));
+    words
+}

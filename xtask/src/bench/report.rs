@@ -1,0 +1,231 @@
+//! What was measured, side by side: pure arithmetic and text.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+/// Who was measured, in the order of the columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Who {
+    Meridian,
+    C,
+    Python,
+}
+
+/// What a line must reach.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "at_most")]
+pub(crate) enum Goal {
+    /// At most this share of C's value in the same line.
+    ShareOfC(f64),
+    /// At most this value.
+    Value(f64),
+}
+
+/// One measurement of every client.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Line {
+    /// How many rows the database held.
+    pub(crate) rows: usize,
+    /// What was done.
+    pub(crate) what: String,
+    /// What was measured of it, with its unit.
+    pub(crate) measure: &'static str,
+    pub(crate) meridian: Option<f64>,
+    pub(crate) c: Option<f64>,
+    pub(crate) python: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) goal: Option<Goal>,
+}
+
+impl Line {
+    /// Ours divided by theirs.
+    fn ratio(&self, other: Option<f64>) -> Option<f64> {
+        Some(self.meridian? / other.filter(|value| *value > 0.0)?)
+    }
+
+    /// Whether the goal is met; none where there is no goal or nothing to compare.
+    fn met(&self) -> Option<bool> {
+        match self.goal? {
+            Goal::ShareOfC(share) => Some(self.ratio(self.c)? <= share),
+            Goal::Value(limit) => Some(self.meridian? <= limit),
+        }
+    }
+}
+
+/// All lines of a run and what one must know to read them.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Report {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Report {
+    /// Records one value.
+    pub(crate) fn add(
+        &mut self,
+        rows: usize,
+        what: &str,
+        measure: &'static str,
+        who: Who,
+        value: f64,
+        goal: Option<Goal>,
+    ) {
+        let found = self.lines.iter().position(|l| l.rows == rows && l.what == what && l.measure == measure);
+        let at = found.unwrap_or_else(|| {
+            let what = what.to_owned();
+            self.lines.push(Line { rows, what, measure, meridian: None, c: None, python: None, goal });
+            self.lines.len() - 1
+        });
+        let line = &mut self.lines[at];
+        match who {
+            Who::Meridian => line.meridian = Some(value),
+            Who::C => line.c = Some(value),
+            Who::Python => line.python = Some(value),
+        }
+    }
+
+    /// Adds, for the loads, how the cost per row at the largest size compares with the smallest: 1 is linear.
+    pub(crate) fn add_growth(&mut self) {
+        let mut growth = Vec::new();
+        for large in self.lines.iter().filter(|line| line.measure == "CPU s") {
+            let same = |line: &&Line| line.what == large.what && line.measure == large.measure;
+            let Some(small) = self.lines.iter().filter(same).min_by_key(|line| line.rows) else { continue };
+            if self.lines.iter().any(|line| same(&line) && line.rows > large.rows) || small.rows >= large.rows
+            {
+                continue;
+            }
+            let per_row = |large_value: Option<f64>, small_value: Option<f64>| {
+                Some(large_value? / large.rows as f64 / (small_value? / small.rows as f64))
+            };
+            growth.push(Line {
+                rows: large.rows,
+                what: format!("{}, CPU per row against {} rows", large.what, small.rows),
+                measure: "times",
+                meridian: per_row(large.meridian, small.meridian),
+                c: per_row(large.c, small.c),
+                python: per_row(large.python, small.python),
+                goal: Some(Goal::Value(1.25)),
+            });
+        }
+        self.lines.extend(growth);
+    }
+
+    /// Every goal with its line, and whether all that could be judged are met.
+    pub(crate) fn goals(&self) -> (usize, usize) {
+        let judged: Vec<bool> = self.lines.iter().filter_map(Line::met).collect();
+        (judged.iter().filter(|met| **met).count(), judged.len())
+    }
+
+    /// As text in columns.
+    pub(crate) fn table(&self) -> String {
+        let head = ["rows", "what", "measure", "meridian", "C", "Python", "/ C", "/ Python", "goal", "met"];
+        let mut cells = vec![head.map(str::to_owned)];
+        for line in &self.lines {
+            let goal = match line.goal {
+                Some(Goal::ShareOfC(share)) => format!("<= {share} of C"),
+                Some(Goal::Value(limit)) => format!("<= {limit}"),
+                None => String::new(),
+            };
+            let met = line.met().map_or("", |met| if met { "yes" } else { "NO" });
+            cells.push([
+                line.rows.to_string(),
+                line.what.clone(),
+                line.measure.to_owned(),
+                number(line.meridian),
+                number(line.c),
+                number(line.python),
+                number(line.ratio(line.c)),
+                number(line.ratio(line.python)),
+                goal,
+                met.to_owned(),
+            ]);
+        }
+        let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let mut text = String::new();
+        for row in &cells {
+            let mut out = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let width = widths[column];
+                // Words to the left, numbers to the right.
+                let _ = if matches!(column, 1 | 2 | 8 | 9) {
+                    write!(out, "{cell:<width$}  ")
+                } else {
+                    write!(out, "{cell:>width$}  ")
+                };
+            }
+            text.push_str(out.trim_end());
+            text.push('\n');
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "\n- {note}");
+        }
+        text
+    }
+}
+
+/// Three significant digits; nothing where nothing was measured.
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) if value >= 10.0 => format!("{value:.1}"),
+        Some(value) if value >= 1.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let mut report = Report::default();
+        for (rows, ours, c) in [(2000, 0.01, 0.1), (100_000, 0.5, 4.0)] {
+            report.add(rows, "load", "CPU s", Who::Meridian, ours, Some(Goal::ShareOfC(0.2)));
+            report.add(rows, "load", "CPU s", Who::C, c, Some(Goal::ShareOfC(0.2)));
+        }
+        report
+    }
+
+    #[test]
+    fn goals_are_judged_on_the_ratio() {
+        let mut report = report();
+        assert_eq!(report.goals(), (2, 2));
+        report.add(2000, "load", "CPU s", Who::Meridian, 0.03, None);
+        assert_eq!(report.goals(), (1, 2));
+        assert_eq!(report.lines.len(), 2);
+    }
+
+    #[test]
+    fn a_client_that_was_not_measured_is_not_judged() {
+        let mut report = Report::default();
+        report.add(1, "load", "CPU s", Who::C, 1.0, Some(Goal::ShareOfC(0.2)));
+        assert_eq!(report.goals(), (0, 0));
+        assert!(report.table().contains(" - "));
+    }
+
+    #[test]
+    fn growth_is_per_row() {
+        let mut report = report();
+        report.add_growth();
+        let growth = report.lines.last().unwrap();
+        assert_eq!((growth.rows, growth.measure), (100_000, "times"));
+        assert!((growth.meridian.unwrap() - 1.0).abs() < 1e-9);
+        assert!((growth.c.unwrap() - 0.8).abs() < 1e-9);
+        assert_eq!(growth.python, None);
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let table = report().table();
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(
+            lines[0].find("meridian").map(|at| at + "meridian".len()),
+            lines[1].find("0.010").map(|at| at + 5)
+        );
+        assert!(lines[1].ends_with("yes"));
+    }
+}
