@@ -5,10 +5,12 @@
 extern crate self as ovsdb;
 
 pub mod model;
+pub mod txn;
 pub mod wire;
 
 pub use model::{Map, Ref, Set, Str, Table, Weak};
 pub use ovsdb_derive::Table;
+pub use txn::{Class, CommitError, Committed, Transaction};
 pub use uuid::Uuid;
 
 /// What derived code needs; not for use by hand.

@@ -68,9 +68,9 @@ impl fmt::Display for Shape {
 /// What to put in and take out of a set or map, element by element, so that what others put there stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {
-    /// Elements (for maps: pairs) to take out, before the others are put in.
+    /// Elements to take out. For maps pairs or keys; the key alone decides, whatever value it has by then.
     pub delete: Datum,
-    /// Elements (for maps: pairs) to put in.
+    /// Elements (for maps: pairs) to put in; they replace what those keys had.
     pub insert: Datum,
 }
 

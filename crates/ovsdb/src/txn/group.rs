@@ -1,0 +1,218 @@
+//! Group commit: many small transactions travel as one, and each still gets its own answer.
+//!
+//! While one batch is on its way the next one gathers. A batch that succeeds is a success of all in it. A batch that
+//! fails has changed nothing, so it is taken apart: where the server names the operation that failed, its transaction
+//! goes alone between those before and those behind it; where it names none (references, unique indexes), the batch is
+//! halved until the one that is to blame goes alone. Order is kept throughout: what was queued first is tried first,
+//! and a transaction is refused only by an answer to itself alone.
+//!
+//! Checks that the server makes at the end of a transaction see the batch as a whole: one that breaks a reference and
+//! a later one that mends it pass together where they would not apart.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+
+use super::builder::{Composed, Label, OpKind};
+use super::outcome::{self, CommitError, Committed, Failure, OpResult};
+use crate::model::Str;
+
+/// How much goes into one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// Most operations.
+    pub ops: usize,
+    /// Most bytes. A single transaction that is larger still goes, alone.
+    pub bytes: usize,
+}
+
+impl Default for GroupLimits {
+    /// Large enough to make the round trip cheap, small enough that taking a batch apart is.
+    fn default() -> Self {
+        Self { ops: 1000, bytes: 1 << 20 }
+    }
+}
+
+/// The server's answer to a batch, or what happened instead of one.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer<'a> {
+    /// One result per operation.
+    Result(&'a RawValue),
+    /// The request as a whole was refused.
+    Error(&'a RawValue),
+    /// It was not sent.
+    NotSent,
+    /// It was sent and the connection went before an answer came.
+    Lost,
+}
+
+/// What became of one transaction, with the key it was queued under.
+pub type Settled<K> = (K, Result<Committed, CommitError>);
+
+/// The queue of transactions of one connection. At most one batch is on its way.
+#[derive(Debug)]
+pub struct Group<K> {
+    limits: GroupLimits,
+    waiting: VecDeque<Entry<K>>,
+    /// Parts of failed batches, in order; they go before anything that waits.
+    parts: VecDeque<Vec<Entry<K>>>,
+    sent: Option<Vec<Entry<K>>>,
+}
+
+#[derive(Debug)]
+struct Entry<K> {
+    key: K,
+    composed: Composed,
+}
+
+impl<K> Entry<K> {
+    fn asserts(&self, lock: &Str) -> bool {
+        self.composed.labels.iter().any(|label| label.kind == OpKind::Assert && label.target == *lock)
+    }
+}
+
+impl<K> Group<K> {
+    /// An empty queue.
+    pub fn new(limits: GroupLimits) -> Self {
+        Self { limits, waiting: VecDeque::new(), parts: VecDeque::new(), sent: None }
+    }
+
+    /// Queues a transaction.
+    pub fn push(&mut self, key: K, composed: Composed) {
+        self.waiting.push_back(Entry { key, composed });
+    }
+
+    /// Whether nothing is queued nor on its way.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_none() && self.parts.is_empty() && self.waiting.is_empty()
+    }
+
+    /// The next batch to send, as an array of operations; `None` while one is on its way or none is queued.
+    pub fn next_batch(&mut self) -> Option<String> {
+        if self.sent.is_some() {
+            return None;
+        }
+        let batch = self.parts.pop_front().unwrap_or_else(|| self.gather());
+        if batch.is_empty() {
+            return None;
+        }
+        let size: usize = batch.iter().map(|entry| entry.composed.text.len() + 1).sum();
+        let mut text = String::with_capacity(size + 1);
+        text.push('[');
+        for composed in batch.iter().map(|entry| &entry.composed).filter(|c| !c.text.is_empty()) {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&composed.text);
+        }
+        text.push(']');
+        self.sent = Some(batch);
+        Some(text)
+    }
+
+    /// Takes in the answer to the batch on its way; what became of the transactions that are settled by it.
+    pub fn answer(&mut self, answer: Answer<'_>) -> Vec<Settled<K>> {
+        let Some(batch) = self.sent.take() else { return Vec::new() };
+        let count = batch.iter().map(|entry| entry.composed.labels.len()).sum();
+        match answer {
+            Answer::NotSent => settle(batch, || CommitError::NotConnected),
+            Answer::Lost => {
+                settle(batch, || CommitError::Unknown { reason: "the connection was lost".into() })
+            }
+            Answer::Error(error) => {
+                let failure = outcome::read_refusal(error);
+                settle(batch, || CommitError::refused(&failure.error, &failure.details, None))
+            }
+            Answer::Result(result) => match outcome::read(result, count) {
+                Err(reason) => settle(batch, || CommitError::Unknown { reason: reason.clone() }),
+                Ok(Ok(results)) => share(batch, results),
+                Ok(Err(failure)) => self.take_apart(batch, failure),
+            },
+        }
+    }
+
+    /// Gives up what has not been sent.
+    pub fn abandon(&mut self, error: impl Fn() -> CommitError) -> Vec<Settled<K>> {
+        let parts = std::mem::take(&mut self.parts).into_iter().flatten();
+        parts.chain(std::mem::take(&mut self.waiting)).map(|entry| (entry.key, Err(error()))).collect()
+    }
+
+    fn gather(&mut self) -> Vec<Entry<K>> {
+        let (mut ops, mut bytes) = (0, 0);
+        let fits = |entry: &Entry<K>| {
+            ops += entry.composed.labels.len();
+            bytes += entry.composed.text.len() + 1;
+            ops <= self.limits.ops && bytes <= self.limits.bytes
+        };
+        let count = self.waiting.iter().map(fits).take_while(|fits| *fits).count();
+        let count = count.max(1).min(self.waiting.len());
+        self.waiting.drain(..count).collect()
+    }
+
+    /// Splits a failed batch; a lone transaction is settled by its failure.
+    fn take_apart(&mut self, mut batch: Vec<Entry<K>>, failure: Failure) -> Vec<Settled<K>> {
+        let blamed = failure.at.and_then(|at| blame(&batch, at));
+        let label = blamed.map(|(entry, op)| (op, batch[entry].composed.labels[op].clone()));
+        let error = CommitError::refused(&failure.error, &failure.details, label);
+        if batch.len() == 1 {
+            return settle(batch, || error.clone());
+        }
+        match (&error, blamed) {
+            // These say nothing about any one transaction.
+            (CommitError::Unknown { .. }, _) => settle(batch, || error.clone()),
+            (_, None) if outcome::is_transient(&failure.error) => settle(batch, || error.clone()),
+            // Who asserts a lock that is not ours fails without being asked again.
+            (CommitError::NotOwner { lock }, _) => {
+                let (lost, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(|entry| entry.asserts(lock));
+                self.put_back([rest]);
+                settle(lost, || error.clone())
+            }
+            (_, Some((at, _))) => {
+                let behind = batch.split_off(at + 1);
+                let blamed = batch.split_off(at);
+                self.put_back([batch, blamed, behind]);
+                Vec::new()
+            }
+            (_, None) => {
+                let behind = batch.split_off(batch.len() / 2);
+                self.put_back([batch, behind]);
+                Vec::new()
+            }
+        }
+    }
+
+    fn put_back<const N: usize>(&mut self, parts: [Vec<Entry<K>>; N]) {
+        for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
+            self.parts.push_front(part);
+        }
+    }
+}
+
+/// Which entry an operation of a batch belongs to, and which of its operations it is.
+fn blame<K>(batch: &[Entry<K>], at: usize) -> Option<(usize, usize)> {
+    let mut first = 0;
+    for (position, entry) in batch.iter().enumerate() {
+        let count = entry.composed.labels.len();
+        if at < first + count {
+            return Some((position, at - first));
+        }
+        first += count;
+    }
+    None
+}
+
+fn settle<K>(batch: Vec<Entry<K>>, error: impl Fn() -> CommitError) -> Vec<Settled<K>> {
+    batch.into_iter().map(|entry| (entry.key, Err(error()))).collect()
+}
+
+/// Gives each transaction the results of its own operations.
+fn share<K>(batch: Vec<Entry<K>>, results: Vec<OpResult>) -> Vec<Settled<K>> {
+    let mut results = results.into_iter();
+    let mut own = |labels: &[Label]| results.by_ref().take(labels.len()).collect();
+    batch.into_iter().map(|entry| (entry.key, Ok(Committed::new(own(&entry.composed.labels))))).collect()
+}
+
+#[cfg(test)]
+mod tests;

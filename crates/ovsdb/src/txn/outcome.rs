@@ -1,0 +1,306 @@
+//! What became of a transaction.
+//!
+//! The server answers with one result per operation; a failed operation has an error in its place and nulls behind it,
+//! and a check that is only made at the end (references, unique indexes) fails in one element more than there were
+//! operations. Here that becomes either [`Committed`] or a [`CommitError`] that says what to do next.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::builder::{Label, OpKind};
+use crate::model::Str;
+use crate::wire::atom::{Atom, AtomRef, FromAtom, ValueError};
+
+/// The transaction is in the database, and in the replica's snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Committed {
+    results: Vec<OpResult>,
+}
+
+/// The result of one operation.
+#[derive(Clone, Debug)]
+pub enum OpResult {
+    /// A row was inserted.
+    Inserted(Uuid),
+    /// So many rows were updated, mutated or deleted.
+    Counted(u64),
+    /// What a `select` found, as JSON.
+    Rows(Box<RawValue>),
+    /// It has nothing to say.
+    Done,
+}
+
+impl Committed {
+    pub(crate) fn new(results: Vec<OpResult>) -> Self {
+        Self { results }
+    }
+
+    /// One result per operation, in their order.
+    pub fn results(&self) -> &[OpResult] {
+        &self.results
+    }
+
+    /// Positions of the operations that found no row: it was gone already.
+    pub fn missed(&self) -> impl Iterator<Item = usize> {
+        let found_none = |(at, result)| matches!(result, &OpResult::Counted(0)).then_some(at);
+        self.results.iter().enumerate().filter_map(found_none)
+    }
+}
+
+/// What to do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Try again later; nothing is wrong with the request.
+    Transient,
+    /// The world moved: decide again on the new snapshot.
+    Conflict,
+    /// The server will refuse it every time.
+    Refused,
+    /// The caller is wrong.
+    Bug,
+}
+
+/// A transaction is not known to be in the database.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CommitError {
+    /// The server refused an operation, or the whole.
+    #[error("the server refused {}: {error}{}", place(.op), detail(.details))]
+    Refused {
+        /// The operation, by position and by what it does; `None` when the whole did not hold.
+        op: Option<(usize, Label)>,
+        /// The server's word, such as `constraint violation`.
+        error: String,
+        /// The server's explanation.
+        details: String,
+    },
+    /// Something that the transaction relies on has changed.
+    #[error("{} did not hold: it has changed meanwhile", place(.op))]
+    Conflict {
+        /// The expectation that failed.
+        op: Option<(usize, Label)>,
+    },
+    /// The lock that the transaction asserts is not ours.
+    #[error("lock {lock} is not ours")]
+    NotOwner {
+        /// The lock.
+        lock: Str,
+    },
+    /// It was sent, and no answer came: it may or may not be in the database. Look, do not send it again.
+    #[error("the outcome is unknown ({reason}): look at the database before writing again")]
+    Unknown {
+        /// What happened to the answer.
+        reason: String,
+    },
+    /// It writes a column that this server does not have.
+    #[error("the server's schema has no column {column} in table {table}")]
+    Unsupported {
+        /// The table.
+        table: Str,
+        /// The column.
+        column: Str,
+    },
+    /// It was not sent: there is no session at the moment.
+    #[error("not connected, nothing was sent")]
+    NotConnected,
+    /// It was not sent: the client is closed.
+    #[error("the client is closed, nothing was sent")]
+    Closed,
+    /// It was not sent: its tables are in another database than the client's.
+    #[error("the transaction is for database {wanted}, the client is for {have}")]
+    OtherDatabase {
+        /// The tables' database.
+        wanted: Str,
+        /// The client's.
+        have: Str,
+    },
+}
+
+fn place(op: &Option<(usize, Label)>) -> String {
+    match op {
+        Some((at, label)) => format!("operation {at} ({label})"),
+        None => "the transaction".into(),
+    }
+}
+
+fn detail(details: &str) -> String {
+    if details.is_empty() { String::new() } else { format!(": {details}") }
+}
+
+impl CommitError {
+    /// What to do about it.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Refused { error, .. } if is_transient(error) => Class::Transient,
+            Self::Refused { .. } | Self::Unsupported { .. } => Class::Refused,
+            Self::Conflict { .. } => Class::Conflict,
+            Self::NotOwner { .. } | Self::Unknown { .. } | Self::NotConnected => Class::Transient,
+            Self::Closed | Self::OtherDatabase { .. } => Class::Bug,
+        }
+    }
+
+    /// Whether a row that was to be inserted exists already under its UUID.
+    pub fn is_duplicate_row(&self) -> bool {
+        matches!(self, Self::Refused { error, .. } if error == "duplicate uuid")
+    }
+
+    pub(crate) fn refused(error: &str, details: &str, op: Option<(usize, Label)>) -> Self {
+        match (error, &op) {
+            ("timed out", _) => Self::Conflict { op },
+            ("not owner", Some((_, label))) if label.kind == OpKind::Assert => {
+                Self::NotOwner { lock: label.target.clone() }
+            }
+            // The server took the connection or the database away from under the transaction.
+            ("canceled", _) => Self::Unknown { reason: "the server cancelled the request".into() },
+            _ => Self::Refused { op, error: error.into(), details: details.into() },
+        }
+    }
+}
+
+/// Errors of the server's own, not of the transaction.
+pub(crate) fn is_transient(error: &str) -> bool {
+    matches!(error, "cluster error" | "I/O error" | "resources exhausted" | "disconnected")
+}
+
+/// A refusal as the server words it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The operation; `None` when the whole did not hold.
+    pub(crate) at: Option<usize>,
+    pub(crate) error: String,
+    pub(crate) details: String,
+}
+
+/// Reads the answer to so many operations: their results, or the one that failed.
+pub(crate) fn read(result: &RawValue, count: usize) -> Result<Result<Vec<OpResult>, Failure>, String> {
+    let answers: Answers<'_> = serde_json::from_str(result.get())
+        .map_err(|error| format!("the server's answer is no list of results: {error}"))?;
+    if let Some((at, error)) = answers.failure {
+        let at = (at < count).then_some(at);
+        return Ok(Err(Failure { at, error: error.error.into(), details: error.details.into() }));
+    }
+    if answers.results.len() != count {
+        let found = answers.results.len();
+        return Err(format!("the server gave {found} results for {count} operations"));
+    }
+    Ok(Ok(answers.results))
+}
+
+/// Reads the refusal of a whole request.
+pub(crate) fn read_refusal(error: &RawValue) -> Failure {
+    match serde_json::from_str::<Refusal<'_>>(error.get()) {
+        Ok(refusal) => Failure { at: None, error: refusal.error.into(), details: refusal.details.into() },
+        Err(_) => {
+            let bare = serde_json::from_str::<String>(error.get());
+            let error = bare.unwrap_or_else(|_| error.get().chars().take(200).collect());
+            Failure { at: None, error, details: String::new() }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Refusal<'a> {
+    #[serde(borrow)]
+    error: Cow<'a, str>,
+    #[serde(borrow, default)]
+    details: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow, default)]
+    error: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    details: Option<Cow<'a, str>>,
+    #[serde(default)]
+    uuid: Option<RowUuid>,
+    #[serde(default)]
+    count: Option<u64>,
+    #[serde(default)]
+    rows: Option<Box<RawValue>>,
+}
+
+/// `["uuid", "..."]`
+struct RowUuid(Uuid);
+
+impl FromAtom for RowUuid {
+    fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
+        match atom {
+            AtomRef::Uuid(uuid) => Ok(Self(uuid)),
+            other => Err(ValueError::new("a uuid", other)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RowUuid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        de::DeserializeSeed::deserialize(crate::wire::atom::AtomSeed::new(), deserializer)
+    }
+}
+
+/// The list of results up to and including the first error.
+#[derive(Default)]
+struct Answers<'a> {
+    results: Vec<OpResult>,
+    failure: Option<(usize, Refusal<'a>)>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Answers<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Answers<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of results")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut answers = Answers::default();
+                let mut at = 0;
+                // A null stands for an operation that was not reached; behind the results of a success there are none.
+                while let Some(answer) = seq.next_element::<Option<Answer<'de>>>()? {
+                    match answer {
+                        Some(Answer { error: Some(error), details, .. }) if answers.failure.is_none() => {
+                            let details = details.unwrap_or_default();
+                            answers.failure = Some((at, Refusal { error, details }));
+                        }
+                        Some(Answer { uuid: Some(RowUuid(uuid)), .. }) => {
+                            answers.results.push(OpResult::Inserted(uuid));
+                        }
+                        Some(Answer { count: Some(count), .. }) => {
+                            answers.results.push(OpResult::Counted(count));
+                        }
+                        Some(Answer { rows: Some(rows), .. }) => answers.results.push(OpResult::Rows(rows)),
+                        Some(_) => answers.results.push(OpResult::Done),
+                        None if answers.failure.is_none() => {
+                            return Err(de::Error::custom("a null where no operation failed"));
+                        }
+                        None => {}
+                    }
+                    at += 1;
+                }
+                Ok(answers)
+            }
+        }
+        deserializer.deserialize_seq(Each)
+    }
+}
+
+impl fmt::Display for OpResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inserted(uuid) => write!(f, "inserted {}", Atom::Uuid(*uuid)),
+            Self::Counted(count) => write!(f, "{count} rows"),
+            Self::Rows(rows) => f.write_str(rows.get()),
+            Self::Done => f.write_str("done"),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Operations as text, and answers read.
+
+use serde_json::value::RawValue;
+
+use super::builder::{Label, OpKind};
+use super::outcome::{self, Failure};
+use super::*;
+use crate::model::{ColumnSet, Map, Mutation, Real, Ref, Set, Str, Weak};
+use crate::wire::datum::Datum;
+use crate::{Table, Uuid};
+
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "Zoo", table = "Cage")]
+struct Cage {
+    name: Str,
+    #[ovsdb(column = "type")]
+    kind: Option<Str>,
+    animals: Set<Ref<Cage>>,
+    labels: Map<Str, Str>,
+    weight: Real,
+    open: bool,
+    keeper: Set<Weak<Cage>>,
+    #[ovsdb(optional)]
+    area: i64,
+    #[ovsdb(optional, write_only)]
+    note: Option<Str>,
+}
+
+fn uuid(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+fn text(txn: &Transaction) -> String {
+    txn.compose(|_| ColumnSet::EMPTY).unwrap().text
+}
+
+const ONE: &str = "00000000-0000-0000-0000-000000000001";
+const WHERE: &str = r#""where":[["_uuid","==",["uuid","00000000-0000-0000-0000-000000000001"]]]"#;
+
+#[test]
+fn an_insert_mentions_what_differs_from_the_protocols_default() {
+    let mut txn = Transaction::new();
+    txn.insert(uuid(1), &Cage::default());
+    assert_eq!(text(&txn), format!(r#"{{"op":"insert","table":"Cage","uuid":"{ONE}","row":{{}}}}"#));
+
+    let full = Cage {
+        name: "a \"b\"\n".into(),
+        kind: Some("".into()),
+        animals: [Ref::new(uuid(2)), Ref::new(uuid(3))].into(),
+        labels: [("k".into(), "v".into())].into(),
+        weight: Real(1.5),
+        open: true,
+        keeper: [Weak::new(uuid(1))].into(),
+        area: -7,
+        note: Some("x".into()),
+    };
+    let mut txn = Transaction::new();
+    txn.insert(uuid(1), &full);
+    assert_eq!(
+        text(&txn),
+        format!(
+            concat!(
+                r#"{{"op":"insert","table":"Cage","uuid":"{one}","row":{{"name":"a \"b\"\n","type":"","#,
+                r#""animals":["set",[["uuid","00000000-0000-0000-0000-000000000002"],["uuid","00000000-0000-0000-0000-000000000003"]]],"#,
+                r#""labels":["map",[["k","v"]]],"weight":1.5,"open":true,"keeper":["uuid","{one}"],"area":-7,"note":"x"}}}}"#
+            ),
+            one = ONE
+        )
+    );
+}
+
+#[test]
+fn an_update_writes_scalars_whole_and_collections_by_element() {
+    let before = Cage {
+        name: "a".into(),
+        kind: Some("big".into()),
+        labels: [("gone".into(), "1".into()), ("kept".into(), "2".into()), ("new".into(), "3".into())].into(),
+        animals: [Ref::new(uuid(2))].into(),
+        ..Cage::default()
+    };
+    let after = Cage {
+        name: "b".into(),
+        kind: None,
+        labels: [("kept".into(), "2".into()), ("more".into(), "5".into()), ("new".into(), "4".into())].into(),
+        animals: [Ref::new(uuid(1))].into(),
+        ..Cage::default()
+    };
+    let mut txn = Transaction::new();
+    txn.update(uuid(1), &before, &after);
+    assert_eq!(
+        text(&txn),
+        format!(
+            concat!(
+                r#"{{"op":"update","table":"Cage",{},"row":{{"name":"b","type":["set",[]]}}}},"#,
+                r#"{{"op":"mutate","table":"Cage",{},"mutations":["#,
+                r#"["animals","insert",["uuid","{}"]],["animals","delete",["uuid","00000000-0000-0000-0000-000000000002"]],"#,
+                r#"["labels","delete",["set",["gone","more","new"]]],["labels","insert",["map",[["more","5"],["new","4"]]]]]}}"#
+            ),
+            WHERE, WHERE, ONE
+        )
+    );
+    let mut same = Transaction::new();
+    same.update(uuid(1), &before, &before);
+    assert!(same.is_empty());
+    same.mutate::<Cage>(uuid(1), Cage::LABELS, Mutation::default());
+    assert!(same.is_empty());
+}
+
+#[test]
+fn a_whole_column_can_be_written_too() {
+    let row = Cage { labels: [("k".into(), "v".into())].into(), ..Cage::default() };
+    let mut txn = Transaction::new();
+    txn.write(uuid(1), &row, [Cage::LABELS, Cage::ANIMALS].into_iter().collect());
+    assert_eq!(
+        text(&txn),
+        format!(
+            r#"{{"op":"update","table":"Cage",{WHERE},"row":{{"animals":["set",[]],"labels":["map",[["k","v"]]]}}}}"#
+        )
+    );
+}
+
+#[test]
+fn keys_alone_can_be_taken_out_of_a_map() {
+    let mut txn = Transaction::new();
+    let mutation = Mutation { delete: Datum::set(["a".into(), "b".into()]), insert: Datum::map([]) };
+    txn.mutate::<Cage>(uuid(1), Cage::LABELS, mutation);
+    assert_eq!(
+        text(&txn),
+        format!(
+            r#"{{"op":"mutate","table":"Cage",{WHERE},"mutations":[["labels","delete",["set",["a","b"]]]]}}"#
+        )
+    );
+}
+
+#[test]
+fn expectations_are_waits_without_patience() {
+    let row = Cage { name: "a".into(), ..Cage::default() };
+    let mut txn = Transaction::new();
+    let columns = [Cage::NAME, Cage::KIND, Cage::AREA, Cage::NOTE].into_iter().collect();
+    txn.expect(uuid(1), &row, columns).expect_exists::<Cage>(uuid(1)).expect_absent::<Cage>(uuid(1));
+    txn.expect_rows::<Cage>(Cage::NAME, &Str::from("x"), &[uuid(1).into(), uuid(2).into()]);
+    let all = format!(
+        concat!(
+            r#"{{"op":"wait","table":"Cage","timeout":0,{w},"columns":["_uuid","name","type","area"],"until":"==","#,
+            r#""rows":[{{"_uuid":["uuid","{one}"],"name":"a","type":["set",[]],"area":0}}]}},"#,
+            r#"{{"op":"wait","table":"Cage","timeout":0,{w},"columns":["_uuid"],"until":"==","rows":[{{"_uuid":["uuid","{one}"]}}]}},"#,
+            r#"{{"op":"wait","table":"Cage","timeout":0,{w},"columns":["_uuid"],"until":"==","rows":[]}},"#,
+            r#"{{"op":"wait","table":"Cage","timeout":0,"where":[["name","==","x"]],"columns":["_uuid"],"until":"==","#,
+            r#""rows":[{{"_uuid":["uuid","{one}"]}},{{"_uuid":["uuid","00000000-0000-0000-0000-000000000002"]}}]}}"#
+        ),
+        w = WHERE,
+        one = ONE
+    );
+    assert_eq!(text(&txn), all);
+    // What the server lacks is not compared.
+    let lacking = txn.compose(|_| [Cage::AREA].into_iter().collect()).unwrap().text;
+    assert_eq!(lacking, all.replace(r#","area"]"#, "]").replace(r#","area":0}"#, "}"));
+}
+
+#[test]
+fn the_rest_is_as_the_rfc_has_it() {
+    let mut txn = Transaction::new();
+    txn.delete::<Cage>(uuid(1))
+        .assert_lock("ovn \"x\"")
+        .comment("why")
+        .raw(&serde_json::json!({"op":"abort"}));
+    assert_eq!(
+        text(&txn),
+        format!(
+            r#"{{"op":"delete","table":"Cage",{WHERE}}},{{"op":"assert","lock":"ovn \"x\""}},{{"op":"comment","comment":"why"}},{{"op":"abort"}}"#
+        )
+    );
+    assert_eq!(txn.len(), 4);
+    assert_eq!(txn.database(), Some("Zoo"));
+    let mut twice = txn.clone();
+    twice.append(&txn);
+    assert_eq!(text(&twice), format!("{0},{0}", text(&txn)));
+    assert!(serde_json::from_str::<serde_json::Value>(&format!("[{}]", text(&twice))).is_ok());
+    assert_eq!(
+        format!("{txn:?}"),
+        format!(
+            "[\"deletion from Cage {ONE}\", \"assertion of lock ovn \\\"x\\\"\", \"comment\", \"operation\"]"
+        )
+    );
+}
+
+#[test]
+fn a_value_for_a_column_that_the_server_lacks_is_refused_before_it_is_sent() {
+    let absent = |table: &str| {
+        assert_eq!(table, "Cage");
+        [Cage::AREA, Cage::NOTE].into_iter().collect()
+    };
+    let mut fine = Transaction::new();
+    fine.insert(uuid(1), &Cage { name: "a".into(), ..Cage::default() });
+    assert!(fine.compose(absent).is_ok());
+    let wide = Cage { area: 3, ..Cage::default() };
+    let unsupported = CommitError::Unsupported { table: "Cage".into(), column: "area".into() };
+    let mut inserts = Transaction::new();
+    inserts.insert(uuid(1), &wide);
+    let mut updates = Transaction::new();
+    updates.update(uuid(1), &Cage::default(), &wide);
+    let mut both = fine.clone();
+    both.append(&updates);
+    for txn in [inserts, updates, both] {
+        assert_eq!(txn.compose(absent).unwrap_err(), unsupported);
+    }
+    assert_eq!(unsupported.class(), Class::Refused);
+}
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.into()).unwrap()
+}
+
+#[test]
+fn answers_are_read_by_operation() {
+    let good = r#"[{"uuid":["uuid","00000000-0000-0000-0000-000000000001"]},{"count":0},{},{"rows":[{"a":1}]},{"count":2}]"#;
+    let results = outcome::read(&raw(good), 5).unwrap().unwrap();
+    let shown: Vec<_> = results.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, [&format!("inserted {ONE}"), "0 rows", "done", r#"[{"a":1}]"#, "2 rows"]);
+    assert_eq!(Committed::new(results).missed().collect::<Vec<_>>(), [1]);
+    assert!(outcome::read(&raw(good), 4).is_err());
+    assert!(outcome::read(&raw("{}"), 1).is_err());
+    assert!(outcome::read(&raw("[null]"), 1).is_err());
+
+    let failure = |text: &str, count| outcome::read(&raw(text), count).unwrap().unwrap_err();
+    let expected =
+        |at, error: &str, details: &str| Failure { at, error: error.into(), details: details.into() };
+    let middle = r#"[{"count":1},{"details":"why","error":"constraint violation"},null,null]"#;
+    assert_eq!(failure(middle, 4), expected(Some(1), "constraint violation", "why"));
+    let end = r#"[{"count":1},{"error":"referential integrity violation"}]"#;
+    assert_eq!(failure(end, 1), expected(None, "referential integrity violation", ""));
+    let whole = raw(r#"{"error":"unknown database","details":"no","syntax":"x"}"#);
+    assert_eq!(outcome::read_refusal(&whole), expected(None, "unknown database", "no"));
+    assert_eq!(outcome::read_refusal(&raw(r#""canceled""#)), expected(None, "canceled", ""));
+    assert_eq!(outcome::read_refusal(&raw("[1]")), expected(None, "[1]", ""));
+}
+
+#[test]
+fn errors_know_what_to_do_and_say_what_was_tried() {
+    let op = |kind, target: &str| Some((2, Label { kind, target: target.into(), row: Some(uuid(1)) }));
+    let error = CommitError::refused("duplicate uuid", "taken", op(OpKind::Insert, "Cage"));
+    assert_eq!(
+        error.to_string(),
+        format!("the server refused operation 2 (insert into Cage {ONE}): duplicate uuid: taken")
+    );
+    assert!(error.is_duplicate_row() && error.class() == Class::Refused);
+    let error = CommitError::refused("timed out", "", op(OpKind::Wait, "Cage"));
+    assert_eq!(
+        error.to_string(),
+        format!("operation 2 (expectation on Cage {ONE}) did not hold: it has changed meanwhile")
+    );
+    assert_eq!(error.class(), Class::Conflict);
+    let error = CommitError::refused("not owner", "", op(OpKind::Assert, "writer"));
+    assert_eq!(error, CommitError::NotOwner { lock: "writer".into() });
+    assert_eq!(CommitError::refused("cluster error", "", None).class(), Class::Transient);
+    assert!(matches!(CommitError::refused("canceled", "", None), CommitError::Unknown { .. }));
+}
