@@ -1,0 +1,168 @@
+//! The command line: what can be typed, and which module runs it. One file per command, each with a `run`.
+
+mod completions;
+mod man;
+mod ovsdb;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::config::{Colour, Config, Level, LogFormat, Origin, Override, Setting, Sources};
+use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::telemetry;
+
+/// The north-south control plane for OVN
+#[derive(Debug, Parser)]
+#[command(name = "meridian", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "General options")]
+struct Global {
+    /// Configuration file [env: MERIDIAN_CONFIG] [default: /etc/meridian/meridian.toml, which need not exist]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// Print the configuration in effect and where each value came from, then end
+    #[arg(long, global = true)]
+    print_config: bool,
+    /// Log more; twice for more still
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+    /// What is logged
+    #[arg(long, value_name = "LEVEL", global = true)]
+    log_level: Option<Level>,
+    /// What is logged, by directives as ovsdb=debug,info [env: MERIDIAN_LOG]
+    #[arg(long, value_name = "DIRECTIVES", global = true)]
+    log_filter: Option<String>,
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", global = true)]
+    log_format: Option<LogFormat>,
+    /// Whether log and tables are coloured
+    #[arg(long, value_name = "WHEN", global = true)]
+    color: Option<Colour>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Ovsdb(ovsdb::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// A flag that sets a key, where it was given.
+fn given(key: &'static str, flag: &'static str, text: Option<impl Into<String>>) -> Option<Override> {
+    text.map(|text| Override { key, text: text.into(), flag })
+}
+
+impl Global {
+    fn overrides(&self) -> Vec<Override> {
+        let flags = [
+            given("log.level", "--log-level", self.log_level.map(Level::word)),
+            given("log.filter", "--log-filter", self.log_filter.clone()),
+            given("log.format", "--log-format", self.log_format.map(LogFormat::word)),
+            given("log.color", "--color", self.color.map(Colour::word)),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+}
+
+impl Command {
+    fn overrides(&self) -> Vec<Override> {
+        match self {
+            Self::Ovsdb(args) => args.overrides(),
+            Self::Completions(_) | Self::Man(_) => Vec::new(),
+        }
+    }
+}
+
+/// Parses, runs, reports.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no failure; a reader that went away is none either.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
+        }
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(report) = failure.report() {
+                let _ = std::io::stderr().write_all(report.as_bytes());
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(cli: Cli) -> Outcome {
+    let Cli { global, command } = cli;
+    let mut flags = global.overrides();
+    flags.extend(command.iter().flat_map(Command::overrides));
+    let sources = Sources::read(global.config.as_deref(), flags);
+    let loaded = sources.and_then(|sources| sources.load()).map_err(|error| {
+        Failure::new(Exit::Usage, error).try_("`meridian --print-config` with it corrected")
+    })?;
+    let mut config = loaded.config;
+    raise(&mut config, global.verbose);
+    if global.print_config {
+        return print(&config.to_toml());
+    }
+    let Some(command) = command else {
+        let _ = Cli::command().print_help();
+        return Err(Failure::told(Exit::Usage, "no command was given").try_("one of the commands above"));
+    };
+    let control = telemetry::start(&config.log)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let _ = &control;
+    match command {
+        Command::Ovsdb(args) => ovsdb::run(args, &config),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    }
+}
+
+/// `-v`: from the level in effect, and over a filter from file or environment.
+fn raise(config: &mut Config, steps: u8) {
+    if steps == 0 {
+        return;
+    }
+    let origin = Origin::Flag("-v".into());
+    config.log.level = Setting { value: config.log.level.value.raised(steps), origin: origin.clone() };
+    if !matches!(config.log.filter.origin, Origin::Flag(_)) {
+        config.log.filter = Setting { value: None, origin };
+    }
+}
+
+/// Writes text to standard output.
+fn print(text: &str) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+}
+
+/// A value of ours as JSON.
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("our own types have string keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

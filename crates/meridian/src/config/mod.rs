@@ -1,0 +1,327 @@
+//! The configuration: one TOML file, `MERIDIAN_*` variables, flags; the later ones win.
+//!
+//! [`Config`] lists every key there is. A key is read by the same [`value`] code wherever its text comes from, and each
+//! value remembers its [`Origin`], which is what `--print-config` shows. What a key means to a command is the
+//! command's business.
+
+mod file;
+mod print;
+mod value;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use value::Field;
+pub(crate) use value::{Colour, Level, LogFormat};
+
+/// Where the file is looked for when none is named; it need not exist.
+pub(crate) const DEFAULT_FILE: &str = "/etc/meridian/meridian.toml";
+/// The variable that names the file.
+pub(crate) const FILE_VARIABLE: &str = "MERIDIAN_CONFIG";
+
+/// Every key, with its value and where that came from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Config {
+    pub(crate) ovsdb: Ovsdb,
+    pub(crate) log: Log,
+    pub(crate) metrics: Metrics,
+    pub(crate) admin: Admin,
+}
+
+/// `[ovsdb]`: how servers are reached.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ovsdb {
+    /// Empty: guessed by the database's name.
+    pub(crate) remote: Setting<Vec<String>>,
+    pub(crate) private_key: Setting<Option<PathBuf>>,
+    pub(crate) certificate: Setting<Option<PathBuf>>,
+    pub(crate) ca_cert: Setting<Option<PathBuf>>,
+    pub(crate) leader_only: Setting<bool>,
+    pub(crate) timeout: Setting<Duration>,
+    pub(crate) probe_interval: Setting<Duration>,
+}
+
+/// `[log]`: what goes to standard error.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Log {
+    pub(crate) level: Setting<Level>,
+    /// Directives as `ovsdb=debug,info`; instead of the level.
+    pub(crate) filter: Setting<Option<String>>,
+    pub(crate) format: Setting<LogFormat>,
+    pub(crate) color: Setting<Colour>,
+}
+
+/// `[metrics]`: the Prometheus endpoint of a long-running command.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Metrics {
+    pub(crate) listen: Setting<Option<SocketAddr>>,
+}
+
+/// `[admin]`: the admin socket of a long-running command.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Admin {
+    pub(crate) socket: Setting<Option<PathBuf>>,
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+impl<T> Setting<T> {
+    fn default(value: T) -> Self {
+        Self { value, origin: Origin::Default }
+    }
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Built in.
+    Default,
+    /// The file.
+    File { path: PathBuf, line: usize },
+    /// The environment.
+    Variable(String),
+    /// The command line.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            ovsdb: Ovsdb {
+                remote: Setting::default(Vec::new()),
+                private_key: Setting::default(None),
+                certificate: Setting::default(None),
+                ca_cert: Setting::default(None),
+                leader_only: Setting::default(true),
+                timeout: Setting::default(Duration::from_secs(10)),
+                probe_interval: Setting::default(Duration::from_secs(5)),
+            },
+            log: Log {
+                level: Setting::default(Level::Info),
+                filter: Setting::default(None),
+                format: Setting::default(LogFormat::Human),
+                color: Setting::default(Colour::Auto),
+            },
+            metrics: Metrics { listen: Setting::default(None) },
+            admin: Admin { socket: Setting::default(None) },
+        }
+    }
+}
+
+/// One key: its section and name, what it says, and the variable that sets it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) section: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+    /// Instead of `MERIDIAN_SECTION_NAME`.
+    variable: Option<&'static str>,
+}
+
+impl Key {
+    const fn new(section: &'static str, name: &'static str, doc: &'static str) -> Self {
+        Self { section, name, doc, variable: None }
+    }
+
+    /// As in `ovsdb.remote`.
+    pub(crate) fn path(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+
+    /// As in `MERIDIAN_OVSDB_REMOTE`.
+    pub(crate) fn variable(&self) -> String {
+        match self.variable {
+            Some(name) => name.to_owned(),
+            None => format!("MERIDIAN_{}_{}", self.section, self.name).to_uppercase(),
+        }
+    }
+}
+
+impl Config {
+    /// Every key with its place. This list is what the file, the variables and `--print-config` go by.
+    fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
+        let Self { ovsdb, log, metrics, admin } = self;
+        let key = Key::new;
+        vec![
+            (
+                key(
+                    "ovsdb",
+                    "remote",
+                    "Servers, e.g. unix:/run/ovn/ovnnb_db.sock; empty: guessed by database",
+                ),
+                &mut ovsdb.remote,
+            ),
+            (key("ovsdb", "private_key", "Private key for ssl: remotes (PEM)"), &mut ovsdb.private_key),
+            (key("ovsdb", "certificate", "Certificate for ssl: remotes (PEM)"), &mut ovsdb.certificate),
+            (
+                key("ovsdb", "ca_cert", "Certificate of the CA that signed the server's (PEM)"),
+                &mut ovsdb.ca_cert,
+            ),
+            (key("ovsdb", "leader_only", "Of a cluster, talk to the leader only"), &mut ovsdb.leader_only),
+            (
+                key("ovsdb", "timeout", "How long a command waits for a connection or a reply"),
+                &mut ovsdb.timeout,
+            ),
+            (
+                key(
+                    "ovsdb",
+                    "probe_interval",
+                    "After how long a silent server is asked whether it lives; 0: never",
+                ),
+                &mut ovsdb.probe_interval,
+            ),
+            (key("log", "level", "What is logged"), &mut log.level),
+            (
+                Key {
+                    variable: Some("MERIDIAN_LOG"),
+                    ..key("log", "filter", "Directives as ovsdb=debug,info, instead of the level")
+                },
+                &mut log.filter,
+            ),
+            (key("log", "format", "How log lines look"), &mut log.format),
+            (key("log", "color", "Whether log and tables are coloured"), &mut log.color),
+            (
+                key("metrics", "listen", "Where long-running commands serve /metrics and /health"),
+                &mut metrics.listen,
+            ),
+            (key("admin", "socket", "Where long-running commands take admin requests"), &mut admin.socket),
+        ]
+    }
+
+    /// The keys.
+    pub(crate) fn keys() -> Vec<Key> {
+        Self::default().fields().into_iter().map(|(key, _)| key).collect()
+    }
+}
+
+/// A value given on the command line: the key, its text, the flag.
+#[derive(Clone, Debug)]
+pub(crate) struct Override {
+    pub(crate) key: &'static str,
+    pub(crate) text: String,
+    pub(crate) flag: &'static str,
+}
+
+/// The configuration is wrong; everything that is wrong with it.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the configuration is wrong{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
+pub(crate) struct ConfigError {
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{place}: {what}")]
+pub(crate) struct Problem {
+    /// File and line, variable or flag.
+    pub(crate) place: String,
+    pub(crate) what: String,
+}
+
+/// What was read, before anything is decided: the pure half works on this.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// The file and its text.
+    pub(crate) file: Option<(PathBuf, String)>,
+    /// Variables that begin with `MERIDIAN_`.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// Flags, in the order given.
+    pub(crate) flags: Vec<Override>,
+}
+
+/// What was put together.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// Worth a warning: variables that look like ours and are not.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Sources {
+    /// Reads the file and the environment. A file that was asked for must be there; the default one need not.
+    pub(crate) fn read(file: Option<&Path>, flags: Vec<Override>) -> Result<Self, ConfigError> {
+        let (path, asked) = match file {
+            Some(path) => (path.to_owned(), true),
+            None => match std::env::var_os(FILE_VARIABLE) {
+                Some(path) => (path.into(), true),
+                None => (DEFAULT_FILE.into(), false),
+            },
+        };
+        let file = match std::fs::read_to_string(&path) {
+            Ok(text) => Some((path, text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !asked => None,
+            Err(error) => {
+                let problem =
+                    Problem { place: path.display().to_string(), what: format!("cannot be read: {error}") };
+                return Err(ConfigError { problems: vec![problem] });
+            }
+        };
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| {
+                Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+            })
+            .filter(|(name, _)| name.starts_with("MERIDIAN_"))
+            .collect();
+        Ok(Self { file, variables, flags })
+    }
+
+    /// Puts everything together: defaults, file, variables, flags; the later ones win.
+    pub(crate) fn load(&self) -> Result<Loaded, ConfigError> {
+        let mut config = Config::default();
+        let mut problems = Vec::new();
+        if let Some((path, text)) = &self.file {
+            file::read(&mut config, path, text, &mut problems);
+        }
+        let mut known = vec![FILE_VARIABLE.to_owned()];
+        for (key, field) in config.fields() {
+            let name = key.variable();
+            // An empty variable is one that is not set: that is how units and shells clear them.
+            if let Some(text) = self.variables.get(&name).filter(|text| !text.is_empty())
+                && let Err(what) = field.set_text(text, Origin::Variable(name.clone()))
+            {
+                problems.push(Problem { place: name.clone(), what });
+            }
+            known.push(name);
+        }
+        for given in &self.flags {
+            for (_, field) in config.fields().into_iter().filter(|(key, _)| key.path() == given.key) {
+                if let Err(what) = field.set_text(&given.text, Origin::Flag(given.flag.to_owned())) {
+                    problems.push(Problem { place: given.flag.to_owned(), what });
+                }
+            }
+        }
+        if !problems.is_empty() {
+            return Err(ConfigError { problems });
+        }
+        let warnings = self.variables.keys().filter(|name| !known.contains(name)).map(|name| {
+            let hint = crate::nearest::hint(name, known.iter().map(String::as_str));
+            format!("the variable {name} means nothing{hint}")
+        });
+        let warnings = warnings.collect();
+        Ok(Loaded { config, warnings })
+    }
+}
+
+#[cfg(test)]
+mod tests;

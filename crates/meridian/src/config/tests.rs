@@ -1,0 +1,125 @@
+use super::*;
+
+fn file(text: &str) -> Sources {
+    Sources { file: Some(("m.toml".into(), text.to_owned())), ..Sources::default() }
+}
+
+fn problems(text: &str) -> Vec<String> {
+    file(text).load().unwrap_err().problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn flags_win_over_variables_over_the_file() {
+    let mut sources = file(
+        "[ovsdb]\nremote = [\"tcp:1.1.1.1:1\"]\ntimeout = 3\nprobe_interval = \"250ms\"\n[log]\nlevel = \"debug\"\n",
+    );
+    sources.variables.insert("MERIDIAN_OVSDB_REMOTE".into(), "tcp:2.2.2.2:2, unix:/x".into());
+    sources.variables.insert("MERIDIAN_OVSDB_TIMEOUT".into(), "4s".into());
+    sources.variables.insert("MERIDIAN_LOG".into(), "ovsdb=trace".into());
+    sources.variables.insert("MERIDIAN_ADMIN_SOCKET".into(), String::new());
+    sources.flags.push(Override { key: "ovsdb.timeout", text: "1m".into(), flag: "--timeout" });
+    let Loaded { config, warnings } = sources.load().unwrap();
+    assert_eq!(config.ovsdb.remote.value, ["tcp:2.2.2.2:2", "unix:/x"]);
+    assert_eq!(config.ovsdb.remote.origin, Origin::Variable("MERIDIAN_OVSDB_REMOTE".into()));
+    assert_eq!(config.ovsdb.timeout.value, Duration::from_secs(60));
+    assert_eq!(config.ovsdb.timeout.origin, Origin::Flag("--timeout".into()));
+    assert_eq!(config.ovsdb.probe_interval.value, Duration::from_millis(250));
+    assert_eq!(config.ovsdb.probe_interval.origin, Origin::File { path: "m.toml".into(), line: 4 });
+    assert_eq!(config.log.level.value, Level::Debug);
+    assert_eq!(config.log.filter.value.as_deref(), Some("ovsdb=trace"));
+    assert_eq!(config.admin.socket.value, None, "an empty variable is not set");
+    assert!(warnings.is_empty());
+}
+
+#[test]
+fn what_is_wrong_names_the_line_and_what_was_meant() {
+    for (text, expected) in [
+        ("[ovsdb]\nremot = \"x\"\n", "m.toml:2: unknown key `ovsdb.remot`; did you mean `ovsdb.remote`?"),
+        (
+            "\n[ovsdp]\n",
+            "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin",
+        ),
+        ("remote = \"x\"\n", "m.toml:1: `remote` belongs in the section [ovsdb]"),
+        ("log = 3\n", "m.toml:1: `log` is a section: write [log]"),
+        ("[log]\nsocket = \"x\"\n", "m.toml:2: unknown key `log.socket`; did you mean `admin.socket`?"),
+        ("[admin]\nxyzzy = 1\n", "m.toml:2: unknown key `admin.xyzzy`; [admin] has socket"),
+        (
+            "[log]\nlevel = \"inof\"\n",
+            "m.toml:2: `log.level`: `inof` is none of off, error, warn, info, debug, trace; did you mean `info`?",
+        ),
+        ("[log]\nformat = \"xml\"\n", "m.toml:2: `log.format`: `xml` is none of human, json"),
+        ("[log]\nformat = 1\n", "m.toml:2: `log.format`: expected a string, found an integer"),
+        (
+            "[ovsdb]\nleader_only = \"yes\"\n",
+            "m.toml:2: `ovsdb.leader_only`: expected true or false, found a string",
+        ),
+        (
+            "[ovsdb]\ntimeout = \"5 parsecs\"\n",
+            "m.toml:2: `ovsdb.timeout`: expected a time as 500ms, 5s or 2m, found `5 parsecs`",
+        ),
+        (
+            "[ovsdb]\ntimeout = 1.5\n",
+            "m.toml:2: `ovsdb.timeout`: expected a time as \"5s\" or seconds, found a float",
+        ),
+        (
+            "[ovsdb]\nremote = [1]\n",
+            "m.toml:2: `ovsdb.remote`: expected a string or an array of strings, found an integer",
+        ),
+        ("[ovsdb]\nca_cert = \"\"\n", "m.toml:2: `ovsdb.ca_cert`: expected a path, found nothing"),
+        (
+            "[metrics]\nlisten = \"localhost\"\n",
+            "m.toml:2: `metrics.listen`: expected an address and a port as 127.0.0.1:9697 or [::1]:9697, found `localhost`",
+        ),
+    ] {
+        assert_eq!(problems(text), [expected], "{text}");
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once() {
+    let found = problems("[metrics]\nport = 1\n[log]\nlevel = 3\n");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("m.toml:2:") && found[1].starts_with("m.toml:4:"), "{found:?}");
+    let found = problems("[ovsdb]\nremote = \"x\nfoo\n");
+    assert!(found[0].starts_with("m.toml:2: no TOML: "), "{found:?}");
+}
+
+#[test]
+fn a_wrong_variable_and_a_wrong_flag_name_themselves() {
+    let mut sources = Sources::default();
+    sources.variables.insert("MERIDIAN_LOG_FORMAT".into(), "xml".into());
+    sources.flags.push(Override { key: "metrics.listen", text: "x".into(), flag: "--metrics-listen" });
+    let found: Vec<_> = sources.load().unwrap_err().problems.iter().map(|p| p.place.clone()).collect();
+    assert_eq!(found, ["MERIDIAN_LOG_FORMAT", "--metrics-listen"]);
+    let mut sources = Sources::default();
+    sources.variables.insert("MERIDIAN_OVSDB_REMOTES".into(), "x".into());
+    assert_eq!(
+        sources.load().unwrap().warnings,
+        ["the variable MERIDIAN_OVSDB_REMOTES means nothing; did you mean `MERIDIAN_OVSDB_REMOTE`?"]
+    );
+}
+
+#[test]
+fn what_is_printed_reads_back() {
+    let text = "[ovsdb]\nremote = [\"tcp:1.1.1.1:1\"]\nprivate_key = \"/a \\\"b\\\"\"\ntimeout = \"1500ms\"\nleader_only = false\n\
+                [metrics]\nlisten = \"[::1]:1\"\n";
+    let config = file(text).load().unwrap().config;
+    let printed = config.to_toml();
+    assert!(printed.contains("leader_only = false  # from m.toml:5\n"), "{printed}");
+    assert!(printed.contains("level = \"info\"  # from default\n"), "{printed}");
+    assert!(printed.contains("# socket is not set\n"), "{printed}");
+    let mut again = file(&printed).load().unwrap().config;
+    let mut config = config;
+    let values = |config: &mut Config| config.fields().iter().map(|(_, f)| f.to_toml()).collect::<Vec<_>>();
+    assert_eq!(values(&mut again), values(&mut config));
+}
+
+#[test]
+fn every_key_is_documented_and_named_once() {
+    let keys = Config::keys();
+    for key in &keys {
+        assert!(!key.doc.is_empty() && key.variable().starts_with("MERIDIAN_"));
+        assert_eq!(keys.iter().filter(|other| other.path() == key.path()).count(), 1);
+        assert_eq!(keys.iter().filter(|other| other.variable() == key.variable()).count(), 1);
+    }
+}

@@ -1,0 +1,27 @@
+//! Rows for people and programs: plain JSON, CSV, and tables.
+//!
+//! Everything here is pure: rows in, text out. [`Row`] is what all of them print: a row's UUID and its columns in order.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod csv;
+mod json;
+mod table;
+
+pub(crate) use csv::{csv_line, csv_row};
+pub(crate) use json::{Natural, NaturalRow};
+pub(crate) use table::{Table, cell};
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people
+    Table,
+    /// One JSON object per line
+    Json,
+    /// Comma-separated values with a header (RFC 4180)
+    Csv,
+}
+
+#[cfg(test)]
+mod tests;

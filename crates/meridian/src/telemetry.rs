@@ -1,0 +1,71 @@
+//! Logging to standard error, for people or as JSON, with a level that can change while running.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{Colour, Log, LogFormat};
+use crate::failure::{Exit, Failure, Outcome};
+
+/// Changes what is logged while running.
+#[derive(Clone, Debug)]
+pub(crate) struct LogControl(reload::Handle<EnvFilter, Registry>);
+
+impl LogControl {
+    /// Puts other directives in place, such as `debug` or `ovsdb=trace,info`.
+    pub(crate) fn set(&self, directives: &str) -> Result<(), String> {
+        let filter = parse(directives)?;
+        self.0.reload(filter).map_err(|error| error.to_string())
+    }
+
+    /// The directives in place.
+    pub(crate) fn current(&self) -> String {
+        self.0.with_current(ToString::to_string).unwrap_or_default()
+    }
+}
+
+fn parse(directives: &str) -> Result<EnvFilter, String> {
+    // An empty text would be taken for "errors only" without a word.
+    if directives.trim().is_empty() {
+        return Err(
+            "no level: give off, error, warn, info, debug, trace, or directives as ovsdb=debug,info".into()
+        );
+    }
+    EnvFilter::try_new(directives).map_err(|error| format!("`{directives}`: {error}"))
+}
+
+/// Starts logging. Called once.
+pub(crate) fn start(log: &Log) -> Outcome<LogControl> {
+    let directives = log.filter.value.as_deref().unwrap_or(log.level.value.word());
+    let origin = if log.filter.value.is_some() { &log.filter.origin } else { &log.level.origin };
+    let filter = parse(directives)
+        .map_err(|why| Failure::told(Exit::Usage, format!("the log filter from {origin} is wrong: {why}")))?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let registry = tracing_subscriber::registry().with(filter);
+    let started = match log.format.value {
+        LogFormat::Human => registry
+            .with(fmt::layer().with_writer(io::stderr).with_ansi(coloured(log.color.value, &io::stderr())))
+            .try_init(),
+        LogFormat::Json => {
+            registry.with(fmt::layer().json().flatten_event(true).with_writer(io::stderr)).try_init()
+        }
+    };
+    started.map_err(|error| Failure::new(Exit::Local, error).while_("cannot start logging"))?;
+    Ok(LogControl(handle))
+}
+
+/// Whether a stream gets colours: where a terminal is and `NO_COLOR` is not, unless told otherwise.
+pub(crate) fn coloured(choice: Colour, stream: &impl IsTerminal) -> bool {
+    match choice {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => {
+            stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What needs no server: configuration, help, completions, man pages, check-schema.
+
+mod common;
+
+use common::{meridian, run, run_args};
+
+/// Every command there is, as typed.
+const COMMANDS: [&str; 4] = ["ovsdb", "ovsdb check-schema", "completions", "man"];
+
+#[test]
+fn every_command_has_help() {
+    let help = run("--help").ok();
+    for code in ["0  it worked", "3  no server could be reached"] {
+        assert!(help.contains(code), "{help}");
+    }
+    for command in COMMANDS {
+        let words: Vec<&str> = command.split(' ').collect();
+        let help = run(&format!("{command} --help")).ok();
+        assert!(help.contains(&format!("Usage: meridian {command}")), "{help}");
+        let (last, parents) = words.split_last().unwrap();
+        let parent = run(&format!("{} --help", parents.join(" "))).ok();
+        assert!(parent.lines().any(|line| line.trim_start().starts_with(last)), "{last} in {parent}");
+    }
+}
+
+#[test]
+fn without_a_command_help_is_shown_and_it_fails() {
+    let ran = run("");
+    assert_eq!(ran.code, 2);
+    assert!(ran.out.contains("Usage: meridian") && ran.err.contains("no command was given"), "{ran:?}");
+    assert_eq!(run("frobnicate").code, 2);
+    assert_eq!(run("--version").ok(), format!("meridian {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&format!("completions {shell}")).ok();
+        for word in COMMANDS.iter().flat_map(|command| command.split(' ')) {
+            assert!(script.contains(word), "{word} in {shell}");
+        }
+    }
+    assert_eq!(run("completions csh").code, 2);
+}
+
+#[test]
+fn the_bash_completion_is_a_script() {
+    let script = run("completions bash").ok();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("meridian.bash");
+    std::fs::write(&file, script).unwrap();
+    let status = std::process::Command::new("bash").arg("-n").arg(&file).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn man_pages_are_written_for_every_command() {
+    let page = run("man").ok();
+    assert!(page.contains(".TH meridian 1") && page.contains("Exit codes"), "{page}");
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("man1");
+    run_args(&["man", pages.to_str().unwrap()]).ok();
+    for command in COMMANDS {
+        let file = pages.join(format!("meridian-{}.1", command.replace(' ', "-")));
+        let text = std::fs::read_to_string(&file).expect(command);
+        assert!(text.contains("SYNOPSIS"), "{text}");
+    }
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let err = run_args(&["man", file.to_str().unwrap()]).fails(5, dir.path());
+    assert!(err.starts_with("error: cannot write man pages to DIR/file\n  cause: "), "{err}");
+}
+
+#[test]
+fn wrong_configuration_is_told_with_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("m.toml");
+    std::fs::write(&file, "[ovsdb]\nremot = \"x\"\n\n[log]\nlevel = \"loud\"\n[metricks]\n").unwrap();
+    let err = run_args(&["--config", file.to_str().unwrap(), "--print-config"]).fails(2, dir.path());
+    assert_eq!(
+        err,
+        "error: the configuration is wrong
+  DIR/m.toml:2: unknown key `ovsdb.remot`; did you mean `ovsdb.remote`?
+  DIR/m.toml:5: `log.level`: `loud` is none of off, error, warn, info, debug, trace
+  DIR/m.toml:6: unknown section `metricks`; did you mean `metrics`?; there are ovsdb, log, metrics, admin
+  try: `meridian --print-config` with it corrected
+"
+    );
+    let gone = dir.path().join("gone.toml");
+    let err = run_args(&["--config", gone.to_str().unwrap(), "man"]).fails(2, dir.path());
+    assert!(err.contains("DIR/gone.toml: cannot be read: No such file or directory"), "{err}");
+}
+
+#[test]
+fn the_configuration_in_effect_says_where_it_is_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("m.toml");
+    std::fs::write(&file, "[ovsdb]\nremote = \"tcp:192.0.2.1:6641,unix:/x\"\ntimeout = \"2s\"\n").unwrap();
+    let output = meridian()
+        .args(["--print-config", "-v", "--log-format", "json"])
+        .env("MERIDIAN_CONFIG", &file)
+        .env("MERIDIAN_OVSDB_TIMEOUT", "3s")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap().replace(dir.path().to_str().unwrap(), "DIR");
+    for line in [
+        "remote = [\"tcp:192.0.2.1:6641\", \"unix:/x\"]  # from DIR/m.toml:2",
+        "timeout = \"3s\"  # from MERIDIAN_OVSDB_TIMEOUT",
+        "level = \"debug\"  # from -v",
+        "format = \"json\"  # from --log-format",
+        "leader_only = true  # from default",
+        "# socket is not set",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\nin\n{text}");
+    }
+}
+
+#[test]
+fn a_misspelt_variable_is_warned_about() {
+    let output = meridian().arg("man").env("MERIDIAN_OVSDB_REMOTES", "x").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        err.contains(
+            "the variable MERIDIAN_OVSDB_REMOTES means nothing; did you mean `MERIDIAN_OVSDB_REMOTE`?"
+        ),
+        "{err}"
+    );
+    let output = meridian().arg("man").env("MERIDIAN_LOG", "=[").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.starts_with("error: the log filter from MERIDIAN_LOG is wrong: "), "{err}");
+}
+
+#[test]
+fn installed_schemas_fit() {
+    let out = run("ovsdb check-schema /usr/share/ovn/ovn-nb.ovsschema /usr/share/ovn/ovn-sb.ovsschema \
+                   /usr/share/openvswitch/vswitch.ovsschema")
+    .ok();
+    let verdicts = out.lines().filter(|line| line.ends_with(" fits")).count();
+    assert_eq!(verdicts, 3, "{out}");
+    let out = run("ovsdb check-schema --output json /usr/share/ovn/ovn-nb.ovsschema").ok();
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["database"], "OVN_Northbound");
+    assert_eq!(report["fits"], true);
+}
+
+#[test]
+fn a_schema_that_does_not_fit_is_refused_with_everything_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string("/usr/share/ovn/ovn-nb.ovsschema").unwrap();
+    let mut schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let tables = schema["tables"].as_object_mut().unwrap();
+    tables.remove("NAT");
+    let columns = tables["Logical_Switch"]["columns"].as_object_mut().unwrap();
+    columns.remove("name");
+    columns["ports"] = serde_json::json!({"type": "integer"});
+    let file = dir.path().join("nb.ovsschema");
+    std::fs::write(&file, schema.to_string()).unwrap();
+    let ran = run_args(&["ovsdb", "check-schema", file.to_str().unwrap()]);
+    for line in [
+        "  misfit: table NAT does not exist",
+        "  misfit: table Logical_Switch has no column name",
+        "  misfit: table Logical_Switch, column ports: expected set of uuids (strong reference to Logical_Switch_Port), the schema says integer",
+    ] {
+        assert!(ran.out.lines().any(|found| found == line), "{line}\nin\n{}", ran.out);
+    }
+    let err = ran.fails(1, dir.path());
+    assert!(err.starts_with("error: 1 of 1 schemas do not fit\n  try: "), "{err}");
+}
+
+#[test]
+fn a_file_that_is_no_schema_is_said_to_be_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x");
+    let name = file.to_str().unwrap();
+    let err = run_args(&["ovsdb", "check-schema", name]).fails(5, dir.path());
+    assert_eq!(err, "error: cannot read DIR/x\n  cause: No such file or directory (os error 2)\n");
+    std::fs::write(&file, "{\"name\":\"x\"}").unwrap();
+    let err = run_args(&["ovsdb", "check-schema", name]).fails(5, dir.path());
+    assert!(
+        err.starts_with("error: DIR/x holds no schema\n  cause: schema x: `tables` is missing\n  try: "),
+        "{err}"
+    );
+}
+
+#[test]
+fn packages_get_man_pages_and_completions() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/generate");
+    let status = std::process::Command::new(script)
+        .args([env!("CARGO_BIN_EXE_meridian"), dir.path().to_str().unwrap()])
+        .env("MERIDIAN_CONFIG", "/dev/null")
+        .status()
+        .unwrap();
+    assert!(status.success());
+    for file in [
+        "man/man1/meridian.1",
+        "man/man1/meridian-ovsdb-check-schema.1",
+        "bash-completion/completions/meridian",
+        "zsh/vendor-completions/_meridian",
+        "fish/vendor_completions.d/meridian.fish",
+    ] {
+        let meta = std::fs::metadata(dir.path().join("usr/share").join(file)).expect(file);
+        assert!(meta.len() > 500, "{file}");
+    }
+}

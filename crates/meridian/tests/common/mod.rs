@@ -1,0 +1,65 @@
+//! Runs the real binary.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The binary, with nothing of the environment's that could change what it does.
+pub fn meridian() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["MERIDIAN_", "OVN_", "OVS_", "NOTIFY_", "WATCHDOG_"].iter().any(|prefix| text.starts_with(prefix))
+        {
+            command.env_remove(&name);
+        }
+    }
+    // The machine's own configuration file is none of a test's business.
+    command.env("MERIDIAN_CONFIG", "/dev/null").env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).expect("the output is text"),
+            err: String::from_utf8(output.stderr).expect("errors are text"),
+        }
+    }
+}
+
+/// Runs with arguments split at spaces.
+pub fn run(line: &str) -> Ran {
+    run_args(&line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>())
+}
+
+/// Runs with arguments.
+pub fn run_args(args: &[&str]) -> Ran {
+    meridian().args(args).output().expect("the binary runs").into()
+}
+
+impl Ran {
+    /// The output of a run that must have worked.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// The standard error of a run that must have failed with this code, machine paths replaced.
+    #[track_caller]
+    pub fn fails(self, code: i32, dir: &Path) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        self.err.replace(&dir.display().to_string(), "DIR")
+    }
+}
