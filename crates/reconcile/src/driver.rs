@@ -1,9 +1,7 @@
 //! The loop itself: wait, look, plan, apply, report.
 //!
 //! Only tokio, the clock and the order of calls are here. When to run is decided by [`Schedule`], which objects have to wait
-//! by `Holds`; both are pure. A driver owns one decider and one target. A decider with several targets runs
-//! one driver for each, over the same inputs: each then fails, waits and recovers on its own, and a target that needs
-//! another in place first takes the other's state as an input.
+//! by `Holds`; both are pure.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -145,7 +143,7 @@ where
     pub async fn plan_once(&mut self) -> Result<Preview, NoPlan> {
         // The stages of the last run stay in the status; this is none.
         let stages = std::mem::take(&mut self.status.stages);
-        let looked = self.look(Scope::Cached).await;
+        let looked = self.look(Scope::Full).await;
         self.status.stages = stages;
         let plan = match looked {
             Ok(plan) => plan,
@@ -236,16 +234,15 @@ where
         let started = now();
         let snapshot = contain::sync(&mut self.inputs);
         self.took(Stage::Snapshot, started);
-        let snapshot = self.pure(Stage::Snapshot, snapshot)?.map_err(|waiting| Halt::Waiting(waiting.0))?;
+        let snapshot = self.decision(Stage::Snapshot, snapshot)?;
+        let snapshot = snapshot.map_err(|waiting| Halt::Waiting(waiting.0))?;
 
         let started = now();
         let outcome = contain::sync(|| self.desire.desire(&snapshot));
         self.took(Stage::Desire, started);
-        if outcome.is_err() {
-            // A second panic says no more than the first, which is reported below.
-            let _ = contain::sync(|| self.desire.forget());
-        }
-        let outcome = self.pure(Stage::Desire, outcome)?;
+        // Nothing old is held while the world is read and changed, which may take long.
+        drop(snapshot);
+        let outcome = self.decision(Stage::Desire, outcome)?;
         self.decided = outcome.problems;
 
         let started = now();
@@ -262,6 +259,15 @@ where
         let mut plan = self.pure(Stage::Plan, plan)?;
         plan.steps.retain(|step| !outcome.keep.contains(&step.object));
         Ok(plan)
+    }
+
+    /// A panic on the way to a decision may have lost a change or left the decider's memory half-written.
+    fn decision<V>(&mut self, stage: Stage, result: Result<V, Panicked>) -> Result<V, Halt> {
+        if result.is_err() {
+            // A second panic says no more than the first, which is reported.
+            let _ = contain::sync(|| self.desire.forget());
+        }
+        self.pure(stage, result)
     }
 
     fn pure<V>(&self, stage: Stage, result: Result<V, Panicked>) -> Result<V, Halt> {
@@ -312,15 +318,20 @@ where
 
     fn report(&mut self, ended: Ended, state: State, failure: Option<Problem>) {
         let wall = Timestamp::now();
+        let class = failure.as_ref().map(|failure| failure.class);
+        // A conflict that is looked at again at once is everyday life among several writers: counted, but no problem yet.
+        let (state, failure) = match self.schedule.next_try() {
+            Some(at) if class == Some(Class::Conflict) && at <= now() => (self.status.state, None),
+            _ => (state, failure),
+        };
         let problems = self.problems(failure.as_ref());
         log_problems(&self.component, &self.status.problems, &problems);
         self.status.problems = problems;
         self.status.generation += 1;
         self.status.last_run = Some(wall);
-        if matches!(ended, Ended::Ran { failed: false, .. }) && self.status.held == 0 {
+        if matches!(ended, Ended::Ran { .. }) {
             self.status.last_success = Some(wall);
         }
-        let class = failure.as_ref().map(|failure| failure.class);
         if let Some(failure) = failure {
             self.status.last_error = Some(LastError { at: wall, message: failure.message });
         }

@@ -104,7 +104,8 @@ impl<Op: PartialEq> Holds<Op> {
             let mut backoff = last.as_ref().map_or_else(Backoff::default, |last| last.backoff);
             let attempt = if let Some(error) = error {
                 let delay = backoff.fail(error.class(), &self.delays, jitter());
-                let problem = Some(failure(&object, &error));
+                // A conflict that is looked at again at once is no problem yet.
+                let problem = (!delay.is_zero()).then(|| failure(&object, &error));
                 Attempt { steps, failed: true, backoff, until: Some(now + delay), problem }
             } else if skipped {
                 continue;

@@ -104,6 +104,12 @@
 //! # }
 //! ```
 //!
+//! # Several targets, several deciders
+//!
+//! A driver has one decider and one target. A part that decides for several targets runs one driver for each over the same
+//! inputs: each fails, waits and recovers on its own. A target that needs another in place first takes the other's
+//! [`Status`] or state as an input and follows it; there is no order between drivers besides that.
+//!
 //! # Reading order
 //!
 //! [`Desire`] and [`Target`], then [`Outcome`], [`Plan`] and [`Problem`]; [`keyed`] for planners; [`schedule`] for when it runs;

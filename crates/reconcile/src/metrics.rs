@@ -86,7 +86,7 @@ impl Metrics {
         );
         registry.register(
             "meridian_reconcile_last_success_timestamp_seconds",
-            "When a run last went through without any failure, in seconds since 1970",
+            "When a run last went through, single failing objects aside, in seconds since 1970",
             new.last_success.clone(),
         );
         new

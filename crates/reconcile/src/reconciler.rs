@@ -27,14 +27,15 @@ pub trait Desire: Send {
     /// `&mut` is for memory that only saves work (see [`units`](crate::units)); the result must not depend on it.
     fn desire(&mut self, snapshot: &Self::Snapshot) -> Outcome<Self::Desired>;
 
-    /// Drops all such memory. The driver calls it after a panic, when the memory may be half-written.
+    /// Drops all such memory. The driver calls it after a panic, when a change may be lost or the memory half-written; a
+    /// decider that remembers anything must implement it.
     fn forget(&mut self) {}
 }
 
 /// How much of a remembered world an observation may rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// A memory kept current by events is good enough.
+    /// A memory kept current by events is good enough, where there is one.
     Cached,
     /// Read the world again: at the start, on the periodic resync, and after any failure.
     Full,

@@ -178,7 +178,8 @@ impl Schedule {
     /// Notes how the run that [`begin`](Self::begin) started ended. `jitter` is a random number in 0..1.
     pub fn finish(&mut self, now: Instant, ended: Ended, jitter: f64) {
         match ended {
-            Ended::Waiting => {}
+            // The input will wake the loop when it is there; until then no object can be tried.
+            Ended::Waiting => self.objects = None,
             Ended::Failed { class, pure } => {
                 let delay = self.backoff.fail(class, &self.timing.backoff, jitter);
                 self.wait = Some(Wait { until: now + delay, pure });

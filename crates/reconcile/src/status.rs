@@ -111,7 +111,7 @@ pub struct Status {
     pub generation: u64,
     /// When the last run ended.
     pub last_run: Option<Timestamp>,
-    /// When a run last went through without any failure.
+    /// When a run last went through: the target could be read, and changed where needed. Single objects may have failed.
     pub last_success: Option<Timestamp>,
     /// The last failure of the component as a whole; stays after it is overcome.
     pub last_error: Option<LastError>,

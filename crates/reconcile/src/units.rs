@@ -9,6 +9,41 @@
 //! changes or goes, so a lookup that found nothing is recorded like any other. For an index, both the key a row had and the
 //! key it has now are touched.
 //!
+//! ```
+//! use std::collections::BTreeMap;
+//! use reconcile::units::{Compiler, Delta, Tracked, Units};
+//!
+//! /// Routers, and networks by name. A router's unit reads its own row and that of the network it names.
+//! struct World { routers: BTreeMap<u32, String>, networks: BTreeMap<String, u32> }
+//! #[derive(Clone, PartialEq, Eq, Hash)]
+//! enum Fact { RouterIds, Router(u32), Network(String) }
+//!
+//! struct Routers;
+//! impl Units for Routers {
+//!     type View = World;
+//!     type Fact = Fact;
+//!     type Key = u32;
+//!     type Value = Option<u32>; // the tag of the router's network
+//!     fn keys(&self, world: &Tracked<'_, World, Fact>) -> Vec<u32> {
+//!         world.read(Fact::RouterIds, |w| w.routers.keys().copied().collect())
+//!     }
+//!     fn compile(&self, id: &u32, world: &Tracked<'_, World, Fact>) -> Option<u32> {
+//!         let name = world.read(Fact::Router(*id), |w| w.routers.get(id))?;
+//!         world.read(Fact::Network(name.clone()), |w| w.networks.get(name).copied())
+//!     }
+//! }
+//!
+//! let mut world = World { routers: [(1, "red".into()), (2, "blue".into())].into(), networks: BTreeMap::new() };
+//! let mut compiler = Compiler::new(Routers);
+//! compiler.update(&world, Delta::Everything);
+//! assert_eq!(compiler.get(&2), Some(&None));
+//!
+//! world.networks.insert("blue".into(), 7);
+//! let update = compiler.update(&world, Delta::Facts(vec![Fact::Network("blue".into())]));
+//! assert_eq!((update.compiled, update.changed), (1, vec![2])); // router 1 did not look for it
+//! assert_eq!(compiler.get(&2), Some(&Some(7)));
+//! ```
+//!
 //! The result must be that of a full compilation. The property test beside this file says so for random edits of a small
 //! world, and [`Compiler::verify`] checks it live.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -94,7 +129,7 @@ struct Compiled<V, F> {
 pub struct Compiler<U: Units> {
     units: U,
     verify: bool,
-    /// The reads of `keys`; none before the first update.
+    /// The reads of `keys`; none before the first update, and none after one that a panic cut short.
     listing: Option<HashSet<U::Fact>>,
     compiled: BTreeMap<U::Key, Compiled<U::Value, U::Fact>>,
     readers: HashMap<U::Fact, BTreeSet<U::Key>>,
@@ -134,45 +169,44 @@ impl<U: Units> Compiler<U> {
         let mut update =
             Update { changed: Vec::new(), removed: Vec::new(), compiled: 0, problems: Vec::new() };
         let mut stale: BTreeSet<U::Key> = BTreeSet::new();
-        let relist = match (&self.listing, &delta) {
-            (None, _) | (_, Delta::Everything) => {
-                stale.extend(self.compiled.keys().cloned());
-                true
-            }
+        // Put back at the end: an update that panics half-way leaves none, and the next one compiles everything.
+        let listing = match (self.listing.take(), delta) {
             (Some(listing), Delta::Facts(facts)) => {
                 let readers = facts.iter().filter_map(|fact| self.readers.get(fact));
                 stale.extend(readers.flatten().cloned());
-                facts.iter().any(|fact| listing.contains(fact))
+                let relist = facts.iter().any(|fact| listing.contains(fact));
+                (!relist).then_some(listing)
+            }
+            _ => {
+                stale.extend(self.compiled.keys().cloned());
+                None
             }
         };
-        if relist {
-            let keys = self.list(view);
-            let gone: Vec<U::Key> =
-                self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
-            for key in &gone {
+        let listing = listing.unwrap_or_else(|| {
+            let (keys, listing) = self.list(view);
+            update.removed = self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
+            for key in &update.removed {
                 stale.remove(key);
                 self.remove(key);
             }
-            update.removed = gone;
             stale.extend(keys.into_iter().filter(|key| !self.compiled.contains_key(key)));
-        }
+            listing
+        });
         update.compiled = stale.len();
         for key in stale {
             if self.compile(&key, view) {
                 update.changed.push(key);
             }
         }
-        if self.verify {
-            self.check(view, &mut update);
-        }
+        let listing = if self.verify { self.check(view, &mut update) } else { listing };
+        self.listing = Some(listing);
         update
     }
 
-    fn list(&mut self, view: &U::View) -> BTreeSet<U::Key> {
+    fn list(&self, view: &U::View) -> (BTreeSet<U::Key>, HashSet<U::Fact>) {
         let tracked = Tracked::new(view);
         let keys = self.units.keys(&tracked).into_iter().collect();
-        self.listing = Some(tracked.into_reads());
-        keys
+        (keys, tracked.into_reads())
     }
 
     /// Compiles one unit; says whether its value is another than before.
@@ -203,8 +237,8 @@ impl<U: Units> Compiler<U> {
     }
 
     /// Compiles everything beside what is there, reports the units that differ and takes the full result.
-    fn check(&mut self, view: &U::View, update: &mut Update<U::Key>) {
-        let keys = self.list(view);
+    fn check(&mut self, view: &U::View, update: &mut Update<U::Key>) -> HashSet<U::Fact> {
+        let (keys, listing) = self.list(view);
         let missed: Vec<U::Key> = self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
         for key in missed {
             self.remove(&key);
@@ -223,6 +257,7 @@ impl<U: Units> Compiler<U> {
         update.removed.sort();
         update.changed.sort();
         update.changed.dedup();
+        listing
     }
 }
 

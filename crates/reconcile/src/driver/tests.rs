@@ -1,5 +1,6 @@
 //! The driver in paused time, around a small world that can be told to fail.
 
+mod soak;
 mod world;
 
 use std::time::Duration;
@@ -116,6 +117,11 @@ async fn one_bad_object_does_not_stop_the_rest() {
     let status = bench.status();
     assert_eq!((status.state, status.want, status.have), (State::Stuck, 3, 2));
     assert_eq!(status.problems[0].object, ObjectId::new("thing", "bad"));
+    assert_eq!(
+        bench.world(|w| w.observed.clone()),
+        [Scope::Full, Scope::Full],
+        "after a failure nothing remembered is trusted"
+    );
 
     // The others go on at full speed, and the bad one is not tried with each of them.
     sleep(ms(10_000)).await;
@@ -127,7 +133,13 @@ async fn one_bad_object_does_not_stop_the_rest() {
     }
     assert!(bench.world(|w| w.tried("bad")) <= tried + 2);
 
-    // Corrected, it is tried at once.
+    // So it is when someone asks.
+    let tried = bench.world(|w| w.tried("bad"));
+    bench.handle.run_now();
+    sleep(ms(1)).await;
+    assert!(bench.world(|w| w.tried("bad")) > tried);
+
+    // Corrected, it is tried without being asked.
     bench.world(|w| w.bad.clear());
     bench.want("bad", 7);
     sleep(ms(20)).await;
@@ -160,6 +172,13 @@ async fn a_conflict_is_looked_at_again_at_once() {
         Some(Scope::Full),
         "with nothing taken from memory"
     );
+    assert!(bench.status().last_error.is_none(), "among several writers it is everyday life");
+    // When it lasts it is a failure like any other.
+    bench.world(|w| w.apply_fault = Some(Fault::Error(Class::Conflict)));
+    bench.want("a", 3);
+    bench.settle().await;
+    let status = bench.status();
+    assert_eq!((status.state, status.problems[0].class), (State::BackingOff, Class::Conflict));
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,6 +339,21 @@ async fn the_log_tells_changes_of_state_and_not_runs() {
     bench.world(|w| w.bad.clear());
     sleep(ms(2_000)).await;
     assert_eq!(log.lines()[3..], ["info problem is gone", "info state"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_and_failures_are_counted() {
+    let bench = Bench::converged([("a", 1), ("b", 1)]).await;
+    bench.world(|w| w.observe_fault = Some(Fault::Once(Class::Transient)));
+    bench.handle.run_now();
+    bench.settle().await;
+    let metric = |name: &str| bench.metric(name).unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!(metric(r#"meridian_reconcile_runs_total{component="test"}"#), "3");
+    assert_eq!(metric(r#"meridian_reconcile_failures_total{component="test",class="transient"}"#), "1");
+    assert_eq!(metric(r#"meridian_reconcile_objects{component="test",state="have"}"#), "2");
+    assert_eq!(metric(r#"meridian_reconcile_seconds_count{component="test",stage="apply"}"#), "1");
+    bench.stops_within(Duration::ZERO).await;
+    assert_eq!(bench.metric(r#"meridian_reconcile_objects{component="test",state="have"}"#), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -93,6 +93,7 @@ fn a_conflict_is_looked_at_again_at_once_but_not_for_ever() {
     for (now, next) in [(0, 0), (0, 0), (0, 0), (0, 100)] {
         assert_eq!(bench.run(now, &[("bad", "make")], fails(Class::Conflict)), NONE);
         assert_eq!(bench.next(), Some(next));
+        assert_eq!(bench.holds.problems().count(), usize::from(next > 0), "a problem only when it lasts");
     }
     assert_eq!(bench.run(50, &[("bad", "make")], fails(Class::Conflict)), ["bad"]);
 }
@@ -129,4 +130,13 @@ fn missing_results_are_not_successes() {
     let now = bench.at(0);
     let tally = bench.holds.record(now, plan, Applied { results: vec![StepResult::Done] }, || 1.0);
     assert_eq!(tally, Tally { done: 1, failed: 0 });
+}
+
+#[test]
+fn steps_that_were_never_tried_are_no_successes_in_vain() {
+    let mut bench = Bench::new();
+    for now in 0..5 {
+        assert_eq!(bench.run(now, &[("a", "make")], |_| StepResult::Skipped), NONE);
+        assert_eq!((bench.next(), bench.holds.problems().count()), (None, 0));
+    }
 }

@@ -189,3 +189,13 @@ fn a_missing_input_waits_for_a_wake_and_stays_a_first_full_look() {
     clock.wake(11_000);
     assert_eq!(clock.run(11_010, SETTLED), Some((Cause::Wake, Scope::Full)));
 }
+
+#[test]
+fn an_input_that_goes_missing_does_not_leave_a_retry_due_for_ever() {
+    let mut clock = Clock::settled();
+    clock.wake(100);
+    let retry = Some(clock.at(200));
+    clock.run(110, Ended::Ran { changed: false, failed: true, retry });
+    assert_eq!(clock.run(200, Ended::Waiting), Some((Cause::Retry, Scope::Full)));
+    assert_eq!(clock.due(), (10_000, Cause::Resync));
+}

@@ -39,7 +39,11 @@ enum Key {
     Link(Id),
 }
 
-struct Net;
+/// The cut into units; told to, it panics on one of them.
+#[derive(Default)]
+struct Net {
+    panics_on: std::cell::Cell<Option<Id>>,
+}
 
 type View<'w> = Tracked<'w, World, Fact>;
 
@@ -74,6 +78,7 @@ impl Units for Net {
     fn compile(&self, key: &Key, world: &View<'_>) -> String {
         match key {
             Key::Switch(id) => {
+                assert_ne!(self.panics_on.get(), Some(*id));
                 let tag = world.read(Fact::Switch(*id), |w| w.switches.get(id).copied());
                 let mtu = world.read(Fact::Mtu, |w| w.mtu);
                 let names: Vec<Option<u8>> =
@@ -148,7 +153,7 @@ fn values(compiler: &Compiler<Net>) -> BTreeMap<Key, String> {
 }
 
 fn full(world: &World) -> BTreeMap<Key, String> {
-    let mut compiler = Compiler::new(Net);
+    let mut compiler = Compiler::new(Net::default());
     compiler.update(world, Delta::Everything);
     values(&compiler)
 }
@@ -159,7 +164,7 @@ proptest! {
     #[test]
     fn incremental_equals_full(batches in proptest::collection::vec(proptest::collection::vec(edits(), 0..4), 1..25)) {
         let mut world = World::default();
-        let mut compiler = Compiler::new(Net);
+        let mut compiler = Compiler::new(Net::default());
         compiler.update(&world, Delta::Everything);
         for batch in batches {
             let before = values(&compiler);
@@ -181,7 +186,7 @@ proptest! {
     ) {
         let mut world = World::default();
         start.into_iter().for_each(|e| drop(edit(&mut world, e)));
-        let mut compiler = Compiler::new(Net).verify(true);
+        let mut compiler = Compiler::new(Net::default()).verify(true);
         compiler.update(&world, Delta::Everything);
         let before = values(&compiler);
         unseen.into_iter().for_each(|e| drop(edit(&mut world, e)));
@@ -207,7 +212,7 @@ fn small_world() -> World {
 #[test]
 fn only_units_that_read_a_touched_fact_compile() {
     let mut world = small_world();
-    let mut compiler = Compiler::new(Net);
+    let mut compiler = Compiler::new(Net::default());
     assert_eq!(compiler.update(&world, Delta::Everything).compiled, 5);
     // (edit, units compiled): a tag concerns its switch; the MTU all switches; a port that appears under the name a link
     // looked for in vain concerns that link and the port's switch.
@@ -225,7 +230,7 @@ fn only_units_that_read_a_touched_fact_compile() {
 #[test]
 fn a_value_that_comes_out_the_same_is_not_called_changed() {
     let world = small_world();
-    let mut compiler = Compiler::new(Net);
+    let mut compiler = Compiler::new(Net::default());
     compiler.update(&world, Delta::Everything);
     let update = compiler.update(&world, Delta::Facts(vec![Fact::Switch(1)]));
     assert_eq!((update.compiled, update.changed.len()), (1, 0));
@@ -234,7 +239,7 @@ fn a_value_that_comes_out_the_same_is_not_called_changed() {
 #[test]
 fn forgetting_leaves_no_reader_behind_and_compiles_all_again() {
     let mut world = small_world();
-    let mut compiler = Compiler::new(Net);
+    let mut compiler = Compiler::new(Net::default());
     compiler.update(&world, Delta::Everything);
     compiler.forget();
     assert!(compiler.readers.is_empty());
@@ -242,4 +247,18 @@ fn forgetting_leaves_no_reader_behind_and_compiles_all_again() {
     world = World::default();
     assert_eq!(compiler.update(&world, Delta::Everything).removed.len(), 5);
     assert!(compiler.readers.is_empty(), "a removed unit leaves no reader behind");
+}
+
+#[test]
+fn an_update_that_panics_loses_no_change() {
+    let mut world = small_world();
+    let mut compiler = Compiler::new(Net::default());
+    compiler.update(&world, Delta::Everything);
+    let facts = edit(&mut world, Edit::Mtu(9));
+    compiler.units.panics_on.set(Some(2));
+    let panicked = crate::contain::sync(|| compiler.update(&world, Delta::Facts(facts)));
+    assert!(panicked.is_err());
+    compiler.units.panics_on.set(None);
+    compiler.update(&world, Delta::Facts(vec![]));
+    assert_eq!(values(&compiler), full(&world));
 }

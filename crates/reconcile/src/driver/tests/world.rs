@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -16,7 +17,7 @@ use crate::plan::{Applied, Plan, Walk};
 use crate::problem::{Class, ObjectId, Problem};
 use crate::reconciler::{Desire, Scope, Target, TargetError};
 use crate::status::Status;
-use crate::{Driver, Handle, Outcome, State, Timing, Waiting};
+use crate::{Driver, Handle, Metrics, Outcome, State, Timing, Waiting};
 
 pub(super) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -30,6 +31,14 @@ pub(super) enum Fault {
     Once(Class),
     Panic,
     Hang,
+}
+
+impl Fault {
+    fn take(fault: &mut Option<Fault>) -> Option<Fault> {
+        let now = *fault;
+        *fault = now.filter(|fault| !matches!(fault, Fault::Once(_)));
+        now
+    }
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +62,24 @@ pub(super) struct World {
 impl World {
     pub(super) fn tried(&self, id: &str) -> usize {
         self.tries.iter().filter(|op| op.id() == id).count()
+    }
+
+    /// Someone else changes the target.
+    pub(super) fn foreign(&mut self, id: u8, n: i32) {
+        self.have.insert(id.to_string(), n);
+    }
+
+    /// Makes the steps of an object fail.
+    pub(super) fn spoil(&mut self, id: u8, class: Class) {
+        self.bad.insert(id.to_string(), class);
+    }
+
+    /// Ends all faults.
+    pub(super) fn behave(&mut self) {
+        self.ready = true;
+        self.lies = false;
+        self.bad.clear();
+        (self.observe_fault, self.apply_fault) = (None, None);
     }
 }
 
@@ -148,7 +175,7 @@ impl Target for Numbers {
         let fault = {
             let mut world = self.0.lock().unwrap();
             world.observed.push(scope);
-            world.observe_fault
+            Fault::take(&mut world.observe_fault)
         };
         Self::suffer(fault, "read").await?;
         Ok(self.0.lock().unwrap().have.clone())
@@ -157,9 +184,7 @@ impl Target for Numbers {
     async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
         let (fault, takes) = {
             let mut world = self.0.lock().unwrap();
-            let fault = world.apply_fault;
-            world.apply_fault = fault.filter(|fault| !matches!(fault, Fault::Once(_)));
-            (fault, world.apply_takes)
+            (Fault::take(&mut world.apply_fault), world.apply_takes)
         };
         sleep(takes).await;
         Self::suffer(fault, "write").await?;
@@ -192,6 +217,7 @@ const TIMING: Timing = Timing {
 pub(super) struct Bench {
     world: Shared,
     pub(super) handle: Handle,
+    registry: Registry,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -204,9 +230,11 @@ impl Bench {
             let world = source.lock().unwrap();
             if world.ready { Ok(world.want.clone()) } else { Err(Waiting("the wishes".into())) }
         };
-        let driver = Driver::new("test", TIMING, inputs, Decide(world.clone()), Numbers(world.clone()));
+        let mut registry = Registry::default();
+        let driver = Driver::new("test", TIMING, inputs, Decide(world.clone()), Numbers(world.clone()))
+            .with_metrics(Metrics::register(&mut registry));
         let handle = driver.handle();
-        Self { world, handle, task: Mutex::new(Some(tokio::spawn(driver.run()))) }
+        Self { world, handle, registry, task: Mutex::new(Some(tokio::spawn(driver.run()))) }
     }
 
     pub(super) async fn converged<const N: usize>(want: [(&str, i32); N]) -> Self {
@@ -242,6 +270,13 @@ impl Bench {
     /// Long enough for a run and the look after it, too short for a back-off.
     pub(super) async fn settle(&self) {
         sleep(ms(45)).await;
+    }
+
+    /// The value of one line of the metrics.
+    pub(super) fn metric(&self, name: &str) -> Option<String> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_string())
     }
 
     pub(super) async fn stops_within(&self, limit: Duration) {
