@@ -5,11 +5,13 @@
 extern crate self as ovsdb;
 
 pub mod model;
+pub mod replica;
 pub mod txn;
 pub mod wire;
 
 pub use model::{Map, Ref, Set, Str, Table, Weak};
 pub use ovsdb_derive::Table;
+pub use replica::{Change, Delta, Index, Model, Replica, Snapshot};
 pub use txn::{Class, CommitError, Committed, Transaction};
 pub use uuid::Uuid;
 

@@ -1,0 +1,229 @@
+//! Reading rows: into structs in one pass, or into datums where the struct refuses or is not known.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+
+use crate::model::fit::fit;
+use crate::model::{ColumnSet, Misfit, Str, Table, TableFit};
+use crate::wire::atom::ValueError;
+use crate::wire::datum::Datum;
+use crate::wire::schema::{ColumnKind, DatabaseSchema};
+
+/// Takes in the columns of one row, one after the other.
+pub(super) trait Sink {
+    /// One column's value, whole or as a difference. Columns that nobody asked for are passed over.
+    fn column<'de, D: Deserializer<'de>>(
+        &mut self,
+        name: &str,
+        modify: bool,
+        value: D,
+    ) -> Result<(), D::Error>;
+
+    /// All columns of a new row were seen.
+    fn complete<E: de::Error>(&self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// Makes rows from columns.
+pub(super) trait Reader {
+    /// What a row becomes.
+    type Row: Clone + PartialEq + Send + Sync + 'static;
+    /// Reads columns into a row.
+    type Sink<'a>: Sink
+    where
+        Self: 'a;
+
+    /// A row that has what the server leaves unsaid in an insert.
+    fn blank(&self) -> Self::Row;
+    /// A sink into a row.
+    fn sink<'a>(&'a self, row: &'a mut Self::Row) -> Self::Sink<'a>;
+}
+
+/// How the rows of one table are read. Stands for a table before and after it was compared with a schema.
+pub(super) trait Codec: Reader + Clone + Send + Sync + Sized + 'static {
+    /// The codec for a schema.
+    fn fit(&self, table: &str, schema: &DatabaseSchema) -> Result<(Self, TableFit), Vec<Misfit>>;
+    /// The columns that are monitored, as datums.
+    fn layout(&self) -> &Layout;
+    /// The row as datums, by the layout.
+    fn raw(&self, row: &Self::Row) -> Box<[Datum]>;
+    /// A row from datums; the position in the layout of the one that does not fit, and why.
+    fn cook(&self, values: &[Datum]) -> Result<Self::Row, (usize, ValueError)>;
+}
+
+/// The monitored columns of a table by name, and what the schema says about each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Layout {
+    pub(super) columns: Vec<Str>,
+    pub(super) kinds: Vec<ColumnKind>,
+}
+
+impl Layout {
+    /// The columns, as a table of the schema has them. Those that it lacks are left out.
+    pub(super) fn new<'a>(
+        columns: impl Iterator<Item = &'a str>,
+        schema: &DatabaseSchema,
+        table: &str,
+    ) -> Self {
+        let mut layout = Self::default();
+        let Some(found) = schema.tables.get(table) else { return layout };
+        for name in columns {
+            if let Some(column) = found.columns.get(name) {
+                layout.columns.push(name.into());
+                layout.kinds.push(column.kind.clone());
+            }
+        }
+        layout
+    }
+}
+
+impl Reader for Layout {
+    type Row = Box<[Datum]>;
+    type Sink<'a> = RawSink<'a>;
+
+    fn blank(&self) -> Box<[Datum]> {
+        self.kinds.iter().map(ColumnKind::default_datum).collect()
+    }
+
+    fn sink<'a>(&'a self, values: &'a mut Box<[Datum]>) -> RawSink<'a> {
+        RawSink { layout: self, values }
+    }
+}
+
+/// Reads columns into datums.
+pub(super) struct RawSink<'a> {
+    layout: &'a Layout,
+    values: &'a mut [Datum],
+}
+
+impl Sink for RawSink<'_> {
+    fn column<'de, D: Deserializer<'de>>(
+        &mut self,
+        name: &str,
+        modify: bool,
+        value: D,
+    ) -> Result<(), D::Error> {
+        let Some(at) = self.layout.columns.iter().position(|column| column == name) else {
+            return de::IgnoredAny::deserialize(value).map(drop);
+        };
+        let kind = &self.layout.kinds[at];
+        let datum = kind.coerce(Datum::deserialize(value)?);
+        if modify && kind.is_composite() {
+            self.values[at].apply_diff(datum).map_err(de::Error::custom)
+        } else {
+            self.values[at] = datum;
+            Ok(())
+        }
+    }
+}
+
+/// Reads rows into a struct.
+#[derive(Clone)]
+pub(super) struct Typed<T> {
+    blank: T,
+    /// Whether the model can do without the table.
+    optional: bool,
+    monitored: ColumnSet,
+    composite: ColumnSet,
+    /// Columns whose default the struct refuses: an insert has to give them.
+    needed: ColumnSet,
+    layout: Layout,
+}
+
+impl<T: Table> Typed<T> {
+    pub(super) fn new(optional: bool) -> Self {
+        Self {
+            blank: T::default(),
+            optional,
+            monitored: ColumnSet::EMPTY,
+            composite: ColumnSet::EMPTY,
+            needed: ColumnSet::EMPTY,
+            layout: Layout::default(),
+        }
+    }
+}
+
+impl<T: Table> Reader for Typed<T> {
+    type Row = T;
+    type Sink<'a> = TypedSink<'a, T>;
+
+    fn blank(&self) -> T {
+        self.blank.clone()
+    }
+
+    fn sink<'a>(&'a self, row: &'a mut T) -> TypedSink<'a, T> {
+        TypedSink { codec: self, row, missing: self.needed }
+    }
+}
+
+impl<T: Table> Codec for Typed<T> {
+    fn fit(&self, table: &str, schema: &DatabaseSchema) -> Result<(Self, TableFit), Vec<Misfit>> {
+        let mut codec = Self::new(self.optional);
+        if self.optional && !schema.tables.contains_key(table) {
+            let fit = TableFit { absent: ColumnSet::all::<T>(), ..TableFit::default() };
+            return Ok((codec, fit));
+        }
+        let fit = fit(table, T::COLUMNS, schema)?;
+        let monitored = |at: &usize| !fit.absent.contains(*at) && !T::COLUMNS[*at].write_only;
+        codec.monitored = (0..T::COLUMNS.len()).filter(monitored).collect();
+        codec.composite = fit.composite;
+        codec.layout = Layout::new(codec.monitored.iter().map(|at| T::COLUMNS[at].name), schema, table);
+        for (at, kind) in codec.monitored.iter().zip(&codec.layout.kinds) {
+            // The schema's default counts, not the struct's: it is what the server leaves unsaid.
+            if codec.blank.set(at, &kind.default_datum()).is_err() {
+                codec.needed.insert(at);
+            }
+        }
+        Ok((codec, fit))
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn raw(&self, row: &T) -> Box<[Datum]> {
+        self.monitored.iter().zip(&self.layout.kinds).map(|(at, kind)| kind.coerce(row.datum(at))).collect()
+    }
+
+    fn cook(&self, values: &[Datum]) -> Result<T, (usize, ValueError)> {
+        let mut row = T::default();
+        for (place, (at, datum)) in self.monitored.iter().zip(values).enumerate() {
+            row.set(at, datum).map_err(|error| (place, error))?;
+        }
+        Ok(row)
+    }
+}
+
+/// Reads columns into a struct.
+pub(super) struct TypedSink<'a, T> {
+    codec: &'a Typed<T>,
+    row: &'a mut T,
+    missing: ColumnSet,
+}
+
+impl<T: Table> Sink for TypedSink<'_, T> {
+    fn column<'de, D: Deserializer<'de>>(
+        &mut self,
+        name: &str,
+        modify: bool,
+        value: D,
+    ) -> Result<(), D::Error> {
+        match T::position(name) {
+            Some(at) if self.codec.monitored.contains(at) => {
+                self.missing = self.missing.without([at].into_iter().collect());
+                self.row.decode(at, modify && self.codec.composite.contains(at), value)
+            }
+            _ => de::IgnoredAny::deserialize(value).map(drop),
+        }
+    }
+
+    fn complete<E: de::Error>(&self) -> Result<(), E> {
+        match self.missing.iter().next() {
+            None => Ok(()),
+            Some(at) => Err(E::custom(format_args!("column {} has no value", T::COLUMNS[at].name))),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Tables held by the server's own schema, for those who know no struct: the command line.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::sync::Arc;
+
+use super::codec::{Codec, Layout, RawSink, Reader};
+use super::rows::Rows;
+use crate::model::{Misfit, Str, TableFit};
+use crate::wire::atom::ValueError;
+use crate::wire::datum::Datum;
+use crate::wire::schema::DatabaseSchema;
+
+/// Which columns of a table are held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// All that the server's schema has.
+    All,
+    /// These; the schema must have them.
+    Named(Vec<Str>),
+}
+
+/// A row as datums, in the order of its columns.
+#[derive(Clone, Debug)]
+pub struct DynamicRow {
+    /// The names of the columns.
+    pub columns: Arc<[Str]>,
+    /// Their values.
+    pub values: Box<[Datum]>,
+}
+
+/// Rows held by the server's schema.
+pub type DynamicRows = Rows<DynamicRow>;
+
+impl DynamicRow {
+    /// A column's value.
+    pub fn get(&self, column: &str) -> Option<&Datum> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        self.values.get(at)
+    }
+
+    /// Columns and values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &Datum)> {
+        self.columns.iter().zip(&self.values)
+    }
+
+    /// Columns in which it differs from another, with the other's value where it has the column.
+    pub fn differing<'a>(
+        &'a self,
+        other: &'a DynamicRow,
+    ) -> impl Iterator<Item = (&'a Str, &'a Datum, Option<&'a Datum>)> {
+        self.iter()
+            .map(|(name, value)| (name, value, other.get(name)))
+            .filter(|(_, value, theirs)| *theirs != Some(*value))
+    }
+}
+
+impl PartialEq for DynamicRow {
+    fn eq(&self, other: &Self) -> bool {
+        (Arc::ptr_eq(&self.columns, &other.columns) || self.columns == other.columns)
+            && self.values == other.values
+    }
+}
+
+/// Reads rows into datums.
+#[derive(Clone)]
+pub(super) struct Dynamic {
+    asked: Columns,
+    layout: Layout,
+    columns: Arc<[Str]>,
+}
+
+impl Dynamic {
+    pub(super) fn new(asked: Columns) -> Self {
+        Self { asked, layout: Layout::default(), columns: Arc::default() }
+    }
+}
+
+impl Reader for Dynamic {
+    type Row = DynamicRow;
+    type Sink<'a> = RawSink<'a>;
+
+    fn blank(&self) -> DynamicRow {
+        DynamicRow { columns: Arc::clone(&self.columns), values: self.layout.blank() }
+    }
+
+    fn sink<'a>(&'a self, row: &'a mut DynamicRow) -> RawSink<'a> {
+        self.layout.sink(&mut row.values)
+    }
+}
+
+impl Codec for Dynamic {
+    fn fit(&self, table: &str, schema: &DatabaseSchema) -> Result<(Self, TableFit), Vec<Misfit>> {
+        let Some(found) = schema.tables.get(table) else {
+            return Err(vec![Misfit::NoTable { table: table.into() }]);
+        };
+        let names: Vec<&str> = match &self.asked {
+            Columns::All => found.columns.keys().map(Str::as_str).collect(),
+            // Every row has its UUID; asking for it is natural and needs no column.
+            Columns::Named(names) => names.iter().map(Str::as_str).filter(|name| *name != "_uuid").collect(),
+        };
+        let unknown: Vec<Misfit> = names
+            .iter()
+            .filter(|name| !found.columns.contains_key(**name))
+            .map(|name| Misfit::NoColumn { table: table.into(), column: (*name).into() })
+            .collect();
+        if !unknown.is_empty() {
+            return Err(unknown);
+        }
+        let layout = Layout::new(names.iter().copied(), schema, table);
+        let mut fit = TableFit::default();
+        for (at, kind) in layout.kinds.iter().enumerate() {
+            if kind.is_composite() {
+                fit.composite.insert(at);
+            }
+        }
+        let asked = |name: &Str| names.contains(&name.as_str());
+        fit.extra = found.columns.keys().filter(|name| !asked(name)).cloned().collect();
+        // The same names stay the same allocation, so that rows of before and after compare fast.
+        let columns = if *self.columns == *layout.columns {
+            Arc::clone(&self.columns)
+        } else {
+            layout.columns.iter().cloned().collect()
+        };
+        Ok((Self { asked: self.asked.clone(), layout, columns }, fit))
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn raw(&self, row: &DynamicRow) -> Box<[Datum]> {
+        row.values.clone()
+    }
+
+    fn cook(&self, values: &[Datum]) -> Result<DynamicRow, (usize, ValueError)> {
+        Ok(DynamicRow { columns: Arc::clone(&self.columns), values: values.into() })
+    }
+}

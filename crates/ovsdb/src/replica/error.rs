@@ -1,0 +1,61 @@
+//! Why an update was not taken in.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::fmt;
+
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::model::Str;
+
+/// An update was not taken in. The replica is what it was; loading everything anew is the cure.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// The text is not an update.
+    #[error("{place}: not an update as the protocol has it")]
+    Malformed {
+        /// Which part of the message.
+        place: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The update does not go with what is held.
+    #[error("table {table}, row {uuid}: {what}")]
+    Inconsistent {
+        /// The table.
+        table: Str,
+        /// The row.
+        uuid: Uuid,
+        /// In which way.
+        what: Inconsistency,
+    },
+    /// Nothing was loaded since the schema is what it is now.
+    #[error("an update came before the rows were loaded by the present schema")]
+    Stale,
+}
+
+/// How an update and the rows it is about disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inconsistency {
+    /// An insert of a row that is here.
+    InsertKnown,
+    /// A change of a row that is not here.
+    ModifyUnknown,
+    /// The deletion of a row that is not here.
+    DeleteUnknown,
+    /// A change or deletion where all rows were to be listed.
+    NotInitial,
+}
+
+impl fmt::Display for Inconsistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InsertKnown => "the server inserts a row that is already held",
+            Self::ModifyUnknown => "the server changes a row that is not held",
+            Self::DeleteUnknown => "the server deletes a row that is not held",
+            Self::NotInitial => "the server sent a change where it was to list all rows",
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! A copy of a database's tables that follows the server: typed, indexed, in immutable snapshots.
+//!
+//! [`Model`] says what to hold. [`Replica`] takes in what the server sends, [`Snapshot`] is what readers see,
+//! [`Delta`] what changed. Nothing here does IO or knows of connections: the session feeds it.
+//!
+//! What holds at any time:
+//! - An update is taken in as a whole or not at all.
+//! - A snapshot never changes, and its indexes agree with its rows.
+//! - A delta has true changes only. Loading everything anew is a change of what differs, and rows that are equal stay
+//!   the same allocation.
+//! - A row that its struct refuses is set aside with its values, follows later changes, and comes back when it can be
+//!   read.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod apply;
+mod codec;
+mod delta;
+mod dynamic;
+mod error;
+mod index;
+mod model;
+mod rows;
+mod snapshot;
+mod sorted;
+mod split;
+mod table;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+pub use apply::UpdateVersion;
+pub use delta::{Change, Delta};
+pub use dynamic::{Columns, DynamicRow, DynamicRows};
+pub use error::{ApplyError, Inconsistency};
+pub use index::{Index, References};
+pub use model::Model;
+pub use rows::Rows;
+pub use snapshot::{Seq, Snapshot, UnreadableRow};
+
+use crate::model::{Condition, Misfit, Str, Table, TableFit};
+use crate::wire::schema::DatabaseSchema;
+use snapshot::State;
+use table::AnyTable;
+
+/// What to ask a server for: one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Monitored {
+    /// The table.
+    pub table: Str,
+    /// The columns; those that the server lacks or that are only written are left out.
+    pub columns: Vec<Str>,
+    /// The rows to begin with.
+    pub condition: Condition,
+}
+
+/// How the tables of a model fit a server's schema.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fit {
+    /// By table, in the order of the model.
+    pub tables: Vec<(Str, TableFit)>,
+}
+
+impl Fit {
+    /// How a table fits.
+    pub fn table<T: Table>(&self) -> Option<&TableFit> {
+        self.tables.iter().find(|(name, _)| name == T::TABLE).map(|(_, fit)| fit)
+    }
+
+    /// Whether the server has every column of every table.
+    pub fn is_exact(&self) -> bool {
+        self.tables.iter().all(|(_, fit)| fit.is_exact())
+    }
+}
+
+/// Tables of a database that follow the server.
+pub struct Replica {
+    state: Arc<State>,
+    conditions: Vec<Condition>,
+    monitored: Vec<Monitored>,
+    /// Whether rows have to be loaded before updates can be taken in.
+    stale: bool,
+}
+
+/// What each table staged, by its position.
+type Staged = Vec<(usize, Box<dyn Any + Send>)>;
+
+impl Replica {
+    /// An empty replica.
+    pub fn new(model: Model) -> Self {
+        let Model { database, tables, conditions, typed } = model;
+        let state = State { database, seq: Seq::default(), tables, typed: Arc::new(typed) };
+        Self { state: Arc::new(state), conditions, monitored: Vec::new(), stale: true }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &str {
+        &self.state.database
+    }
+
+    /// Compares the model with a server's schema: at each connection, and when the server converted the database.
+    /// Rows stay as they are until [`Replica::reload`]; where anything does not fit, nothing changes.
+    pub fn fit(&mut self, schema: &DatabaseSchema) -> Result<Fit, Vec<Misfit>> {
+        let (mut tables, mut misfits, mut fits) = (Vec::new(), Vec::new(), Fit::default());
+        let (mut monitored, mut stale) = (Vec::new(), self.stale);
+        for (table, condition) in self.state.tables.iter().zip(&self.conditions) {
+            match table.refit(schema) {
+                Err(found) => misfits.extend(found),
+                Ok((table, same)) => {
+                    stale |= !same;
+                    fits.tables.push((table.name().clone(), table.fit().clone()));
+                    monitored.extend(table.monitored(schema).map(|columns| Monitored {
+                        table: table.name().clone(),
+                        columns,
+                        condition: condition.clone(),
+                    }));
+                    tables.push(table);
+                }
+            }
+        }
+        if !misfits.is_empty() {
+            return Err(misfits);
+        }
+        Arc::make_mut(&mut self.state).tables = tables;
+        self.monitored = monitored;
+        self.stale = stale;
+        Ok(fits)
+    }
+
+    /// What to ask the server for, since [`Replica::fit`].
+    pub fn monitored(&self) -> Vec<Monitored> {
+        self.monitored.clone()
+    }
+
+    /// Takes in everything there is: the reply to a monitor request. What differs from before is the delta. On an
+    /// error nothing has changed.
+    pub fn reload(&mut self, version: UpdateVersion, body: &RawValue) -> Result<Delta, ApplyError> {
+        let texts = split::tables(body).map_err(malformed)?;
+        let mut staged = Vec::with_capacity(self.state.tables.len());
+        for (at, table) in self.state.tables.iter().enumerate() {
+            let rows =
+                texts.iter().find(|(name, _)| table.name() == &**name).map_or(&[][..], |(_, rows)| rows);
+            let changes = table.stage_all(version, rows)?;
+            staged.push((at, changes));
+        }
+        drop(texts);
+        let delta = self.commit(staged);
+        self.stale = false;
+        Ok(delta)
+    }
+
+    /// Takes in one notification, as a whole. On an error nothing has changed, and only [`Replica::reload`] helps.
+    pub fn apply(&mut self, version: UpdateVersion, body: &RawValue) -> Result<Delta, ApplyError> {
+        if self.stale {
+            return Err(ApplyError::Stale);
+        }
+        let mut staged = Vec::new();
+        for (name, rows) in split::tables(body).map_err(malformed)? {
+            // Tables that nobody asked for are none of ours.
+            if let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) {
+                staged.push((at, self.state.tables[at].stage(version, &rows)?));
+            }
+        }
+        Ok(self.commit(staged))
+    }
+
+    /// What is held now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(Arc::clone(&self.state))
+    }
+
+    fn commit(&mut self, staged: Staged) -> Delta {
+        let state = Arc::make_mut(&mut self.state);
+        let mut changed = Vec::new();
+        for (at, changes) in staged {
+            changed.extend(writable(&mut state.tables[at]).commit(changes));
+        }
+        if !changed.is_empty() {
+            state.seq.0 += 1;
+        }
+        Delta::new(state.seq, changed)
+    }
+}
+
+/// The table alone, copied where a snapshot shares it.
+fn writable(table: &mut Arc<dyn AnyTable>) -> &mut dyn AnyTable {
+    if Arc::get_mut(table).is_none() {
+        *table = table.copy();
+    }
+    Arc::get_mut(table).expect("just copied")
+}
+
+fn malformed(source: serde_json::Error) -> ApplyError {
+    ApplyError::Malformed { place: "update".into(), source }
+}
+
+impl fmt::Debug for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Replica").field(&self.snapshot()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! The rows of one table.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::delta::Change;
+use super::sorted::Sorted;
+use crate::model::Ref;
+
+/// The rows of one table at one instant, in the order of their UUIDs. Copies share what they have in common.
+pub struct Rows<T> {
+    rows: Sorted<Uuid, Arc<T>>,
+}
+
+impl<T> Rows<T> {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A row by its UUID or a reference to it.
+    pub fn get(&self, row: impl Into<Ref<T>>) -> Option<&Arc<T>> {
+        let uuid = row.into().uuid();
+        self.rows.get(|key| key.cmp(&uuid))
+    }
+
+    /// Whether there is such a row.
+    pub fn contains(&self, row: impl Into<Ref<T>>) -> bool {
+        self.get(row).is_some()
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Ref<T>, &T)> {
+        self.rows.iter().map(|(uuid, row)| (Ref::new(*uuid), &**row))
+    }
+
+    /// All rows, shared: for those who keep them longer than the snapshot.
+    pub fn shared(&self) -> impl ExactSizeIterator<Item = (Ref<T>, &Arc<T>)> {
+        self.rows.iter().map(|(uuid, row)| (Ref::new(*uuid), row))
+    }
+
+    /// Takes changes in, sorted by UUID.
+    pub(super) fn commit(&mut self, changes: &[Change<T>]) {
+        self.rows.edit(changes.iter().map(|change| (change.uuid, change.after.clone())));
+    }
+
+    /// What leads from these rows to newer ones.
+    pub(super) fn diff(&self, newer: &Self) -> Vec<Change<T>>
+    where
+        T: PartialEq,
+    {
+        let mut changes = Vec::new();
+        let same = |a: &Arc<T>, b: &Arc<T>| Arc::ptr_eq(a, b) || a == b;
+        self.rows.diff(&newer.rows, same, |uuid, before, after| {
+            changes.push(Change { uuid: *uuid, before: before.cloned(), after: after.cloned() });
+        });
+        changes
+    }
+}
+
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self { rows: Sorted::default() }
+    }
+}
+
+impl<T> Clone for Rows<T> {
+    fn clone(&self) -> Self {
+        Self { rows: self.rows.clone() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Rows<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,196 @@
+//! Everything a replica holds, at one instant.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use uuid::Uuid;
+
+use super::codec::Typed;
+use super::delta::Delta;
+use super::dynamic::{Dynamic, DynamicRows};
+use super::index::Index;
+use super::rows::Rows;
+use super::table::{AnyTable, TableState};
+use crate::model::{Ref, Str, Table, TableFit};
+use crate::wire::atom::ValueError;
+use crate::wire::datum::Datum;
+
+/// Numbers the states of one replica: a later state has a larger one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seq(pub u64);
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// All tables of a replica at one instant: between two transactions of the server, never within one.
+///
+/// It does not change, costs one reference count to copy, and shares what it can with earlier and later ones.
+#[derive(Clone)]
+pub struct Snapshot(pub(super) Arc<State>);
+
+/// What a snapshot shares.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) database: Str,
+    pub(super) seq: Seq,
+    pub(super) tables: Vec<Arc<dyn AnyTable>>,
+    /// Positions in `tables` by the type of the row.
+    pub(super) typed: Arc<HashMap<TypeId, usize>>,
+}
+
+/// A row that its struct refused. It is in no table, index or delta.
+#[derive(Clone, Debug)]
+pub struct UnreadableRow<'a> {
+    /// The table.
+    pub table: &'a str,
+    /// The row.
+    pub uuid: Uuid,
+    /// The first column that was refused.
+    pub column: &'a str,
+    /// Why.
+    pub problem: &'a ValueError,
+    /// The names of the row's columns.
+    pub columns: &'a [Str],
+    /// Their values.
+    pub values: &'a [Datum],
+}
+
+impl Snapshot {
+    /// Which state of the replica it is.
+    pub fn seq(&self) -> Seq {
+        self.0.seq
+    }
+
+    /// The database.
+    pub fn database(&self) -> &str {
+        &self.0.database
+    }
+
+    /// The rows of a table.
+    ///
+    /// # Panics
+    /// Where the model does not have the table.
+    pub fn table<T: Table>(&self) -> &Rows<T> {
+        &self.state::<T>().rows
+    }
+
+    /// A row, by its UUID or a reference to it.
+    ///
+    /// # Panics
+    /// Where the model does not have the table.
+    pub fn get<T: Table>(&self, row: impl Into<Ref<T>>) -> Option<&T> {
+        self.table().get(row).map(|row| &**row)
+    }
+
+    /// The rows of a table that is held by the server's schema.
+    pub fn dynamic(&self, table: &str) -> Option<&DynamicRows> {
+        let found: &dyn Any = &**self.0.tables.iter().find(|found| found.name() == table)?;
+        found.downcast_ref::<TableState<Dynamic>>().map(|state| &state.rows)
+    }
+
+    /// The rows that have a key, in the order of UUIDs.
+    ///
+    /// # Panics
+    /// Where the model does not have the index.
+    pub fn lookup<I: Index>(&self, key: &I::Key) -> impl Iterator<Item = (Ref<I::Row>, &I::Row)> {
+        let state = self.indexed::<I>();
+        let entries = state.index::<I>().unwrap_or_else(|| no_index::<I>());
+        entries.lookup(key).filter_map(|uuid| Some((Ref::new(uuid), &**state.rows.get(uuid)?)))
+    }
+
+    /// The row that has a key; the first in the order of UUIDs, where the key turns out not to be unique.
+    ///
+    /// # Panics
+    /// Where the model does not have the index.
+    pub fn unique<I: Index>(&self, key: &I::Key) -> Option<(Ref<I::Row>, &I::Row)> {
+        self.lookup::<I>(key).next()
+    }
+
+    /// The rows whose keys are within a range, in the order of keys.
+    ///
+    /// # Panics
+    /// Where the model does not have the index.
+    pub fn range<I: Index>(
+        &self,
+        keys: impl RangeBounds<I::Key>,
+    ) -> impl Iterator<Item = (&I::Key, Ref<I::Row>, &I::Row)> {
+        let state = self.indexed::<I>();
+        let entries = state.index::<I>().unwrap_or_else(|| no_index::<I>());
+        entries.range(keys).filter_map(|(key, uuid)| Some((key, Ref::new(uuid), &**state.rows.get(uuid)?)))
+    }
+
+    /// Rows that could not be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = UnreadableRow<'_>> {
+        self.0.tables.iter().flat_map(|table| {
+            table.unreadable().iter().map(|(uuid, raw)| UnreadableRow {
+                table: table.name(),
+                uuid: *uuid,
+                column: &raw.column,
+                problem: &raw.problem,
+                columns: table.columns(),
+                values: &raw.values,
+            })
+        })
+    }
+
+    /// How a table fits the server's schema; empty before the first connection.
+    ///
+    /// # Panics
+    /// Where the model does not have the table.
+    pub fn fit<T: Table>(&self) -> &TableFit {
+        &self.state::<T>().fit
+    }
+
+    /// What leads from this snapshot to a newer one of the same replica. Costs as much as there is difference.
+    ///
+    /// # Panics
+    /// Where the two are of different models.
+    pub fn diff(&self, newer: &Snapshot) -> Delta {
+        assert_eq!(
+            self.0.tables.len(),
+            newer.0.tables.len(),
+            "snapshots of one replica have the same tables"
+        );
+        let pairs = self.0.tables.iter().zip(&newer.0.tables);
+        Delta::new(
+            newer.seq(),
+            pairs.filter(|(a, b)| !Arc::ptr_eq(a, b)).filter_map(|(old, new)| old.diff(&**new)),
+        )
+    }
+
+    fn state<T: Table>(&self) -> &TableState<Typed<T>> {
+        let at = self.0.typed.get(&TypeId::of::<T>());
+        let table = at.and_then(|at| {
+            let table: &dyn Any = &*self.0.tables[*at];
+            table.downcast_ref()
+        });
+        table.unwrap_or_else(|| panic!("the model of {} has no table {}", self.0.database, T::TABLE))
+    }
+
+    fn indexed<I: Index>(&self) -> &TableState<Typed<I::Row>> {
+        self.state::<I::Row>()
+    }
+}
+
+fn no_index<I: Index>() -> ! {
+    panic!("the model has no index {} on table {}", std::any::type_name::<I>(), <I::Row as Table>::TABLE)
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Snapshot");
+        shown.field("database", &self.0.database).field("seq", &self.0.seq.0);
+        for table in &self.0.tables {
+            shown.field(table.name(), &table.len());
+        }
+        shown.finish()
+    }
+}

@@ -1,0 +1,189 @@
+//! One table: its rows, its indexes, the rows that could not be read, and how it fits the schema.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::apply::{RowText, Staged, UpdateVersion};
+use super::codec::{Codec, Typed};
+use super::delta::{AnyChanges, Changes};
+use super::error::ApplyError;
+use super::index::{AnyIndex, Entries, Index};
+use super::rows::Rows;
+use crate::model::{Misfit, Str, Table, TableFit};
+use crate::wire::atom::ValueError;
+use crate::wire::datum::Datum;
+use crate::wire::schema::DatabaseSchema;
+
+/// A row that its struct refused, as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RawRow {
+    /// By the layout of the table.
+    pub(super) values: Box<[Datum]>,
+    /// The first column that was refused.
+    pub(super) column: Str,
+    pub(super) problem: ValueError,
+}
+
+/// One table at one instant.
+pub(super) struct TableState<C: Codec> {
+    pub(super) name: Str,
+    pub(super) codec: Arc<C>,
+    pub(super) fit: Arc<TableFit>,
+    pub(super) rows: Rows<C::Row>,
+    pub(super) unreadable: Arc<BTreeMap<Uuid, Arc<RawRow>>>,
+    indexes: Vec<Arc<dyn AnyIndex<C::Row>>>,
+}
+
+impl<C: Codec> Clone for TableState<C> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            codec: Arc::clone(&self.codec),
+            fit: Arc::clone(&self.fit),
+            rows: self.rows.clone(),
+            unreadable: Arc::clone(&self.unreadable),
+            indexes: self.indexes.clone(),
+        }
+    }
+}
+
+impl<C: Codec> TableState<C> {
+    pub(super) fn new(name: Str, codec: C) -> Self {
+        Self {
+            name,
+            codec: Arc::new(codec),
+            fit: Arc::default(),
+            rows: Rows::default(),
+            unreadable: Arc::default(),
+            indexes: Vec::new(),
+        }
+    }
+
+    /// Takes staged changes in.
+    fn commit(&mut self, mut staged: Staged<C::Row>) -> Option<Arc<dyn AnyChanges>> {
+        if !staged.unreadable.is_empty() {
+            let unreadable = Arc::make_mut(&mut self.unreadable);
+            for (uuid, raw) in staged.unreadable {
+                match raw {
+                    Some(raw) => drop(unreadable.insert(uuid, raw)),
+                    None => drop(unreadable.remove(&uuid)),
+                }
+            }
+        }
+        let changes = &mut staged.changes;
+        changes.sort_unstable_by_key(|change| change.uuid);
+        self.rows.commit(changes);
+        for index in &mut self.indexes {
+            if Arc::get_mut(index).is_none() {
+                *index = index.copy();
+            }
+            Arc::get_mut(index).expect("just copied").commit(changes);
+        }
+        Changes::listed(&self.name, staged.changes)
+    }
+}
+
+impl<T: Table> TableState<Typed<T>> {
+    pub(super) fn add_index<I: Index<Row = T>>(&mut self) {
+        if self.index::<I>().is_none() {
+            self.indexes.push(Arc::new(Entries::<I>::default()));
+        }
+    }
+
+    pub(super) fn index<I: Index<Row = T>>(&self) -> Option<&Entries<I>> {
+        self.indexes.iter().find_map(|index| (&**index as &dyn Any).downcast_ref())
+    }
+}
+
+/// A table, its type set aside.
+pub(super) trait AnyTable: Any + Send + Sync {
+    fn name(&self) -> &Str;
+    fn len(&self) -> usize;
+    fn copy(&self) -> Arc<dyn AnyTable>;
+    /// The table for a schema, with the rows it has; whether they were read by the same layout.
+    fn refit(&self, schema: &DatabaseSchema) -> Result<(Arc<dyn AnyTable>, bool), Vec<Misfit>>;
+    fn fit(&self) -> &TableFit;
+    /// The columns to monitor; `None` where the server lacks the table.
+    fn monitored(&self, schema: &DatabaseSchema) -> Option<Vec<Str>>;
+    fn stage(&self, version: UpdateVersion, rows: &[RowText<'_>]) -> Result<Box<dyn Any + Send>, ApplyError>;
+    fn stage_all(
+        &self,
+        version: UpdateVersion,
+        rows: &[RowText<'_>],
+    ) -> Result<Box<dyn Any + Send>, ApplyError>;
+    /// Takes in what this table staged.
+    fn commit(&mut self, staged: Box<dyn Any + Send>) -> Option<Arc<dyn AnyChanges>>;
+    fn diff(&self, newer: &dyn AnyTable) -> Option<Arc<dyn AnyChanges>>;
+    fn unreadable(&self) -> &BTreeMap<Uuid, Arc<RawRow>>;
+    fn columns(&self) -> &[Str];
+}
+
+impl<C: Codec> AnyTable for TableState<C> {
+    fn name(&self) -> &Str {
+        &self.name
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn copy(&self) -> Arc<dyn AnyTable> {
+        Arc::new(self.clone())
+    }
+
+    fn refit(&self, schema: &DatabaseSchema) -> Result<(Arc<dyn AnyTable>, bool), Vec<Misfit>> {
+        let (codec, fit) = self.codec.fit(&self.name, schema)?;
+        let same = codec.layout() == self.codec.layout();
+        let mut table = self.clone();
+        table.codec = Arc::new(codec);
+        table.fit = Arc::new(fit);
+        Ok((Arc::new(table), same))
+    }
+
+    fn fit(&self) -> &TableFit {
+        &self.fit
+    }
+
+    fn monitored(&self, schema: &DatabaseSchema) -> Option<Vec<Str>> {
+        schema.tables.contains_key(&self.name).then(|| self.codec.layout().columns.clone())
+    }
+
+    fn stage(&self, version: UpdateVersion, rows: &[RowText<'_>]) -> Result<Box<dyn Any + Send>, ApplyError> {
+        Ok(Box::new(self.stage(version, rows)?))
+    }
+
+    fn stage_all(
+        &self,
+        version: UpdateVersion,
+        rows: &[RowText<'_>],
+    ) -> Result<Box<dyn Any + Send>, ApplyError> {
+        let (mut staged, mut seen) = (Staged::default(), Vec::new());
+        self.stage_all(version, rows, &mut staged, &mut seen)?;
+        self.stage_gone(seen, &mut staged);
+        Ok(Box::new(staged))
+    }
+
+    fn commit(&mut self, staged: Box<dyn Any + Send>) -> Option<Arc<dyn AnyChanges>> {
+        let staged: Box<Staged<C::Row>> = staged.downcast().expect("staged by this table");
+        self.commit(*staged)
+    }
+
+    fn diff(&self, newer: &dyn AnyTable) -> Option<Arc<dyn AnyChanges>> {
+        let newer: &dyn Any = newer;
+        let newer: &Self = newer.downcast_ref().expect("snapshots of one replica have the same tables");
+        Changes::listed(&self.name, self.rows.diff(&newer.rows))
+    }
+
+    fn unreadable(&self) -> &BTreeMap<Uuid, Arc<RawRow>> {
+        &self.unreadable
+    }
+
+    fn columns(&self) -> &[Str] {
+        &self.codec.layout().columns
+    }
+}
