@@ -52,6 +52,8 @@ pub struct Driver<I, D, T: Target> {
     status: Status,
     /// What the last decision had to say.
     decided: Vec<Problem>,
+    /// What the last plan had to say.
+    planned: Vec<Problem>,
 }
 
 impl<I, D, T> Driver<I, D, T>
@@ -88,6 +90,7 @@ where
             publish,
             status,
             decided: Vec::new(),
+            planned: Vec::new(),
             component,
         }
     }
@@ -258,6 +261,7 @@ where
         self.took(Stage::Plan, started);
         let mut plan = self.pure(Stage::Plan, plan)?;
         plan.steps.retain(|step| !outcome.keep.contains(&step.object));
+        self.planned = std::mem::take(&mut plan.problems);
         Ok(plan)
     }
 
@@ -307,10 +311,10 @@ where
         State::after(self.holds.problems().map(|problem| problem.class)).unwrap_or(done)
     }
 
-    /// All that is wrong now: decided, held, and what ended the run.
+    /// All that is wrong now: decided, planned, held, and what ended the run.
     fn problems(&self, failure: Option<&Problem>) -> Vec<Problem> {
-        let mut all: Vec<Problem> =
-            self.decided.iter().chain(self.holds.problems()).chain(failure).cloned().collect();
+        let looked = self.decided.iter().chain(&self.planned);
+        let mut all: Vec<Problem> = looked.chain(self.holds.problems()).chain(failure).cloned().collect();
         all.sort();
         all.dedup();
         all

@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::problem::ObjectId;
+use crate::problem::{ObjectId, Problem};
 use crate::reconciler::TargetError;
 
 /// One step of a plan.
@@ -31,17 +31,24 @@ pub struct Plan<Op> {
     pub want: usize,
     /// How many of the wanted objects are there already, exactly as wanted.
     pub have: usize,
+    /// What cannot be planned: what this target, as it is now, would not take.
+    pub problems: Vec<Problem>,
 }
 
 impl<Op> Plan<Op> {
     /// A plan without steps; `have` of `want` objects are already in place.
     pub fn new(want: usize, have: usize) -> Self {
-        Self { steps: Vec::new(), want, have }
+        Self { steps: Vec::new(), want, have, problems: Vec::new() }
     }
 
     /// Adds a step at the end.
     pub fn push(&mut self, object: ObjectId, op: Op) {
         self.steps.push(Step { object, op });
+    }
+
+    /// Reports what cannot be planned.
+    pub fn report(&mut self, problem: Problem) {
+        self.problems.push(problem);
     }
 
     /// Whether there is nothing to do.
@@ -175,6 +182,12 @@ mod tests {
     fn json_keeps_steps_and_counts() {
         let mut owned = Plan::new(3, 2);
         owned.push(ObjectId::new("thing", "a"), "add".to_string());
+        owned.report(Problem::warning(
+            ObjectId::new("thing", "a"),
+            Class::Refused,
+            "no-colour",
+            "stays grey",
+        ));
         let text = serde_json::to_string(&owned).unwrap();
         assert_eq!(serde_json::from_str::<Plan<String>>(&text).unwrap(), owned);
     }

@@ -51,7 +51,8 @@ pub trait Target: Send {
     /// and again.
     type Op: Display + Serialize + PartialEq + Send + Sync;
 
-    /// What leads from `have` to `want`. Pure. When `have` is as wanted the plan is empty.
+    /// What leads from `have` to `want`. Pure. When `have` is as wanted the plan is empty. What the target would not take is
+    /// reported in the plan, not tried.
     ///
     /// Only what is marked ours may be touched. `keep` names objects that could not be decided: the driver drops steps on
     /// them, but the planner must see to side effects on them, such as the parent's list that still has to name them.

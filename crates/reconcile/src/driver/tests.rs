@@ -161,6 +161,28 @@ async fn an_undecided_object_stays_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_cannot_be_planned_is_reported_and_the_rest_is_done() {
+    let bench = Bench::start([("a", 1), ("b", 2_000)]);
+    bench.settle().await;
+    assert_eq!(bench.have(), [("a", 1)]);
+    let codes = |problems: &[Problem]| problems.iter().map(|p| p.code.to_string()).collect::<Vec<_>>();
+    assert_eq!(codes(&bench.status().problems), ["too-big"]);
+    assert_eq!(codes(&bench.handle.plan().await.unwrap().problems), ["too-big"]);
+    bench.world(|w| w.observe_fault = Some(Fault::Error(Class::Transient)));
+    bench.handle.run_now();
+    bench.settle().await;
+    assert_eq!(
+        codes(&bench.status().problems),
+        ["observe-failed", "too-big"],
+        "it is not forgotten meanwhile"
+    );
+    bench.world(|w| w.observe_fault = None);
+    bench.want("b", 2);
+    sleep(ms(500)).await;
+    assert_eq!((bench.have(), bench.status().problems.len()), (vec![("a", 1), ("b", 2)], 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_conflict_is_looked_at_again_at_once() {
     let bench = Bench::converged([("a", 1)]).await;
     bench.world(|w| w.apply_fault = Some(Fault::Once(Class::Conflict)));

@@ -164,7 +164,19 @@ impl Target for Numbers {
         let diff = crate::keyed::diff(want, have);
         let mut plan = Plan::new(want.len(), diff.unchanged.len());
         let set = diff.added.into_iter().chain(diff.changed.into_iter().map(|(id, want, _)| (id, want)));
-        set.for_each(|(id, n)| plan.push(ObjectId::new("thing", id), Op::Set(id.clone(), *n)));
+        for (id, n) in set {
+            let object = ObjectId::new("thing", id);
+            if *n > 1_000 {
+                plan.report(Problem::error(
+                    object,
+                    Class::Refused,
+                    "too-big",
+                    "is above 1000; make it smaller",
+                ));
+            } else {
+                plan.push(object, Op::Set(id.clone(), *n));
+            }
+        }
         diff.removed
             .into_iter()
             .for_each(|(id, _)| plan.push(ObjectId::new("thing", id), Op::Drop(id.clone())));
