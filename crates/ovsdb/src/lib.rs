@@ -6,6 +6,7 @@ extern crate self as ovsdb;
 
 pub mod model;
 pub mod replica;
+pub mod session;
 pub mod txn;
 pub mod wire;
 

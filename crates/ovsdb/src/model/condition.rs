@@ -44,8 +44,9 @@ impl Condition {
 impl Serialize for Condition {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Any(clauses) => clauses.serialize(serializer),
-            Self::All | Self::None => {
+            Self::Any(clauses) if !clauses.is_empty() => clauses.serialize(serializer),
+            // A server takes no clauses at all for "every row", so no row is said in words.
+            Self::All | Self::None | Self::Any(_) => {
                 let mut seq = serializer.serialize_seq(Some(1))?;
                 seq.serialize_element(&(*self == Self::All))?;
                 seq.end()

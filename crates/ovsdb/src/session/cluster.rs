@@ -1,0 +1,307 @@
+//! What a server says about itself: the `Database` table of its `_Server` database, and whether that is good enough.
+//!
+//! [`judge`] is the whole decision, a pure function from a row to a verdict. Rows are kept here too: this table is
+//! read before the schema of anything is known, has one row we care for, and none of its columns holds more than one
+//! value, so the typed replica would bring nothing.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::model::Str;
+use crate::wire::atom::Atom;
+use crate::wire::datum::Datum;
+
+/// The database and the table.
+pub(super) const DATABASE: &str = "_Server";
+pub(super) const TABLE: &str = "Database";
+
+/// How a server stores a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StorageModel {
+    /// One server, or an active one with a backup. Also what a server is that does not say.
+    #[default]
+    Standalone,
+    /// A member of a RAFT cluster.
+    Clustered,
+    /// Passes on what another server has.
+    Relay,
+    /// Something newer than this program.
+    Other(Str),
+}
+
+/// One row: a database that the server has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerRow {
+    /// The database's name.
+    pub name: Str,
+    /// How it is stored.
+    pub model: StorageModel,
+    /// Its schema as JSON text; absent until the server has it itself.
+    pub schema: Option<Str>,
+    /// Whether the server is in touch with its storage: the majority of the cluster, or the relay's source.
+    pub connected: bool,
+    /// Whether it leads the cluster.
+    pub leader: bool,
+    /// The cluster.
+    pub cluster_id: Option<Uuid>,
+    /// The member of the cluster.
+    pub server_id: Option<Uuid>,
+    /// How far in the cluster's log the server is.
+    pub index: Option<u64>,
+}
+
+/// Why a server is not good enough.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// It does not have the database.
+    #[error("the server has no database {database}: check the name, or wait until it is added")]
+    NoDatabase {
+        /// The one asked for.
+        database: Str,
+    },
+    /// It has no schema yet.
+    #[error("the server has not joined its cluster (or reached its relay source) yet: trying another one")]
+    NotReady,
+    /// It lost touch with the cluster or with the relay's source.
+    #[error(
+        "the server is cut off from the rest of its cluster (or from its relay source): trying another one"
+    )]
+    CutOff,
+    /// It does not lead the cluster and we want the leader.
+    #[error("the server does not lead its cluster: trying another one")]
+    NotLeader,
+    /// It is behind what we have seen already.
+    #[error("the server's data is old (log index {index}, seen {seen}): trying another one")]
+    Stale {
+        /// Where the server is.
+        index: u64,
+        /// Where another one was.
+        seen: u64,
+    },
+    /// It belongs to another cluster than the one configured.
+    #[error("the server belongs to {}, expected cluster {expected}: check the remotes or the cluster id", cluster(.found))]
+    WrongCluster {
+        /// The configured one.
+        expected: Uuid,
+        /// The server's; none if it is in no cluster.
+        found: Option<Uuid>,
+    },
+}
+
+fn cluster(id: &Option<Uuid>) -> String {
+    id.map_or_else(|| "no cluster".to_owned(), |id| format!("cluster {id}"))
+}
+
+/// What we ask of a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wishes<'a> {
+    pub(super) database: &'a str,
+    pub(super) leader_only: bool,
+    pub(super) cluster_id: Option<Uuid>,
+    /// The least log index that is not a step back.
+    pub(super) min_index: u64,
+    /// There is no other server to go to.
+    pub(super) only_one: bool,
+}
+
+/// Is this server good enough?
+pub(super) fn judge(row: Option<&ServerRow>, wishes: Wishes<'_>) -> Result<(), Refusal> {
+    let Some(row) = row else {
+        return Err(Refusal::NoDatabase { database: wishes.database.into() });
+    };
+    if let Some(expected) = wishes.cluster_id
+        && row.cluster_id != Some(expected)
+        // A relay does not say which cluster is behind it.
+        && row.model != StorageModel::Relay
+    {
+        return Err(Refusal::WrongCluster { expected, found: row.cluster_id });
+    }
+    if row.schema.is_none() {
+        return Err(Refusal::NotReady);
+    }
+    match row.model {
+        StorageModel::Clustered => {
+            let index = row.index.unwrap_or(0);
+            if !row.connected {
+                Err(Refusal::CutOff)
+            } else if wishes.leader_only && !row.leader {
+                Err(Refusal::NotLeader)
+            } else if index < wishes.min_index {
+                Err(Refusal::Stale { index, seen: wishes.min_index })
+            } else {
+                Ok(())
+            }
+        }
+        // A relay is never the leader, writes go through it to the leader. Cut off, it still has the data: better than
+        // nothing where there is no other one, and a thousand clients that come back again and again would help nobody.
+        StorageModel::Relay if !row.connected && !wishes.only_one => Err(Refusal::CutOff),
+        StorageModel::Relay | StorageModel::Standalone | StorageModel::Other(_) => Ok(()),
+    }
+}
+
+/// How far we have come in a cluster's log, so that no server takes us back in time.
+///
+/// A restored database begins again at a low index. It is let in when it says so itself (another cluster id, or no
+/// cluster any more), or when for [`stale_limit`](super::SessionConfig::stale_limit) no server was better.
+#[derive(Debug, Default)]
+pub(super) struct Watermark {
+    index: u64,
+    cluster_id: Option<Uuid>,
+    /// Since when nothing but stale servers was met.
+    stale_since: Option<Instant>,
+}
+
+impl Watermark {
+    /// The least index that is accepted from this server. `true`: what we know is of another history.
+    pub(super) fn floor(&mut self, row: &ServerRow, limit: Option<Duration>, now: Instant) -> (u64, bool) {
+        let another = match row.model {
+            StorageModel::Clustered => {
+                matches!((self.cluster_id, row.cluster_id), (Some(known), Some(found)) if known != found)
+            }
+            _ => self.cluster_id.is_some() && row.model == StorageModel::Standalone,
+        };
+        let waited = self
+            .stale_since
+            .zip(limit)
+            .is_some_and(|(since, limit)| now.saturating_duration_since(since) >= limit);
+        if another || waited {
+            *self = Self::default();
+            return (0, true);
+        }
+        (self.index, false)
+    }
+
+    /// A server was good enough.
+    pub(super) fn accept(&mut self, row: &ServerRow) {
+        if row.model == StorageModel::Clustered {
+            self.index = self.index.max(row.index.unwrap_or(0));
+            self.cluster_id = row.cluster_id.or(self.cluster_id);
+        }
+        self.stale_since = None;
+    }
+
+    /// A server was refused for being behind.
+    pub(super) fn stale(&mut self, now: Instant) {
+        self.stale_since.get_or_insert(now);
+    }
+
+    /// Forgets everything: the operator knows that the database was restored.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn index(&self) -> u64 {
+        self.index
+    }
+}
+
+/// The rows as one connection sees them, by the text of their UUIDs.
+#[derive(Debug, Default)]
+pub(super) struct ServerRows(HashMap<Str, ServerRow>);
+
+impl ServerRows {
+    /// Takes in a `<table-updates2>`, the first one or any later one.
+    pub(super) fn apply(&mut self, body: &RawValue) -> Result<(), serde_json::Error> {
+        let tables: HashMap<String, HashMap<Str, RowUpdate>> = serde_json::from_str(body.get())?;
+        for (uuid, update) in tables.into_iter().filter(|(name, _)| name == TABLE).flat_map(|(_, rows)| rows)
+        {
+            match update {
+                RowUpdate::Initial(columns) | RowUpdate::Insert(columns) => {
+                    let mut row = ServerRow::default();
+                    columns.write(&mut row);
+                    self.0.insert(uuid, row);
+                }
+                RowUpdate::Modify(columns) => columns.write(self.0.entry(uuid).or_default()),
+                RowUpdate::Delete(()) => drop(self.0.remove(&uuid)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The row of a database; of several the one in the wanted cluster.
+    pub(super) fn find(&self, database: &str, cluster_id: Option<Uuid>) -> Option<&ServerRow> {
+        let mut named = self.0.values().filter(|row| row.name == database);
+        let first = named.next()?;
+        let wanted = |row: &&ServerRow| cluster_id.is_some() && row.cluster_id == cluster_id;
+        Some(std::iter::once(first).chain(named).find(wanted).unwrap_or(first))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RowUpdate {
+    Initial(Columns),
+    Insert(Columns),
+    Modify(Columns),
+    Delete(()),
+}
+
+/// The columns that an update mentions; those of newer servers are passed over.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Columns {
+    name: Option<Datum>,
+    model: Option<Datum>,
+    schema: Option<Datum>,
+    connected: Option<Datum>,
+    leader: Option<Datum>,
+    cid: Option<Datum>,
+    sid: Option<Datum>,
+    index: Option<Datum>,
+}
+
+impl Columns {
+    fn write(self, row: &mut ServerRow) {
+        let text = |datum: &Datum| match datum.scalar() {
+            Some(Atom::String(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let flag = |datum: &Datum| matches!(datum.scalar(), Some(Atom::Boolean(true)));
+        let uuid = |datum: &Datum| match datum.scalar() {
+            Some(Atom::Uuid(uuid)) => Some(*uuid),
+            _ => None,
+        };
+        if let Some(name) = self.name {
+            row.name = text(&name).unwrap_or_default();
+        }
+        if let Some(model) = self.model {
+            row.model = match text(&model).unwrap_or_default().as_str() {
+                "" | "standalone" => StorageModel::Standalone,
+                "clustered" => StorageModel::Clustered,
+                "relay" => StorageModel::Relay,
+                other => StorageModel::Other(other.into()),
+            };
+        }
+        if let Some(schema) = self.schema {
+            row.schema = text(&schema);
+        }
+        if let Some(connected) = self.connected {
+            row.connected = flag(&connected);
+        }
+        if let Some(leader) = self.leader {
+            row.leader = flag(&leader);
+        }
+        if let Some(cid) = self.cid {
+            row.cluster_id = uuid(&cid);
+        }
+        if let Some(sid) = self.sid {
+            row.server_id = uuid(&sid);
+        }
+        if let Some(index) = self.index {
+            row.index = match index.scalar() {
+                Some(Atom::Integer(index)) => u64::try_from(*index).ok(),
+                _ => None,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

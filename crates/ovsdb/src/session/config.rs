@@ -1,0 +1,70 @@
+//! What a session is told before it begins.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::monitor::Method;
+use super::remote::{Remote, Remotes};
+
+/// The settings of a session. [`SessionConfig::new`] has the defaults.
+///
+/// How many bytes may wait to be sent is not decided here: the session sends at once, and who moves the bytes knows
+/// what is stuck.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// Where the database may be reached; all of them serve the same one.
+    pub remotes: Vec<Remote>,
+    /// Accept only the leader of a cluster. Writers that hold locks need it (a lock lives in one server's memory);
+    /// readers that can bear a delay should spread over the followers. Default: yes.
+    pub leader_only: bool,
+    /// The cluster that it must be; `None` takes any.
+    pub cluster_id: Option<Uuid>,
+    /// Try remotes in random order, so that many clients spread. Default: yes.
+    pub shuffle: bool,
+    /// How long a connection may take to come about, TLS included. Default: 5 s.
+    pub connect_timeout: Duration,
+    /// Silence after which the server is probed, and again after which it is given up. Zero sends no probes.
+    /// Default: 5 s.
+    pub probe_interval: Duration,
+    /// Silence allowed while a server composes the content of a database. Default: 60 s.
+    pub load_patience: Duration,
+    /// First delay between two rounds over all remotes. Default: 250 ms.
+    pub backoff_min: Duration,
+    /// Longest delay; also how long a connection must have served before the delays begin at the first one again.
+    /// Default: 8 s.
+    pub backoff_max: Duration,
+    /// How long nothing but servers with older data than we have seen are refused, before their data is taken: it is
+    /// then the only data there is, as after a restore that kept the cluster's id. `None` is for ever.
+    /// Default: 60 s.
+    pub stale_limit: Option<Duration>,
+    /// The newest monitor method to ask for; older ones are fallen back to. Default: `monitor_cond_since`.
+    pub newest_method: Method,
+}
+
+impl SessionConfig {
+    /// The defaults, for these remotes.
+    pub fn new(remotes: Vec<Remote>) -> Self {
+        Self {
+            remotes,
+            leader_only: true,
+            cluster_id: None,
+            shuffle: true,
+            connect_timeout: Duration::from_secs(5),
+            probe_interval: Duration::from_secs(5),
+            load_patience: Duration::from_secs(60),
+            backoff_min: Duration::from_millis(250),
+            backoff_max: Duration::from_secs(8),
+            stale_limit: Some(Duration::from_secs(60)),
+            newest_method: Method::CondSince,
+        }
+    }
+}
+
+impl From<Remotes> for SessionConfig {
+    fn from(remotes: Remotes) -> Self {
+        Self { cluster_id: remotes.cluster_id, ..Self::new(remotes.list) }
+    }
+}

@@ -1,0 +1,286 @@
+//! What goes out of a session: actions for who moves the bytes, events for who uses the data.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use super::cluster::Refusal;
+use super::monitor::CondSeq;
+use super::remote::Remote;
+use crate::model::{Misfit, Str};
+use crate::replica::{Delta, Fit};
+
+/// Something to do, in this order.
+#[derive(Debug)]
+pub enum Action {
+    /// Connect; then `handle_open`, or `handle_close` if it fails.
+    Dial(Remote),
+    /// Send this text.
+    Send(String),
+    /// Drop the connection, or the attempt. No `handle_close` for it any more: the session knows.
+    Close(CloseReason),
+}
+
+/// A transaction that was submitted; unique in its session. Its number is also the id of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TxnId(pub u64);
+
+/// How a replica became current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncKind {
+    /// First content ever.
+    Fresh,
+    /// Only what happened since the last connection was sent.
+    Resumed,
+    /// Everything was sent again and compared with what we had.
+    Reloaded,
+}
+
+/// What became of a transaction.
+#[derive(Debug)]
+pub enum Reply {
+    /// The server's results, one per operation; any of them may be an error.
+    Result(Box<RawValue>),
+    /// The server refused the request as a whole.
+    Error(Box<RawValue>),
+    /// It did not leave: there was no connection in sync.
+    NotSent,
+    /// It was sent and the connection broke: it happened or it did not.
+    Lost,
+}
+
+/// Something happened. The order is part of the meaning:
+///
+/// - a connection that comes about: `Connected`, `Fit`, [`Changed`](Event::Changed) if the data differs from what we
+///   had, [`Synced`](Event::Synced), `Condition` if conditions came into force, and from then on `Lock`. So at `Synced`
+///   all changes have been told;
+/// - `Changed` comes before the `Reply` of the transaction that caused it;
+/// - `Changed` comes before the `Condition` that caused it;
+/// - a connection that breaks: `Lock { held: false }` for each lock held, one `Reply` for each transaction still
+///   open, `Down`. The replica stays as it is.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection is open; nothing is known of the server yet.
+    Connected {
+        /// Where.
+        remote: Remote,
+    },
+    /// The server's schema fits the model, like this.
+    Fit(Fit),
+    /// The server's schema does not fit; all that is wrong. Told again only when it changes. The session closes, and
+    /// tries again.
+    Misfit(Vec<Misfit>),
+    /// The replica changed; one transaction of the server, or the sum of what was missed.
+    Changed(Delta),
+    /// The replica is what the server has, and follows it from here on. Transactions can be submitted.
+    Synced {
+        /// How that came about.
+        how: SyncKind,
+    },
+    /// The one reply to a transaction.
+    Reply {
+        /// Which.
+        txn: TxnId,
+        /// What became of it.
+        outcome: Reply,
+    },
+    /// A lock became ours, or ceased to be.
+    Lock {
+        /// Its name.
+        name: Str,
+        /// Whether it is ours.
+        held: bool,
+    },
+    /// The server does not take the request for a lock. Asked for again on the next connection.
+    LockRefused {
+        /// Its name.
+        name: Str,
+        /// What the server said.
+        error: String,
+    },
+    /// Conditions up to this one are in force.
+    Condition {
+        /// As `set_condition` gave it.
+        acked: CondSeq,
+    },
+    /// The server does not take the conditions set up to this one since the last that it took. What was in force
+    /// before stays in force.
+    ConditionRefused {
+        /// As `set_condition` gave it.
+        seq: CondSeq,
+        /// What the server said.
+        error: String,
+    },
+    /// A connection, or the attempt at one, ended.
+    Down {
+        /// Where.
+        remote: Option<Remote>,
+        /// Why.
+        reason: CloseReason,
+        /// How long it was in sync, if it ever was.
+        served: Option<Duration>,
+        /// When the next attempt begins.
+        retry_in: Duration,
+    },
+}
+
+/// Why a connection, or the attempt at one, ended. Each says what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CloseReason {
+    /// It could not be made.
+    #[error("cannot connect: {0}")]
+    Dial(String),
+    /// It did not come about in time.
+    #[error("no connection within {0:?}: is the address right, does a firewall drop it?")]
+    DialTimeout(Duration),
+    /// The server closed it.
+    #[error("the server closed the connection")]
+    Eof,
+    /// Reading or writing failed.
+    #[error("the connection broke: {0}")]
+    Io(String),
+    /// Nothing came, not even an answer to a probe.
+    #[error("the server has been silent for {0:?}: it hangs, or the network is cut")]
+    Silent(Duration),
+    /// The server sent something that is not OVSDB.
+    #[error("the server does not keep to the protocol: {0}")]
+    Protocol(String),
+    /// The server is not good enough.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The schema cannot be had.
+    #[error("the server does not give the schema: {0}")]
+    SchemaRefused(String),
+    /// The schema cannot be read.
+    #[error("the server's schema cannot be read: {0}")]
+    SchemaUnreadable(String),
+    /// The schema does not fit the model.
+    #[error(
+        "the server's schema does not fit ({problems} problems, first: {first}): upgrade the server or this program"
+    )]
+    Misfit {
+        /// The first one.
+        first: Misfit,
+        /// How many.
+        problems: usize,
+    },
+    /// The server does not let us monitor.
+    #[error("the server does not let us monitor: {0}: check permissions and conditions")]
+    MonitorRefused(String),
+    /// An update could not be applied, and again after a reload.
+    #[error("the server's updates do not fit together: {0}")]
+    Inconsistent(String),
+    /// There is no remote to connect to.
+    #[error("no remotes are configured")]
+    NoRemotes,
+    /// The remote in use is no longer among the remotes.
+    #[error("the remotes were changed")]
+    RemotesChanged,
+    /// Asked for by the user of the session.
+    #[error("a reconnection was asked for")]
+    Asked,
+}
+
+impl CloseReason {
+    /// Whether the remote should be the last choice from now on.
+    pub(super) fn blames_remote(&self) -> bool {
+        !matches!(self, Self::Eof | Self::Io(_) | Self::RemotesChanged | Self::NoRemotes)
+    }
+
+    /// A short constant word, for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Dial(_) => "dial",
+            Self::DialTimeout(_) => "dial_timeout",
+            Self::Eof => "eof",
+            Self::Io(_) => "io",
+            Self::Silent(_) => "silent",
+            Self::Protocol(_) => "protocol",
+            Self::Refused(Refusal::NoDatabase { .. }) => "no_database",
+            Self::Refused(Refusal::NotReady) => "not_ready",
+            Self::Refused(Refusal::CutOff) => "cut_off",
+            Self::Refused(Refusal::NotLeader) => "not_leader",
+            Self::Refused(Refusal::Stale { .. }) => "stale",
+            Self::Refused(Refusal::WrongCluster { .. }) => "wrong_cluster",
+            Self::SchemaRefused(_) => "schema_refused",
+            Self::SchemaUnreadable(_) => "schema_unreadable",
+            Self::Misfit { .. } => "misfit",
+            Self::MonitorRefused(_) => "monitor_refused",
+            Self::Inconsistent(_) => "inconsistent",
+            Self::NoRemotes => "no_remotes",
+            Self::RemotesChanged => "remotes_changed",
+            Self::Asked => "asked",
+        }
+    }
+}
+
+/// The `error` member of a reply. Servers send plain words or an object.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ServerError {
+    /// The word that names it, e.g. `unknown database`.
+    pub(super) word: String,
+    pub(super) details: String,
+    /// An object: the server looked into the request. Plain words: it did not get that far.
+    pub(super) examined: bool,
+}
+
+impl ServerError {
+    pub(super) fn read(error: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Shape {
+            Word(String),
+            Object {
+                error: String,
+                #[serde(default)]
+                details: Option<String>,
+            },
+        }
+        match serde_json::from_str(error.get()) {
+            Ok(Shape::Word(word)) => Self { word, details: String::new(), examined: false },
+            Ok(Shape::Object { error, details }) => {
+                Self { word: error, details: details.unwrap_or_default(), examined: true }
+            }
+            Err(_) => {
+                let text: String = error.get().chars().take(200).collect();
+                Self { word: text, details: String::new(), examined: true }
+            }
+        }
+    }
+
+    /// The server does not know the method, so an older one may do.
+    pub(super) fn is_unknown_method(&self) -> bool {
+        !self.examined || self.word == "unknown method"
+    }
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.word)?;
+        if self.details.is_empty() { Ok(()) } else { write!(f, " ({})", self.details) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_servers_are_read_in_every_shape() {
+        let read = |text: &str| ServerError::read(&serde_json::from_str::<Box<RawValue>>(text).unwrap());
+        let plain = read(r#""unknown method""#);
+        assert!(plain.is_unknown_method());
+        assert_eq!(plain.to_string(), "unknown method");
+        let object = read(r#"{"error":"unknown column","details":"No column bad in table T.","syntax":"x"}"#);
+        assert!(!object.is_unknown_method());
+        assert_eq!(object.to_string(), "unknown column (No column bad in table T.)");
+        assert!(read(r#"{"error":"unknown method"}"#).is_unknown_method());
+        assert_eq!(read(r#"{"error":"x","details":null}"#).to_string(), "x");
+        assert_eq!(read("[1]").to_string(), "[1]");
+        assert!(!read("[1]").is_unknown_method());
+    }
+}

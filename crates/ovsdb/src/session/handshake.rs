@@ -1,0 +1,420 @@
+//! From an open connection to a replica in sync, step by step; and back a few steps when the schema changes.
+//!
+//! Monitors get a new name each time, so whatever still comes for an earlier one is told apart.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::cluster::{self, Refusal, ServerRows, Wishes};
+use super::event::{CloseReason, Event, ServerError, SyncKind};
+use super::monitor::{self, Method};
+use super::probe::{Awaiting, Probe};
+use super::status::{Progress, ServerStatus};
+use super::{Pending, Phase, Session, SessionConfig};
+use crate::model::Str;
+use crate::wire::schema::DatabaseSchema;
+
+/// An update that does not fit is repaired in place by a reload, but not twice within this time: a server that keeps
+/// sending such updates is left, with the delays that go with it.
+const REPAIR_INTERVAL: Duration = Duration::from_secs(60);
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stage: Stage,
+    pub(super) probe: Probe,
+    pub(super) synced_at: Option<Instant>,
+    pub(super) method: Method,
+    /// The monitors' names; empty when there is none.
+    pub(super) server_monitor: String,
+    pub(super) content_monitor: String,
+    pub(super) rows: ServerRows,
+    schema: Option<(Str, DatabaseSchema)>,
+    asked_at: Instant,
+    repaired_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Greeting,
+    Schema,
+    Loading,
+    Synced,
+}
+
+impl Stage {
+    pub(super) fn progress(self) -> Progress {
+        match self {
+            Self::Greeting => Progress::Greeting,
+            Self::Schema => Progress::ReadingSchema,
+            Self::Loading => Progress::Loading,
+            Self::Synced => Progress::Synced,
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(config: &SessionConfig, now: Instant) -> Self {
+        Self {
+            stage: Stage::Greeting,
+            probe: Probe::new(config.probe_interval, config.load_patience, now),
+            synced_at: None,
+            method: config.newest_method,
+            server_monitor: String::new(),
+            content_monitor: String::new(),
+            rows: ServerRows::default(),
+            schema: None,
+            asked_at: now,
+            repaired_at: None,
+        }
+    }
+
+    pub(super) fn awaiting(&self) -> Awaiting {
+        match self.stage {
+            Stage::Greeting | Stage::Schema => Awaiting::Handshake,
+            Stage::Loading => Awaiting::Content,
+            Stage::Synced => Awaiting::Nothing,
+        }
+    }
+
+    pub(super) fn server(&self, database: &str, cluster_id: Option<Uuid>) -> Option<ServerStatus> {
+        let row = self.rows.find(database, cluster_id)?;
+        Some(ServerStatus {
+            model: row.model.clone(),
+            leader: row.leader,
+            connected: row.connected,
+            index: row.index,
+            cluster_id: row.cluster_id,
+            server_id: row.server_id,
+        })
+    }
+}
+
+impl Session {
+    fn connection(&mut self) -> Option<&mut Connection> {
+        match &mut self.phase {
+            Phase::Open(connection) => Some(connection),
+            _ => None,
+        }
+    }
+
+    fn advance(&mut self, now: Instant, stage: Stage) {
+        if let Some(connection) = self.connection() {
+            connection.stage = stage;
+            self.since = now;
+        }
+    }
+
+    /// Asks the server what it is. All columns of the one row that concerns us: which columns there are differs
+    /// between versions, and this saves asking for the schema of `_Server` first.
+    pub(super) fn greet(&mut self, now: Instant) {
+        // Without this a server answers a conversion by hanging up. Old ones refuse it, which does not matter.
+        self.request("set_db_change_aware", &[true], Pending::Formality);
+        let name = format!("server-{}", self.next_id);
+        let clause = json!([["name", "==", self.database.as_str()]]);
+        let params = json!([cluster::DATABASE, name, { cluster::TABLE: [{ "where": clause }] }]);
+        self.request(Method::Cond.name(), &params, Pending::Server);
+        if let Some(connection) = self.connection() {
+            connection.rows = ServerRows::default();
+            connection.server_monitor = name;
+        }
+        self.advance(now, Stage::Greeting);
+    }
+
+    /// The reply to `greet`.
+    pub(super) fn greeted(&mut self, now: Instant, body: &RawValue) -> Result<(), CloseReason> {
+        self.server_changed(now, body)
+    }
+
+    /// The server has no `_Server` database: it is older than OVS 2.9, stands alone, and is asked for its schema.
+    pub(super) fn not_greeted(&mut self, now: Instant, error: &ServerError) {
+        tracing::debug!(%error, "the server does not tell about itself");
+        if let Some(connection) = self.connection() {
+            connection.server_monitor.clear();
+        }
+        let database = self.database.clone();
+        self.request("get_schema", &[database], Pending::Schema);
+        self.advance(now, Stage::Schema);
+    }
+
+    /// What the server says about itself, the first time or later.
+    pub(super) fn server_changed(&mut self, now: Instant, body: &RawValue) -> Result<(), CloseReason> {
+        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
+        connection.rows.apply(body).map_err(|error| CloseReason::Protocol(format!("_Server: {error}")))?;
+        let row = connection.rows.find(&self.database, self.config.cluster_id).cloned();
+        let mut min_index = 0;
+        if let Some(row) = &row {
+            let another_history;
+            (min_index, another_history) = self.watermark.floor(row, self.config.stale_limit, now);
+            if another_history {
+                tracing::warn!(index = ?row.index, "the database has another history than the one we know");
+                self.last_id = None;
+            }
+        }
+        let wishes = Wishes {
+            database: &self.database,
+            leader_only: self.config.leader_only,
+            cluster_id: self.config.cluster_id,
+            min_index,
+            only_one: self.rotation.is_single(),
+        };
+        if let Err(refusal) = cluster::judge(row.as_ref(), wishes) {
+            if matches!(refusal, Refusal::Stale { .. }) {
+                self.watermark.stale(now);
+            }
+            return Err(CloseReason::Refused(refusal));
+        }
+        let Some(row) = row else { return Ok(()) };
+        self.watermark.accept(&row);
+        self.use_schema(now, &row.schema.unwrap_or_default())
+    }
+
+    /// The schema, the first time or again. The content is asked for if it is news.
+    pub(super) fn use_schema(&mut self, now: Instant, text: &str) -> Result<(), CloseReason> {
+        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
+        let loading = matches!(connection.stage, Stage::Loading | Stage::Synced);
+        if loading && connection.schema.as_ref().is_some_and(|(known, _)| known == text) {
+            return Ok(());
+        }
+        let schema =
+            DatabaseSchema::parse(text).map_err(|error| CloseReason::SchemaUnreadable(error.to_string()))?;
+        let same = connection.schema.as_ref().is_some_and(|(_, known)| *known == schema);
+        let (_, schema) = connection.schema.insert((text.into(), schema));
+        if loading && same {
+            return Ok(());
+        }
+        match self.replica.fit(schema) {
+            Ok(fit) => {
+                self.misfits.clear();
+                self.events.push_back(Event::Fit(fit));
+            }
+            Err(misfits) => {
+                let problems = misfits.len();
+                let first = misfits.first().cloned();
+                if self.misfits != misfits {
+                    self.misfits.clone_from(&misfits);
+                    self.events.push_back(Event::Misfit(misfits));
+                }
+                return Err(match first {
+                    Some(first) => CloseReason::Misfit { first, problems },
+                    None => CloseReason::SchemaUnreadable("it does not fit".to_owned()),
+                });
+            }
+        }
+        if loading {
+            self.cancel_content();
+        }
+        self.load(now, self.config.newest_method);
+        Ok(())
+    }
+
+    /// Asks for the content.
+    pub(super) fn load(&mut self, now: Instant, method: Method) {
+        let monitored = self.replica.monitored();
+        // What the replica holds of other columns, or under other conditions, cannot be completed by what changed.
+        if self.shape.as_ref() != Some(&monitored) {
+            self.last_id = None;
+        }
+        let resume = self.last_id.filter(|_| method == Method::CondSince);
+        if resume.is_none() {
+            self.conditions.take_all();
+        }
+        let name = format!("content-{}", self.next_id);
+        let params = monitor::request(&self.database, &name, method, &monitored, &self.conditions, resume);
+        self.request(method.name(), &params, Pending::Content { resume: resume.is_some() });
+        if let Some(connection) = self.connection() {
+            connection.content_monitor = name;
+            connection.method = method;
+            connection.asked_at = now;
+        }
+        self.advance(now, Stage::Loading);
+    }
+
+    /// The content could not be had like that.
+    pub(super) fn not_loaded(&mut self, now: Instant, error: &ServerError) -> Result<(), CloseReason> {
+        let method = self.connection().map_or(Method::Monitor, |connection| connection.method);
+        match method.older() {
+            Some(older) if error.is_unknown_method() => {
+                tracing::debug!(method = method.name(), "the server does not know this method");
+                self.load(now, older);
+                Ok(())
+            }
+            _ => Err(CloseReason::MonitorRefused(error.to_string())),
+        }
+    }
+
+    /// The content came.
+    pub(super) fn loaded(&mut self, now: Instant, body: &RawValue, resume: bool) -> Result<(), CloseReason> {
+        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
+        let method = connection.method;
+        let (found, last_id, body) = match method {
+            Method::CondSince => {
+                let (found, id, body): (bool, String, &RawValue) = serde_json::from_str(body.get())
+                    .map_err(|error| CloseReason::Protocol(format!("monitor_cond_since: {error}")))?;
+                // Without history a server gives the nil id, which resumes nothing.
+                (found && resume, Uuid::try_parse(&id).ok().filter(|id| !id.is_nil()), body)
+            }
+            Method::Cond | Method::Monitor => (false, None, body),
+        };
+        let outcome = match found {
+            true => self.replica.apply(method.version(), body),
+            false => self.replica.reload(method.version(), body),
+        };
+        let delta = match outcome {
+            Ok(delta) => delta,
+            Err(error) if found => return self.repair(now, &error),
+            Err(error) => {
+                self.last_id = None;
+                return Err(CloseReason::Inconsistent(error_chain(&error)));
+            }
+        };
+        let first = self.shape.is_none();
+        self.shape = Some(self.replica.monitored());
+        self.last_id = last_id;
+        connection.stage = Stage::Synced;
+        connection.synced_at.get_or_insert(now);
+        self.since = now;
+        self.counters.last_load = now.saturating_duration_since(connection.asked_at);
+        self.rotation.good();
+        let how = match (found, first) {
+            (true, _) => SyncKind::Resumed,
+            (false, true) => SyncKind::Fresh,
+            (false, false) => SyncKind::Reloaded,
+        };
+        *(if found { &mut self.counters.resumes } else { &mut self.counters.loads }) += 1;
+        if !delta.is_empty() {
+            self.events.push_back(Event::Changed(delta));
+        }
+        self.events.push_back(Event::Synced { how });
+        if let Some(acked) = self.conditions.ack() {
+            self.events.push_back(Event::Condition { acked });
+        }
+        self.send_conditions();
+        self.send_locks();
+        Ok(())
+    }
+
+    /// An update of the content.
+    pub(super) fn content_changed(
+        &mut self,
+        now: Instant,
+        last_id: Option<Uuid>,
+        body: &RawValue,
+    ) -> Result<(), CloseReason> {
+        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
+        if connection.stage != Stage::Synced {
+            // The stream is in order, so the reply that is still to come has this in it.
+            self.counters.strays += 1;
+            return Ok(());
+        }
+        match self.replica.apply(connection.method.version(), body) {
+            Ok(delta) => {
+                self.last_id = last_id.filter(|id| !id.is_nil());
+                if !delta.is_empty() {
+                    self.events.push_back(Event::Changed(delta));
+                }
+                Ok(())
+            }
+            Err(error) => self.repair(now, &error),
+        }
+    }
+
+    /// An update does not fit what we have: asks for everything again, on this connection, so that locks stay ours.
+    fn repair(&mut self, now: Instant, error: &dyn std::error::Error) -> Result<(), CloseReason> {
+        self.last_id = None;
+        let Some(connection) = self.connection() else { return Ok(()) };
+        let again =
+            connection.repaired_at.is_some_and(|at| now.saturating_duration_since(at) < REPAIR_INTERVAL);
+        if again {
+            return Err(CloseReason::Inconsistent(error_chain(error)));
+        }
+        tracing::warn!(error = error_chain(error), "an update does not fit the replica, reloading");
+        connection.repaired_at = Some(now);
+        let method = connection.method;
+        self.counters.repairs += 1;
+        self.cancel_content();
+        self.load(now, method);
+        Ok(())
+    }
+
+    /// Ends the monitor of the content, and what hangs on it.
+    fn cancel_content(&mut self) {
+        let Some(connection) = self.connection() else { return };
+        let name = std::mem::take(&mut connection.content_monitor);
+        if !name.is_empty() {
+            self.request("monitor_cancel", &[name], Pending::Formality);
+        }
+        self.forget_content();
+    }
+
+    fn forget_content(&mut self) {
+        self.pending.retain(|_, what| !matches!(what, Pending::Content { .. } | Pending::Conditions));
+        if self.conditions.lost() {
+            self.last_id = None;
+        }
+    }
+
+    /// The server ended a monitor: the database was converted or is gone. What it is now we learn by starting over; a
+    /// standalone server does not tell the monitor of `_Server` about a conversion, only a new one sees it.
+    pub(super) fn canceled(&mut self, now: Instant, name: &str) {
+        let Some(connection) = self.connection() else { return };
+        if name.is_empty() || (name != connection.content_monitor && name != connection.server_monitor) {
+            self.counters.strays += 1;
+            return;
+        }
+        let names =
+            [std::mem::take(&mut connection.content_monitor), std::mem::take(&mut connection.server_monitor)];
+        for other in names.into_iter().filter(|other| !other.is_empty() && other != name) {
+            self.request("monitor_cancel", &[other], Pending::Formality);
+        }
+        self.pending.retain(|_, what| !matches!(what, Pending::Server | Pending::Schema));
+        self.forget_content();
+        self.greet(now);
+    }
+
+    /// Sends conditions that were set and not sent, if this is the time.
+    pub(super) fn send_conditions(&mut self) {
+        let Phase::Open(connection) = &self.phase else { return };
+        if connection.stage != Stage::Synced {
+            return;
+        }
+        let (method, name) = (connection.method, connection.content_monitor.clone());
+        if method == Method::Monitor {
+            self.conditions.take_all();
+            if let Some(acked) = self.conditions.ack() {
+                self.events.push_back(Event::Condition { acked });
+            }
+        } else if let Some(change) = self.conditions.take_change() {
+            let params = monitor::change(&name, &change);
+            self.request("monitor_cond_change", &params, Pending::Conditions);
+        }
+    }
+
+    /// Asks for wanted locks, if this is the time.
+    pub(super) fn send_locks(&mut self) {
+        if !self.is_synced() {
+            return;
+        }
+        for (name, mode, epoch) in self.locks.ask() {
+            let params = [name.clone()];
+            self.request(mode.method(), &params, Pending::Lock { name, epoch });
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,198 @@
+//! A message comes in: which request it answers, which monitor or lock it speaks of.
+//!
+//! Only what breaks the conversation is an error here. What merely concerns nothing of ours (a second reply, an update
+//! of a monitor that ended, a notification of a newer protocol) is counted and passed over.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::event::{CloseReason, Event, Reply, ServerError, TxnId};
+use super::handshake::Stage;
+use super::monitor::Method;
+use super::{Pending, Phase, Session};
+use crate::wire::message::{self, Message, MessageError};
+
+impl Session {
+    pub(super) fn receive(&mut self, now: Instant, text: &[u8]) -> Result<(), CloseReason> {
+        match Message::parse(text).map_err(|error| CloseReason::Protocol(describe(&error)))? {
+            Message::Request { id, method, params } => {
+                let answer = match &*method {
+                    "echo" => message::reply(id, &params),
+                    _ => message::refusal(id, &"unknown method"),
+                };
+                self.send(answer);
+                Ok(())
+            }
+            Message::Notification { method, params } => self.notified(now, &method, params),
+            Message::Reply { id, result } => match self.answered(id) {
+                Some((id, what)) => self.replied(now, id, what, result),
+                None => Ok(()),
+            },
+            Message::Error { id, error } => match self.answered(id) {
+                Some((id, what)) => self.refused(now, id, what, error),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// The request that a reply belongs to; each has one reply.
+    fn answered(&mut self, id: &RawValue) -> Option<(u64, Pending)> {
+        let found = id.get().parse().ok().and_then(|id: u64| Some((id, self.pending.remove(&id)?)));
+        if found.is_none() {
+            self.stray("a reply to no request");
+        }
+        found
+    }
+
+    fn replied(
+        &mut self,
+        now: Instant,
+        id: u64,
+        what: Pending,
+        result: &RawValue,
+    ) -> Result<(), CloseReason> {
+        match what {
+            Pending::Server => self.greeted(now, result),
+            Pending::Schema => self.use_schema(now, result.get()),
+            Pending::Content { resume } => self.loaded(now, result, resume),
+            Pending::Conditions => {
+                if let Some(acked) = self.conditions.ack() {
+                    self.events.push_back(Event::Condition { acked });
+                }
+                self.send_conditions();
+                Ok(())
+            }
+            Pending::Lock { name, epoch } => {
+                if self.locks.replied(&name, epoch, result) == Some(true) {
+                    self.events.push_back(Event::Lock { name, held: true });
+                }
+                Ok(())
+            }
+            Pending::Transaction => {
+                let outcome = Reply::Result(result.to_owned());
+                self.events.push_back(Event::Reply { txn: TxnId(id), outcome });
+                Ok(())
+            }
+            Pending::Formality => Ok(()),
+        }
+    }
+
+    fn refused(&mut self, now: Instant, id: u64, what: Pending, error: &RawValue) -> Result<(), CloseReason> {
+        let read = ServerError::read(error);
+        match what {
+            Pending::Server => self.not_greeted(now, &read),
+            Pending::Schema => return Err(self.no_schema(&read)),
+            Pending::Content { .. } => return self.not_loaded(now, &read),
+            Pending::Conditions => {
+                if let Some(seq) = self.conditions.refuse() {
+                    self.events.push_back(Event::ConditionRefused { seq, error: read.to_string() });
+                }
+                self.send_conditions();
+            }
+            Pending::Lock { name, epoch } => {
+                if self.locks.refused(&name, epoch) {
+                    self.events.push_back(Event::LockRefused { name, error: read.to_string() });
+                }
+            }
+            Pending::Transaction => {
+                let outcome = Reply::Error(error.to_owned());
+                self.events.push_back(Event::Reply { txn: TxnId(id), outcome });
+            }
+            Pending::Formality => {}
+        }
+        Ok(())
+    }
+
+    fn no_schema(&self, error: &ServerError) -> CloseReason {
+        if error.word == "unknown database" {
+            let database = self.database.clone();
+            return CloseReason::Refused(super::Refusal::NoDatabase { database });
+        }
+        CloseReason::SchemaRefused(error.to_string())
+    }
+
+    fn notified(&mut self, now: Instant, method: &str, params: &RawValue) -> Result<(), CloseReason> {
+        match method {
+            "update" | "update2" | "update3" => self.updated(now, method, params),
+            "locked" | "stolen" => {
+                if let Some(name) = first_text(params)
+                    && self.locks.notified(&name, method == "locked")
+                {
+                    let held = method == "locked";
+                    self.events.push_back(Event::Lock { name: name.as_ref().into(), held });
+                } else {
+                    self.stray("news of a lock that is not ours");
+                }
+                Ok(())
+            }
+            "monitor_canceled" => {
+                match first_text(params) {
+                    Some(name) => self.canceled(now, &name),
+                    None => self.stray("a monitor was canceled that is not ours"),
+                }
+                Ok(())
+            }
+            _ => {
+                self.stray("an unknown notification");
+                Ok(())
+            }
+        }
+    }
+
+    fn updated(&mut self, now: Instant, method: &str, params: &RawValue) -> Result<(), CloseReason> {
+        let malformed = |problem: &str| CloseReason::Protocol(format!("{method}: {problem}"));
+        let items: Vec<&RawValue> =
+            serde_json::from_str(params.get()).map_err(|error| malformed(&error.to_string()))?;
+        let Some(name) = items.first().and_then(|name| text(name)) else {
+            self.stray("an update of a monitor that is not ours");
+            return Ok(());
+        };
+        let (id, body) = match (method, &items[1..]) {
+            ("update3", [id, body]) => {
+                let id = text(id).and_then(|id| Uuid::try_parse(&id).ok());
+                (Some(id.ok_or_else(|| malformed("the transaction id is no UUID"))?), *body)
+            }
+            ("update" | "update2", [body]) => (None, *body),
+            _ => return Err(malformed("the number of parameters is wrong")),
+        };
+        let Phase::Open(connection) = &self.phase else { return Ok(()) };
+        if name == connection.content_monitor && method == connection.method.update() {
+            return self.content_changed(now, id, body);
+        }
+        // Before its reply there is nothing that it could change.
+        let greeted = connection.stage != Stage::Greeting;
+        if name == connection.server_monitor && method == Method::Cond.update() && greeted {
+            return self.server_changed(now, body);
+        }
+        self.stray("an update of a monitor that is not ours");
+        Ok(())
+    }
+
+    fn stray(&mut self, what: &str) {
+        tracing::debug!("{what}");
+        self.counters.strays += 1;
+    }
+}
+
+/// A JSON string.
+fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<String>(value.get()).ok().map(Cow::Owned)
+}
+
+/// The first parameter, if it is a string.
+fn first_text(params: &RawValue) -> Option<Cow<'_, str>> {
+    let items: Vec<&RawValue> = serde_json::from_str(params.get()).ok()?;
+    text(items.first()?)
+}
+
+fn describe(error: &MessageError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,490 @@
+//! The conversation with a server as a pure state machine: no sockets, no clock, no tasks.
+//!
+//! Whoever moves the bytes (the driver) tells a [`Session`] what happened and when, and does what it says:
+//!
+//! ```text
+//!   bytes, time                              actions: Dial, Send, Close
+//!   handle_open / _message / _close   +---------+   poll_action
+//!   handle_activity / _timeout  ----->| Session |----->
+//!   submit, set_condition, lock       +---------+   poll_event
+//!                                     | replica |   events: Changed, Synced, Reply, Lock, Down ...
+//!                                     +---------+
+//! ```
+//!
+//! After each call the driver polls until both queues are empty, and sleeps until `next_timeout` or the next byte.
+//!
+//! ```text
+//!            timeout            handle_open
+//!  Waiting ----------> Dialing -------------> Greeting: set_db_change_aware, monitor_cond of _Server
+//!     ^                   |                      |   \
+//!     |                   |              row says|    \ refused: a server from before OVS 2.9
+//!     |                   |              we may  |     v
+//!     |  fails, or too    |              stay    |   ReadingSchema: get_schema
+//!     |  late             |                      |     |
+//!     |                   |                      v     v  fit
+//!     +-------------------+                   Loading: monitor_cond_since -> monitor_cond -> monitor
+//!     |                                          |            ^
+//!     |   closed, silent, garbage, refused,      | content    | schema changed (Greeting again, if monitors were
+//!     +<-- not leader, stale, misfit ... ---- Synced ---------+ canceled), or an update did not fit: reload in place
+//! ```
+//!
+//! Rules:
+//! - **It never gives up.** Whatever is wrong, the next remote is tried; after a round over all of them there is a
+//!   delay, exponential and with jitter. The reason is in [`Event::Down`] and [`Session::status`].
+//! - **The replica outlives connections.** A new connection resumes or reloads; a reload is a comparison, and only
+//!   true changes are published. The order of events is described at [`Event`].
+//! - **Nothing is queued.** [`Session::submit`] while not in sync answers [`Reply::NotSent`] at once: only who composed
+//!   a transaction knows whether it still makes sense later.
+//! - **Every transaction gets one reply**, [`Reply::Lost`] if the connection broke after it was sent.
+//! - **No bytes can hurt.** A message that is no message closes the connection with a reason.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod backoff;
+mod cluster;
+mod config;
+mod event;
+mod handshake;
+mod inbox;
+mod lock;
+mod monitor;
+mod probe;
+mod remote;
+mod status;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use uuid::Uuid;
+
+pub use cluster::{Refusal, ServerRow, StorageModel};
+pub use config::SessionConfig;
+pub use event::{Action, CloseReason, Event, Reply, SyncKind, TxnId};
+pub use lock::LockMode;
+pub use monitor::{CondSeq, Method};
+pub use remote::{DEFAULT_PORT, Endpoint, Remote, RemoteError, Remotes};
+pub use status::{Counters, Progress, ServerStatus, Status};
+
+use crate::model::{Condition, Misfit, Str};
+use crate::replica::{Model, Monitored, Replica, Snapshot};
+use crate::wire::message;
+use backoff::{Backoff, Random};
+use cluster::Watermark;
+use handshake::{Connection, Stage};
+use lock::Locks;
+use monitor::Conditions;
+use probe::Check;
+use remote::Rotation;
+
+/// One database, kept in sync with whichever server will have us.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    database: Str,
+    replica: Replica,
+    /// What the replica holds: the tables and columns of its last content.
+    shape: Option<Vec<Monitored>>,
+    /// The transaction up to which the replica is complete, where the server gives such ids.
+    last_id: Option<Uuid>,
+    conditions: Conditions,
+    locks: Locks,
+    watermark: Watermark,
+    rotation: Rotation,
+    backoff: Backoff,
+    random: Random,
+    phase: Phase,
+    since: Instant,
+    next_id: u64,
+    /// Requests without a reply, on this connection.
+    pending: BTreeMap<u64, Pending>,
+    actions: VecDeque<Queued>,
+    events: VecDeque<Event>,
+    misfits: Vec<Misfit>,
+    last_close: Option<CloseReason>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Waiting { until: Instant },
+    Dialing { deadline: Option<Instant> },
+    Open(Box<Connection>),
+}
+
+/// What a request of ours was for.
+#[derive(Debug, PartialEq, Eq)]
+enum Pending {
+    Server,
+    Schema,
+    Content {
+        resume: bool,
+    },
+    Conditions,
+    Lock {
+        name: Str,
+        epoch: u64,
+    },
+    Transaction,
+    /// The reply says nothing that matters.
+    Formality,
+}
+
+/// An action, and the transaction that it carries.
+#[derive(Debug)]
+struct Queued {
+    action: Action,
+    txn: Option<TxnId>,
+}
+
+impl Session {
+    /// A session that begins to connect at once. The seed spreads clients: give each another one.
+    pub fn new(config: SessionConfig, model: Model, now: Instant, seed: u64) -> Self {
+        let database = Str::from(model.database());
+        let conditions =
+            Conditions::new(model.tables().map(|(table, condition)| (table.clone(), condition.clone())));
+        let mut session = Self {
+            database,
+            conditions,
+            replica: Replica::new(model),
+            shape: None,
+            last_id: None,
+            locks: Locks::default(),
+            watermark: Watermark::default(),
+            rotation: Rotation::new(config.remotes.clone(), config.shuffle),
+            backoff: Backoff::new(config.backoff_min, config.backoff_max),
+            random: Random::new(seed),
+            phase: Phase::Waiting { until: now },
+            since: now,
+            next_id: 0,
+            pending: BTreeMap::new(),
+            actions: VecDeque::new(),
+            events: VecDeque::new(),
+            misfits: Vec::new(),
+            last_close: None,
+            counters: Counters::default(),
+            config,
+        };
+        session.rotation.begin_round(&mut session.random);
+        if !session.dial(now) {
+            session.rest(now, CloseReason::NoRemotes, None);
+        }
+        session
+    }
+
+    /// The connection that was to be made is open.
+    pub fn handle_open(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Dialing { .. }) || self.dial_queued() {
+            tracing::debug!("a connection was opened that nobody asked for");
+            return;
+        }
+        self.counters.connections += 1;
+        if let Some(remote) = self.rotation.current().cloned() {
+            self.events.push_back(Event::Connected { remote });
+        }
+        self.enter(now, Phase::Open(Box::new(Connection::new(&self.config, now))));
+        self.greet(now);
+    }
+
+    /// The connection ended, or could not be made. Not for connections that an [`Action::Close`] ended.
+    pub fn handle_close(&mut self, now: Instant, why: CloseReason) {
+        match self.phase {
+            Phase::Waiting { .. } => {}
+            Phase::Dialing { .. } if self.dial_queued() => {}
+            Phase::Dialing { .. } | Phase::Open(_) => self.end(now, why, false),
+        }
+    }
+
+    /// Bytes of a message came that is not complete yet.
+    pub fn handle_activity(&mut self, now: Instant) {
+        if let Phase::Open(connection) = &mut self.phase {
+            connection.probe.alive(now);
+        }
+    }
+
+    /// A complete JSON text came.
+    pub fn handle_message(&mut self, now: Instant, text: &[u8]) {
+        let Phase::Open(connection) = &mut self.phase else { return };
+        connection.probe.alive(now);
+        self.counters.received += 1;
+        if let Err(reason) = self.receive(now, text) {
+            self.close(now, reason);
+        }
+    }
+
+    /// The time that `next_timeout` named has come. Too early, or without need, does no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match &mut self.phase {
+            Phase::Waiting { until } if now >= *until => {
+                if !self.dial(now) {
+                    self.rest(now, CloseReason::NoRemotes, None);
+                }
+            }
+            Phase::Dialing { deadline: Some(deadline) } if now >= *deadline => {
+                self.close(now, CloseReason::DialTimeout(self.config.connect_timeout));
+            }
+            Phase::Open(connection) => match connection.probe.check(now, connection.awaiting()) {
+                Check::Fine => {}
+                Check::SendProbe => {
+                    self.counters.probes += 1;
+                    self.request("echo", &[(); 0], Pending::Formality);
+                }
+                Check::Dead { silent_for } => self.close(now, CloseReason::Silent(silent_for)),
+            },
+            Phase::Waiting { .. } | Phase::Dialing { .. } => {}
+        }
+    }
+
+    /// When `handle_timeout` is wanted next. `None` only while a connection is open and probes are off.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Waiting { until } => Some(*until),
+            Phase::Dialing { deadline } => *deadline,
+            Phase::Open(connection) => connection.probe.next(connection.awaiting()),
+        }
+    }
+
+    /// Sends a transaction: a JSON array of operations, without the database's name. Its one reply is an event.
+    pub fn submit(&mut self, _now: Instant, operations: String) -> TxnId {
+        let operations = operations.trim();
+        let inner = operations.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(str::trim);
+        debug_assert!(inner.is_some(), "operations are a JSON array");
+        let (Some(inner), true) = (inner, self.is_synced()) else {
+            self.next_id += 1;
+            let txn = TxnId(self.next_id);
+            self.events.push_back(Event::Reply { txn, outcome: Reply::NotSent });
+            return txn;
+        };
+        self.next_id += 1;
+        let txn = TxnId(self.next_id);
+        // Spliced as text: operations are big, and they are JSON already.
+        let database = serde_json::Value::from(self.database.as_str());
+        let comma = if inner.is_empty() { "" } else { "," };
+        let text = format!(r#"{{"id":{},"method":"transact","params":[{database}{comma}{inner}]}}"#, txn.0);
+        self.pending.insert(txn.0, Pending::Transaction);
+        self.counters.transactions += 1;
+        self.counters.sent += 1;
+        self.actions.push_back(Queued { action: Action::Send(text), txn: Some(txn) });
+        txn
+    }
+
+    /// Another condition for a table of the model; it is in force when [`Event::Condition`] names this number or a
+    /// greater one, or [`Status::conditions`] does already. Servers that know only `monitor` send every row whatever
+    /// the condition is; there it counts as in force at once.
+    ///
+    /// # Panics
+    /// If the model has no such table.
+    pub fn set_condition(&mut self, _now: Instant, table: &str, condition: Condition) -> CondSeq {
+        let seq = self.conditions.set(table, condition);
+        self.send_conditions();
+        seq.unwrap_or_else(|| panic!("table {table} is not in the model of {}", self.database))
+    }
+
+    /// Wants a lock, on this connection and all later ones. [`Event::Lock`] tells when it is ours.
+    pub fn lock(&mut self, _now: Instant, name: &str, mode: LockMode) {
+        if self.locks.want(name, mode) {
+            self.send_locks();
+        }
+    }
+
+    /// Wants a lock no longer.
+    pub fn unlock(&mut self, _now: Instant, name: &str) {
+        let Some((asked, held)) = self.locks.drop(name) else { return };
+        if asked && matches!(self.phase, Phase::Open(_)) {
+            self.request("unlock", &[name], Pending::Formality);
+        }
+        if held {
+            self.events.push_back(Event::Lock { name: name.into(), held: false });
+        }
+    }
+
+    /// Other remotes from now on. A connection to one that stays in the list stays too.
+    pub fn set_remotes(&mut self, now: Instant, remotes: Vec<Remote>) {
+        let kept = self.rotation.replace(remotes);
+        self.rotation.begin_round(&mut self.random);
+        match self.phase {
+            Phase::Waiting { .. } => {
+                if !self.dial(now) {
+                    self.rest(now, CloseReason::NoRemotes, None);
+                }
+            }
+            _ if kept => {}
+            _ => self.close(now, CloseReason::RemotesChanged),
+        }
+    }
+
+    /// Drops the connection and makes another one, preferably elsewhere.
+    pub fn reconnect(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Waiting { .. } => {
+                if !self.dial(now) {
+                    self.rest(now, CloseReason::NoRemotes, None);
+                }
+            }
+            _ => self.close(now, CloseReason::Asked),
+        }
+    }
+
+    /// Forgets how far a cluster was: the database was restored, and what it has now is right.
+    pub fn forget_index(&mut self) {
+        self.watermark.reset();
+    }
+
+    /// The next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front().map(|queued| queued.action)
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The replica as it is now. Events not polled yet are in it already.
+    pub fn snapshot(&self) -> Snapshot {
+        self.replica.snapshot()
+    }
+
+    /// Whether transactions would be sent now.
+    pub fn is_synced(&self) -> bool {
+        matches!(&self.phase, Phase::Open(connection) if connection.stage == Stage::Synced)
+    }
+
+    /// A picture of the session.
+    pub fn status(&self) -> Status {
+        let connection = match &self.phase {
+            Phase::Open(connection) => Some(connection),
+            _ => None,
+        };
+        Status {
+            progress: match &self.phase {
+                Phase::Waiting { .. } => Progress::Waiting,
+                Phase::Dialing { .. } => Progress::Dialing,
+                Phase::Open(connection) => connection.stage.progress(),
+            },
+            since: self.since,
+            remote: self.rotation.current().cloned(),
+            server: connection.and_then(|c| c.server(&self.database, self.config.cluster_id)),
+            method: connection.filter(|c| c.stage == Stage::Synced).map(|c| c.method),
+            conditions: self.conditions.acked(),
+            locks: self.locks.held().cloned().collect(),
+            outstanding: self.outstanding(),
+            min_index: self.watermark.index(),
+            failed_rounds: self.backoff.failures(),
+            last_close: self.last_close.clone(),
+            counters: self.counters,
+        }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.pending.values().filter(|pending| **pending == Pending::Transaction).count()
+    }
+
+    fn enter(&mut self, now: Instant, phase: Phase) {
+        self.phase = phase;
+        self.since = now;
+    }
+
+    /// Begins the next attempt of this round, if there is a remote left in it.
+    fn dial(&mut self, now: Instant) -> bool {
+        let Some(remote) = self.rotation.next() else { return false };
+        self.counters.dials += 1;
+        let deadline = now.checked_add(self.config.connect_timeout);
+        self.enter(now, Phase::Dialing { deadline });
+        self.actions.push_back(Queued { action: Action::Dial(remote), txn: None });
+        true
+    }
+
+    /// Whether the driver has not even seen the request to connect.
+    fn dial_queued(&self) -> bool {
+        self.actions.iter().any(|queued| matches!(queued.action, Action::Dial(_)))
+    }
+
+    /// Sends a request; its reply is awaited.
+    fn request(&mut self, method: &str, params: &impl Serialize, what: Pending) {
+        self.next_id += 1;
+        self.pending.insert(self.next_id, what);
+        let text = message::request(self.next_id, method, params);
+        self.send(text);
+    }
+
+    fn send(&mut self, text: String) {
+        self.counters.sent += 1;
+        self.actions.push_back(Queued { action: Action::Send(text), txn: None });
+    }
+
+    /// Ends the connection, or the attempt, from our side.
+    fn close(&mut self, now: Instant, reason: CloseReason) {
+        self.end(now, reason, true);
+    }
+
+    /// What was to be sent on a connection that is gone never will be: those transactions did not happen.
+    fn discard_sends(&mut self) {
+        for Queued { action, txn } in std::mem::take(&mut self.actions) {
+            match (action, txn) {
+                (action @ Action::Close(_), _) => self.actions.push_back(Queued { action, txn: None }),
+                (_, Some(txn)) => {
+                    self.pending.remove(&txn.0);
+                    self.events.push_back(Event::Reply { txn, outcome: Reply::NotSent });
+                }
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// The connection, or the attempt, is over: settles what hung on it and goes on with the next remote.
+    fn end(&mut self, now: Instant, reason: CloseReason, ours: bool) {
+        // The driver knows of no attempt that it has not been asked for yet.
+        let unseen = self.dial_queued();
+        for name in self.locks.disconnected() {
+            self.events.push_back(Event::Lock { name, held: false });
+        }
+        self.discard_sends();
+        if ours && !unseen {
+            self.actions.push_back(Queued { action: Action::Close(reason.clone()), txn: None });
+        }
+        for (id, what) in std::mem::take(&mut self.pending) {
+            if what == Pending::Transaction {
+                self.counters.lost += 1;
+                self.events.push_back(Event::Reply { txn: TxnId(id), outcome: Reply::Lost });
+            }
+        }
+        if self.conditions.lost() {
+            self.last_id = None;
+        }
+        let served = match &self.phase {
+            Phase::Open(connection) => connection.synced_at.map(|since| now.saturating_duration_since(since)),
+            _ => None,
+        };
+        if served.is_some_and(|served| served >= self.config.backoff_max) {
+            self.backoff.reset();
+            self.rotation.begin_round(&mut self.random);
+        }
+        self.rest(now, reason, served);
+    }
+
+    /// Dials the next remote of the round, or waits for the next round.
+    fn rest(&mut self, now: Instant, reason: CloseReason, served: Option<Duration>) {
+        tracing::debug!(%reason, "not connected");
+        self.counters.closes += u64::from(matches!(self.phase, Phase::Open(_)));
+        let remote = self.rotation.current().cloned();
+        if reason.blames_remote() {
+            self.rotation.demote_current();
+        }
+        self.last_close = Some(reason.clone());
+        let mut retry_in = Duration::ZERO;
+        self.events.push_back(Event::Down { remote, reason, served, retry_in });
+        if !self.dial(now) {
+            retry_in = self.backoff.next(&mut self.random);
+            self.rotation.begin_round(&mut self.random);
+            let until = now.checked_add(retry_in).unwrap_or(now);
+            self.enter(now, Phase::Waiting { until });
+        }
+        if let Some(Event::Down { retry_in: told, .. }) = self.events.back_mut() {
+            *told = retry_in;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! What of the database is monitored: methods, conditions, and whether a new connection may resume.
+//!
+//! Conditions have three stages, as in the C client: set (not sent), requested (sent, no reply) and acked (in force:
+//! the replica holds these rows). A new connection resumes from the last transaction id, under the acked conditions,
+//! and sends what was set meanwhile as a change. The one exception: when a change was in flight, the server may have
+//! applied it and sent a part of it, so nobody knows what the replica holds. Then everything is asked for again under
+//! the newest conditions; the reload is a comparison, so only true changes come out of it.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use uuid::Uuid;
+
+use crate::model::{Condition, Str};
+use crate::replica::{Monitored, UpdateVersion};
+
+/// How a database is monitored; newer is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// `monitor`: whole old and new values, no conditions. A replica gets every row.
+    Monitor,
+    /// `monitor_cond`, OVS 2.6: differences, conditions.
+    Cond,
+    /// `monitor_cond_since`, OVS 2.12: the same, and a new connection can resume.
+    CondSince,
+}
+
+impl Method {
+    /// The protocol's word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Monitor => "monitor",
+            Self::Cond => "monitor_cond",
+            Self::CondSince => "monitor_cond_since",
+        }
+    }
+
+    /// The notification that belongs to it.
+    pub(super) fn update(self) -> &'static str {
+        match self {
+            Self::Monitor => "update",
+            Self::Cond => "update2",
+            Self::CondSince => "update3",
+        }
+    }
+
+    /// The next older one.
+    pub(super) fn older(self) -> Option<Self> {
+        match self {
+            Self::CondSince => Some(Self::Cond),
+            Self::Cond => Some(Self::Monitor),
+            Self::Monitor => None,
+        }
+    }
+
+    pub(super) fn version(self) -> UpdateVersion {
+        match self {
+            Self::Monitor => UpdateVersion::V1,
+            Self::Cond | Self::CondSince => UpdateVersion::V2,
+        }
+    }
+}
+
+/// A change of conditions; a later one is greater. In force once `Event::Condition` names it or a later one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CondSeq(pub u64);
+
+#[derive(Debug)]
+struct TableCondition {
+    acked: Condition,
+    requested: Option<Condition>,
+    set: Option<Condition>,
+}
+
+/// The conditions of all tables.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    tables: BTreeMap<Str, TableCondition>,
+    /// The newest one handed out.
+    newest: CondSeq,
+    /// What the request under way carries.
+    requested: Option<CondSeq>,
+    acked: CondSeq,
+}
+
+impl Conditions {
+    pub(super) fn new(initial: impl IntoIterator<Item = (Str, Condition)>) -> Self {
+        let tables = initial
+            .into_iter()
+            .map(|(table, acked)| (table, TableCondition { acked, requested: None, set: None }))
+            .collect();
+        Self { tables, ..Self::default() }
+    }
+
+    /// Another condition for a table; `None` if the table is not in the model.
+    pub(super) fn set(&mut self, table: &str, condition: Condition) -> Option<CondSeq> {
+        let entry = self.tables.get_mut(table)?;
+        let newest = entry.set.as_ref().or(entry.requested.as_ref()).unwrap_or(&entry.acked);
+        if *newest != condition {
+            entry.set = Some(condition);
+            self.newest.0 += 1;
+        }
+        // One that says nothing new comes into force with what is under way already.
+        Some(self.newest)
+    }
+
+    /// The last ones in force.
+    pub(super) fn acked(&self) -> CondSeq {
+        self.acked
+    }
+
+    /// Takes what was set as requested: a change, if there is one and none is under way.
+    pub(super) fn take_change(&mut self) -> Option<BTreeMap<Str, Condition>> {
+        if self.requested.is_some() || self.newest == self.acked {
+            return None;
+        }
+        self.requested = Some(self.newest);
+        let mut change = BTreeMap::new();
+        for (table, entry) in &mut self.tables {
+            if let Some(condition) = entry.set.take() {
+                entry.requested = Some(condition.clone());
+                change.insert(table.clone(), condition);
+            }
+        }
+        Some(change)
+    }
+
+    /// The request under way carries all that was set: a monitor request that does not resume.
+    pub(super) fn take_all(&mut self) {
+        for entry in self.tables.values_mut() {
+            if let Some(condition) = entry.set.take() {
+                entry.requested = Some(condition);
+            }
+        }
+        self.requested = Some(self.newest);
+    }
+
+    /// The server took the request: the newest conditions in force, if that is news.
+    pub(super) fn ack(&mut self) -> Option<CondSeq> {
+        let seq = self.requested.take()?;
+        for entry in self.tables.values_mut() {
+            if let Some(condition) = entry.requested.take() {
+                entry.acked = condition;
+            }
+        }
+        let news = seq > self.acked;
+        self.acked = seq;
+        news.then_some(seq)
+    }
+
+    /// The server did not take the change: what was asked for is dropped.
+    pub(super) fn refuse(&mut self) -> Option<CondSeq> {
+        let seq = self.requested.take()?;
+        for entry in self.tables.values_mut() {
+            entry.requested = None;
+        }
+        // Settled, though not in force: later changes are not held up by it.
+        self.acked = self.acked.max(seq);
+        Some(seq)
+    }
+
+    /// The monitor is gone. `true` if a request was under way: what the replica holds is uncertain.
+    pub(super) fn lost(&mut self) -> bool {
+        for entry in self.tables.values_mut() {
+            if let Some(condition) = entry.requested.take() {
+                entry.set.get_or_insert(condition);
+            }
+        }
+        self.requested.take().is_some()
+    }
+
+    /// The condition that a monitor request carries for a table.
+    fn asked(&self, table: &str) -> &Condition {
+        const ALL: &Condition = &Condition::All;
+        self.tables.get(table).map_or(ALL, |entry| entry.requested.as_ref().unwrap_or(&entry.acked))
+    }
+}
+
+/// The parameters of a monitor request.
+pub(super) fn request(
+    database: &str,
+    id: &str,
+    method: Method,
+    monitored: &[Monitored],
+    conditions: &Conditions,
+    last_id: Option<Uuid>,
+) -> impl Serialize + use<> {
+    #[derive(Serialize)]
+    struct Ask<'a> {
+        columns: &'a [Str],
+        #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+        condition: Option<&'a Condition>,
+    }
+    struct Tables<'a>(&'a [Monitored], Method, &'a Conditions);
+    impl Serialize for Tables<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let Self(monitored, method, conditions) = self;
+            let mut map = serializer.serialize_map(Some(monitored.len()))?;
+            for table in *monitored {
+                let condition = conditions.asked(&table.table);
+                let said = *method > Method::Monitor && *condition != Condition::All;
+                let ask = Ask { columns: &table.columns, condition: said.then_some(condition) };
+                map.serialize_entry(&table.table, &[ask])?;
+            }
+            map.end()
+        }
+    }
+    let tables = serde_json::to_value(Tables(monitored, method, conditions)).unwrap_or_default();
+    let mut params = vec![database.into(), id.into(), tables];
+    if method == Method::CondSince {
+        params.push(last_id.unwrap_or(Uuid::nil()).to_string().into());
+    }
+    params
+}
+
+/// The parameters of a change of conditions.
+pub(super) fn change(id: &str, change: &BTreeMap<Str, Condition>) -> impl Serialize + use<> {
+    #[derive(Serialize)]
+    struct Ask<'a> {
+        #[serde(rename = "where")]
+        condition: &'a Condition,
+    }
+    let tables: BTreeMap<_, _> =
+        change.iter().map(|(table, condition)| (table, [Ask { condition }])).collect();
+    // The id may be changed by the same request; it stays.
+    (id.to_owned(), id.to_owned(), serde_json::to_value(tables).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! What a session says about itself at any moment; for metrics, logs and people.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::cluster::StorageModel;
+use super::event::CloseReason;
+use super::monitor::{CondSeq, Method};
+use super::remote::Remote;
+use crate::model::Str;
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Between two attempts.
+    Waiting,
+    /// A connection is being made.
+    Dialing,
+    /// Asking the server what it is.
+    Greeting,
+    /// Asking for the schema, from a server that does not tell it by itself.
+    ReadingSchema,
+    /// Waiting for the content.
+    Loading,
+    /// In sync.
+    Synced,
+}
+
+impl Progress {
+    /// A constant word, for metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Dialing => "dialing",
+            Self::Greeting => "greeting",
+            Self::ReadingSchema => "reading_schema",
+            Self::Loading => "loading",
+            Self::Synced => "synced",
+        }
+    }
+}
+
+/// A picture of a session.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// How far it is.
+    pub progress: Progress,
+    /// Since when it is that far.
+    pub since: Instant,
+    /// The remote in use, or tried.
+    pub remote: Option<Remote>,
+    /// What the server says it is; none before it said so, and for servers too old to say.
+    pub server: Option<ServerStatus>,
+    /// The monitor method in use.
+    pub method: Option<Method>,
+    /// Conditions up to this one are in force.
+    pub conditions: CondSeq,
+    /// The locks held.
+    pub locks: Vec<Str>,
+    /// Transactions without a reply.
+    pub outstanding: usize,
+    /// The greatest log index seen; servers behind it are refused.
+    pub min_index: u64,
+    /// Rounds over all remotes that failed in a row.
+    pub failed_rounds: u32,
+    /// Why the last connection or attempt ended.
+    pub last_close: Option<CloseReason>,
+    /// What was counted since the session began.
+    pub counters: Counters,
+}
+
+/// What a server says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// How it stores the database.
+    pub model: StorageModel,
+    /// Whether it leads its cluster.
+    pub leader: bool,
+    /// Whether it is in touch with its storage.
+    pub connected: bool,
+    /// Its place in the log.
+    pub index: Option<u64>,
+    /// The cluster.
+    pub cluster_id: Option<Uuid>,
+    /// The member.
+    pub server_id: Option<Uuid>,
+}
+
+/// What was counted since a session began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Attempts to connect.
+    pub dials: u64,
+    /// Connections that came about.
+    pub connections: u64,
+    /// Connections that ended, for whatever reason.
+    pub closes: u64,
+    /// Times the replica became current, by resuming.
+    pub resumes: u64,
+    /// Times it became current, with the whole content sent.
+    pub loads: u64,
+    /// Times the whole content was asked for again because an update did not fit.
+    pub repairs: u64,
+    /// Messages from servers.
+    pub received: u64,
+    /// Messages to servers.
+    pub sent: u64,
+    /// Messages from servers that concern nothing of ours: replies to no request, updates of no monitor.
+    pub strays: u64,
+    /// Probes sent.
+    pub probes: u64,
+    /// Transactions sent.
+    pub transactions: u64,
+    /// Transactions of which nobody knows whether they happened.
+    pub lost: u64,
+    /// How long the last load took, from the request to the replica.
+    pub last_load: Duration,
+}
