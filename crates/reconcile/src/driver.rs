@@ -3,10 +3,13 @@
 //! Only tokio, the clock and the order of calls are here. When to run is decided by [`Schedule`], which objects have to wait
 //! by `Holds`; both are pure.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use serde::Serialize;
 use smol_str::SmolStr;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
@@ -155,18 +158,14 @@ where
             Err(Halt::Stopped) => return Err(NoPlan::Stopped),
         };
         let held = self.holds.held(now(), &plan);
-        let step = |step: &Step<T::Op>| PreviewStep {
-            object: step.object.clone(),
-            text: step.op.to_string(),
-            // An op that has no JSON form is still shown as text.
-            op: serde_json::to_value(&step.op).unwrap_or(serde_json::Value::Null),
-            held: held.contains(&step.object),
-        };
+        // How an op shows itself is the target's code, and is contained like the rest of it.
+        let shown = contain::sync(|| plan.steps.iter().map(|step| shown(step, &held)).collect());
+        let steps = shown.map_err(|panic| NoPlan::Failed(self.panicked(Stage::Plan, panic)))?;
         Ok(Preview {
             component: self.component.clone(),
             want: plan.want,
             have: plan.have,
-            steps: plan.steps.iter().map(step).collect(),
+            steps,
             problems: self.problems(None),
         })
     }
@@ -216,7 +215,9 @@ where
         self.publish.send_replace(self.status.clone());
         let started = now();
         let applied = {
-            let mut apply = pin!(contain::future(self.target.apply(&plan)));
+            // Past the limit nobody knows what was done: look again.
+            let late = TargetError::new(Class::Conflict, "carry out the plan");
+            let mut apply = pin!(within(self.timing.limit, late, self.target.apply(&plan)));
             tokio::select! {
                 applied = &mut apply => Some(applied),
                 () = stopped(&mut self.signals) => {
@@ -249,8 +250,9 @@ where
         self.decided = outcome.problems;
 
         let started = now();
+        let late = TargetError::new(Class::Transient, "read the target");
         let observed = tokio::select! {
-            observed = contain::future(self.target.observe(scope)) => observed,
+            observed = within(self.timing.limit, late, self.target.observe(scope)) => observed,
             () = stopped(&mut self.signals) => return Err(Halt::Stopped),
         };
         self.took(Stage::Observe, started);
@@ -361,12 +363,22 @@ where
     }
 }
 
+fn shown<Op: Display + Serialize>(step: &Step<Op>, held: &BTreeSet<ObjectId>) -> PreviewStep {
+    PreviewStep {
+        object: step.object.clone(),
+        text: step.op.to_string(),
+        // An op that has no JSON form is still shown as text.
+        op: serde_json::to_value(&step.op).unwrap_or(serde_json::Value::Null),
+        held: held.contains(&step.object),
+    }
+}
+
 /// One line when a problem appears and one when it is gone; none while it lasts, though its wording may change.
 fn log_problems(component: &str, before: &[Problem], after: &[Problem]) {
     if before == after {
         return;
     }
-    let keys = |problems: &[Problem]| -> std::collections::BTreeSet<(ObjectId, SmolStr)> {
+    let keys = |problems: &[Problem]| -> BTreeSet<(ObjectId, SmolStr)> {
         problems.iter().map(|problem| (problem.object.clone(), problem.code.clone())).collect()
     };
     let (known, present) = (keys(before), keys(after));
@@ -385,6 +397,18 @@ fn now() -> Instant {
 
 fn later(wall: Timestamp, by: Duration) -> Timestamp {
     wall.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// Runs an asynchronous step of the target; past the limit it is dropped and has failed with `late`.
+async fn within<V>(
+    limit: Duration,
+    late: TargetError,
+    step: impl Future<Output = Result<V, TargetError>>,
+) -> Result<Result<V, TargetError>, Panicked> {
+    match tokio::time::timeout(limit, contain::future(step)).await {
+        Ok(result) => result,
+        Err(_) => Ok(Err(late.because(format!("no answer within {} s", limit.as_secs())))),
+    }
 }
 
 async fn stopped(signals: &mut watch::Receiver<Signals>) {

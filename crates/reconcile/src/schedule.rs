@@ -29,6 +29,9 @@ pub struct Timing {
     pub resync: Duration,
     /// Waiting after failures.
     pub backoff: Delays,
+    /// How long one observation, or carrying out one plan, may take before it is dropped and counts as failed. No target
+    /// that went silent holds up its component for ever.
+    pub limit: Duration,
     /// How long a stop waits for a plan that is being carried out.
     pub stop_grace: Duration,
 }
@@ -40,6 +43,7 @@ impl Default for Timing {
             max_delay: Duration::from_millis(200),
             resync: Duration::from_secs(300),
             backoff: Delays::default(),
+            limit: Duration::from_secs(120),
             stop_grace: Duration::from_secs(5),
         }
     }

@@ -240,9 +240,29 @@ async fn a_panic_in_the_target_is_contained() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_target_that_goes_silent_fails_in_the_end() {
+    let bench = Bench::converged([("a", 1)]).await;
+    bench.world(|w| w.observe_fault = Some(Fault::Hang));
+    bench.want("a", 2);
+    sleep(ms(20_100)).await;
+    let status = bench.status();
+    assert_eq!(status.state, State::BackingOff);
+    let message = status.last_error.unwrap().message;
+    assert!(message.starts_with("could not read the target: no answer within 20 s"), "{message}");
+    bench.world(|w| (w.observe_fault, w.apply_fault) = (None, Some(Fault::Hang)));
+    // A write without an answer may have worked: it is looked at again, not repeated blindly.
+    bench.handle.run_now();
+    sleep(ms(10_000)).await;
+    bench.world(|w| w.foreign("a", 2));
+    bench.world(|w| w.apply_fault = None);
+    sleep(ms(31_000)).await;
+    assert_eq!((bench.status().state, bench.world(|w| w.tried("a"))), (State::Converged, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn resync_repairs_what_others_changed_unseen() {
     let bench = Bench::converged([("a", 1)]).await;
-    bench.world(|w| w.have.insert("a".into(), 9));
+    bench.world(|w| w.foreign("a", 9));
     sleep(ms(59_000)).await;
     assert_eq!(bench.have(), [("a", 9)]);
     sleep(ms(2_000)).await;
@@ -277,8 +297,8 @@ async fn a_missing_input_is_named_and_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_plan_is_shown_without_being_carried_out() {
     let bench = Bench::converged([("a", 1)]).await;
-    bench.world(|w| w.have.insert("a".into(), 9));
-    bench.world(|w| w.have.insert("stray".into(), 9));
+    bench.world(|w| w.foreign("a", 9));
+    bench.world(|w| w.foreign("stray", 9));
     let preview = bench.handle.plan().await.unwrap();
     assert_eq!((preview.want, preview.have), (1, 0));
     assert_eq!(

@@ -7,6 +7,7 @@ const TIMING: Timing = Timing {
     max_delay: Duration::from_millis(50),
     resync: Duration::from_millis(10_000),
     backoff: Delays { first: Duration::from_millis(100), max: Duration::from_millis(1_000) },
+    limit: Duration::from_millis(0),
     stop_grace: Duration::from_millis(0),
 };
 

@@ -28,6 +28,7 @@ fn blows() -> impl Strategy<Value = Blow> {
         class.clone().prop_map(|class| Some(Fault::Error(class))),
         class.clone().prop_map(|class| Some(Fault::Once(class))),
         Just(Some(Fault::Panic)),
+        Just(Some(Fault::Hang)),
         Just(None),
     ];
     prop_oneof![
@@ -48,7 +49,7 @@ async fn strike(bench: &Bench, blow: Blow) {
     match blow {
         Blow::Want(id, n) => bench.want(&id.to_string(), n),
         Blow::Unwant(id) => bench.unwant(&id.to_string()),
-        Blow::Foreign(id, n) => bench.world(|w| w.foreign(id, n)),
+        Blow::Foreign(id, n) => bench.world(|w| w.foreign(&id.to_string(), n)),
         Blow::Bad(id, class) => bench.world(|w| w.spoil(id, class)),
         Blow::Observe(fault) => bench.world(|w| w.observe_fault = fault),
         Blow::Apply(fault) => bench.world(|w| w.apply_fault = fault),
@@ -71,8 +72,8 @@ proptest! {
                 strike(&bench, blow).await;
             }
             bench.world(|w| w.behave());
-            // The longest wait, and then a resync for what was changed unseen. An unwanted undecided object stays.
-            sleep(ms(62_000)).await;
+            // What hangs has to time out, then the longest wait, and then a resync for what was changed unseen. An unwanted undecided object stays.
+            sleep(ms(82_000)).await;
             let (want, have) = bench.world(|w| (w.want.clone(), w.have.clone()));
             let status = bench.status();
             prop_assert_eq!(status.state, State::Converged);

@@ -65,8 +65,8 @@ impl World {
     }
 
     /// Someone else changes the target.
-    pub(super) fn foreign(&mut self, id: u8, n: i32) {
-        self.have.insert(id.to_string(), n);
+    pub(super) fn foreign(&mut self, id: &str, n: i32) {
+        self.have.insert(id.into(), n);
     }
 
     /// Makes the steps of an object fail.
@@ -222,6 +222,7 @@ const TIMING: Timing = Timing {
     max_delay: Duration::from_millis(50),
     resync: Duration::from_secs(60),
     backoff: Delays { first: Duration::from_millis(100), max: Duration::from_secs(1) },
+    limit: Duration::from_secs(20),
     stop_grace: Duration::from_millis(400),
 };
 
