@@ -1,0 +1,30 @@
+//! What each fuzz target does with its input.
+//!
+//! A body takes any bytes and must not panic: it checks that the code under test neither panics nor breaks a promise
+//! (what was printed reads back the same, cutting a stream differently gives the same messages). It is a plain function
+//! so that it is used twice: by libFuzzer (`fuzz/fuzz_targets`, one per body) and by `tests/corpus.rs`, which replays
+//! `fuzz/corpus` on stable Rust in every test run.
+
+mod ovn_text;
+mod ovsdb_wire;
+
+pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
+pub use ovsdb_wire::{datum, frame, message, row, schema};
+
+/// A body.
+pub type Body = fn(&[u8]);
+
+/// Every body under the name of its target and its corpus.
+pub const TARGETS: &[(&str, Body)] = &[
+    ("addresses", addresses),
+    ("bridge_mappings", bridge_mappings),
+    ("datum", datum),
+    ("frame", frame),
+    ("match_expr", match_expr),
+    ("message", message),
+    ("nat_addresses", nat_addresses),
+    ("neutron_text", neutron_text),
+    ("row", row),
+    ("schema", schema),
+    ("vips", vips),
+];

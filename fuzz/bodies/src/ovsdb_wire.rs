@@ -1,0 +1,125 @@
+//! Bodies on the OVSDB wire format.
+
+use ovn::sb::{Chassis, PortBinding};
+use ovsdb::Table;
+use ovsdb::wire::datum::Datum;
+use ovsdb::wire::frame::{FrameError, FrameSplitter};
+use ovsdb::wire::message::Message;
+use ovsdb::wire::schema::DatabaseSchema;
+use serde_json::value::RawValue;
+
+/// Small, so that the limit itself is met often.
+const LIMIT: usize = 4096;
+
+/// A stream cut into JSON texts: the pieces in which it arrives make no difference. The first byte says how it is cut.
+pub fn frame(data: &[u8]) {
+    let Some((&step, stream)) = data.split_first() else { return };
+    let whole = frames(std::iter::once(stream));
+    let pieces = frames(stream.chunks(usize::from(step) + 1));
+    // With a limit, an over-long text may be refused before or after its end has arrived, but never only one way.
+    assert_eq!(whole, pieces, "cut into pieces of {}", usize::from(step) + 1);
+    for text in &whole.0 {
+        assert!(text.len() <= LIMIT);
+        assert!(matches!(text.first(), Some(b'{' | b'[')));
+    }
+}
+
+fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, Option<FrameError>) {
+    let mut splitter = FrameSplitter::new(LIMIT);
+    let mut texts = Vec::new();
+    for piece in pieces {
+        splitter.push(piece);
+        loop {
+            match splitter.next_frame() {
+                Ok(Some(text)) => texts.push(text.to_vec()),
+                Ok(None) => break,
+                Err(error) => return (texts, Some(error)),
+            }
+        }
+    }
+    (texts, None)
+}
+
+/// A JSON-RPC message; one that parses parses again from what it holds.
+pub fn message(data: &[u8]) {
+    let Ok(message) = Message::parse(data) else { return };
+    let again = match &message {
+        Message::Request { id, method, params } => {
+            format!(r#"{{"id":{id},"method":{},"params":{params}}}"#, quoted(method))
+        }
+        Message::Notification { method, params } => {
+            format!(r#"{{"id":null,"method":{},"params":{params}}}"#, quoted(method))
+        }
+        Message::Reply { id, result } => ovsdb::wire::message::reply(id, result),
+        Message::Error { id, error } => ovsdb::wire::message::refusal(id, error),
+    };
+    let again = Message::parse(again.as_bytes()).expect("what a message holds makes a message");
+    assert_eq!(std::mem::discriminant(&message), std::mem::discriminant(&again));
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A database schema; what parses can be asked for defaults and compared with our tables.
+pub fn schema(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(schema) = DatabaseSchema::parse(text) else { return };
+    for column in schema.tables.values().flat_map(|table| table.columns.values()) {
+        let default = column.kind.default_datum();
+        assert_eq!(column.kind.coerce(default.clone()), default);
+        let _ = column.kind.to_string();
+    }
+    for table in ovn::nb::model().iter().chain(ovn::sb::model()).chain(ovn::vswitch::model()) {
+        let _ = table.fit(&schema);
+    }
+}
+
+/// Untyped values: two of them on two lines. What is printed as JSON reads back the same, and a difference leads from the
+/// one to the other.
+pub fn datum(data: &[u8]) {
+    let mut datums =
+        data.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Datum>(line).ok());
+    let Some(before) = datums.next() else { return };
+    let json = serde_json::to_string(&before).expect("a datum is JSON");
+    let again: Datum = serde_json::from_str(&json).expect("what we print we read");
+    assert_eq!(again, before);
+    let _ = before.to_string();
+    let Some(after) = datums.next() else { return };
+    let mut changed = before.clone();
+    if changed.apply_diff(before.diff(&after)).is_ok()
+        && std::mem::discriminant(&before) == std::mem::discriminant(&after)
+    {
+        assert_eq!(changed, after);
+    }
+}
+
+/// A row of typed tables, `{"column":value,...}`: first as whole values, then once more as differences.
+pub fn row(data: &[u8]) {
+    let Ok(columns) = serde_json::from_slice::<std::collections::BTreeMap<&str, &RawValue>>(data) else {
+        return;
+    };
+    typed_row::<PortBinding>(&columns);
+    typed_row::<Chassis>(&columns);
+    typed_row::<ovn::nb::LogicalSwitchPort>(&columns);
+    typed_row::<ovn::nb::LoadBalancer>(&columns);
+}
+
+fn typed_row<T: Table>(columns: &std::collections::BTreeMap<&str, &RawValue>) {
+    let mut row = T::default();
+    for (name, value) in columns {
+        let Some(column) = T::position(name) else { continue };
+        let mut json = serde_json::Deserializer::from_str(value.get());
+        if row.decode(column, false, &mut json).is_err() {
+            continue;
+        }
+        let datum = row.datum(column);
+        let mut other = T::default();
+        other.set(column, &datum).expect("what a row gives, a row takes");
+        assert_eq!(other.datum(column), datum);
+        assert!(!other.differing(&row).contains(column));
+        let mut json = serde_json::Deserializer::from_str(value.get());
+        let _ = other.decode(column, true, &mut json);
+        let _ = row.mutation(column, &other);
+    }
+}
