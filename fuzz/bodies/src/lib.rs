@@ -6,9 +6,11 @@
 //! `fuzz/corpus` on stable Rust in every test run.
 
 mod ovn_text;
+mod ovsdb_update;
 mod ovsdb_wire;
 
 pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
+pub use ovsdb_update::update;
 pub use ovsdb_wire::{datum, frame, message, row, schema};
 
 /// A body.
@@ -26,5 +28,6 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("neutron_text", neutron_text),
     ("row", row),
     ("schema", schema),
+    ("update", update),
     ("vips", vips),
 ];
