@@ -9,7 +9,7 @@ use super::rows::Rows;
 use crate::model::{Misfit, Str, TableFit};
 use crate::wire::atom::ValueError;
 use crate::wire::datum::Datum;
-use crate::wire::schema::DatabaseSchema;
+use crate::wire::schema::{ColumnKind, DatabaseSchema};
 
 /// Which columns of a table are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Columns {
 pub struct DynamicRow {
     /// The names of the columns.
     pub columns: Arc<[Str]>,
+    /// Their types, by the schema that the row was read with: a set of one and a scalar are the same datum.
+    pub kinds: Arc<[ColumnKind]>,
     /// Their values.
     pub values: Box<[Datum]>,
 }
@@ -42,6 +44,15 @@ impl DynamicRow {
     /// Columns and values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &Datum)> {
         self.columns.iter().zip(&self.values)
+    }
+
+    /// Columns with their types and values.
+    pub fn typed(&self) -> impl ExactSizeIterator<Item = (&Str, &ColumnKind, &Datum)> {
+        self.columns
+            .iter()
+            .zip(self.kinds.iter())
+            .zip(&self.values)
+            .map(|((name, kind), value)| (name, kind, value))
     }
 
     /// Columns in which it differs from another, with the other's value where it has the column.
@@ -68,11 +79,12 @@ pub(super) struct Dynamic {
     asked: Columns,
     layout: Layout,
     columns: Arc<[Str]>,
+    kinds: Arc<[ColumnKind]>,
 }
 
 impl Dynamic {
     pub(super) fn new(asked: Columns) -> Self {
-        Self { asked, layout: Layout::default(), columns: Arc::default() }
+        Self { asked, layout: Layout::default(), columns: Arc::default(), kinds: Arc::default() }
     }
 }
 
@@ -81,7 +93,8 @@ impl Reader for Dynamic {
     type Sink<'a> = RawSink<'a>;
 
     fn blank(&self) -> DynamicRow {
-        DynamicRow { columns: Arc::clone(&self.columns), values: self.layout.blank() }
+        let (columns, kinds) = (Arc::clone(&self.columns), Arc::clone(&self.kinds));
+        DynamicRow { columns, kinds, values: self.layout.blank() }
     }
 
     fn sink<'a>(&'a self, row: &'a mut DynamicRow) -> RawSink<'a> {
@@ -122,7 +135,8 @@ impl Codec for Dynamic {
         } else {
             layout.columns.iter().cloned().collect()
         };
-        Ok((Self { asked: self.asked.clone(), layout, columns }, fit))
+        let kinds = layout.kinds.iter().cloned().collect();
+        Ok((Self { asked: self.asked.clone(), layout, columns, kinds }, fit))
     }
 
     fn layout(&self) -> &Layout {
@@ -134,6 +148,7 @@ impl Codec for Dynamic {
     }
 
     fn cook(&self, values: &[Datum]) -> Result<DynamicRow, (usize, ValueError)> {
-        Ok(DynamicRow { columns: Arc::clone(&self.columns), values: values.into() })
+        let (columns, kinds) = (Arc::clone(&self.columns), Arc::clone(&self.kinds));
+        Ok(DynamicRow { columns, kinds, values: values.into() })
     }
 }
