@@ -4,6 +4,8 @@
 #[allow(unused_extern_crates)]
 extern crate self as ovsdb;
 
+#[cfg(feature = "fake")]
+pub mod fake;
 pub mod model;
 pub mod replica;
 pub mod session;
