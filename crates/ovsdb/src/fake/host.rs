@@ -75,6 +75,8 @@ pub(super) struct Host {
     out: Vec<(Peer, Out)>,
     /// Who is disconnected once everything else has been sent.
     closing: Vec<Peer>,
+    /// Whether the `_Server` database is to be brought up to date, which comes after replies.
+    outdated: bool,
 }
 
 impl Host {
@@ -91,6 +93,7 @@ impl Host {
             last_peer: 0,
             out: Vec::new(),
             closing: Vec::new(),
+            outdated: false,
         };
         for schema in schemas.into_iter().chain([server_db::schema()]) {
             let db = Database::new(schema, model != Model::Standalone)?;
@@ -106,6 +109,9 @@ impl Host {
 
     /// What is to be done, in order.
     pub(super) fn drain(&mut self) -> Vec<(Peer, Out)> {
+        if std::mem::take(&mut self.outdated) {
+            self.describe();
+        }
         let closing = std::mem::take(&mut self.closing);
         self.out.extend(closing.into_iter().map(|peer| (peer, Out::Close)));
         std::mem::take(&mut self.out)
@@ -260,7 +266,7 @@ impl Host {
         self.tell(database, changes);
         if database != server_db::NAME && matches!(self.standing.model, Model::Clustered { .. }) {
             self.standing.index = self.standing.index.saturating_add(1);
-            self.describe();
+            self.outdated = true;
         }
     }
 
@@ -322,7 +328,8 @@ impl Host {
         let mut new =
             Database::new(schema, old.remembers).map_err(|error| Refusal::syntax(error.to_string()))?;
         if new.name != database {
-            return Err(Refusal::syntax(format!("the schema is of {}, not of {database}", new.name)));
+            let problem = format!("the schema is of {}, not of {database}", new.name);
+            return Err(Refusal::new("invalid parameters", problem));
         }
         let mut rows = Vec::new();
         for table in new.tables.values() {
@@ -357,7 +364,7 @@ impl Host {
                 false => self.closing.push(peer),
             }
         }
-        self.describe();
+        self.outdated = true;
         Ok(())
     }
 

@@ -6,38 +6,68 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::host::Peer;
 
-/// All locks: for each name its owner, and behind it who waits.
+/// One lock.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Locks(BTreeMap<String, VecDeque<Peer>>);
+struct Lock {
+    /// The owner, and behind it who waits.
+    queue: VecDeque<Claim>,
+    /// Who had stolen it and lost it again: out of the queue, yet to say `unlock`.
+    robbed: Vec<Peer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    peer: Peer,
+    stolen: bool,
+}
+
+/// All locks by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Locks(BTreeMap<String, Lock>);
+
+impl Lock {
+    fn owner(&self) -> Option<Peer> {
+        self.queue.front().map(|claim| claim.peer)
+    }
+
+    fn wants(&self, peer: Peer) -> bool {
+        self.robbed.contains(&peer) || self.queue.iter().any(|claim| claim.peer == peer)
+    }
+}
 
 impl Locks {
-    /// Whether the connection owns or waits for the lock.
+    /// Whether the connection has said `lock` or `steal`, and not `unlock`.
     pub(super) fn wants(&self, name: &str, peer: Peer) -> bool {
-        self.0.get(name).is_some_and(|queue| queue.contains(&peer))
+        self.0.get(name).is_some_and(|lock| lock.wants(peer))
     }
 
     /// Queues up; whether the lock is owned now.
     pub(super) fn lock(&mut self, name: &str, peer: Peer) -> bool {
-        let queue = self.0.entry(name.to_owned()).or_default();
-        queue.push_back(peer);
-        queue.len() == 1
+        let lock = self.0.entry(name.to_owned()).or_default();
+        lock.queue.push_back(Claim { peer, stolen: false });
+        lock.queue.len() == 1
     }
 
-    /// Takes the lock at once; who had it, and now is first to have it again.
+    /// Takes the lock at once; who had it. If that one had waited for it, it is the next to have it again.
     pub(super) fn steal(&mut self, name: &str, peer: Peer) -> Option<Peer> {
-        let queue = self.0.entry(name.to_owned()).or_default();
-        let victim = queue.front().copied();
-        queue.push_front(peer);
-        victim
+        let lock = self.0.entry(name.to_owned()).or_default();
+        let victim = lock.queue.front().copied();
+        if let Some(victim) = victim.filter(|victim| victim.stolen) {
+            lock.queue.pop_front();
+            lock.robbed.push(victim.peer);
+        }
+        lock.queue.push_front(Claim { peer, stolen: true });
+        victim.map(|victim| victim.peer)
     }
 
     /// Leaves the queue; who owns the lock because of it.
     pub(super) fn unlock(&mut self, name: &str, peer: Peer) -> Option<Peer> {
-        let queue = self.0.get_mut(name)?;
-        let owned = queue.front() == Some(&peer);
-        queue.retain(|waiting| *waiting != peer);
-        let next = queue.front().copied().filter(|_| owned);
-        if queue.is_empty() {
+        let lock = self.0.get_mut(name)?;
+        let owned = lock.owner() == Some(peer);
+        lock.queue.retain(|claim| claim.peer != peer);
+        lock.robbed.retain(|robbed| *robbed != peer);
+        let next = lock.owner().filter(|_| owned);
+        if lock.queue.is_empty() && lock.robbed.is_empty() {
             self.0.remove(name);
         }
         next
@@ -51,12 +81,12 @@ impl Locks {
 
     /// The locks that a connection owns.
     pub(super) fn owned(&self, peer: Peer) -> BTreeSet<String> {
-        let owned = self.0.iter().filter(|(_, queue)| queue.front() == Some(&peer));
+        let owned = self.0.iter().filter(|(_, lock)| lock.owner() == Some(peer));
         owned.map(|(name, _)| name.clone()).collect()
     }
 
     /// The owner of a lock.
     pub(super) fn owner(&self, name: &str) -> Option<Peer> {
-        self.0.get(name)?.front().copied()
+        self.0.get(name)?.owner()
     }
 }
