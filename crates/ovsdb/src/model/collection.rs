@@ -1,12 +1,16 @@
 //! Sets and maps as rows hold them: sorted, without slack.
 //!
 //! A database keeps many small sets and maps and changes few of them. A sorted boxed slice takes a third of the memory
-//! of a tree or hash map, compares in one pass and iterates in a stable order. Changing one rebuilds it.
+//! of a tree or hash map, compares in one pass and iterates in a stable order. Changing one rebuilds it. Maps share
+//! their keys with other maps that have the same ones.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
+use std::sync::Arc;
+
+use super::shape::share;
 
 /// A sorted set.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,7 +18,12 @@ pub struct Set<T>(Box<[T]>);
 
 /// A map sorted by key.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Map<K, V>(Box<[(K, V)]>);
+pub struct Map<K, V> {
+    /// Sorted, each once.
+    keys: Arc<[K]>,
+    /// As many as there are keys.
+    values: Box<[V]>,
+}
 
 impl<T> Default for Set<T> {
     fn default() -> Self {
@@ -24,7 +33,7 @@ impl<T> Default for Set<T> {
 
 impl<K, V> Default for Map<K, V> {
     fn default() -> Self {
-        Self(Box::default())
+        Self { keys: Arc::default(), values: Box::default() }
     }
 }
 
@@ -43,7 +52,7 @@ impl<T: fmt::Debug> fmt::Debug for Set<T> {
 
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Map<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.iter().map(|(k, v)| (k, v))).finish()
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
@@ -96,18 +105,36 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        let at = self.0.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        Some(&self.0[at].1)
+        self.values.get(self.position(key).ok()?)
     }
 
+    /// Whether it holds the key.
+    pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.position(key).is_ok()
+    }
+
+    fn position<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+    {
+        self.keys.binary_search_by(|probe| probe.borrow().cmp(key))
+    }
+}
+
+impl<K: Ord + Clone + 'static, V> Map<K, V> {
     /// Gives a key a value; the value it had.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        match self.0.binary_search_by(|(k, _)| k.cmp(&key)) {
-            Ok(at) => Some(std::mem::replace(&mut self.0[at].1, value)),
+        match self.position(&key) {
+            Ok(at) => Some(std::mem::replace(&mut self.values[at], value)),
             Err(at) => {
-                let mut pairs = std::mem::take(&mut self.0).into_vec();
-                pairs.insert(at, (key, value));
-                self.0 = pairs.into_boxed_slice();
+                let mut keys = self.keys.to_vec();
+                keys.insert(at, key);
+                let mut values = std::mem::take(&mut self.values).into_vec();
+                values.insert(at, value);
+                *self = Self::sorted(keys, values);
                 None
             }
         }
@@ -118,10 +145,12 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        let at = self.0.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        let mut pairs = std::mem::take(&mut self.0).into_vec();
-        let (_, value) = pairs.remove(at);
-        self.0 = pairs.into_boxed_slice();
+        let at = self.position(key).ok()?;
+        let mut keys = self.keys.to_vec();
+        keys.remove(at);
+        let mut values = std::mem::take(&mut self.values).into_vec();
+        let value = values.remove(at);
+        *self = Self::sorted(keys, values);
         Some(value)
     }
 
@@ -130,42 +159,75 @@ impl<K: Ord, V> Map<K, V> {
     where
         V: PartialEq,
     {
-        let mut pairs = std::mem::take(&mut self.0).into_vec();
+        let mut values = std::mem::take(&mut self.values).into_vec();
+        let mut keys = Cow::Borrowed(&*self.keys);
         for (key, value) in diff {
-            match pairs.binary_search_by(|(k, _)| k.cmp(&key)) {
-                Ok(at) if pairs[at].1 == value => drop(pairs.remove(at)),
-                Ok(at) => pairs[at].1 = value,
-                Err(at) => pairs.insert(at, (key, value)),
+            match keys.binary_search(&key) {
+                Ok(at) if values[at] == value => {
+                    keys.to_mut().remove(at);
+                    values.remove(at);
+                }
+                Ok(at) => values[at] = value,
+                Err(at) => {
+                    keys.to_mut().insert(at, key);
+                    values.insert(at, value);
+                }
             }
         }
-        self.0 = pairs.into_boxed_slice();
+        self.keys = match keys {
+            Cow::Borrowed(_) => Arc::clone(&self.keys),
+            Cow::Owned(keys) => share(keys),
+        };
+        self.values = values.into_boxed_slice();
+    }
+
+    /// From keys that are sorted, each once, and their values.
+    fn sorted(keys: impl AsRef<[K]> + IntoIterator<Item = K>, values: impl IntoIterator<Item = V>) -> Self {
+        Self { keys: share(keys), values: values.into_iter().collect() }
+    }
+
+    /// From keys and their values in any order; of equal keys the last one counts.
+    pub(crate) fn zipped(
+        keys: impl AsRef<[K]> + IntoIterator<Item = K>,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        if keys.as_ref().is_sorted_by(|a, b| a < b) {
+            return Self::sorted(keys, values);
+        }
+        let mut pairs: Vec<(K, V)> = keys.into_iter().zip(values).collect();
+        // Stable, and reversed first: of equal keys the last one stays.
+        pairs.reverse();
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        pairs.dedup_by(|later, earlier| later.0 == earlier.0);
+        let (keys, values): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        Self::sorted(keys, values)
     }
 }
 
 impl<K, V> Map<K, V> {
     /// Pairs in the order of their keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> + DoubleEndedIterator {
-        self.0.iter().map(|(k, v)| (k, v))
+        self.keys.iter().zip(&self.values)
     }
 
     /// Keys in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> {
-        self.0.iter().map(|(k, _)| k)
+        self.keys.iter()
     }
 
     /// Values in the order of their keys.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &V> {
-        self.0.iter().map(|(_, v)| v)
+        self.values.iter()
     }
 
     /// How many pairs.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.values.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty()
     }
 }
 
@@ -180,16 +242,11 @@ impl<T: Ord> FromIterator<T> for Set<T> {
     }
 }
 
-impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
+impl<K: Ord + Clone + 'static, V> FromIterator<(K, V)> for Map<K, V> {
     /// Of equal keys the last one counts.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut pairs: Vec<(K, V)> = pairs.into_iter().collect();
-        if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
-            pairs.reverse();
-            pairs.sort_by(|a, b| a.0.cmp(&b.0));
-            pairs.dedup_by(|later, earlier| later.0 == earlier.0);
-        }
-        Self(pairs.into_boxed_slice())
+        let (keys, values): (Vec<K>, Vec<V>) = pairs.into_iter().unzip();
+        Self::zipped(keys, values)
     }
 }
 
@@ -209,13 +266,35 @@ impl<'a, T> IntoIterator for &'a Set<T> {
     }
 }
 
-impl<K, V> IntoIterator for Map<K, V> {
+impl<K: Clone, V> IntoIterator for Map<K, V> {
     type Item = (K, V);
-    type IntoIter = std::vec::IntoIter<(K, V)>;
+    type IntoIter = IntoPairs<K, V>;
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_vec().into_iter()
+        IntoPairs { keys: self.keys, values: self.values.into_vec().into_iter() }
     }
 }
+
+/// A map's pairs, taken apart.
+#[derive(Debug)]
+pub struct IntoPairs<K, V> {
+    keys: Arc<[K]>,
+    values: std::vec::IntoIter<V>,
+}
+
+impl<K: Clone, V> Iterator for IntoPairs<K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.keys.len() - self.values.len();
+        Some((self.keys.get(at)?.clone(), self.values.next()?))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.values.size_hint()
+    }
+}
+
+impl<K: Clone, V> ExactSizeIterator for IntoPairs<K, V> {}
 
 impl<T: Ord, const N: usize> From<[T; N]> for Set<T> {
     fn from(items: [T; N]) -> Self {
@@ -223,7 +302,7 @@ impl<T: Ord, const N: usize> From<[T; N]> for Set<T> {
     }
 }
 
-impl<K: Ord, V, const N: usize> From<[(K, V); N]> for Map<K, V> {
+impl<K: Ord + Clone + 'static, V, const N: usize> From<[(K, V); N]> for Map<K, V> {
     fn from(pairs: [(K, V); N]) -> Self {
         pairs.into_iter().collect()
     }

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde::de::{self, Deserializer};
+use serde::de::Deserializer;
 use uuid::Uuid;
 
 use super::Str;
@@ -14,7 +14,7 @@ use super::intern::intern;
 use super::reference::{Ref, Weak};
 use super::table::Table;
 use crate::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
-use crate::wire::datum::{Column, ColumnVisitor, Datum};
+use crate::wire::datum::{ColumnVisitor, Datum, Few, FromColumn, Many};
 
 /// A Rust type that stands for one atom of a column.
 pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
@@ -95,20 +95,10 @@ pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
     fn mutation(&self, after: &Self) -> Option<Mutation>;
 }
 
-fn sole<T>(mut items: Vec<T>, kind: AtomKind) -> Result<T, ValueError> {
-    match (items.pop(), items.is_empty()) {
-        (Some(item), true) => Ok(item),
-        (last, _) => {
-            let found = items.len() + usize::from(last.is_some());
-            Err(ValueError::new(format_args!("one {kind}"), format_args!("{found} of them")))
-        }
-    }
-}
-
-fn column<'de, K: FromAtom, V: FromAtom, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Column<K, V>, D::Error> {
-    deserializer.deserialize_any(ColumnVisitor::new())
+fn sole<T: AtomType>(items: impl ExactSizeIterator<Item = T>) -> Result<T, ValueError> {
+    let found = items.len();
+    let wrong = || ValueError::new(format_args!("one {}", T::KIND), format_args!("{found} of them"));
+    items.last().filter(|_| found == 1).ok_or_else(wrong)
 }
 
 fn atoms<T: FromAtom>(datum: &Datum) -> Result<Vec<T>, ValueError> {
@@ -123,11 +113,7 @@ impl<T: AtomType + Default> ColumnType for T {
     const SHAPE: Shape = Shape { arity: Arity::One, key: T::KIND, value: None, refers: T::REFERS };
 
     fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match column::<T, Never, D>(deserializer)? {
-            Column::One(atom) => Ok(atom),
-            Column::Set(items) => sole(items, T::KIND).map_err(de::Error::custom),
-            Column::Map(_) => Err(de::Error::custom(ValueError::new(T::KIND, "a map"))),
-        }
+        deserializer.deserialize_any(ColumnVisitor::<Scalar<T>>::new()).map(|scalar| scalar.0)
     }
 
     fn apply_diff(&mut self, diff: Self) {
@@ -135,7 +121,7 @@ impl<T: AtomType + Default> ColumnType for T {
     }
 
     fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
-        sole(atoms(datum)?, T::KIND)
+        sole(atoms(datum)?.into_iter())
     }
 
     fn to_datum(&self) -> Datum {
@@ -151,12 +137,7 @@ impl<T: AtomType> ColumnType for Option<T> {
     const SHAPE: Shape = Shape { arity: Arity::Optional, key: T::KIND, value: None, refers: T::REFERS };
 
     fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match column::<T, Never, D>(deserializer)? {
-            Column::One(atom) => Ok(Some(atom)),
-            Column::Set(items) if items.is_empty() => Ok(None),
-            Column::Set(items) => sole(items, T::KIND).map(Some).map_err(de::Error::custom),
-            Column::Map(_) => Err(de::Error::custom(ValueError::new(T::KIND, "a map"))),
-        }
+        deserializer.deserialize_any(ColumnVisitor::new())
     }
 
     fn apply_diff(&mut self, diff: Self) {
@@ -165,7 +146,7 @@ impl<T: AtomType> ColumnType for Option<T> {
 
     fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
         let atoms = atoms(datum)?;
-        if atoms.is_empty() { Ok(None) } else { sole(atoms, T::KIND).map(Some) }
+        if atoms.is_empty() { Ok(None) } else { sole(atoms.into_iter()).map(Some) }
     }
 
     fn to_datum(&self) -> Datum {
@@ -181,11 +162,7 @@ impl<T: AtomType> ColumnType for Set<T> {
     const SHAPE: Shape = Shape { arity: Arity::Set, key: T::KIND, value: None, refers: T::REFERS };
 
     fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match column::<T, Never, D>(deserializer)? {
-            Column::One(atom) => Ok([atom].into()),
-            Column::Set(items) => Ok(items.into_iter().collect()),
-            Column::Map(_) => Err(de::Error::custom(ValueError::new("a set", "a map"))),
-        }
+        deserializer.deserialize_any(ColumnVisitor::new())
     }
 
     fn apply_diff(&mut self, diff: Self) {
@@ -215,11 +192,7 @@ impl<K: AtomType, V: AtomType> ColumnType for Map<K, V> {
     };
 
     fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match column::<K, V, D>(deserializer)? {
-            Column::Map(pairs) => Ok(pairs.into_iter().collect()),
-            Column::Set(items) if items.is_empty() => Ok(Self::default()),
-            Column::One(_) | Column::Set(_) => Err(de::Error::custom(ValueError::new("a map", "a set"))),
-        }
+        deserializer.deserialize_any(ColumnVisitor::new())
     }
 
     fn apply_diff(&mut self, diff: Self) {
@@ -251,8 +224,71 @@ impl<K: AtomType, V: AtomType> ColumnType for Map<K, V> {
     }
 }
 
+/// Exactly one atom.
+struct Scalar<T>(T);
+
+impl<T: AtomType> FromColumn for Scalar<T> {
+    type Key = T;
+    type Value = Never;
+
+    fn one(atom: T) -> Result<Self, ValueError> {
+        Ok(Self(atom))
+    }
+    fn set(atoms: Few<T>) -> Result<Self, ValueError> {
+        sole(atoms.into_iter()).map(Self)
+    }
+    fn map(_: Many<T>, _: Many<Never>) -> Result<Self, ValueError> {
+        Err(ValueError::new(T::KIND, "a map"))
+    }
+}
+
+impl<T: AtomType> FromColumn for Option<T> {
+    type Key = T;
+    type Value = Never;
+
+    fn one(atom: T) -> Result<Self, ValueError> {
+        Ok(Some(atom))
+    }
+    fn set(atoms: Few<T>) -> Result<Self, ValueError> {
+        if atoms.is_empty() { Ok(None) } else { sole(atoms.into_iter()).map(Some) }
+    }
+    fn map(_: Many<T>, _: Many<Never>) -> Result<Self, ValueError> {
+        Err(ValueError::new(T::KIND, "a map"))
+    }
+}
+
+impl<T: AtomType> FromColumn for Set<T> {
+    type Key = T;
+    type Value = Never;
+
+    fn one(atom: T) -> Result<Self, ValueError> {
+        Ok([atom].into())
+    }
+    fn set(atoms: Few<T>) -> Result<Self, ValueError> {
+        Ok(atoms.into_iter().collect())
+    }
+    fn map(_: Many<T>, _: Many<Never>) -> Result<Self, ValueError> {
+        Err(ValueError::new("a set", "a map"))
+    }
+}
+
+impl<K: AtomType, V: AtomType> FromColumn for Map<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn one(_: K) -> Result<Self, ValueError> {
+        Err(ValueError::new("a map", "a set"))
+    }
+    fn set(atoms: Few<K>) -> Result<Self, ValueError> {
+        if atoms.is_empty() { Ok(Self::default()) } else { Err(ValueError::new("a map", "a set")) }
+    }
+    fn map(keys: Many<K>, values: Many<V>) -> Result<Self, ValueError> {
+        Ok(Self::zipped(keys, values))
+    }
+}
+
 /// Stands where no atom may: the values of what is no map.
-struct Never;
+pub(crate) struct Never;
 
 impl FromAtom for Never {
     fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {

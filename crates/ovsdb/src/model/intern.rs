@@ -1,25 +1,36 @@
 //! Sharing of equal long strings.
 //!
 //! Databases repeat themselves: option names, project and network ids stand in thousands of rows. Short strings live
-//! inside [`SmolStr`]; long ones are looked up in a small direct-mapped cache, so equal neighbours share one
-//! allocation, memory stays bounded, and nothing ever needs to be swept.
+//! inside [`SmolStr`]; long ones are looked up in a small cache, so equal ones share one allocation, memory stays
+//! bounded, and nothing ever needs to be swept.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::cell::RefCell;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
+use hashbrown::DefaultHashBuilder;
 use smol_str::SmolStr;
 
 const INLINE: usize = 23;
-const SLOTS: usize = 4096;
+const SLOTS: usize = 8192;
+
+/// A place for texts with one hash. Texts that are never seen again only ever push out `seen`.
+#[derive(Clone, Default)]
+struct Slot {
+    seen: SmolStr,
+    /// Was seen twice.
+    kept: SmolStr,
+}
 
 struct Cache {
-    hasher: RandomState,
-    slots: Vec<SmolStr>,
+    hasher: DefaultHashBuilder,
+    slots: Vec<Slot>,
 }
 
 thread_local! {
     static CACHE: RefCell<Cache> =
-        RefCell::new(Cache { hasher: RandomState::new(), slots: vec![SmolStr::default(); SLOTS] });
+        RefCell::new(Cache { hasher: DefaultHashBuilder::default(), slots: vec![Slot::default(); SLOTS] });
 }
 
 /// The text as a [`SmolStr`], sharing memory with an equal one seen lately on this thread.
@@ -28,11 +39,16 @@ pub fn intern(text: &str) -> SmolStr {
         return SmolStr::new_inline(text);
     }
     CACHE.with_borrow_mut(|cache| {
-        let slot = cache.hasher.hash_one(text) as usize % SLOTS;
-        if cache.slots[slot] != text {
-            cache.slots[slot] = SmolStr::new(text);
+        let slot = &mut cache.slots[cache.hasher.hash_one(text) as usize % SLOTS];
+        if slot.kept != text {
+            if slot.seen == text {
+                std::mem::swap(&mut slot.seen, &mut slot.kept);
+            } else {
+                slot.seen = SmolStr::new(text);
+                return slot.seen.clone();
+            }
         }
-        cache.slots[slot].clone()
+        slot.kept.clone()
     })
 }
 

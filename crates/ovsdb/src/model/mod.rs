@@ -9,6 +9,7 @@ pub mod condition;
 pub mod fit;
 pub mod intern;
 pub mod reference;
+mod shape;
 pub mod table;
 
 pub use collection::{Map, Set};

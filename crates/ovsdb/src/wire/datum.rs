@@ -6,9 +6,11 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeTuple, Serializer};
+use smallvec::SmallVec;
 
 use super::atom::{self, Atom, AtomSeed, FromAtom, Tag, ValueError};
 
@@ -172,124 +174,170 @@ impl Serialize for Datum {
 
 impl<'de> Deserialize<'de> for Datum {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match deserializer.deserialize_any(ColumnVisitor::<Atom, Atom>::new())? {
-            Column::One(atom) => Self::Set(vec![atom]),
-            Column::Set(atoms) => Self::set(atoms),
-            Column::Map(mut pairs) => {
-                sort_pairs(&mut pairs);
-                Self::Map(pairs)
-            }
-        })
+        deserializer.deserialize_any(ColumnVisitor::new())
     }
 }
 
-/// A column's value as it stands on the wire, its atoms already of the wanted types, in the order sent.
-#[derive(Debug)]
-pub(crate) enum Column<K, V> {
-    /// A bare atom.
-    One(K),
-    /// `["set", [...]]`
-    Set(Vec<K>),
-    /// `["map", [...]]`
-    Map(Vec<(K, V)>),
+impl FromColumn for Datum {
+    type Key = Atom;
+    type Value = Atom;
+
+    fn one(atom: Atom) -> Result<Self, ValueError> {
+        Ok(Self::Set(vec![atom]))
+    }
+
+    fn set(atoms: Few<Atom>) -> Result<Self, ValueError> {
+        Ok(Self::set(atoms))
+    }
+
+    fn map(keys: Many<Atom>, values: Many<Atom>) -> Result<Self, ValueError> {
+        Ok(Self::map(keys.into_iter().zip(values)))
+    }
+}
+
+/// Atoms of a set, collected on the stack while they are few: rows then get exactly the memory they need.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
+/// Keys or values of a map, likewise.
+pub(crate) type Many<T> = SmallVec<[T; 16]>;
+
+/// What can be made from a column's value, its atoms already of the wanted types, in the order sent.
+pub(crate) trait FromColumn: Sized {
+    /// The atoms, or a map's keys.
+    type Key: FromAtom;
+    /// A map's values.
+    type Value: FromAtom;
+
+    /// From a bare atom.
+    fn one(atom: Self::Key) -> Result<Self, ValueError>;
+    /// From `["set", [...]]`.
+    fn set(atoms: Few<Self::Key>) -> Result<Self, ValueError>;
+    /// From `["map", [...]]`: as many keys as values.
+    fn map(keys: Many<Self::Key>, values: Many<Self::Value>) -> Result<Self, ValueError>;
 }
 
 /// Decodes a column's value in one pass.
-pub(crate) struct ColumnVisitor<K, V>(std::marker::PhantomData<(K, V)>);
+pub(crate) struct ColumnVisitor<C>(PhantomData<C>);
 
-impl<K, V> ColumnVisitor<K, V> {
+impl<C> ColumnVisitor<C> {
     pub(crate) fn new() -> Self {
-        Self(std::marker::PhantomData)
+        Self(PhantomData)
     }
 }
 
-impl<'de, K: FromAtom, V: FromAtom> Visitor<'de> for ColumnVisitor<K, V> {
-    type Value = Column<K, V>;
+impl<'de, C: FromColumn> Visitor<'de> for ColumnVisitor<C> {
+    type Value = C;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a column value: an atom, [\"set\", [...]] or [\"map\", [...]]")
     }
 
-    fn visit_bool<E: de::Error>(self, v: bool) -> Result<Self::Value, E> {
-        AtomSeed::new().visit_bool(v).map(Column::One)
+    fn visit_bool<E: de::Error>(self, v: bool) -> Result<C, E> {
+        AtomSeed::new().visit_bool(v).and_then(one)
     }
-    fn visit_i64<E: de::Error>(self, v: i64) -> Result<Self::Value, E> {
-        AtomSeed::new().visit_i64(v).map(Column::One)
+    fn visit_i64<E: de::Error>(self, v: i64) -> Result<C, E> {
+        AtomSeed::new().visit_i64(v).and_then(one)
     }
-    fn visit_u64<E: de::Error>(self, v: u64) -> Result<Self::Value, E> {
-        AtomSeed::new().visit_u64(v).map(Column::One)
+    fn visit_u64<E: de::Error>(self, v: u64) -> Result<C, E> {
+        AtomSeed::new().visit_u64(v).and_then(one)
     }
-    fn visit_f64<E: de::Error>(self, v: f64) -> Result<Self::Value, E> {
-        AtomSeed::new().visit_f64(v).map(Column::One)
+    fn visit_f64<E: de::Error>(self, v: f64) -> Result<C, E> {
+        AtomSeed::new().visit_f64(v).and_then(one)
     }
-    fn visit_str<E: de::Error>(self, v: &str) -> Result<Self::Value, E> {
-        AtomSeed::new().visit_str(v).map(Column::One)
+    fn visit_str<E: de::Error>(self, v: &str) -> Result<C, E> {
+        AtomSeed::new().visit_str(v).and_then(one)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<C, A::Error> {
         let tag: Tag = seq.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
         let missing = || de::Error::invalid_length(1, &"a tagged pair");
         let column = match tag {
-            Tag::Uuid | Tag::NamedUuid => Column::One(atom::tagged_atom(tag, &mut seq)?),
-            Tag::Set => Column::Set(seq.next_element_seed(Items(AtomSeed::new))?.ok_or_else(missing)?),
-            Tag::Map => Column::Map(seq.next_element_seed(Items(PairSeed::new))?.ok_or_else(missing)?),
+            Tag::Uuid | Tag::NamedUuid => one(atom::tagged_atom(tag, &mut seq)?)?,
+            Tag::Set => seq.next_element_seed(SetSeed(PhantomData))?.ok_or_else(missing)?,
+            Tag::Map => seq.next_element_seed(MapSeed(PhantomData))?.ok_or_else(missing)?,
         };
         atom::end(seq)?;
         Ok(column)
     }
 }
 
-/// Decodes an array whose elements are all decoded by the seeds that a function makes.
-struct Items<F>(F);
+fn one<C: FromColumn, E: de::Error>(atom: C::Key) -> Result<C, E> {
+    C::one(atom).map_err(E::custom)
+}
 
-impl<'de, S: de::DeserializeSeed<'de>, F: Fn() -> S> de::DeserializeSeed<'de> for Items<F> {
-    type Value = Vec<S::Value>;
+/// The second element of `["set", [...]]`.
+struct SetSeed<C>(PhantomData<C>);
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+impl<'de, C: FromColumn> DeserializeSeed<'de> for SetSeed<C> {
+    type Value = C;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<C, D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
-impl<'de, S: de::DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for Items<F> {
-    type Value = Vec<S::Value>;
+impl<'de, C: FromColumn> Visitor<'de> for SetSeed<C> {
+    type Value = C;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
+        f.write_str("an array of atoms")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed((self.0)())? {
-            items.push(item);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<C, A::Error> {
+        let mut atoms = Few::new();
+        while let Some(atom) = seq.next_element_seed(AtomSeed::new())? {
+            atoms.push(atom);
         }
-        Ok(items)
+        C::set(atoms).map_err(de::Error::custom)
     }
 }
 
-struct PairSeed<K, V>(std::marker::PhantomData<(K, V)>);
+/// The second element of `["map", [...]]`.
+struct MapSeed<C>(PhantomData<C>);
 
-impl<K, V> PairSeed<K, V> {
-    fn new() -> Self {
-        Self(std::marker::PhantomData)
-    }
-}
+impl<'de, C: FromColumn> DeserializeSeed<'de> for MapSeed<C> {
+    type Value = C;
 
-impl<'de, K: FromAtom, V: FromAtom> de::DeserializeSeed<'de> for PairSeed<K, V> {
-    type Value = (K, V);
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<C, D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
-impl<'de, K: FromAtom, V: FromAtom> Visitor<'de> for PairSeed<K, V> {
-    type Value = (K, V);
+impl<'de, C: FromColumn> Visitor<'de> for MapSeed<C> {
+    type Value = C;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of [key, value] pairs")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<C, A::Error> {
+        let (mut keys, mut values) = (Many::new(), Many::new());
+        while seq.next_element_seed(PairSeed { keys: &mut keys, values: &mut values })?.is_some() {}
+        C::map(keys, values).map_err(de::Error::custom)
+    }
+}
+
+/// One `[key, value]` pair.
+struct PairSeed<'a, K, V> {
+    keys: &'a mut Many<K>,
+    values: &'a mut Many<V>,
+}
+
+impl<'de, K: FromAtom, V: FromAtom> DeserializeSeed<'de> for PairSeed<'_, K, V> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, K: FromAtom, V: FromAtom> Visitor<'de> for PairSeed<'_, K, V> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a [key, value] pair")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let key =
             seq.next_element_seed(AtomSeed::new())?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
         let value =
@@ -297,7 +345,9 @@ impl<'de, K: FromAtom, V: FromAtom> Visitor<'de> for PairSeed<K, V> {
         if seq.next_element::<de::IgnoredAny>()?.is_some() {
             return Err(de::Error::invalid_length(3, &self));
         }
-        Ok((key, value))
+        self.keys.push(key);
+        self.values.push(value);
+        Ok(())
     }
 }
 

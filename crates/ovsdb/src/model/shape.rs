@@ -1,0 +1,79 @@
+//! Sharing of equal key lists.
+//!
+//! The maps of a table have the same few keys again and again: what Neutron writes on every port, what northd writes
+//! on every datapath. Maps keep their keys apart from their values, and equal lists of keys, seen lately on this
+//! thread, are one allocation.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Lists that were asked for more than once stand in the first half, so that a table full of lists that are all
+/// different does not push them out.
+const KEPT: usize = 16;
+const SEEN: usize = 16;
+
+struct Shapes<K> {
+    lists: Vec<Arc<[K]>>,
+    next: usize,
+}
+
+thread_local! {
+    static SHAPES: RefCell<Vec<(TypeId, Box<dyn Any>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The keys as a list, shared with an equal one.
+pub(super) fn share<K: Ord + 'static>(keys: impl AsRef<[K]> + IntoIterator<Item = K>) -> Arc<[K]> {
+    if keys.as_ref().is_empty() {
+        return Arc::default();
+    }
+    SHAPES.with_borrow_mut(|shapes| {
+        let at = shapes.iter().position(|(kind, _)| *kind == TypeId::of::<K>()).unwrap_or_else(|| {
+            let empty: Shapes<K> = Shapes { lists: Vec::with_capacity(KEPT + SEEN), next: 0 };
+            shapes.push((TypeId::of::<K>(), Box::new(empty)));
+            shapes.len() - 1
+        });
+        match shapes[at].1.downcast_mut::<Shapes<K>>() {
+            Some(shapes) => shapes.share(keys),
+            None => keys.into_iter().collect(),
+        }
+    })
+}
+
+impl<K: Ord + 'static> Shapes<K> {
+    fn share(&mut self, keys: impl AsRef<[K]> + IntoIterator<Item = K>) -> Arc<[K]> {
+        if let Some(at) = self.lists.iter().position(|list| **list == *keys.as_ref()) {
+            // Lists that are used move to the front, by halves.
+            self.lists.swap(at, at / 2);
+            return Arc::clone(&self.lists[at / 2]);
+        }
+        let list: Arc<[K]> = keys.into_iter().collect();
+        if self.lists.len() < KEPT + SEEN {
+            self.lists.push(Arc::clone(&list));
+        } else {
+            self.lists[KEPT + self.next] = Arc::clone(&list);
+            self.next = (self.next + 1) % SEEN;
+        }
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_lists_are_one_even_among_many_others() {
+        let list = |n: u32| share(vec![n, n + 1]);
+        let first = list(1);
+        assert!(Arc::ptr_eq(&first, &list(1)) && Arc::ptr_eq(&first, &list(1)));
+        for n in 100..1000 {
+            list(n);
+        }
+        assert!((0..3).all(|_| Arc::ptr_eq(&first, &list(1))));
+        assert_eq!(*list(7), [7, 8]);
+        assert!(share(Vec::<u32>::new()).is_empty());
+    }
+}
