@@ -1,5 +1,7 @@
 //! The replica as a whole: each form of update, each trap of the protocol, and what must hold after any of them.
 
+mod random;
+mod server;
 mod traps;
 
 use serde_json::value::RawValue;
@@ -8,7 +10,7 @@ use super::*;
 use crate::model::{Map, Ref, Set};
 use crate::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
 
-/// A string column that takes only some strings, so that rows can be unreadable.
+/// An integer that takes only some integers, so that rows can be unreadable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Even(pub(super) i64);
 
