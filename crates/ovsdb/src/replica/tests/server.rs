@@ -55,7 +55,9 @@ impl Plain {
     fn modified(&self, to: &Plain, wrapped: bool) -> Object<String, Value> {
         let mut columns = changed(&self.columns(wrapped), &to.columns(wrapped), |_, new| new);
         let mut differ = |name: &str, value: Value| {
-            columns.get_mut(name).map(|column| *column = value);
+            if let Some(column) = columns.get_mut(name) {
+                *column = value;
+            }
         };
         let pairs = self.pairs.symmetric_difference(&to.pairs).map(|n| json!(n)).collect();
         differ("pairs", set(pairs, wrapped));
