@@ -34,7 +34,12 @@ pub(super) struct Connection {
     pub(super) server_monitor: String,
     pub(super) content_monitor: String,
     pub(super) rows: ServerRows,
-    schema: Option<(Str, DatabaseSchema)>,
+    /// The schema in use.
+    schema: Option<DatabaseSchema>,
+    /// The schema as the server's row had it last.
+    row_schema: Option<Str>,
+    /// Monitors were canceled: the row may lag behind, so the schema is asked for.
+    doubtful: bool,
     asked_at: Instant,
     repaired_at: Option<Instant>,
 }
@@ -69,6 +74,8 @@ impl Connection {
             content_monitor: String::new(),
             rows: ServerRows::default(),
             schema: None,
+            row_schema: None,
+            doubtful: false,
             asked_at: now,
             repaired_at: None,
         }
@@ -137,6 +144,10 @@ impl Session {
         if let Some(connection) = self.connection() {
             connection.server_monitor.clear();
         }
+        self.ask_schema(now);
+    }
+
+    fn ask_schema(&mut self, now: Instant) {
         let database = self.database.clone();
         self.request("get_schema", &[database], Pending::Schema);
         self.advance(now, Stage::Schema);
@@ -171,23 +182,34 @@ impl Session {
         }
         let Some(row) = row else { return Ok(()) };
         self.watermark.accept(&row);
-        self.use_schema(now, &row.schema.unwrap_or_default())
+        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
+        // Only what changes in the row is news: right after a conversion it may still have the old schema.
+        let news = connection.row_schema != row.schema;
+        connection.row_schema.clone_from(&row.schema);
+        match connection.stage {
+            Stage::Greeting if connection.doubtful => {
+                connection.doubtful = false;
+                self.ask_schema(now);
+            }
+            Stage::Greeting => return self.use_schema(now, &row.schema.unwrap_or_default()),
+            Stage::Loading | Stage::Synced if news => {
+                return self.use_schema(now, &row.schema.unwrap_or_default());
+            }
+            Stage::Schema | Stage::Loading | Stage::Synced => {}
+        }
+        Ok(())
     }
 
     /// The schema, the first time or again. The content is asked for if it is news.
     pub(super) fn use_schema(&mut self, now: Instant, text: &str) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
         let loading = matches!(connection.stage, Stage::Loading | Stage::Synced);
-        if loading && connection.schema.as_ref().is_some_and(|(known, _)| known == text) {
-            return Ok(());
-        }
         let schema =
             DatabaseSchema::parse(text).map_err(|error| CloseReason::SchemaUnreadable(error.to_string()))?;
-        let same = connection.schema.as_ref().is_some_and(|(_, known)| *known == schema);
-        let (_, schema) = connection.schema.insert((text.into(), schema));
-        if loading && same {
+        if loading && connection.schema.as_ref() == Some(&schema) {
             return Ok(());
         }
+        let schema = connection.schema.insert(schema);
         match self.replica.fit(schema) {
             Ok(fit) => {
                 self.misfits.clear();
@@ -359,14 +381,16 @@ impl Session {
         }
     }
 
-    /// The server ended a monitor: the database was converted or is gone. What it is now we learn by starting over; a
-    /// standalone server does not tell the monitor of `_Server` about a conversion, only a new one sees it.
+    /// The server ended a monitor: the database was converted or is gone. What it is now we learn by starting over, and
+    /// by asking for the schema: OVS 3.1 cancels before it changes the row of `_Server`, and where nothing else happens
+    /// it does not tell about that change for a long time.
     pub(super) fn canceled(&mut self, now: Instant, name: &str) {
         let Some(connection) = self.connection() else { return };
         if name.is_empty() || (name != connection.content_monitor && name != connection.server_monitor) {
             self.counters.strays += 1;
             return;
         }
+        connection.doubtful = true;
         let names =
             [std::mem::take(&mut connection.content_monitor), std::mem::take(&mut connection.server_monitor)];
         for other in names.into_iter().filter(|other| !other.is_empty() && other != name) {

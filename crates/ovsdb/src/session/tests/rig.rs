@@ -1,7 +1,5 @@
 //! A session on a bench: the test is clock, network and server.
 
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
