@@ -3,7 +3,8 @@
 //! **UUIDs.** A row that stands for one API object takes that object's id. Every other row's UUID is derived from what it is
 //! for: [`row_uuid`]`(kind, id, role)`, a UUIDv5. The same intent therefore always meets the same row: a restart cannot make
 //! a twin, two racing writers collide instead of doubling, and a lost database is rebuilt with the same UUIDs.
-//! `(kind, id, role)` must be unique to the row; the encoding keeps different triples different.
+//! `(kind, id, role)` must be unique to the row; the encoding keeps different triples different. In tables without
+//! `external_ids` the UUID carries the owner's mark as well: [`marked_uuid`].
 //!
 //! **Names** are OpenStack's, because other programs find rows by them. They are written here only, so that a prefix cannot
 //! drift between its writer and its readers.
@@ -22,6 +23,24 @@ pub fn row_uuid(kind: &str, id: &str, role: &str) -> Uuid {
     // Lengths in front keep ("a", "bc") and ("ab", "c") apart.
     let name = format!("{}:{kind}{}:{id}{role}", kind.len(), id.len());
     Uuid::new_v5(&ROOT, name.as_bytes())
+}
+
+/// UUID of a row in a table that has no `external_ids` to carry our mark: a UUIDv8 whose first six bytes are the
+/// fingerprint of `owner`, so that the row is known as ours again. No random UUID (version 4) is one of these.
+pub fn marked_uuid(owner: &str, kind: &str, id: &str, role: &str) -> Uuid {
+    let mut bytes = row_uuid(kind, id, role).into_bytes();
+    bytes[..6].copy_from_slice(&fingerprint(owner));
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+/// Whether a UUID is from [`marked_uuid`] with this owner.
+pub fn is_marked_uuid(owner: &str, uuid: Uuid) -> bool {
+    uuid.get_version_num() == 8 && uuid.as_bytes()[..6] == fingerprint(owner)
+}
+
+fn fingerprint(owner: &str) -> [u8; 6] {
+    let [a, b, c, d, e, f, ..] = row_uuid("owner", owner, "fingerprint").into_bytes();
+    [a, b, c, d, e, f]
 }
 
 /// Id of the metadata agent on a chassis, as Neutron's agent list computes it.
@@ -172,6 +191,14 @@ mod tests {
     }
 
     const FROZEN: &str = "df8558d4-39a1-57e4-8c85-5e530ddb7167";
+
+    #[test]
+    fn marked_uuids_tell_their_owner() {
+        let uuid = marked_uuid("cloud-a", "router", "r1", "neighbour");
+        assert!(is_marked_uuid("cloud-a", uuid) && !is_marked_uuid("cloud-b", uuid));
+        assert!(!is_marked_uuid("cloud-a", row_uuid("router", "r1", "neighbour")));
+        assert_ne!(uuid, marked_uuid("cloud-a", "router", "r2", "neighbour"));
+    }
 
     #[test]
     fn metadata_agent() {

@@ -17,6 +17,11 @@
 //! ([`ident::row_uuid`]). References can therefore be written before the row exists, and the same intent always meets the
 //! same row. Names other programs look for are in [`ident::name`].
 //!
+//! # Writing
+//!
+//! [`target`] turns desired rows into one transaction that touches only what is ours: rows with our mark, keys we wrote,
+//! members that refer to rows of ours.
+//!
 //! # To add a table
 //!
 //! 1. Read its chapter in the man page; take the columns we use, and no others: what a struct has is monitored.
@@ -25,6 +30,8 @@
 //! 3. List it in the module's `mod.rs`, in `model()` too: with [`TableSpec::of`], or [`TableSpec::newer`] if OVN 23.03 lacks
 //!    the whole table. The tests of [`spec`] then compare it with the schemas of every supported version and say what is
 //!    wrong.
+//! 4. If we write it, list it in `target/tables.rs` with the columns other programs fill in, and name the keys of its maps
+//!    that are ours in [`target::Rules::northbound`].
 
 pub mod ident;
 pub mod mac;
@@ -32,6 +39,7 @@ pub mod nb;
 pub mod port_type;
 pub mod sb;
 pub mod spec;
+pub mod target;
 pub mod text;
 pub mod vswitch;
 

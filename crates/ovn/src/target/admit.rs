@@ -1,0 +1,132 @@
+//! What a server of this schema would refuse, found before it is asked.
+//!
+//! One value a server refuses fails the whole transaction. So values are compared with the schema first: a column that is
+//! not there, a word that this OVN does not know, a number out of range. Such a column is left out, or the row if it
+//! cannot do without, and the object it belongs to gets a problem that says what its OVN lacks.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use ovsdb::model::ColumnSet;
+use ovsdb::wire::atom::Atom;
+use ovsdb::wire::datum::Datum;
+use ovsdb::wire::schema::{BaseKind, ColumnKind, DatabaseSchema};
+
+use super::state::{Row, Want};
+
+/// Why a value cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// The database has no such table.
+    #[error("this OVN has no table {0}")]
+    NoTable(&'static str),
+    /// The table has no such column.
+    #[error("this OVN has no column {1} in {0}")]
+    NoColumn(&'static str, &'static str),
+    /// More or fewer elements than the column takes.
+    #[error("{column} takes {min} to {max} elements, not {found}")]
+    Count {
+        /// The column.
+        column: &'static str,
+        /// Fewest.
+        min: u64,
+        /// Most, `any` if unlimited.
+        max: String,
+        /// How many were to be written.
+        found: usize,
+    },
+    /// Not one of the values the column takes.
+    #[error("{column} does not take {value} in this OVN")]
+    Value {
+        /// The column.
+        column: &'static str,
+        /// What was to be written.
+        value: String,
+    },
+}
+
+/// Which columns of a wanted row can be written, and why the others cannot.
+pub(super) struct Admitted {
+    /// Columns to write.
+    pub(super) columns: ColumnSet,
+    /// Whether the row can be written at all.
+    pub(super) row: bool,
+    /// What is left out.
+    pub(super) refusals: Vec<Refusal>,
+}
+
+/// Compares what one object wants of a row with the schema.
+pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> Admitted {
+    let row: &dyn Row = &*want.row;
+    let Some(table) = schema.tables.get(row.table()) else {
+        return Admitted {
+            columns: ColumnSet::EMPTY,
+            row: false,
+            refusals: vec![Refusal::NoTable(row.table())],
+        };
+    };
+    let mut admitted = Admitted { columns: ColumnSet::EMPTY, row: true, refusals: Vec::new() };
+    for at in want.columns.iter() {
+        let name = row.columns()[at].name;
+        let datum = row.datum(at);
+        match table.columns.get(name) {
+            // A column that is not there and has nothing to say is no loss.
+            None if is_nothing(&datum) => {}
+            None => admitted.refusals.push(Refusal::NoColumn(row.table(), name)),
+            Some(column) => match check(name, &column.kind, &datum) {
+                Ok(()) => admitted.columns.insert(at),
+                Err(refusal) => {
+                    // An empty column says less than it should; where even that is refused, so is the row.
+                    admitted.row &= column.kind.min == 0;
+                    admitted.refusals.push(refusal);
+                }
+            },
+        }
+    }
+    admitted
+}
+
+fn is_nothing(datum: &Datum) -> bool {
+    match datum.scalar() {
+        Some(Atom::Integer(v)) => *v == 0,
+        Some(Atom::Boolean(v)) => !v,
+        Some(Atom::String(v)) => v.is_empty(),
+        Some(_) => false,
+        None => datum.is_empty(),
+    }
+}
+
+fn check(column: &'static str, kind: &ColumnKind, datum: &Datum) -> Result<(), Refusal> {
+    let count = datum.len() as u64;
+    if count < kind.min || kind.max.is_some_and(|max| count > max) {
+        let max = kind.max.map_or_else(|| "any".to_owned(), |max| max.to_string());
+        return Err(Refusal::Count { column, min: kind.min, max, found: datum.len() });
+    }
+    let fits = |atom: &Atom, base: &BaseKind| match takes(base, atom) {
+        true => Ok(()),
+        false => Err(Refusal::Value { column, value: atom.to_string() }),
+    };
+    match datum {
+        Datum::Set(atoms) => atoms.iter().try_for_each(|atom| fits(atom, &kind.key)),
+        Datum::Map(pairs) => pairs.iter().try_for_each(|(key, value)| {
+            fits(key, &kind.key)?;
+            kind.value.as_ref().map_or(Ok(()), |base| fits(value, base))
+        }),
+    }
+}
+
+fn takes(base: &BaseKind, atom: &Atom) -> bool {
+    if let Some(choices) = &base.choices {
+        return match choices {
+            Datum::Set(atoms) => atoms.contains(atom),
+            Datum::Map(_) => false,
+        };
+    }
+    let low = base.min.as_ref().is_none_or(|min| atom >= min);
+    let high = base.max.as_ref().is_none_or(|max| atom <= max);
+    let length = match atom {
+        Atom::String(text) => text.chars().count() as u64,
+        _ => return low && high,
+    };
+    low && high
+        && base.min_length.is_none_or(|min| length >= min)
+        && base.max_length.is_none_or(|max| length <= max)
+}

@@ -1,0 +1,315 @@
+//! Ops as one transaction.
+//!
+//! A plan is committed as a whole. When the server refuses it, one object is to blame and the others must not wait for it:
+//! the plan is halved by objects, those others depend on first, until each refused object stands alone. Nothing is tried
+//! again here; what failed comes back with the next plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+
+use ovsdb::txn::{Class as CommitClass, CommitError, Committed, OpResult};
+use ovsdb::wire::atom::Atom;
+use ovsdb::wire::datum::Datum;
+use ovsdb::{Str, Transaction, Uuid};
+use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
+use serde::Serialize;
+
+use super::element::{atoms, pairs, uuids};
+use super::observe::SnapshotView;
+use super::op::Op;
+use super::plan::plan;
+use super::rules::Rules;
+use super::state::{Desired, Ownership, RowId};
+
+/// Where rows are read and written: a client with its replica.
+pub trait Database: Send {
+    /// What is there now.
+    fn observe(&mut self) -> impl Future<Output = Result<SnapshotView, TargetError>> + Send;
+
+    /// Commits a transaction, all or nothing.
+    fn commit(&mut self, txn: Transaction) -> impl Future<Output = Result<Committed, CommitError>> + Send;
+}
+
+/// Rows of one database as a target of the reconcile loop.
+#[derive(Debug)]
+pub struct RowTarget<D> {
+    database: D,
+    ownership: Ownership,
+    rules: Rules,
+    lock: Option<Str>,
+}
+
+impl<D: Database> RowTarget<D> {
+    /// Writes to `database` what is ours by `ownership`, and of shared columns what is ours by `rules`.
+    pub fn new(database: D, ownership: Ownership, rules: Rules) -> Self {
+        RowTarget { database, ownership, rules, lock: None }
+    }
+
+    /// Commits only while the connection holds this lock: of several writers one writes.
+    pub fn with_lock(mut self, lock: impl Into<Str>) -> Self {
+        self.lock = Some(lock.into());
+        self
+    }
+
+    /// Where rows are read and written.
+    pub fn database(&mut self) -> &mut D {
+        &mut self.database
+    }
+
+    /// What marks rows ours.
+    pub fn ownership(&mut self) -> &mut Ownership {
+        &mut self.ownership
+    }
+
+    /// Commits the steps of some objects; `Ok` are the steps whose row was gone.
+    async fn commit(&mut self, steps: &[&Step<Op>]) -> Result<BTreeSet<usize>, CommitError> {
+        let composed = Composed::of(steps.iter().map(|step| &step.op));
+        let mut txn = Transaction::new();
+        if let Some(lock) = &self.lock {
+            txn.assert_lock(lock);
+        }
+        let before = txn.len();
+        for op in &composed.ops {
+            txn.raw(op);
+        }
+        let committed = self.database.commit(txn).await?;
+        let missed = committed.results().iter().enumerate().skip(before);
+        let missed = missed.filter(|(_, result)| matches!(result, OpResult::Counted(0)));
+        Ok(missed.flat_map(|(at, _)| composed.steps[at - before].iter().copied()).collect())
+    }
+}
+
+impl<D: Database> Target for RowTarget<D> {
+    type Desired = Desired;
+    type Observed = SnapshotView;
+    type Op = Op;
+
+    fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
+        plan(want, keep, have, &self.ownership, &self.rules)
+    }
+
+    async fn observe(&mut self, _scope: Scope) -> Result<SnapshotView, TargetError> {
+        self.database.observe().await
+    }
+
+    async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
+        let mut results = vec![StepResult::Skipped; plan.steps.len()];
+        // A stack of groups of objects; the first part of a group that was refused is tried first.
+        let mut groups = vec![in_order(&plan.steps)];
+        let mut committed = false;
+        while let Some(mut objects) = groups.pop() {
+            let chosen: BTreeSet<&ObjectId> = objects.iter().copied().collect();
+            let positions: Vec<usize> =
+                (0..plan.steps.len()).filter(|at| chosen.contains(&plan.steps[*at].object)).collect();
+            if positions.is_empty() {
+                continue;
+            }
+            let steps: Vec<&Step<Op>> = positions.iter().map(|at| &plan.steps[*at]).collect();
+            match self.commit(&steps).await {
+                Ok(missed) => {
+                    committed = true;
+                    for (n, at) in positions.into_iter().enumerate() {
+                        results[at] = match missed.contains(&n) && !matches!(plan.steps[at].op, Op::Delete(_))
+                        {
+                            true => StepResult::Failed(gone(plan.steps[at].op.row())),
+                            false => StepResult::Done,
+                        };
+                    }
+                }
+                Err(error) if error.class() == CommitClass::Refused && objects.len() > 1 => {
+                    groups.push(objects.split_off(objects.len() / 2));
+                    groups.push(objects);
+                }
+                Err(error) if error.class() == CommitClass::Refused => {
+                    let error = failure(error, steps.len());
+                    positions.into_iter().for_each(|at| results[at] = StepResult::Failed(error.clone()));
+                }
+                // Not about an object. What was committed before stays and is seen by the next observation.
+                Err(error) if committed => {
+                    let error = failure(error, steps.len());
+                    positions.into_iter().for_each(|at| results[at] = StepResult::Failed(error.clone()));
+                    break;
+                }
+                Err(error) => return Err(failure(error, steps.len())),
+            }
+        }
+        Ok(Applied { results })
+    }
+}
+
+fn gone(row: RowId) -> TargetError {
+    TargetError::new(Class::Conflict, format!("change {row}: it is gone"))
+}
+
+fn failure(error: CommitError, steps: usize) -> TargetError {
+    let class = match (&error, error.class()) {
+        (CommitError::Unknown { .. }, _) | (_, CommitClass::Conflict) => Class::Conflict,
+        (_, CommitClass::Transient) => Class::Transient,
+        (_, CommitClass::Refused) => Class::Refused,
+        (_, CommitClass::Bug) => Class::Bug,
+    };
+    TargetError::new(class, format!("commit {steps} changes of rows")).because(error)
+}
+
+/// The objects of a plan, each behind those it depends on: the makers of rows that its own rows refer to or are put into.
+fn in_order(steps: &[Step<Op>]) -> Vec<&ObjectId> {
+    let mut makers: BTreeMap<Uuid, &ObjectId> = BTreeMap::new();
+    for step in steps {
+        if let Op::Insert { row, .. } = &step.op {
+            makers.insert(row.uuid, &step.object);
+        }
+    }
+    let mut needs: BTreeMap<&ObjectId, BTreeSet<&ObjectId>> = BTreeMap::new();
+    for step in steps {
+        let needed = needs.entry(&step.object).or_default();
+        let mut need = |uuid: Uuid| {
+            if let Some(maker) = makers.get(&uuid).filter(|maker| **maker != &step.object) {
+                needed.insert(maker);
+            }
+        };
+        match &step.op {
+            Op::Insert { values, .. } => {
+                values.iter().for_each(|(_, value)| uuids(value).for_each(&mut need))
+            }
+            Op::Set { row, to, .. } => std::iter::once(row.uuid).chain(uuids(to)).for_each(&mut need),
+            Op::Put { row, elements, .. } => {
+                std::iter::once(row.uuid).chain(uuids(elements)).for_each(&mut need)
+            }
+            Op::Take { .. } | Op::Delete(_) => {}
+        }
+    }
+    let mut order = Vec::with_capacity(needs.len());
+    let mut seen = BTreeSet::new();
+    for step in steps {
+        visit(&step.object, &needs, &mut seen, &mut order);
+    }
+    order
+}
+
+/// Depth first without recursion: chains of objects may be long.
+fn visit<'a>(
+    object: &'a ObjectId,
+    needs: &BTreeMap<&'a ObjectId, BTreeSet<&'a ObjectId>>,
+    seen: &mut BTreeSet<&'a ObjectId>,
+    order: &mut Vec<&'a ObjectId>,
+) {
+    if !seen.insert(object) {
+        return;
+    }
+    let of = |object: &'a ObjectId| needs.get(object).into_iter().flatten().copied().collect::<Vec<_>>();
+    let mut stack = vec![(object, of(object))];
+    while let Some((object, rest)) = stack.last_mut() {
+        match rest.pop() {
+            Some(next) if seen.insert(next) => {
+                let more = of(next);
+                stack.push((next, more));
+            }
+            Some(_) => {}
+            None => {
+                order.push(object);
+                stack.pop();
+            }
+        }
+    }
+}
+
+/// Operations for the server: changes of one row are one operation, whoever asked for them.
+struct Composed {
+    ops: Vec<RawOp>,
+    /// The steps in each operation.
+    steps: Vec<Vec<usize>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+enum RawOp {
+    Insert { table: &'static str, uuid: String, row: BTreeMap<&'static str, Datum> },
+    Update { table: &'static str, r#where: Where, row: BTreeMap<&'static str, Datum> },
+    Mutate { table: &'static str, r#where: Where, mutations: Vec<(&'static str, &'static str, Datum)> },
+    Delete { table: &'static str, r#where: Where },
+}
+
+type Where = [(&'static str, &'static str, Datum); 1];
+
+fn at_row(row: RowId) -> Where {
+    [("_uuid", "==", Datum::from(Atom::Uuid(row.uuid)))]
+}
+
+/// What goes into and out of one column.
+#[derive(Default)]
+struct Column {
+    put: Vec<Datum>,
+    take: Vec<Datum>,
+}
+
+impl Composed {
+    fn of<'a>(ops: impl Iterator<Item = &'a Op>) -> Self {
+        let mut inserts = Vec::new();
+        let mut updates: BTreeMap<RowId, (Vec<usize>, BTreeMap<&'static str, Datum>)> = BTreeMap::new();
+        let mut mutates: BTreeMap<RowId, (Vec<usize>, BTreeMap<&'static str, Column>)> = BTreeMap::new();
+        let mut deletes = Vec::new();
+        for (at, op) in ops.enumerate() {
+            match op {
+                Op::Insert { row, values } => {
+                    let (table, uuid) = (row.table, row.uuid.to_string());
+                    inserts.push((
+                        vec![at],
+                        RawOp::Insert { table, uuid, row: values.iter().cloned().collect() },
+                    ));
+                }
+                Op::Set { row, column, to, .. } => {
+                    let entry = updates.entry(*row).or_default();
+                    entry.0.push(at);
+                    entry.1.insert(column, to.clone());
+                }
+                Op::Put { row, column, elements } => {
+                    let entry = mutates.entry(*row).or_default();
+                    entry.0.push(at);
+                    entry.1.entry(column).or_default().put.push(elements.clone());
+                }
+                Op::Take { row, column, elements } => {
+                    let entry = mutates.entry(*row).or_default();
+                    entry.0.push(at);
+                    entry.1.entry(column).or_default().take.push(elements.clone());
+                }
+                Op::Delete(owned) => {
+                    let row = owned.row();
+                    deletes.push((vec![at], RawOp::Delete { table: row.table, r#where: at_row(row) }));
+                }
+            }
+        }
+        let updates = updates.into_iter().map(|(row, (steps, values))| {
+            (steps, RawOp::Update { table: row.table, r#where: at_row(row), row: values })
+        });
+        let mutates = mutates.into_iter().map(|(row, (steps, columns))| {
+            let mutations = columns.into_iter().flat_map(|(name, column)| column.mutations(name)).collect();
+            (steps, RawOp::Mutate { table: row.table, r#where: at_row(row), mutations })
+        });
+        let (steps, ops) = inserts.into_iter().chain(updates).chain(mutates).chain(deletes).unzip();
+        Composed { ops, steps }
+    }
+}
+
+impl Column {
+    /// Mutations in the order the server needs. A set may have to keep an element at all times, so it gets the new ones
+    /// first. A map's insert does not change a key that is there, so keys go first.
+    fn mutations(self, name: &'static str) -> Vec<(&'static str, &'static str, Datum)> {
+        let is_map = self.put.iter().any(|datum| matches!(datum, Datum::Map(_)));
+        let mut take: Vec<Atom> = self.take.into_iter().flat_map(atoms).collect();
+        let mut all = Vec::new();
+        if is_map {
+            let put: Vec<(Atom, Atom)> = self.put.into_iter().flat_map(pairs).collect();
+            take.extend(put.iter().map(|(key, _)| key.clone()));
+            all.push((name, "delete", Datum::set(take)));
+            all.push((name, "insert", Datum::map(put)));
+        } else {
+            all.push((name, "insert", Datum::set(self.put.into_iter().flat_map(atoms))));
+            all.push((name, "delete", Datum::set(take)));
+        }
+        all.retain(|(_, _, datum)| !datum.is_empty());
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;

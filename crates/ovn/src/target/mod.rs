@@ -1,0 +1,34 @@
+//! The write target: desired rows against the database -> one ordered transaction.
+//!
+//! * [`state`]: rows as the planner sees them, what is wanted, and what marks a row ours; [`Op`]: one change.
+//! * [`rules`]: which keys and members of a column are ours where others write too.
+//! * `admit`: what a server of this schema would refuse, found before it is asked.
+//! * [`mod@plan`]: the difference, as ordered ops. Pure.
+//! * [`apply`]: ops as one transaction; taken apart by object when the server refuses it.
+//! * [`observe`]: the replica's snapshot as the planner reads it; there is nothing to fetch.
+//!
+//! # What is never touched
+//!
+//! Rows without our mark; keys of maps that are neither wanted nor listed as ours in the [`Rules`]; members of sets that
+//! refer to rows without our mark; columns that northd, ovn-controller or ovs-vswitchd fill in. A row of ours that goes
+//! takes with it what only hangs on it, somebody else's NAT rule on our router for example: OVSDB keeps no such row alive.
+
+mod admit;
+pub mod apply;
+mod element;
+pub mod observe;
+mod op;
+pub mod plan;
+pub mod rules;
+pub mod state;
+mod tables;
+
+pub use apply::{Database, RowTarget};
+pub use observe::{SnapshotView, Tables};
+pub use op::Op;
+pub use plan::plan;
+pub use rules::{Keys, Rules};
+pub use state::{Desired, Owned, Ownership, Row, RowId, View};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,505 @@
+//! Desired rows against a database -> ordered ops. Pure.
+//!
+//! The order is: new rows (those referred to first), values, what is put into shared columns, what is taken out of them,
+//! and last the rows that go. All of it is one transaction, so the order matters to readers and to nothing else, except
+//! where the transaction must be taken apart: then each object's steps go together, which is why a step belongs to the
+//! object that cannot do without it. Listing a port in its switch is the port's step, not the switch's; so a port that is
+//! refused, held back or undecided takes nothing with it.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ovsdb::model::column::Arity;
+use ovsdb::model::{ColumnSet, ColumnSpec};
+use ovsdb::wire::atom::Atom;
+use ovsdb::wire::datum::Datum;
+use reconcile::{Class, ObjectId, Plan, Problem};
+
+use super::admit::{Admitted, admit};
+use super::element::{Element, atoms, datum, elements, has, pairs};
+use super::op::Op;
+use super::rules::{Keys, Rules, Share};
+use super::state::{Desired, Owned, Ownership, Row, RowId, View, Want, Wanted};
+
+/// What leads from what is there to what is wanted, touching only what is ours.
+///
+/// Rows of objects in `keep` stay as they are, and so do places that name them. When anything is kept, so are rows of ours
+/// that do not tell their object.
+pub fn plan(
+    want: &Desired,
+    keep: &BTreeSet<ObjectId>,
+    have: &dyn View,
+    ownership: &Ownership,
+    rules: &Rules,
+) -> Plan<Op> {
+    let mut planner = Planner::new(want, keep, have, ownership, rules);
+    planner.find_doomed();
+    for (id, wanted) in want.rows() {
+        planner.row(*id, wanted);
+    }
+    planner.release_doomed();
+    planner.claims();
+    planner.finish()
+}
+
+struct Planner<'a> {
+    want: &'a Desired,
+    keep: &'a BTreeSet<ObjectId>,
+    have: &'a dyn View,
+    ownership: &'a Ownership,
+    rules: &'a Rules,
+    doomed: BTreeMap<RowId, Owned>,
+    /// Columns of surviving rows that were looked at already.
+    seen: BTreeSet<(RowId, &'static str)>,
+    inserts: Vec<(ObjectId, Op)>,
+    sets: Vec<(ObjectId, Op)>,
+    puts: BTreeMap<Place, Vec<Element>>,
+    put_already: BTreeSet<(RowId, &'static str, Atom)>,
+    problems: BTreeSet<Problem>,
+    takes: BTreeMap<Place, Vec<Element>>,
+}
+
+/// Elements of one column that belong to one object travel together.
+type Place = (RowId, &'static str, ObjectId);
+
+impl<'a> Planner<'a> {
+    fn new(
+        want: &'a Desired,
+        keep: &'a BTreeSet<ObjectId>,
+        have: &'a dyn View,
+        ownership: &'a Ownership,
+        rules: &'a Rules,
+    ) -> Self {
+        Planner {
+            want,
+            keep,
+            have,
+            ownership,
+            rules,
+            doomed: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            inserts: Vec::new(),
+            sets: Vec::new(),
+            puts: BTreeMap::new(),
+            put_already: BTreeSet::new(),
+            problems: BTreeSet::new(),
+            takes: BTreeMap::new(),
+        }
+    }
+
+    /// Rows of ours that nobody wants.
+    fn find_doomed(&mut self) {
+        let (have, want, ownership, keep) = (self.have, self.want, self.ownership, self.keep);
+        for &table in have.tables() {
+            have.each(table, &mut |uuid, row| {
+                let id = RowId { table, uuid };
+                if want.owner(id).is_some() {
+                    return;
+                }
+                if let Some(owned) = ownership.claim(id, row) {
+                    let kept = match owned.object() {
+                        Some(object) => keep.contains(object),
+                        None => !keep.is_empty(),
+                    };
+                    if !kept {
+                        self.doomed.insert(id, owned);
+                    }
+                }
+            });
+        }
+    }
+
+    fn row(&mut self, id: RowId, wanted: &'a Wanted) {
+        if self.doomed.contains_key(&id) {
+            return;
+        }
+        let own = wanted.own.as_ref().filter(|own| !self.keep.contains(&own.object));
+        match (self.have.row(id), own) {
+            (Some(row), Some(own)) if self.ownership.is_others(id, row) => {
+                let text = format!("{id} carries the mark of another deployment and is left alone");
+                self.report(&own.object, Class::Refused, "foreign-row", text);
+                self.change(id, None, &wanted.shares, row);
+            }
+            (Some(row), own) => self.change(id, own, &wanted.shares, row),
+            (None, Some(own)) if self.have.hides(id) => {
+                let text = format!("{id} is there but cannot be read, so it is left alone");
+                self.report(&own.object, Class::Refused, "unreadable-row", text);
+            }
+            (None, Some(own)) => self.insert(id, own, &wanted.shares),
+            // Somebody else's row that is gone: nothing to share.
+            (None, None) => {}
+        }
+    }
+
+    fn insert(&mut self, id: RowId, own: &'a Want, shares: &'a [Want]) {
+        if !self.ownership.will_know(id, &*own.row) {
+            let text =
+                format!("{id} would not be known as ours again: without external_ids its UUID must tell");
+            self.report(&own.object, Class::Bug, "unmarked-row", text);
+            return;
+        }
+        let admitted = self.admitted(own);
+        let Some(schema) = self.have.schema().tables.get(id.table).filter(|_| admitted.row) else { return };
+        let mut values = Vec::new();
+        for at in admitted.columns.iter() {
+            let spec = &own.row.columns()[at];
+            let Some(column) = schema.columns.get(spec.name) else { continue };
+            let mut datum = own.row.datum(at);
+            if spec.name == "external_ids" {
+                datum = self.marked(id, own, datum);
+            }
+            // Other objects' rows are listed by their own steps, unless the column may not be empty.
+            if self.rules.share(id.table, spec) == Share::Members && column.kind.min == 0 {
+                let (mine, others) = self.split_members(spec, own, datum);
+                datum = mine;
+                for (object, atom) in others {
+                    self.put(id, spec.name, object, Element::Atom(atom));
+                }
+            }
+            if datum != column.kind.default_datum() {
+                values.push((spec.name, datum));
+            }
+        }
+        self.inserts.push((own.object.clone(), Op::Insert { row: id, values }));
+        for share in shares.iter().filter(|share| !self.keep.contains(&share.object)) {
+            self.share_into_new(id, own, share);
+        }
+    }
+
+    /// What others put into a row that is only being made.
+    fn share_into_new(&mut self, id: RowId, own: &'a Want, share: &'a Want) {
+        for at in self.admitted(share).columns.iter() {
+            let spec = &share.row.columns()[at];
+            let to = share.row.datum(at);
+            let spoken = own.columns.contains(at);
+            match self.rules.share(id.table, spec) {
+                Share::Whole | Share::Member if spoken => {}
+                Share::Whole | Share::Member => {
+                    let op = Op::Set { row: id, column: spec.name, from: Datum::default(), to };
+                    self.sets.push((share.object.clone(), op));
+                }
+                Share::Members | Share::Keys(_) => {
+                    let mine = if spoken { own.row.datum(at) } else { Datum::default() };
+                    for element in elements(to).into_iter().filter(|element| !has(&mine, element)) {
+                        let object = self.object_of(spec, &element).unwrap_or(&share.object).clone();
+                        self.put(id, spec.name, object, element);
+                    }
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, id: RowId, own: Option<&'a Want>, shares: &'a [Want], row: &'a dyn Row) {
+        // Most rows are as wanted; a comparison of typed columns finds that out without building values.
+        let shares = shares.iter().filter(|share| !self.keep.contains(&share.object));
+        let wants: Vec<&'a Want> = own.into_iter().chain(shares).collect();
+        let differing = wants.iter().map(|want| want.row.differing(row).and(want.columns));
+        let differing = differing.fold(ColumnSet::EMPTY, ColumnSet::or);
+        let unmarked = own.is_some_and(|own| !self.ownership.is_marked(id, &*own.row, &own.object, row));
+        if differing.is_empty() && !unmarked {
+            return;
+        }
+        let mut voices = Vec::with_capacity(wants.len());
+        for want in wants {
+            let admitted = self.admitted(want);
+            if admitted.row {
+                voices.push((want, admitted.columns));
+            }
+        }
+        for (at, spec) in row.columns().iter().enumerate() {
+            let spoken: Vec<&'a Want> =
+                voices.iter().filter(|(_, columns)| columns.contains(at)).map(|(want, _)| *want).collect();
+            let Some(first) = spoken.first().copied() else { continue };
+            if matches!(spec.shape.refers, Some((_, true))) {
+                self.seen.insert((id, spec.name));
+            }
+            let marking = unmarked && spec.name == "external_ids";
+            if !differing.contains(at) && !marking {
+                continue;
+            }
+            let from = row.datum(at);
+            match self.rules.share(id.table, spec) {
+                Share::Whole => self.whole(id, at, first, from),
+                Share::Member => self.member(id, at, first, from),
+                Share::Members => self.members(id, at, &spoken, from),
+                Share::Keys(keys) => self.keys(id, at, &spoken, own, keys, from),
+            }
+        }
+    }
+
+    /// What the server takes of what is wanted; the rest is reported.
+    fn admitted(&mut self, want: &Want) -> Admitted {
+        let mut admitted = admit(want, self.have.schema());
+        for refusal in std::mem::take(&mut admitted.refusals) {
+            self.report(&want.object, Class::Refused, "unsupported", refusal.to_string());
+        }
+        admitted
+    }
+
+    /// An object with many rows that miss one column has one problem, not one per row.
+    fn report(&mut self, object: &ObjectId, class: Class, code: &'static str, text: String) {
+        self.problems.insert(Problem::error(object.clone(), class, code, text));
+    }
+
+    fn whole(&mut self, id: RowId, at: usize, want: &Want, from: Datum) {
+        let (spec, to) = (&want.row.columns()[at], want.row.datum(at));
+        if to != from {
+            self.sets.push((want.object.clone(), Op::Set { row: id, column: spec.name, from, to }));
+        }
+    }
+
+    /// A reference with room for one: an empty wish clears what is ours and leaves what is not.
+    fn member(&mut self, id: RowId, at: usize, want: &Want, from: Datum) {
+        let (spec, to) = (&want.row.columns()[at], want.row.datum(at));
+        let foreign = |atom: &Atom| !self.is_ours(spec, atom);
+        if to == from || (to.is_empty() && from.scalar().is_some_and(foreign)) {
+            return;
+        }
+        self.sets.push((want.object.clone(), Op::Set { row: id, column: spec.name, from, to }));
+    }
+
+    fn members(&mut self, id: RowId, at: usize, spoken: &[&'a Want], from: Datum) {
+        let Some(spec) = spoken.first().map(|want| &want.row.columns()[at]) else { return };
+        let have: BTreeSet<Atom> = atoms(from).collect();
+        let mut wanted = BTreeSet::new();
+        for want in spoken {
+            for atom in atoms(want.row.datum(at)) {
+                if wanted.insert(atom.clone()) && !have.contains(&atom) {
+                    let element = Element::Atom(atom);
+                    let object = self.object_of(spec, &element).unwrap_or(&want.object).clone();
+                    self.put(id, spec.name, object, element);
+                }
+            }
+        }
+        for atom in have.difference(&wanted) {
+            if !self.is_ours(spec, atom) || self.goes_by_itself(spec, atom) {
+                continue;
+            }
+            let object = self.holder(spec, atom).unwrap_or_else(|| spoken[0].object.clone());
+            self.takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom.clone()));
+        }
+    }
+
+    fn keys(
+        &mut self,
+        id: RowId,
+        at: usize,
+        spoken: &[&'a Want],
+        own: Option<&Want>,
+        listed: Option<&Keys>,
+        from: Datum,
+    ) {
+        let Some(spec) = spoken.first().map(|want| &want.row.columns()[at]) else { return };
+        let have: BTreeMap<Atom, Atom> = pairs(from).collect();
+        let mut wanted: BTreeMap<Atom, Atom> = BTreeMap::new();
+        for want in spoken {
+            let mut value = want.row.datum(at);
+            if spec.name == "external_ids" && own.is_some_and(|own| std::ptr::eq(own, *want)) {
+                value = self.marked(id, want, value);
+            }
+            for (key, value) in pairs(value) {
+                if wanted.contains_key(&key) {
+                    continue;
+                }
+                if have.get(&key) != Some(&value) {
+                    let element = Element::Pair(key.clone(), value.clone());
+                    self.put(id, spec.name, want.object.clone(), element);
+                }
+                wanted.insert(key, value);
+            }
+        }
+        let Some(listed) = listed else { return };
+        for key in have.keys().filter(|key| !wanted.contains_key(key)) {
+            if matches!(key, Atom::String(text) if listed.contains(text)) {
+                let place = self.takes.entry((id, spec.name, spoken[0].object.clone())).or_default();
+                place.push(Element::Atom(key.clone()));
+            }
+        }
+    }
+
+    /// Takes rows that go out of the rows that hold them, unless those go with them as part of the same object.
+    fn release_doomed(&mut self) {
+        let tables: BTreeSet<&str> = self.doomed.keys().map(|id| id.table).collect();
+        let have = self.have;
+        for &table in have.tables() {
+            have.each(table, &mut |uuid, row| {
+                let id = RowId { table, uuid };
+                let going = self.doomed.get(&id).map(object_of_owned);
+                for (at, spec) in row.columns().iter().enumerate() {
+                    let Some((referred, true)) = spec.shape.refers else { continue };
+                    if !tables.contains(referred) || self.seen.contains(&(id, spec.name)) {
+                        continue;
+                    }
+                    let held: Vec<Atom> =
+                        atoms(row.datum(at)).filter(|atom| self.is_doomed(spec, atom)).collect();
+                    for atom in held {
+                        let Some(object) = self.holder(spec, &atom) else { continue };
+                        if going.as_ref() == Some(&object) {
+                            continue;
+                        }
+                        match spec.shape.arity {
+                            Arity::Set => {
+                                self.takes
+                                    .entry((id, spec.name, object))
+                                    .or_default()
+                                    .push(Element::Atom(atom));
+                            }
+                            Arity::Optional => {
+                                let (from, to) = (Datum::from(atom), Datum::default());
+                                self.sets.push((object, Op::Set { row: id, column: spec.name, from, to }));
+                            }
+                            // A reference that cannot be empty: the server refuses the deletion, and says why.
+                            Arity::One | Arity::Map => {}
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    /// Rows that two objects want as their own.
+    fn claims(&mut self) {
+        for (row, object) in self.want.twice() {
+            let first = self.want.owner(*row).map(ToString::to_string).unwrap_or_default();
+            let text = format!("{row} is wanted by {first} as well, which has it");
+            self.report(object, Class::Bug, "row-wanted-twice", text);
+        }
+    }
+
+    fn finish(mut self) -> Plan<Op> {
+        let rank = self.ranks();
+        let place = |id: &RowId| rank.get(id.table).copied().unwrap_or(usize::MAX);
+        self.inserts.sort_by_key(|(_, op)| (place(&op.row()), op.row()));
+        let mut steps = self.inserts;
+        steps.extend(self.sets);
+        steps.extend(
+            self.puts.into_iter().map(|((row, column, object), items)| {
+                (object, Op::Put { row, column, elements: datum(items) })
+            }),
+        );
+        steps.extend(self.takes.into_iter().map(|((row, column, object), items)| {
+            (object, Op::Take { row, column, elements: datum(items) })
+        }));
+        let mut deletes: Vec<Owned> = self.doomed.into_values().collect();
+        deletes.sort_by_key(|owned| (std::cmp::Reverse(place(&owned.row())), owned.row()));
+        steps.extend(deletes.into_iter().map(|owned| (object_of_owned(&owned), Op::Delete(owned))));
+
+        let objects: BTreeSet<&ObjectId> =
+            self.want.rows().values().flat_map(Wanted::voices).map(|want| &want.object).collect();
+        let busy: BTreeSet<&ObjectId> = steps.iter().map(|(object, _)| object).collect();
+        let mut plan = Plan::new(objects.len(), objects.difference(&busy).count());
+        steps.into_iter().for_each(|(object, op)| plan.push(object, op));
+        plan.problems = self.problems.into_iter().collect();
+        plan
+    }
+
+    /// Tables in an order in which each comes after those its rows refer to.
+    fn ranks(&self) -> BTreeMap<&'static str, usize> {
+        let mut specs: BTreeMap<&'static str, &'static [ColumnSpec]> = BTreeMap::new();
+        for wanted in self.want.rows().values() {
+            specs.extend(wanted.voices().map(|want| (want.row.table(), want.row.columns())));
+        }
+        let mut ranks = BTreeMap::new();
+        let tables: Vec<&'static str> = specs.keys().copied().collect();
+        tables.into_iter().for_each(|table| visit(table, &specs, &mut ranks, &mut BTreeSet::new()));
+        ranks
+    }
+
+    /// Puts an element into a column once: of two objects that want one key, the first has its way.
+    fn put(&mut self, row: RowId, column: &'static str, object: ObjectId, element: Element) {
+        if self.put_already.insert((row, column, element.key().clone())) {
+            self.puts.entry((row, column, object)).or_default().push(element);
+        }
+    }
+
+    /// `external_ids` with our mark.
+    fn marked(&self, id: RowId, own: &Want, ids: Datum) -> Datum {
+        let mark = self.ownership.mark(id, &*own.row, &own.object);
+        let mark = mark.into_iter().map(|(key, value)| (Atom::String(key), Atom::String(value)));
+        Datum::map(pairs(ids).chain(mark))
+    }
+
+    /// Members a new row lists itself (its own object's, or rows we do not make), and those that other objects list.
+    fn split_members(&self, spec: &ColumnSpec, own: &Want, all: Datum) -> (Datum, Vec<(ObjectId, Atom)>) {
+        let mut mine = Vec::new();
+        let mut others = Vec::new();
+        for atom in atoms(all) {
+            match self.object_of(spec, &Element::Atom(atom.clone())) {
+                Some(object) if *object != own.object => others.push((object.clone(), atom)),
+                _ => mine.push(atom),
+            }
+        }
+        (Datum::set(mine), others)
+    }
+
+    /// The object that makes the row an element refers to.
+    fn object_of(&self, spec: &ColumnSpec, element: &Element) -> Option<&'a ObjectId> {
+        let (Some((table, _)), Element::Atom(Atom::Uuid(uuid))) = (spec.shape.refers, element) else {
+            return None;
+        };
+        self.want.owner(RowId { table, uuid: *uuid })
+    }
+
+    /// Whether a reference leads to a row of ours that is not to be left alone.
+    fn is_ours(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
+        let Some(id) = referred(spec, atom) else { return false };
+        if let Some(object) = self.want.owner(id) {
+            return !self.keep.contains(object);
+        }
+        let Some(owned) = self.have.row(id).and_then(|row| self.ownership.claim(id, row)) else {
+            return false;
+        };
+        match owned.object() {
+            Some(object) => !self.keep.contains(object),
+            None => self.keep.is_empty(),
+        }
+    }
+
+    fn is_doomed(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
+        referred(spec, atom).is_some_and(|id| self.doomed.contains_key(&id))
+    }
+
+    /// The server itself clears weak references to rows that go.
+    fn goes_by_itself(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
+        matches!(spec.shape.refers, Some((_, false))) && self.is_doomed(spec, atom)
+    }
+
+    /// The object of the row a reference leads to.
+    fn holder(&self, spec: &ColumnSpec, atom: &Atom) -> Option<ObjectId> {
+        let id = referred(spec, atom)?;
+        match self.doomed.get(&id) {
+            Some(owned) => Some(object_of_owned(owned)),
+            None => self.want.owner(id).cloned(),
+        }
+    }
+}
+
+/// The object a row of ours is shown under; the row itself where it tells none.
+fn object_of_owned(owned: &Owned) -> ObjectId {
+    let row = owned.row();
+    owned.object().cloned().unwrap_or_else(|| ObjectId::new(row.table, row.uuid.to_string()))
+}
+
+fn referred(spec: &ColumnSpec, atom: &Atom) -> Option<RowId> {
+    match (spec.shape.refers, atom) {
+        (Some((table, _)), Atom::Uuid(uuid)) => Some(RowId { table, uuid: *uuid }),
+        _ => None,
+    }
+}
+
+fn visit(
+    table: &'static str,
+    specs: &BTreeMap<&'static str, &'static [ColumnSpec]>,
+    ranks: &mut BTreeMap<&'static str, usize>,
+    path: &mut BTreeSet<&'static str>,
+) {
+    if ranks.contains_key(table) || !path.insert(table) {
+        return;
+    }
+    for spec in specs.get(table).copied().unwrap_or_default() {
+        if let Some((referred, _)) = spec.shape.refers {
+            visit(referred, specs, ranks, path);
+        }
+    }
+    ranks.insert(table, ranks.len());
+}

@@ -1,0 +1,315 @@
+//! What can be wanted of a database, what can be seen of it, and what marks a row ours. What can be done to it is an
+//! [`Op`](super::Op).
+//!
+//! The mark is the key `meridian:owner` in `external_ids`, with the name of the deployment that wrote the row. Tables
+//! without `external_ids` are marked by the UUID itself ([`ident::marked_uuid`]). Rows taken over
+//! from another program are ours by record. [`Owned`] is the proof, only [`Ownership::claim`] gives it, and no row is
+//! deleted without one.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ovsdb::model::{ColumnSet, ColumnSpec};
+use ovsdb::wire::datum::Datum;
+use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::{Map, Str, Table, Uuid};
+use reconcile::ObjectId;
+
+use crate::ident;
+use crate::text::neutron::key;
+
+/// The key that names the object a row belongs to, where nothing else tells.
+pub const OBJECT: &str = "meridian:object";
+
+/// A typed table the target can write.
+pub trait Writable: Table {
+    /// Columns that other programs fill in and we only read.
+    const REPORTED: &'static [&'static str];
+
+    /// The row's `external_ids`, if the table has them.
+    fn external_ids(&self) -> Option<&Map<Str, Str>>;
+}
+
+/// A row of any typed table. Implemented for every [`Writable`] table.
+pub trait Row: Any + Send + Sync + fmt::Debug {
+    /// The table.
+    fn table(&self) -> &'static str;
+    /// Its columns.
+    fn columns(&self) -> &'static [ColumnSpec];
+    /// One column's value.
+    fn datum(&self, column: usize) -> Datum;
+    /// The columns in which two rows differ; every column if they are not of one type.
+    fn differing(&self, other: &dyn Row) -> ColumnSet;
+    /// The row's `external_ids`, if the table has them.
+    fn external_ids(&self) -> Option<&Map<Str, Str>>;
+    /// The same row, to be told its type.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Writable + fmt::Debug> Row for T {
+    fn table(&self) -> &'static str {
+        T::TABLE
+    }
+
+    fn columns(&self) -> &'static [ColumnSpec] {
+        T::COLUMNS
+    }
+
+    fn datum(&self, column: usize) -> Datum {
+        Table::datum(self, column)
+    }
+
+    fn differing(&self, other: &dyn Row) -> ColumnSet {
+        match other.as_any().downcast_ref::<T>() {
+            Some(other) => Table::differing(self, other),
+            None => ColumnSet::all::<T>(),
+        }
+    }
+
+    fn external_ids(&self) -> Option<&Map<Str, Str>> {
+        Writable::external_ids(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A row's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId {
+    /// The table.
+    pub table: &'static str,
+    /// The row.
+    pub uuid: Uuid,
+}
+
+impl RowId {
+    /// The row of `T` with this UUID.
+    pub fn of<T: Table>(uuid: Uuid) -> Self {
+        RowId { table: T::TABLE, uuid }
+    }
+}
+
+impl fmt::Display for RowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.table, self.uuid)
+    }
+}
+
+/// A database at one instant.
+pub trait View: Send {
+    /// What the server's tables and columns are.
+    fn schema(&self) -> &DatabaseSchema;
+    /// One row.
+    fn row(&self, id: RowId) -> Option<&dyn Row>;
+    /// Every row of a table.
+    fn each(&self, table: &'static str, visit: &mut dyn FnMut(Uuid, &dyn Row));
+    /// The tables it shows.
+    fn tables(&self) -> &[&'static str];
+    /// Whether a row is there and cannot be read.
+    fn hides(&self, id: RowId) -> bool;
+}
+
+/// Tells which object a marked row belongs to, from what the row says of itself.
+pub type Naming = fn(Uuid, &dyn Row) -> Option<ObjectId>;
+
+/// What marks a row ours.
+#[derive(Clone, Debug)]
+pub struct Ownership {
+    owner: Str,
+    recorded: BTreeMap<RowId, ObjectId>,
+    naming: Option<Naming>,
+}
+
+/// Proof that a row is ours. There is no other way to have one than [`Ownership::claim`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    row: RowId,
+    object: Option<ObjectId>,
+}
+
+impl Owned {
+    /// The row.
+    pub fn row(&self) -> RowId {
+        self.row
+    }
+
+    /// The object it belongs to, if that can be told.
+    pub fn object(&self) -> Option<&ObjectId> {
+        self.object.as_ref()
+    }
+}
+
+impl Ownership {
+    /// Rows of the deployment `owner`.
+    pub fn new(owner: impl Into<Str>) -> Self {
+        Ownership { owner: owner.into(), recorded: BTreeMap::new(), naming: None }
+    }
+
+    /// Rows that tell their object by themselves need no key for it.
+    pub fn naming(mut self, naming: Naming) -> Self {
+        self.naming = Some(naming);
+        self
+    }
+
+    /// A row that is ours although it does not carry the mark: it was taken over, and the record of it is kept elsewhere.
+    pub fn record(&mut self, row: RowId, object: ObjectId) {
+        self.recorded.insert(row, object);
+    }
+
+    /// Proof that this row is ours, if it is.
+    pub fn claim(&self, id: RowId, row: &dyn Row) -> Option<Owned> {
+        if let Some(object) = self.recorded.get(&id) {
+            return Some(Owned { row: id, object: Some(object.clone()) });
+        }
+        let ours = match row.external_ids() {
+            Some(ids) => ids.get(key::OWNER) == Some(&self.owner),
+            None => ident::is_marked_uuid(&self.owner, id.uuid),
+        };
+        ours.then(|| Owned { row: id, object: self.object(id, row) })
+    }
+
+    /// Whether a row carries the mark of another deployment.
+    pub(super) fn is_others(&self, id: RowId, row: &dyn Row) -> bool {
+        let mark = row.external_ids().and_then(|ids| ids.get(key::OWNER));
+        mark.is_some_and(|owner| *owner != self.owner) && !self.recorded.contains_key(&id)
+    }
+
+    /// Whether a row that is made now would be known as ours later.
+    pub(super) fn will_know(&self, id: RowId, row: &dyn Row) -> bool {
+        row.external_ids().is_some()
+            || self.recorded.contains_key(&id)
+            || ident::is_marked_uuid(&self.owner, id.uuid)
+    }
+
+    fn object(&self, id: RowId, row: &dyn Row) -> Option<ObjectId> {
+        let named = self.naming.and_then(|naming| naming(id.uuid, row));
+        named.or_else(|| {
+            let (kind, id) = row.external_ids()?.get(OBJECT)?.split_once('/')?;
+            Some(ObjectId::new(kind, id))
+        })
+    }
+
+    /// Whether a row carries all that it must to be known again as a row of `object`.
+    pub(super) fn is_marked(&self, id: RowId, want: &dyn Row, object: &ObjectId, row: &dyn Row) -> bool {
+        let Some(ids) = row.external_ids() else { return true };
+        let named = || self.naming.and_then(|naming| naming(id.uuid, want)).as_ref() == Some(object);
+        let told = |text: &Str| text.split_once('/') == Some((&*object.kind, &*object.id));
+        ids.get(key::OWNER) == Some(&self.owner) && (ids.get(OBJECT).is_some_and(told) || named())
+    }
+
+    /// What a row of `object` must carry in `external_ids` so that it is known again.
+    pub(super) fn mark(&self, id: RowId, row: &dyn Row, object: &ObjectId) -> Vec<(Str, Str)> {
+        let mut mark = vec![(Str::new_static(key::OWNER), self.owner.clone())];
+        if self.naming.and_then(|naming| naming(id.uuid, row)).as_ref() != Some(object) {
+            mark.push((Str::new_static(OBJECT), object.to_string().into()));
+        }
+        mark
+    }
+}
+
+/// What one object says about a row.
+#[derive(Clone, Debug)]
+pub(super) struct Want {
+    pub(super) object: ObjectId,
+    pub(super) row: Arc<dyn Row>,
+    pub(super) columns: ColumnSet,
+}
+
+/// Everything said about one row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// Who makes the row and deletes it.
+    pub(super) own: Option<Want>,
+    /// Who else puts keys or members into it.
+    pub(super) shares: Vec<Want>,
+}
+
+impl Wanted {
+    /// All that is said, the owner first.
+    pub(super) fn voices(&self) -> impl Iterator<Item = &Want> {
+        self.own.iter().chain(&self.shares)
+    }
+}
+
+/// The rows that should be.
+#[derive(Clone, Debug, Default)]
+pub struct Desired {
+    rows: BTreeMap<RowId, Wanted>,
+    twice: Vec<(RowId, ObjectId)>,
+}
+
+impl Desired {
+    /// Nothing is wanted: everything of ours goes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wants a row of our own: made if it is missing, kept as given, deleted when it is wanted no more. Columns that other
+    /// programs fill in are left to them. In tables without `external_ids` the UUID must be from
+    /// [`ident::marked_uuid`], or the row would not be known again.
+    pub fn own<T: Writable + fmt::Debug>(&mut self, object: ObjectId, uuid: Uuid, row: T) {
+        let reported = T::REPORTED.iter().filter_map(|name| T::position(name)).collect();
+        self.own_columns(object, uuid, row, ColumnSet::all::<T>().without(reported));
+    }
+
+    /// The same, with an opinion on these columns only.
+    pub fn own_columns<T: Writable + fmt::Debug>(
+        &mut self,
+        object: ObjectId,
+        uuid: Uuid,
+        row: T,
+        columns: ColumnSet,
+    ) {
+        let id = RowId::of::<T>(uuid);
+        let wanted = self.rows.entry(id).or_default();
+        if wanted.own.is_some() {
+            self.twice.push((id, object));
+        } else {
+            wanted.own = Some(Want { object, row: Arc::new(row), columns });
+        }
+    }
+
+    /// Wants keys and members in a row that is somebody else's, or another object's: what is in these columns of `row`, and
+    /// nothing more. The row is neither made nor deleted. Members of ours that nobody wants there any more are taken out of
+    /// these columns, so the last one out still says so, with an empty column.
+    pub fn share<T: Writable + fmt::Debug>(
+        &mut self,
+        object: ObjectId,
+        uuid: Uuid,
+        row: T,
+        columns: impl IntoIterator<Item = usize>,
+    ) {
+        let columns = columns.into_iter().collect();
+        let want = Want { object, row: Arc::new(row), columns };
+        self.rows.entry(RowId::of::<T>(uuid)).or_default().shares.push(want);
+    }
+
+    /// The object that owns a wanted row.
+    pub fn owner(&self, row: RowId) -> Option<&ObjectId> {
+        self.rows.get(&row)?.own.as_ref().map(|want| &want.object)
+    }
+
+    /// How many rows of our own are wanted.
+    pub fn len(&self) -> usize {
+        self.rows.values().filter(|wanted| wanted.own.is_some()).count()
+    }
+
+    /// Whether nothing is wanted.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(super) fn rows(&self) -> &BTreeMap<RowId, Wanted> {
+        &self.rows
+    }
+
+    /// Rows that two objects claim as their own; the first has it.
+    pub(super) fn twice(&self) -> &[(RowId, ObjectId)] {
+        &self.twice
+    }
+}

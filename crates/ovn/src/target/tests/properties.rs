@@ -1,0 +1,191 @@
+//! Whatever is wanted and whatever is there: planned and applied it is as wanted, nothing foreign is touched, and there is
+//! nothing left to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ovsdb::Uuid;
+use ovsdb::wire::datum::Datum;
+use proptest::prelude::*;
+use reconcile::{ObjectId, Plan};
+
+use super::model::Model;
+use super::ownership;
+use super::world::{cloud, meddling};
+use crate::target::element::uuids;
+use crate::target::{Desired, Op, RowId, Rules, View, plan};
+
+fn planned(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Model) -> Plan<Op> {
+    plan(want, keep, have, &ownership(), &Rules::northbound())
+}
+
+fn is_ours(db: &Model, id: RowId) -> bool {
+    db.row(id).is_some_and(|row| ownership().claim(id, row).is_some())
+}
+
+/// Foreign rows with their values.
+fn foreign(db: &Model, want: &Desired) -> BTreeMap<RowId, Vec<Datum>> {
+    db.values().into_iter().filter(|(id, _)| !is_ours(db, *id) && want.owner(*id).is_none()).collect()
+}
+
+/// Rows that live only because a row that is gone held them.
+fn orphaned(before: &Model, after: &Model, id: RowId) -> bool {
+    let holders: Vec<RowId> = before.ids().filter(|holder| holds(before, *holder, id)).collect();
+    !holders.is_empty() && holders.iter().all(|holder| after.row(*holder).is_none())
+}
+
+fn holds(db: &Model, holder: RowId, held: RowId) -> bool {
+    let Some(row) = db.row(holder) else { return false };
+    row.columns().iter().enumerate().any(|(at, spec)| {
+        matches!(spec.shape.refers, Some((table, true)) if table == held.table)
+            && uuids(&row.datum(at)).any(|uuid| uuid == held.uuid)
+    })
+}
+
+/// A foreign row's value without references to rows of ours: those come and go with our rows.
+fn stripped(datum: &Datum, ours: &BTreeSet<Uuid>) -> Datum {
+    match datum {
+        Datum::Set(atoms) => Datum::set(
+            atoms
+                .iter()
+                .filter(|atom| !uuids(&Datum::from((*atom).clone())).any(|u| ours.contains(&u)))
+                .cloned(),
+        ),
+        map => map.clone(),
+    }
+}
+
+/// Keys of rows of ours that neither we nor our rules know.
+fn junk(db: &Model) -> BTreeSet<(RowId, &'static str, String)> {
+    let mut found = BTreeSet::new();
+    for id in db.ids() {
+        let Some(row) = db.row(id) else { continue };
+        for (at, spec) in row.columns().iter().enumerate() {
+            if let Datum::Map(pairs) = row.datum(at) {
+                let keys = pairs.into_iter().map(|(key, _)| key.to_string());
+                found.extend(
+                    keys.filter(|key| key == "junk" || key == "theirs").map(|key| (id, spec.name, key)),
+                );
+            }
+        }
+    }
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn one_plan_is_enough(before in cloud(), meddlings in meddling(), after in cloud(), old in any::<bool>()) {
+        let mut db = Model::new(if old { "23.03" } else { "26.03" });
+        db.run(&before.desired(), &ownership());
+        meddlings.iter().for_each(|meddling| meddling.apply(&mut db));
+        // As the server would leave it: no weak reference to nothing.
+        db.apply(std::iter::empty()).unwrap();
+        let want = after.desired();
+        let theirs = foreign(&db, &want);
+        let junk_before = junk(&db);
+        let was = db.copy();
+        let ours: BTreeSet<Uuid> = db.ids().filter(|id| is_ours(&db, *id)).map(|id| id.uuid)
+            .chain(want.rows().keys().filter(|id| want.owner(**id).is_some()).map(|id| id.uuid)).collect();
+
+        let first = planned(&want, &BTreeSet::new(), &db);
+        prop_assert!(first.steps.iter().is_sorted_by_key(|step| phase(&step.op)), "{}", first);
+        db.apply(first.steps.iter().map(|step| &step.op)).map_err(|e| TestCaseError::fail(format!("{e}\n{first}")))?;
+
+        let second = planned(&want, &BTreeSet::new(), &db);
+        prop_assert!(second.is_empty(), "left over after\n{}\n:\n{}", first, second);
+        prop_assert_eq!(second.want, second.have);
+
+        for (id, wanted) in want.rows() {
+            let Some(own) = &wanted.own else { continue };
+            let row = db.row(*id);
+            prop_assert!(row.is_some(), "{} is missing", id);
+            for at in own.columns.iter() {
+                let (have, want) = (row.unwrap().datum(at), own.row.datum(at));
+                prop_assert!(covers(&have, &want), "{} {}: {} lacks {}", id, own.row.columns()[at].name, have, want);
+            }
+        }
+        for id in db.ids().filter(|id| is_ours(&db, *id)) {
+            prop_assert!(want.owner(id).is_some(), "{} should be gone", id);
+        }
+        for (id, values) in theirs {
+            match db.row(id) {
+                Some(row) => {
+                    let kept: Vec<Datum> = (0..values.len()).map(|at| stripped(&row.datum(at), &ours)).collect();
+                    let had: Vec<Datum> = values.iter().map(|value| stripped(value, &ours)).collect();
+                    prop_assert_eq!(kept, had, "{} was touched", id);
+                }
+                None => prop_assert!(orphaned(&was, &db, id), "{} is gone", id),
+            }
+        }
+        for (id, column, key) in junk_before {
+            if let Some(row) = db.row(id) {
+                let at = row.columns().iter().position(|spec| spec.name == column).unwrap();
+                let Datum::Map(pairs) = row.datum(at) else { panic!("no map") };
+                prop_assert!(pairs.iter().any(|(k, _)| k.to_string() == key), "{} {} {} is gone", id, column, key);
+            }
+        }
+    }
+
+    /// Any object's steps can be left out (held back, undecided) and the rest still commits.
+    #[test]
+    fn objects_do_not_hang_on_each_other(
+        before in cloud(),
+        after in cloud(),
+        dropped in proptest::collection::btree_set(("network|port|lb|nat|router|floatingip", 0u8..4), 0..4),
+    ) {
+        let mut db = Model::new("26.03");
+        db.run(&before.desired(), &ownership());
+        let want = after.desired();
+        let keep: BTreeSet<ObjectId> =
+            dropped.into_iter().map(|(kind, n)| ObjectId::new(kind, n.to_string())).collect();
+        let plan_all = planned(&want, &BTreeSet::new(), &db);
+        let rest = plan_all.steps.iter().filter(|step| !keep.contains(&step.object)).map(|step| &step.op);
+        let done = db.copy().apply(rest);
+        prop_assert!(done.is_ok(), "{:?} without {:?}\n{}", done, keep, plan_all);
+    }
+
+    #[test]
+    fn undecided_objects_rows_stay(before in cloud(), after in cloud(), n in 0u8..4) {
+        let mut db = Model::new("26.03");
+        db.run(&before.desired(), &ownership());
+        let keep = BTreeSet::from([ObjectId::new("port", n.to_string())]);
+        let had: BTreeMap<RowId, Vec<Datum>> = db.values().into_iter().filter(|(id, _)| {
+            let owned = db.row(*id).and_then(|row| ownership().claim(*id, row));
+            owned.is_some_and(|owned| owned.object().is_some_and(|object| keep.contains(object)))
+        }).collect();
+        let plan = planned(&after.desired(), &keep, &db);
+        let steps: Vec<_> = plan.steps.iter().filter(|step| !keep.contains(&step.object)).map(|step| &step.op).collect();
+        let holders: BTreeSet<RowId> = db.ids().filter(|id| had.keys().any(|held| holds(&db, *id, *held))).collect();
+        let gone = steps.iter().any(|op| matches!(op, Op::Delete(owned) if holders.contains(&owned.row())));
+        db.apply(steps.into_iter()).unwrap();
+        for (id, values) in had {
+            match db.row(id) {
+                // Its floating IP is another object's key in its row.
+                Some(row) => prop_assert_eq!(
+                    (0..values.len()).filter(|at| row.columns()[*at].name != "external_ids").map(|at| row.datum(at)).collect::<Vec<_>>(),
+                    (0..values.len()).filter(|at| row.columns()[*at].name != "external_ids").map(|at| values[at].clone()).collect::<Vec<_>>()
+                ),
+                None => prop_assert!(gone, "{} is gone", id),
+            }
+        }
+    }
+}
+
+fn covers(have: &Datum, want: &Datum) -> bool {
+    match (have, want) {
+        (Datum::Set(have), Datum::Set(want)) => want.iter().all(|atom| have.contains(atom)),
+        (Datum::Map(have), Datum::Map(want)) => want.iter().all(|pair| have.contains(pair)),
+        _ => false,
+    }
+}
+
+fn phase(op: &Op) -> u8 {
+    match op {
+        Op::Insert { .. } => 0,
+        Op::Set { .. } => 1,
+        Op::Put { .. } => 2,
+        Op::Take { .. } => 3,
+        Op::Delete(_) => 4,
+    }
+}
