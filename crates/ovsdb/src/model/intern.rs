@@ -15,13 +15,12 @@ use smol_str::SmolStr;
 const INLINE: usize = 23;
 const SLOTS: usize = 8192;
 
-/// A place for texts whose hashes agree in their last digits. Texts that are never seen again only ever push out
-/// `seen`. The hashes spare a look at texts elsewhere in memory that are not the one.
+/// A place for texts with one hash. Texts that are never seen again only ever push out `seen`.
 #[derive(Clone, Default)]
 struct Slot {
-    seen: (u32, SmolStr),
+    seen: SmolStr,
     /// Was seen twice.
-    kept: (u32, SmolStr),
+    kept: SmolStr,
 }
 
 struct Cache {
@@ -40,17 +39,16 @@ pub fn intern(text: &str) -> SmolStr {
         return SmolStr::new_inline(text);
     }
     CACHE.with_borrow_mut(|cache| {
-        let hash = cache.hasher.hash_one(text);
-        let (slot, hash) = (&mut cache.slots[hash as usize % SLOTS], (hash >> 32) as u32);
-        let is = |held: &(u32, SmolStr)| held.0 == hash && held.1 == text;
-        if !is(&slot.kept) {
-            if !is(&slot.seen) {
-                slot.seen = (hash, SmolStr::new(text));
-                return slot.seen.1.clone();
+        let slot = &mut cache.slots[cache.hasher.hash_one(text) as usize % SLOTS];
+        if slot.kept != text {
+            if slot.seen == text {
+                std::mem::swap(&mut slot.seen, &mut slot.kept);
+            } else {
+                slot.seen = SmolStr::new(text);
+                return slot.seen.clone();
             }
-            std::mem::swap(&mut slot.seen, &mut slot.kept);
         }
-        slot.kept.1.clone()
+        slot.kept.clone()
     })
 }
 

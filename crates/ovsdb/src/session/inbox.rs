@@ -74,6 +74,7 @@ impl Session {
                 Ok(())
             }
             Pending::Transaction => {
+                self.outstanding -= 1;
                 let outcome = Reply::Result(result.to_owned());
                 self.events.push_back(Event::Reply { txn: TxnId(id), outcome });
                 Ok(())
@@ -100,6 +101,7 @@ impl Session {
                 }
             }
             Pending::Transaction => {
+                self.outstanding -= 1;
                 let outcome = Reply::Error(error.to_owned());
                 self.events.push_back(Event::Reply { txn: TxnId(id), outcome });
             }

@@ -40,6 +40,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod attempt;
 mod backoff;
 mod cluster;
 mod config;
@@ -53,7 +54,7 @@ mod remote;
 mod status;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -98,6 +99,8 @@ pub struct Session {
     next_id: u64,
     /// Requests without a reply, on this connection.
     pending: BTreeMap<u64, Pending>,
+    /// How many of them are transactions.
+    outstanding: usize,
     actions: VecDeque<Queued>,
     events: VecDeque<Event>,
     misfits: Vec<Misfit>,
@@ -158,6 +161,7 @@ impl Session {
             since: now,
             next_id: 0,
             pending: BTreeMap::new(),
+            outstanding: 0,
             actions: VecDeque::new(),
             events: VecDeque::new(),
             misfits: Vec::new(),
@@ -244,11 +248,11 @@ impl Session {
         }
     }
 
-    /// Sends a transaction: a JSON array of operations, without the database's name. Its one reply is an event.
+    /// Sends a transaction: a JSON array of operations, without the database's name. Its one reply is an event. The
+    /// array is passed on as it is; what is no array at all is not sent.
     pub fn submit(&mut self, _now: Instant, operations: String) -> TxnId {
         let operations = operations.trim();
         let inner = operations.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(str::trim);
-        debug_assert!(inner.is_some(), "operations are a JSON array");
         let (Some(inner), true) = (inner, self.is_synced()) else {
             self.next_id += 1;
             let txn = TxnId(self.next_id);
@@ -262,6 +266,7 @@ impl Session {
         let comma = if inner.is_empty() { "" } else { "," };
         let text = format!(r#"{{"id":{},"method":"transact","params":[{database}{comma}{inner}]}}"#, txn.0);
         self.pending.insert(txn.0, Pending::Transaction);
+        self.outstanding += 1;
         self.counters.transactions += 1;
         self.counters.sent += 1;
         self.actions.push_back(Queued { action: Action::Send(text), txn: Some(txn) });
@@ -368,7 +373,7 @@ impl Session {
             method: connection.filter(|c| c.stage == Stage::Synced).map(|c| c.method),
             conditions: self.conditions.acked(),
             locks: self.locks.held().cloned().collect(),
-            outstanding: self.outstanding(),
+            outstanding: self.outstanding,
             min_index: self.watermark.index(),
             failed_rounds: self.backoff.failures(),
             last_close: self.last_close.clone(),
@@ -376,28 +381,10 @@ impl Session {
         }
     }
 
-    fn outstanding(&self) -> usize {
-        self.pending.values().filter(|pending| **pending == Pending::Transaction).count()
-    }
-
+    /// Where the session is from now on.
     fn enter(&mut self, now: Instant, phase: Phase) {
         self.phase = phase;
         self.since = now;
-    }
-
-    /// Begins the next attempt of this round, if there is a remote left in it.
-    fn dial(&mut self, now: Instant) -> bool {
-        let Some(remote) = self.rotation.next() else { return false };
-        self.counters.dials += 1;
-        let deadline = now.checked_add(self.config.connect_timeout);
-        self.enter(now, Phase::Dialing { deadline });
-        self.actions.push_back(Queued { action: Action::Dial(remote), txn: None });
-        true
-    }
-
-    /// Whether the driver has not even seen the request to connect.
-    fn dial_queued(&self) -> bool {
-        self.actions.iter().any(|queued| matches!(queued.action, Action::Dial(_)))
     }
 
     /// Sends a request; its reply is awaited.
@@ -411,78 +398,6 @@ impl Session {
     fn send(&mut self, text: String) {
         self.counters.sent += 1;
         self.actions.push_back(Queued { action: Action::Send(text), txn: None });
-    }
-
-    /// Ends the connection, or the attempt, from our side.
-    fn close(&mut self, now: Instant, reason: CloseReason) {
-        self.end(now, reason, true);
-    }
-
-    /// What was to be sent on a connection that is gone never will be: those transactions did not happen.
-    fn discard_sends(&mut self) {
-        for Queued { action, txn } in std::mem::take(&mut self.actions) {
-            match (action, txn) {
-                (action @ Action::Close(_), _) => self.actions.push_back(Queued { action, txn: None }),
-                (_, Some(txn)) => {
-                    self.pending.remove(&txn.0);
-                    self.events.push_back(Event::Reply { txn, outcome: Reply::NotSent });
-                }
-                (_, None) => {}
-            }
-        }
-    }
-
-    /// The connection, or the attempt, is over: settles what hung on it and goes on with the next remote.
-    fn end(&mut self, now: Instant, reason: CloseReason, ours: bool) {
-        // The driver knows of no attempt that it has not been asked for yet.
-        let unseen = self.dial_queued();
-        for name in self.locks.disconnected() {
-            self.events.push_back(Event::Lock { name, held: false });
-        }
-        self.discard_sends();
-        if ours && !unseen {
-            self.actions.push_back(Queued { action: Action::Close(reason.clone()), txn: None });
-        }
-        for (id, what) in std::mem::take(&mut self.pending) {
-            if what == Pending::Transaction {
-                self.counters.lost += 1;
-                self.events.push_back(Event::Reply { txn: TxnId(id), outcome: Reply::Lost });
-            }
-        }
-        if self.conditions.lost() {
-            self.last_id = None;
-        }
-        let served = match &self.phase {
-            Phase::Open(connection) => connection.synced_at.map(|since| now.saturating_duration_since(since)),
-            _ => None,
-        };
-        if served.is_some_and(|served| served >= self.config.backoff_max) {
-            self.backoff.reset();
-            self.rotation.begin_round(&mut self.random);
-        }
-        self.rest(now, reason, served);
-    }
-
-    /// Dials the next remote of the round, or waits for the next round.
-    fn rest(&mut self, now: Instant, reason: CloseReason, served: Option<Duration>) {
-        tracing::debug!(%reason, "not connected");
-        self.counters.closes += u64::from(matches!(self.phase, Phase::Open(_)));
-        let remote = self.rotation.current().cloned();
-        if reason.blames_remote() {
-            self.rotation.demote_current();
-        }
-        self.last_close = Some(reason.clone());
-        let mut retry_in = Duration::ZERO;
-        self.events.push_back(Event::Down { remote, reason, served, retry_in });
-        if !self.dial(now) {
-            retry_in = self.backoff.next(&mut self.random);
-            self.rotation.begin_round(&mut self.random);
-            let until = now.checked_add(retry_in).unwrap_or(now);
-            self.enter(now, Phase::Waiting { until });
-        }
-        if let Some(Event::Down { retry_in: told, .. }) = self.events.back_mut() {
-            *told = retry_in;
-        }
     }
 }
 

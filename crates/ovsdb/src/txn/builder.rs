@@ -62,7 +62,7 @@ enum Body {
     },
 }
 
-/// Columns of a table that were given a value.
+/// Optional columns of a table that were given a value.
 #[derive(Clone)]
 struct Written {
     table: &'static str,
@@ -294,8 +294,7 @@ impl Transaction {
         self
     }
 
-    /// The operations as text, for a server that lacks the columns that `absent` gives for a table, by their positions
-    /// in the table's struct.
+    /// The operations as text, for a server that lacks the columns that `absent` names per table.
     pub fn compose(&self, absent: impl Fn(&str) -> ColumnSet) -> Result<Composed, CommitError> {
         for written in &self.written {
             if let Some(at) = written.columns.and(absent(written.table)).iter().next() {
@@ -335,7 +334,8 @@ impl Transaction {
 
     fn wrote<T: Table>(&mut self, columns: ColumnSet) {
         self.database.get_or_insert(T::DATABASE);
-        self.note(Written { table: T::TABLE, specs: T::COLUMNS, columns });
+        let optional = columns.iter().filter(|at| T::COLUMNS[*at].optional).collect();
+        self.note(Written { table: T::TABLE, specs: T::COLUMNS, columns: optional });
     }
 
     fn note(&mut self, written: Written) {

@@ -357,6 +357,8 @@ impl World {
                 _ => {}
             }
         }
+        let outstanding = self.rig.session.status().outstanding;
+        assert_eq!(outstanding, self.submitted.len() - self.replied.len());
     }
 
     /// The server behaves from now on.

@@ -23,8 +23,7 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.stop();
     }
 }
 
@@ -35,28 +34,67 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
 impl Server {
-    fn start(clustered: bool) -> Self {
+    /// In a directory of its own; the file is made first.
+    fn start(make: impl FnOnce(&Path, &Path)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name).display().to_string();
-        std::fs::write(at("schema"), schema_text()).unwrap();
-        match clustered {
-            true => {
-                let raft = format!("unix:{}", at("raft"));
-                run("ovsdb-tool", &["create-cluster", &at("db"), &at("schema"), &raft]);
-            }
-            false => run("ovsdb-tool", &["create", &at("db"), &at("schema")]),
-        }
-        let process = Command::new("ovsdb-server")
-            .arg(format!("--remote=punix:{}", at("socket")))
-            .arg(format!("--unixctl={}", at("ctl")))
+        let schema = directory.path().join("schema");
+        std::fs::write(&schema, schema_text()).unwrap();
+        make(directory.path(), &schema);
+        let process = Self::spawn(directory.path(), &text(&directory.path().join("db")));
+        Self { process, directory }
+    }
+
+    fn standalone() -> Self {
+        Self::start(|at, schema| run("ovsdb-tool", &["create", &text(&at.join("db")), &text(schema)]))
+    }
+
+    /// The first member of a cluster.
+    fn member() -> Self {
+        Self::start(|at, schema| {
+            let raft = format!("unix:{}", text(&at.join("raft")));
+            run("ovsdb-tool", &["create-cluster", &text(&at.join("db")), &text(schema), &raft]);
+        })
+    }
+
+    /// Another member.
+    fn joining(first: &Self) -> Self {
+        let other = format!("unix:{}", text(&first.directory.path().join("raft")));
+        Self::start(|at, _| {
+            let raft = format!("unix:{}", text(&at.join("raft")));
+            run("ovsdb-tool", &["join-cluster", &text(&at.join("db")), "d", &raft, &other]);
+        })
+    }
+
+    fn relay(source: &Self) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let process = Self::spawn(directory.path(), &format!("relay:d:unix:{}", text(&source.socket())));
+        Self { process, directory }
+    }
+
+    fn spawn(at: &Path, database: &str) -> Child {
+        Command::new("ovsdb-server")
+            .arg(format!("--remote=punix:{}", text(&at.join("socket"))))
+            .arg(format!("--unixctl={}", text(&at.join("ctl"))))
             .arg("--no-chdir")
-            .arg(at("db"))
+            .arg(database)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
-        Self { process, directory }
+            .unwrap()
+    }
+
+    fn stop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    fn restart(&mut self) {
+        self.process = Self::spawn(self.directory.path(), &text(&self.directory.path().join("db")));
     }
 
     fn socket(&self) -> PathBuf {
@@ -80,8 +118,14 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(socket: &Path) -> Self {
-        let config = SessionConfig::new(vec![Remote::Unix(socket.to_owned())]);
+    fn new(servers: &[&Server]) -> Self {
+        Self::with(servers, true)
+    }
+
+    fn with(servers: &[&Server], leader_only: bool) -> Self {
+        let mut config =
+            SessionConfig::new(servers.iter().map(|server| Remote::Unix(server.socket())).collect());
+        config.leader_only = leader_only;
         let session = Session::new(config, Model::new("d").table::<Item>(), Instant::now(), 7);
         Self { session, stream: None, events: Vec::new() }
     }
@@ -176,8 +220,8 @@ impl Driver {
 
 #[test]
 fn a_standalone_server() {
-    let server = Server::start(false);
-    let mut driver = Driver::new(&server.socket());
+    let server = Server::standalone();
+    let mut driver = Driver::new(&[&server]);
     assert_eq!(driver.synced(), SyncKind::Fresh);
     assert_eq!(driver.session.status().method, Some(Method::CondSince));
     assert_eq!(driver.session.status().server.unwrap().model, StorageModel::Standalone);
@@ -218,8 +262,8 @@ fn a_standalone_server() {
 
 #[test]
 fn a_member_of_a_cluster() {
-    let server = Server::start(true);
-    let mut driver = Driver::new(&server.socket());
+    let server = Server::member();
+    let mut driver = Driver::new(&[&server]);
     assert_eq!(driver.synced(), SyncKind::Fresh);
     assert!(driver.insert("a", 1));
     let status = driver.session.status();
@@ -228,7 +272,7 @@ fn a_member_of_a_cluster() {
 
     driver.session.reconnect(Instant::now());
     assert_eq!(driver.synced(), SyncKind::Resumed);
-    let mut other = Driver::new(&server.socket());
+    let mut other = Driver::new(&[&server]);
     other.synced();
     // One leaves, the other writes, the one comes back: only that is sent.
     driver.session.reconnect(Instant::now());
@@ -244,8 +288,8 @@ fn a_member_of_a_cluster() {
 
 #[test]
 fn locks_between_two() {
-    let server = Server::start(false);
-    let (mut a, mut b) = (Driver::new(&server.socket()), Driver::new(&server.socket()));
+    let server = Server::standalone();
+    let (mut a, mut b) = (Driver::new(&[&server]), Driver::new(&[&server]));
     let (now, held) = (
         Instant::now(),
         |held| move |event: &Event| matches!(event, Event::Lock { held: h, .. } if *h == held),
@@ -265,4 +309,49 @@ fn locks_between_two() {
     a.session.reconnect(Instant::now());
     a.turn();
     b.until("lock of one who left", held(true));
+}
+
+#[test]
+fn a_relay() {
+    let mut source = Server::standalone();
+    let relay = Server::relay(&source);
+    let mut driver = Driver::new(&[&relay]);
+    driver.synced();
+    assert_eq!(driver.session.status().server.unwrap().model, StorageModel::Relay);
+    assert!(driver.insert("a", 1), "also through a relay the update comes before the reply");
+    // Its source goes away and comes back: a relay says so only after half a minute, and keeps our transactions.
+    source.stop();
+    source.restart();
+    assert!(driver.insert("b", 2));
+    assert_eq!(driver.names(), ["a", "b"]);
+    assert_eq!(driver.session.status().counters.connections, 1);
+}
+
+#[test]
+fn a_cluster_whose_leader_dies() {
+    let first = Server::member();
+    let mut members = [Server::joining(&first), Server::joining(&first), first];
+    let mut driver = Driver::new(&members.iter().collect::<Vec<_>>());
+    driver.synced();
+    let mut expected = Vec::new();
+    for n in 0..10 {
+        assert!(driver.insert(&format!("row{n}"), n));
+        expected.push(format!("row{n}"));
+    }
+    for member in &members {
+        Driver::with(&[member], false).synced();
+    }
+    let leader = driver.session.status().remote.unwrap();
+    let at = members.iter().position(|member| Remote::Unix(member.socket()) == leader).unwrap();
+    let seq = driver.session.snapshot().seq();
+    members[at].stop();
+    driver.until("loss", |event| matches!(event, Event::Down { .. }));
+    assert_eq!(driver.synced(), SyncKind::Resumed);
+    assert_eq!(driver.session.snapshot().seq(), seq, "nothing was repeated");
+    assert_ne!(driver.session.status().remote.unwrap(), leader);
+    assert!(driver.insert("row-after", 99));
+    expected.push("row-after".into());
+    expected.sort();
+    assert_eq!(driver.names(), expected);
+    assert_eq!(driver.session.status().counters.loads, 1);
 }

@@ -109,3 +109,22 @@ fn ids_are_not_used_twice_over_connections() {
     assert_eq!(rig.session.status().counters.transactions, 2);
     assert!(matches!(rig.session.status().last_close, Some(CloseReason::Eof)));
 }
+
+#[test]
+fn what_is_no_array_is_not_sent() {
+    let mut rig = Rig::synced(&[]);
+    for text in ["", "{}", "[", "]", "null"] {
+        let txn = rig.session.submit(rig.now, text.into());
+        assert_eq!(rig.events(), [format!("reply {} not sent", txn.0)], "{text:?}");
+    }
+    assert!(rig.take_actions().is_empty());
+    assert_eq!(rig.session.status().outstanding, 0);
+}
+
+#[test]
+fn a_session_can_be_moved_to_another_thread() {
+    fn movable<T: Send>() {}
+    movable::<Session>();
+    movable::<Event>();
+    movable::<Action>();
+}

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::*;
 
