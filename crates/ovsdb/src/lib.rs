@@ -4,6 +4,7 @@
 #[allow(unused_extern_crates)]
 extern crate self as ovsdb;
 
+pub mod client;
 #[cfg(feature = "fake")]
 pub mod fake;
 pub mod model;
@@ -12,9 +13,10 @@ pub mod session;
 pub mod txn;
 pub mod wire;
 
+pub use client::{Client, ClientConfig, Feed, FeedEvent};
 pub use model::{Map, Ref, Set, Str, Table, Weak};
 pub use ovsdb_derive::Table;
-pub use replica::{Change, Delta, Index, Model, Replica, Snapshot};
+pub use replica::{Model, Snapshot};
 pub use txn::{Class, CommitError, Committed, Transaction};
 pub use uuid::Uuid;
 

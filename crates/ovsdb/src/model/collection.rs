@@ -10,7 +10,7 @@ use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;
 
-use super::shape::share;
+use super::shape::{known, share};
 
 /// A sorted set.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -191,6 +191,10 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         keys: impl AsRef<[K]> + IntoIterator<Item = K>,
         values: impl IntoIterator<Item = V>,
     ) -> Self {
+        // What is known is sorted.
+        if let Some(keys) = known(keys.as_ref()) {
+            return Self { keys, values: values.into_iter().collect() };
+        }
         if keys.as_ref().is_sorted_by(|a, b| a < b) {
             return Self::sorted(keys, values);
         }

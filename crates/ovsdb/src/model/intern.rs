@@ -15,12 +15,13 @@ use smol_str::SmolStr;
 const INLINE: usize = 23;
 const SLOTS: usize = 8192;
 
-/// A place for texts with one hash. Texts that are never seen again only ever push out `seen`.
+/// A place for texts whose hashes agree in their last digits. Texts that are never seen again only ever push out
+/// `seen`. The hashes spare a look at texts elsewhere in memory that are not the one.
 #[derive(Clone, Default)]
 struct Slot {
-    seen: SmolStr,
+    seen: (u32, SmolStr),
     /// Was seen twice.
-    kept: SmolStr,
+    kept: (u32, SmolStr),
 }
 
 struct Cache {
@@ -39,16 +40,17 @@ pub fn intern(text: &str) -> SmolStr {
         return SmolStr::new_inline(text);
     }
     CACHE.with_borrow_mut(|cache| {
-        let slot = &mut cache.slots[cache.hasher.hash_one(text) as usize % SLOTS];
-        if slot.kept != text {
-            if slot.seen == text {
-                std::mem::swap(&mut slot.seen, &mut slot.kept);
-            } else {
-                slot.seen = SmolStr::new(text);
-                return slot.seen.clone();
+        let hash = cache.hasher.hash_one(text);
+        let (slot, hash) = (&mut cache.slots[hash as usize % SLOTS], (hash >> 32) as u32);
+        let is = |held: &(u32, SmolStr)| held.0 == hash && held.1 == text;
+        if !is(&slot.kept) {
+            if !is(&slot.seen) {
+                slot.seen = (hash, SmolStr::new(text));
+                return slot.seen.1.clone();
             }
+            std::mem::swap(&mut slot.seen, &mut slot.kept);
         }
-        slot.kept.clone()
+        slot.kept.1.clone()
     })
 }
 

@@ -29,27 +29,34 @@ pub(super) fn share<K: Ord + 'static>(keys: impl AsRef<[K]> + IntoIterator<Item 
     if keys.as_ref().is_empty() {
         return Arc::default();
     }
+    with(|shapes| shapes.known(keys.as_ref()).unwrap_or_else(|| shapes.learn(keys.into_iter().collect())))
+}
+
+/// A list equal to the keys, if one was seen lately.
+pub(super) fn known<K: Ord + 'static>(keys: &[K]) -> Option<Arc<[K]>> {
+    with(|shapes: &mut Shapes<K>| shapes.known(keys))
+}
+
+fn with<K: Ord + 'static, R>(act: impl FnOnce(&mut Shapes<K>) -> R) -> R {
     SHAPES.with_borrow_mut(|shapes| {
         let at = shapes.iter().position(|(kind, _)| *kind == TypeId::of::<K>()).unwrap_or_else(|| {
             let empty: Shapes<K> = Shapes { lists: Vec::with_capacity(KEPT + SEEN), next: 0 };
             shapes.push((TypeId::of::<K>(), Box::new(empty)));
             shapes.len() - 1
         });
-        match shapes[at].1.downcast_mut::<Shapes<K>>() {
-            Some(shapes) => shapes.share(keys),
-            None => keys.into_iter().collect(),
-        }
+        act(shapes[at].1.downcast_mut().expect("found by its type"))
     })
 }
 
 impl<K: Ord + 'static> Shapes<K> {
-    fn share(&mut self, keys: impl AsRef<[K]> + IntoIterator<Item = K>) -> Arc<[K]> {
-        if let Some(at) = self.lists.iter().position(|list| **list == *keys.as_ref()) {
-            // Lists that are used move to the front, by halves.
-            self.lists.swap(at, at / 2);
-            return Arc::clone(&self.lists[at / 2]);
-        }
-        let list: Arc<[K]> = keys.into_iter().collect();
+    fn known(&mut self, keys: &[K]) -> Option<Arc<[K]>> {
+        let at = self.lists.iter().position(|list| **list == *keys)?;
+        // Lists that are used move to the front, by halves.
+        self.lists.swap(at, at / 2);
+        Some(Arc::clone(&self.lists[at / 2]))
+    }
+
+    fn learn(&mut self, list: Arc<[K]>) -> Arc<[K]> {
         if self.lists.len() < KEPT + SEEN {
             self.lists.push(Arc::clone(&list));
         } else {

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::codec::{Codec, Reader, Sink};
 use super::delta::Change;
 use super::error::{ApplyError, Inconsistency};
+use super::split::RowText;
 use super::table::{RawRow, TableState};
 use crate::wire::datum::Datum;
 
@@ -29,9 +30,6 @@ pub enum UpdateVersion {
     /// The replies to `monitor_cond` and `monitor_cond_since` and the notifications `update2` and `update3`.
     V2,
 }
-
-/// A row's UUID and the text of its update.
-pub(super) type RowText<'a> = (Uuid, &'a str);
 
 /// What an update says about a row.
 enum Said<R> {
@@ -96,55 +94,34 @@ impl<C: Codec> TableState<C> {
     pub(super) fn stage(
         &self,
         version: UpdateVersion,
-        rows: &[RowText<'_>],
+        text: &str,
+        rows: &[RowText],
     ) -> Result<Staged<C::Row>, ApplyError> {
         let mut staged = Staged::default();
-        for &(uuid, text) in rows {
-            let after = self.update(version, uuid, text)?;
-            staged.note(self, uuid, after);
+        for row in rows {
+            let after = self.update(version, row.uuid, &text[row.at.clone()])?;
+            staged.note(self, row.uuid, after);
         }
         Ok(staged)
     }
 
-    /// Stages everything there is, in batches: [`TableState::stage_gone`] comes last.
-    pub(super) fn stage_all(
+    /// Stages rows of a reload, as if there were no others.
+    pub(super) fn stage_initial(
         &self,
         version: UpdateVersion,
-        rows: &[RowText<'_>],
+        text: &str,
+        rows: &[RowText],
         staged: &mut Staged<C::Row>,
-        seen: &mut Vec<Uuid>,
     ) -> Result<(), ApplyError> {
-        let first_load = self.rows.is_empty() && self.unreadable.is_empty();
-        if first_load {
-            staged.changes.reserve_exact(rows.len());
-        } else {
-            seen.reserve(rows.len());
-        }
-        for &(uuid, text) in rows {
-            let after = self.read(version, uuid, text, None, None)?;
-            let after = match after {
-                Said::Insert(after) => after,
+        for RowText { uuid, at } in rows {
+            match self.read(version, *uuid, &text[at.clone()], None, None)? {
+                Said::Insert(after) => staged.note(self, *uuid, after),
                 Said::Modify(_) | Said::ModifyUnknown | Said::Delete => {
-                    return Err(self.inconsistent(uuid, Inconsistency::NotInitial));
+                    return Err(self.inconsistent(*uuid, Inconsistency::NotInitial));
                 }
-            };
-            staged.note(self, uuid, after);
-            if !first_load {
-                seen.push(uuid);
             }
         }
         Ok(())
-    }
-
-    /// Stages the end of all rows that a reload did not name.
-    pub(super) fn stage_gone(&self, mut seen: Vec<Uuid>, staged: &mut Staged<C::Row>) {
-        seen.sort_unstable();
-        let gone = |uuid: &Uuid| seen.binary_search(uuid).is_err();
-        for (row, before) in self.rows.shared().filter(|(row, _)| gone(&row.uuid())) {
-            let before = Some(Arc::clone(before));
-            staged.changes.push(Change { uuid: row.uuid(), before, after: None });
-        }
-        staged.unreadable.extend(self.unreadable.keys().filter(|uuid| gone(uuid)).map(|uuid| (*uuid, None)));
     }
 
     fn update(&self, version: UpdateVersion, uuid: Uuid, text: &str) -> Result<After<C::Row>, ApplyError> {

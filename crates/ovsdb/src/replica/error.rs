@@ -36,6 +36,13 @@ pub enum ApplyError {
     Stale,
 }
 
+impl ApplyError {
+    /// The text as a whole is not an update.
+    pub(super) fn shapeless(source: serde_json::Error) -> Self {
+        Self::Malformed { place: "update".into(), source }
+    }
+}
+
 /// How an update and the rows it is about disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inconsistency {

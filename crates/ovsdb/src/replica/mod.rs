@@ -20,14 +20,15 @@ mod dynamic;
 mod error;
 mod index;
 mod model;
+mod resync;
 mod rows;
 mod snapshot;
 mod sorted;
 mod split;
 mod table;
 
-use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -43,8 +44,9 @@ pub use snapshot::{Seq, Snapshot, UnreadableRow};
 
 use crate::model::{Condition, Misfit, Str, Table, TableFit};
 use crate::wire::schema::DatabaseSchema;
+use resync::Text;
 use snapshot::State;
-use table::AnyTable;
+use table::{AnyStaged, AnyTable};
 
 /// What to ask a server for: one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,9 +86,6 @@ pub struct Replica {
     /// Whether rows have to be loaded before updates can be taken in.
     stale: bool,
 }
-
-/// What each table staged, by its position.
-type Staged = Vec<(usize, Box<dyn Any + Send>)>;
 
 impl Replica {
     /// An empty replica.
@@ -138,15 +137,31 @@ impl Replica {
     /// Takes in everything there is: the reply to a monitor request. What differs from before is the delta. On an
     /// error nothing has changed.
     pub fn reload(&mut self, version: UpdateVersion, body: &RawValue) -> Result<Delta, ApplyError> {
-        let texts = split::tables(body).map_err(malformed)?;
-        let mut staged = Vec::with_capacity(self.state.tables.len());
-        for (at, table) in self.state.tables.iter().enumerate() {
-            let rows =
-                texts.iter().find(|(name, _)| table.name() == &**name).map_or(&[][..], |(_, rows)| rows);
-            let changes = table.stage_all(version, rows)?;
-            staged.push((at, changes));
-        }
-        drop(texts);
+        self.reload_text(version, Text::Borrowed(body.get()), 0)
+    }
+
+    /// As [`Replica::reload`], from a message that is given up: the body stands at `body` in it. Its memory is freed
+    /// while rows are made of it, from the end on, so a large database does not stand in memory twice.
+    ///
+    /// # Panics
+    /// Where `body` is not within the text.
+    pub fn reload_owned(
+        &mut self,
+        version: UpdateVersion,
+        mut text: String,
+        body: Range<usize>,
+    ) -> Result<Delta, ApplyError> {
+        text.truncate(body.end);
+        self.reload_text(version, Text::Owned(text), body.start)
+    }
+
+    fn reload_text(
+        &mut self,
+        version: UpdateVersion,
+        text: Text<'_>,
+        at: usize,
+    ) -> Result<Delta, ApplyError> {
+        let staged = resync::stage(&self.state.tables, version, text, at)?;
         let delta = self.commit(staged);
         self.stale = false;
         Ok(delta)
@@ -158,10 +173,11 @@ impl Replica {
             return Err(ApplyError::Stale);
         }
         let mut staged = Vec::new();
-        for (name, rows) in split::tables(body).map_err(malformed)? {
+        let text = body.get();
+        for (name, rows) in split::tables(text, 0).map_err(ApplyError::shapeless)? {
             // Tables that nobody asked for are none of ours.
             if let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) {
-                staged.push((at, self.state.tables[at].stage(version, &rows)?));
+                staged.push((at, self.state.tables[at].stage(version, text, &rows)?));
             }
         }
         Ok(self.commit(staged))
@@ -172,7 +188,7 @@ impl Replica {
         Snapshot(Arc::clone(&self.state))
     }
 
-    fn commit(&mut self, staged: Staged) -> Delta {
+    fn commit(&mut self, staged: Vec<(usize, AnyStaged)>) -> Delta {
         let state = Arc::make_mut(&mut self.state);
         let mut changed = Vec::new();
         for (at, changes) in staged {
@@ -191,10 +207,6 @@ fn writable(table: &mut Arc<dyn AnyTable>) -> &mut dyn AnyTable {
         *table = table.copy();
     }
     Arc::get_mut(table).expect("just copied")
-}
-
-fn malformed(source: serde_json::Error) -> ApplyError {
-    ApplyError::Malformed { place: "update".into(), source }
 }
 
 impl fmt::Debug for Replica {

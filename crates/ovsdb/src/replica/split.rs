@@ -4,23 +4,36 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::apply::RowText;
-
-/// A table's name and its rows.
-pub(super) type TableText<'a> = (Cow<'a, str>, Vec<RowText<'a>>);
-
-/// The tables in an update's body.
-pub(super) fn tables(body: &RawValue) -> Result<Vec<TableText<'_>>, serde_json::Error> {
-    serde_json::Deserializer::from_str(body.get()).deserialize_map(Tables)
+/// Where a row's update stands in the text of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RowText {
+    pub(super) uuid: Uuid,
+    pub(super) at: Range<usize>,
 }
 
-struct Tables;
+/// A table's name and its rows.
+pub(super) type TableText<'a> = (Cow<'a, str>, Vec<RowText>);
+
+/// The tables in an update's body, which stands at some place in the text of a message.
+pub(super) fn tables(body: &str, at: usize) -> Result<Vec<TableText<'_>>, serde_json::Error> {
+    // How far a part is into the body is a matter of addresses; it need not be contiguous with anything else.
+    let origin = (body.as_ptr() as usize).wrapping_sub(at);
+    let mut deserializer = serde_json::Deserializer::from_str(body);
+    let tables = deserializer.deserialize_map(Tables { origin })?;
+    deserializer.end()?;
+    Ok(tables)
+}
+
+struct Tables {
+    origin: usize,
+}
 
 impl<'de> Visitor<'de> for Tables {
     type Value = Vec<TableText<'de>>;
@@ -31,7 +44,8 @@ impl<'de> Visitor<'de> for Tables {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut tables: Vec<TableText<'de>> = Vec::new();
-        while let Some((Name(name), Rows(rows))) = map.next_entry()? {
+        while let Some(Name(name)) = map.next_key()? {
+            let rows = map.next_value_seed(Rows { origin: self.origin })?;
             match tables.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => known.extend(rows),
                 None => tables.push((name, rows)),
@@ -43,31 +57,33 @@ impl<'de> Visitor<'de> for Tables {
 }
 
 /// Of members with the same name the last one counts, as for the C client. Servers do not send any.
-fn last_counts(rows: &mut Vec<RowText<'_>>) {
-    let mut uuids: Vec<Uuid> = rows.iter().map(|(uuid, _)| *uuid).collect();
+fn last_counts(rows: &mut Vec<RowText>) {
+    let mut uuids: Vec<Uuid> = rows.iter().map(|row| row.uuid).collect();
     uuids.sort_unstable();
     if !uuids.is_sorted_by(|a, b| a < b) {
         rows.reverse();
-        rows.sort_by_key(|(uuid, _)| *uuid);
-        rows.dedup_by_key(|(uuid, _)| *uuid);
+        rows.sort_by_key(|row| row.uuid);
+        rows.dedup_by_key(|row| row.uuid);
     }
 }
 
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-struct Rows<'a>(Vec<RowText<'a>>);
+struct Rows {
+    origin: usize,
+}
 
-impl<'de> Deserialize<'de> for Rows<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RowsVisitor)
+impl<'de> DeserializeSeed<'de> for Rows {
+    type Value = Vec<RowText>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
     }
 }
 
-struct RowsVisitor;
-
-impl<'de> Visitor<'de> for RowsVisitor {
-    type Value = Rows<'de>;
+impl<'de> Visitor<'de> for Rows {
+    type Value = Vec<RowText>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of rows by their UUIDs")
@@ -78,8 +94,9 @@ impl<'de> Visitor<'de> for RowsVisitor {
         while let Some((Name(uuid), text)) = map.next_entry::<Name<'_>, &RawValue>()? {
             let uuid = Uuid::try_parse(&uuid)
                 .map_err(|_| serde::de::Error::custom(format_args!("{uuid:?} is no UUID of a row")))?;
-            rows.push((uuid, text.get()));
+            let start = (text.get().as_ptr() as usize).wrapping_sub(self.origin);
+            rows.push(RowText { uuid, at: start..start + text.get().len() });
         }
-        Ok(Rows(rows))
+        Ok(rows)
     }
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::apply::{RowText, Staged, UpdateVersion};
+use super::apply::{Staged, UpdateVersion};
 use super::codec::{Codec, Typed};
 use super::delta::{AnyChanges, Changes};
 use super::error::ApplyError;
 use super::index::{AnyIndex, Entries, Index};
 use super::rows::Rows;
+use super::split::RowText;
 use crate::model::{Misfit, Str, Table, TableFit};
 use crate::wire::atom::ValueError;
 use crate::wire::datum::Datum;
@@ -100,6 +101,9 @@ impl<T: Table> TableState<Typed<T>> {
     }
 }
 
+/// What a table staged, its type set aside.
+pub(super) type AnyStaged = Box<dyn Any + Send>;
+
 /// A table, its type set aside.
 pub(super) trait AnyTable: Any + Send + Sync {
     fn name(&self) -> &Str;
@@ -110,14 +114,20 @@ pub(super) trait AnyTable: Any + Send + Sync {
     fn fit(&self) -> &TableFit;
     /// The columns to monitor; `None` where the server lacks the table.
     fn monitored(&self, schema: &DatabaseSchema) -> Option<Vec<Str>>;
-    fn stage(&self, version: UpdateVersion, rows: &[RowText<'_>]) -> Result<Box<dyn Any + Send>, ApplyError>;
-    fn stage_all(
+    /// Stages one notification's rows.
+    fn stage(&self, version: UpdateVersion, text: &str, rows: &[RowText]) -> Result<AnyStaged, ApplyError>;
+    /// Stages the end of all rows that a reload does not list.
+    fn stage_gone(&self, listed: &[RowText]) -> AnyStaged;
+    /// Stages rows of a reload.
+    fn stage_initial(
         &self,
         version: UpdateVersion,
-        rows: &[RowText<'_>],
-    ) -> Result<Box<dyn Any + Send>, ApplyError>;
+        text: &str,
+        rows: &[RowText],
+        staged: &mut AnyStaged,
+    ) -> Result<(), ApplyError>;
     /// Takes in what this table staged.
-    fn commit(&mut self, staged: Box<dyn Any + Send>) -> Option<Arc<dyn AnyChanges>>;
+    fn commit(&mut self, staged: AnyStaged) -> Option<Arc<dyn AnyChanges>>;
     fn diff(&self, newer: &dyn AnyTable) -> Option<Arc<dyn AnyChanges>>;
     fn unreadable(&self) -> &BTreeMap<Uuid, Arc<RawRow>>;
     fn columns(&self) -> &[Str];
@@ -153,22 +163,26 @@ impl<C: Codec> AnyTable for TableState<C> {
         schema.tables.contains_key(&self.name).then(|| self.codec.layout().columns.clone())
     }
 
-    fn stage(&self, version: UpdateVersion, rows: &[RowText<'_>]) -> Result<Box<dyn Any + Send>, ApplyError> {
-        Ok(Box::new(self.stage(version, rows)?))
+    fn stage(&self, version: UpdateVersion, text: &str, rows: &[RowText]) -> Result<AnyStaged, ApplyError> {
+        Ok(Box::new(self.stage(version, text, rows)?))
     }
 
-    fn stage_all(
+    fn stage_gone(&self, listed: &[RowText]) -> AnyStaged {
+        Box::new(self.stage_gone(listed))
+    }
+
+    fn stage_initial(
         &self,
         version: UpdateVersion,
-        rows: &[RowText<'_>],
-    ) -> Result<Box<dyn Any + Send>, ApplyError> {
-        let (mut staged, mut seen) = (Staged::default(), Vec::new());
-        self.stage_all(version, rows, &mut staged, &mut seen)?;
-        self.stage_gone(seen, &mut staged);
-        Ok(Box::new(staged))
+        text: &str,
+        rows: &[RowText],
+        staged: &mut AnyStaged,
+    ) -> Result<(), ApplyError> {
+        let staged: &mut Staged<C::Row> = staged.downcast_mut().expect("staged by this table");
+        self.stage_initial(version, text, rows, staged)
     }
 
-    fn commit(&mut self, staged: Box<dyn Any + Send>) -> Option<Arc<dyn AnyChanges>> {
+    fn commit(&mut self, staged: AnyStaged) -> Option<Arc<dyn AnyChanges>> {
         let staged: Box<Staged<C::Row>> = staged.downcast().expect("staged by this table");
         self.commit(*staged)
     }

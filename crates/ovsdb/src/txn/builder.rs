@@ -62,7 +62,7 @@ enum Body {
     },
 }
 
-/// Optional columns of a table that were given a value.
+/// Columns of a table that were given a value.
 #[derive(Clone)]
 struct Written {
     table: &'static str,
@@ -294,7 +294,8 @@ impl Transaction {
         self
     }
 
-    /// The operations as text, for a server that lacks the columns that `absent` names per table.
+    /// The operations as text, for a server that lacks the columns that `absent` gives for a table, by their positions
+    /// in the table's struct.
     pub fn compose(&self, absent: impl Fn(&str) -> ColumnSet) -> Result<Composed, CommitError> {
         for written in &self.written {
             if let Some(at) = written.columns.and(absent(written.table)).iter().next() {
@@ -334,8 +335,7 @@ impl Transaction {
 
     fn wrote<T: Table>(&mut self, columns: ColumnSet) {
         self.database.get_or_insert(T::DATABASE);
-        let optional = columns.iter().filter(|at| T::COLUMNS[*at].optional).collect();
-        self.note(Written { table: T::TABLE, specs: T::COLUMNS, columns: optional });
+        self.note(Written { table: T::TABLE, specs: T::COLUMNS, columns });
     }
 
     fn note(&mut self, written: Written) {

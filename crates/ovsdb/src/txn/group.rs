@@ -13,10 +13,8 @@
 
 use std::collections::VecDeque;
 
-use serde_json::value::RawValue;
-
 use super::builder::{Composed, Label, OpKind};
-use super::outcome::{self, CommitError, Committed, Failure, OpResult};
+use super::outcome::{self, Answer, CommitError, Committed, Failure, OpResult};
 use crate::model::Str;
 
 /// How much goes into one batch.
@@ -33,19 +31,6 @@ impl Default for GroupLimits {
     fn default() -> Self {
         Self { ops: 1000, bytes: 1 << 20 }
     }
-}
-
-/// The server's answer to a batch, or what happened instead of one.
-#[derive(Clone, Copy, Debug)]
-pub enum Answer<'a> {
-    /// One result per operation.
-    Result(&'a RawValue),
-    /// The request as a whole was refused.
-    Error(&'a RawValue),
-    /// It was not sent.
-    NotSent,
-    /// It was sent and the connection went before an answer came.
-    Lost,
 }
 
 /// What became of one transaction, with the key it was queued under.

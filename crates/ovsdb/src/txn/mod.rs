@@ -8,9 +8,11 @@ pub mod builder;
 pub(crate) mod compose;
 pub mod group;
 pub mod outcome;
+pub mod view;
 
 pub use builder::Transaction;
 pub use outcome::{Class, CommitError, Committed, OpResult};
+pub use view::View;
 
 #[cfg(test)]
 mod tests;

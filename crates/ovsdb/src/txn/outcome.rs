@@ -169,6 +169,35 @@ pub(crate) fn is_transient(error: &str) -> bool {
     matches!(error, "cluster error" | "I/O error" | "resources exhausted" | "disconnected")
 }
 
+/// What became of a transaction that was sent on its own.
+pub(crate) fn judge(answer: Answer<'_>, labels: &[Label]) -> Result<Committed, CommitError> {
+    let unknown = |reason: String| CommitError::Unknown { reason };
+    let failure = match answer {
+        Answer::NotSent => return Err(CommitError::NotConnected),
+        Answer::Lost => return Err(unknown("the connection was lost".into())),
+        Answer::Error(error) => read_refusal(error),
+        Answer::Result(result) => match read(result, labels.len()).map_err(unknown)? {
+            Ok(results) => return Ok(Committed::new(results)),
+            Err(failure) => failure,
+        },
+    };
+    let label = failure.at.map(|at| (at, labels[at].clone()));
+    Err(CommitError::refused(&failure.error, &failure.details, label))
+}
+
+/// The server's answer to a request, or what happened instead of one.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer<'a> {
+    /// One result per operation.
+    Result(&'a RawValue),
+    /// The request as a whole was refused.
+    Error(&'a RawValue),
+    /// It was not sent.
+    NotSent,
+    /// It was sent and the connection went before an answer came.
+    Lost,
+}
+
 /// A refusal as the server words it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -214,7 +243,7 @@ struct Refusal<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct Element<'a> {
     #[serde(borrow, default)]
     error: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -266,19 +295,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Answers<'a> {
                 let mut answers = Answers::default();
                 let mut at = 0;
                 // A null stands for an operation that was not reached; behind the results of a success there are none.
-                while let Some(answer) = seq.next_element::<Option<Answer<'de>>>()? {
+                while let Some(answer) = seq.next_element::<Option<Element<'de>>>()? {
                     match answer {
-                        Some(Answer { error: Some(error), details, .. }) if answers.failure.is_none() => {
+                        Some(Element { error: Some(error), details, .. }) if answers.failure.is_none() => {
                             let details = details.unwrap_or_default();
                             answers.failure = Some((at, Refusal { error, details }));
                         }
-                        Some(Answer { uuid: Some(RowUuid(uuid)), .. }) => {
+                        Some(Element { uuid: Some(RowUuid(uuid)), .. }) => {
                             answers.results.push(OpResult::Inserted(uuid));
                         }
-                        Some(Answer { count: Some(count), .. }) => {
+                        Some(Element { count: Some(count), .. }) => {
                             answers.results.push(OpResult::Counted(count));
                         }
-                        Some(Answer { rows: Some(rows), .. }) => answers.results.push(OpResult::Rows(rows)),
+                        Some(Element { rows: Some(rows), .. }) => answers.results.push(OpResult::Rows(rows)),
                         Some(_) => answers.results.push(OpResult::Done),
                         None if answers.failure.is_none() => {
                             return Err(de::Error::custom("a null where no operation failed"));

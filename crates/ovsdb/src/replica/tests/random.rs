@@ -75,6 +75,13 @@ fn check_shared(before: &Snapshot, after: &Snapshot) {
     }
 }
 
+/// A reload from the middle of a message that is given up.
+fn reload_owned(replica: &mut Replica, version: UpdateVersion, body: &RawValue) -> Result<Delta, ApplyError> {
+    let text = format!("[true,\"é\",{body}] and more");
+    let at = text.find(body.get()).unwrap();
+    replica.reload_owned(version, text, at..at + body.get().len())
+}
+
 fn listed(delta: &Delta) -> Vec<Change<Cage>> {
     delta.table::<Cage>().cloned().collect()
 }
@@ -129,7 +136,7 @@ proptest! {
                     sent = visible(&server);
                     let body = update(version, &ServerTable::new(), &sent, wrapped, true);
                     dynamic.reload(version, &body).unwrap();
-                    typed.reload(version, &body).unwrap()
+                    reload_owned(&mut typed, version, &body).unwrap()
                 }
             };
             let after = typed.snapshot();
@@ -245,7 +252,10 @@ proptest! {
             let (before, refused) = (replica.snapshot(), |s: &Snapshot| s.unreadable().count());
             let version = if first { UpdateVersion::V1 } else { UpdateVersion::V2 };
             let Ok(body) = RawValue::from_string(text) else { continue };
-            let result = if reload { replica.reload(version, &body) } else { replica.apply(version, &body) };
+            let result = match reload {
+                true => reload_owned(&mut replica, version, &body),
+                false => replica.apply(version, &body),
+            };
             let after = replica.snapshot();
             match result {
                 Err(error) => {

@@ -153,6 +153,18 @@ fn of_members_that_are_there_twice_the_last_counts() {
     let body = format!(r#"{{"Cage":{{{}}},"Note":{{}},"Cage":{{{}}}}}"#, row("c"), row("d"));
     replica.reload(V2, &raw(&body)).unwrap();
     assert_eq!(cage(&replica, 1).unwrap().name, "d");
+    let body = format!(
+        r#"{{"Cage":{{{}}},"Note":{{"{}":{{"initial":{{}}}}}},"Cage":{{{}}}}}"#,
+        row("d"),
+        uuid(2),
+        row("c")
+    );
+    let all = 0..body.len();
+    replica.reload_owned(V2, body, all).unwrap();
+    assert_eq!(
+        (cage(&replica, 1).unwrap().name.as_str(), replica.snapshot().dynamic("Note").unwrap().len()),
+        ("c", 1)
+    );
     let body = cages(&[(1, r#"{"modify":{"labels":["map",[["k","1"],["k","2"]]],"name":"e","name":"f"}}"#)]);
     replica.apply(V2, &raw(&body)).unwrap();
     let row = cage(&replica, 1).unwrap();

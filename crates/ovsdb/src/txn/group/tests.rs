@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::*;
 

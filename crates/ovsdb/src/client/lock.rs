@@ -1,0 +1,77 @@
+//! A lock of the server's, for as long as the value that stands for it lives.
+
+use tokio::sync::{mpsc, watch};
+
+use super::task::Command;
+use crate::model::Str;
+
+/// Where a lock stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockState {
+    /// Somebody else has it, or there is no connection.
+    Waiting,
+    /// It is ours. To be sure at the moment of writing, let the transaction assert it.
+    Held,
+    /// The server does not take the request for it; asked for again on the next connection.
+    Refused(String),
+}
+
+/// A lock that is wanted; given back when this is dropped.
+///
+/// It is asked for again on every connection. Other servers of a cluster know nothing of it, so who locks connects to
+/// the leader only.
+#[derive(Debug)]
+pub struct Lock {
+    name: Str,
+    state: watch::Receiver<LockState>,
+    /// Weak, so that a lock does not keep its client alive.
+    commands: mpsc::WeakSender<Command>,
+}
+
+impl Lock {
+    pub(super) fn new(
+        name: Str,
+        state: watch::Receiver<LockState>,
+        commands: mpsc::WeakSender<Command>,
+    ) -> Self {
+        Self { name, state, commands }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is ours at the moment.
+    pub fn is_held(&self) -> bool {
+        *self.state.borrow() == LockState::Held
+    }
+
+    /// Where it stands, to be watched.
+    pub fn state(&self) -> watch::Receiver<LockState> {
+        self.state.clone()
+    }
+
+    /// Waits until it is ours; `false` when the client was closed before.
+    pub async fn held(&mut self) -> bool {
+        self.state.wait_for(|state| *state == LockState::Held).await.is_ok()
+    }
+
+    /// Waits until it is not ours.
+    pub async fn lost(&mut self) {
+        // A closed client holds no locks.
+        let _ = self.state.wait_for(|state| *state != LockState::Held).await;
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let Some(commands) = self.commands.upgrade() else { return };
+        let command = Command::Unlock { name: self.name.clone() };
+        if let Err(mpsc::error::TrySendError::Full(command)) = commands.try_send(command)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { commands.send(command).await });
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! The client on tokio: sockets, time and tasks around the [session](crate::session), which decides.
+//!
+//! [`Client`] is the way in. Behind it one task (`task`) drives the session; `subscribe` tells readers what changed,
+//! `connect` and `tls` reach servers, `record` writes down what happened, and [`rpc`] is the plain connection that
+//! tools use when they want no replica.
+
+pub mod connect;
+pub mod lock;
+pub mod metrics;
+pub mod record;
+pub mod rpc;
+pub mod subscribe;
+mod task;
+pub mod tls;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot, watch};
+use uuid::Uuid;
+
+pub use connect::Dialer;
+pub use lock::{Lock, LockState};
+pub use metrics::Metrics;
+pub use rpc::Rpc;
+pub use subscribe::{Feed, FeedEvent};
+pub use tls::TlsConfig;
+
+use crate::model::{ColumnSet, Condition, Misfit, Str, Table};
+use crate::replica::{Fit, Model, Snapshot};
+use crate::session::{CloseReason, LockMode, Progress, Remotes, Session, SessionConfig, Status};
+use crate::txn::group::GroupLimits;
+use crate::txn::view::{self, View};
+use crate::txn::{CommitError, Committed, Transaction};
+use metrics::Meters;
+use record::Recorder;
+use subscribe::Publisher;
+use task::{Command, Driver, Limits};
+
+/// How a client is to be. [`ClientConfig::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// Which servers, and what is expected of them.
+    pub session: SessionConfig,
+    /// How they are reached.
+    pub dialer: Dialer,
+    /// The longest message that is taken from a server. Default: 1 GiB.
+    pub max_message: usize,
+    /// Bytes that may wait to be sent before commits have to wait. Default: 16 MiB.
+    pub max_backlog: usize,
+    /// Rows and events that a feed holds for a slow reader before they are summed up. Default: 100,000.
+    pub feed_limit: usize,
+    /// How much goes into one batch of grouped transactions.
+    pub group: GroupLimits,
+    /// Where to record everything that is said, if anywhere.
+    pub record: Option<PathBuf>,
+    /// What makes the random choices (order of remotes, delays); different for each client by default.
+    pub seed: u64,
+}
+
+impl ClientConfig {
+    /// The defaults, for these remotes.
+    pub fn new(remotes: Remotes) -> Self {
+        Self {
+            session: remotes.into(),
+            dialer: Dialer::default(),
+            max_message: 1 << 30,
+            max_backlog: 16 << 20,
+            feed_limit: 100_000,
+            group: GroupLimits::default(),
+            record: None,
+            seed: Uuid::new_v4().as_u64_pair().0,
+        }
+    }
+
+    /// Shows these certificates to `ssl:` remotes.
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.dialer.tls = Some(tls);
+        self
+    }
+}
+
+/// A replica is not there.
+#[derive(Clone, Debug, Error)]
+pub enum OpenError {
+    /// The server's schema does not have what the model asks for. The client goes on trying.
+    #[error("the server's schema does not fit: {}", misfits(.0))]
+    Misfit(Vec<Misfit>),
+    /// It did not come in time. The client goes on trying.
+    #[error("not in sync with {database} within {after:?}: {}", reason(.last))]
+    Timeout {
+        /// The database.
+        database: Str,
+        /// The time it was given.
+        after: Duration,
+        /// Why the last attempt failed.
+        last: Option<CloseReason>,
+    },
+    /// The client was closed.
+    #[error("the client is closed")]
+    Closed,
+}
+
+fn misfits(list: &[Misfit]) -> String {
+    list.iter().map(Misfit::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn reason(last: &Option<CloseReason>) -> String {
+    last.as_ref().map_or_else(|| "no attempt has ended yet".into(), CloseReason::to_string)
+}
+
+/// A condition is not in force.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConditionError {
+    /// The server does not take it; what was in force stays in force.
+    #[error("the server refused the condition: {error}")]
+    Refused {
+        /// What it said.
+        error: String,
+    },
+    /// The client was closed.
+    #[error("the client is closed")]
+    Closed,
+}
+
+/// What the client and its task share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    publisher: Publisher,
+    meters: Arc<Meters>,
+    status: watch::Sender<Status>,
+    fit: RwLock<Arc<Fit>>,
+    misfits: watch::Sender<Vec<Misfit>>,
+}
+
+impl Shared {
+    fn fit(&self) -> Arc<Fit> {
+        self.fit.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_fit(&self, fit: Fit) {
+        *self.fit.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fit);
+    }
+
+    fn set_misfits(&self, misfits: Vec<Misfit>) {
+        self.misfits.send_replace(misfits);
+    }
+}
+
+/// A database as a local replica: read at any time, watched, written by transactions.
+///
+/// Copies are cheap and stand for the same client, which ends when the last one is dropped.
+#[derive(Clone)]
+pub struct Client {
+    database: Str,
+    tables: Arc<[Str]>,
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+}
+
+/// The outcome of a transaction that is under way. Dropping it does not take the transaction back.
+#[derive(Debug)]
+pub struct Pending(oneshot::Receiver<Result<Committed, CommitError>>);
+
+impl Future for Pending {
+    type Output = Result<Committed, CommitError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A task that ends answers first, save when its runtime is gone.
+        Pin::new(&mut self.0).poll(cx).map(|outcome| outcome.unwrap_or(Err(CommitError::Closed)))
+    }
+}
+
+/// Commands that may wait for the task.
+const QUEUE: usize = 1024;
+/// How often a decision is made anew before [`Client::transact`] gives up.
+const TRIES: u32 = 16;
+
+impl Client {
+    /// Starts the client in the present tokio runtime, and returns at once. It connects, and goes on connecting, until
+    /// it is closed.
+    pub fn open(config: ClientConfig, model: Model) -> Self {
+        let (database, now) = (Str::from(model.database()), Instant::now());
+        let tables = model.tables().map(|(table, _)| table.clone()).collect();
+        let recorder = config.record.as_ref().and_then(|path| {
+            Recorder::create(path, &database, now, config.seed)
+                .inspect_err(|error| tracing::warn!(%error, path = %path.display(), "cannot record"))
+                .ok()
+        });
+        let session = Session::new(config.session, model, now, config.seed);
+        let meters = Arc::new(Meters::default());
+        let shared = Arc::new(Shared {
+            publisher: Publisher::new(session.snapshot(), config.feed_limit, meters.clone()),
+            meters,
+            status: watch::Sender::new(session.status()),
+            fit: RwLock::default(),
+            misfits: watch::Sender::new(Vec::new()),
+        });
+        let (commands, receiver) = mpsc::channel(QUEUE);
+        let limits = Limits { message: config.max_message, backlog: config.max_backlog, group: config.group };
+        let driver = Driver::new(session, config.dialer, receiver, shared.clone(), limits, recorder);
+        tokio::spawn(driver.run());
+        Self { database, tables, shared, commands }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Waits until the replica is what the server has. A schema that does not fit is an error; anything else may get
+    /// better and is waited for: see [`Client::status`] for what is wrong meanwhile.
+    pub async fn synced(&self) -> Result<Snapshot, OpenError> {
+        let (mut status, mut misfits) = (self.shared.status.subscribe(), self.shared.misfits.subscribe());
+        loop {
+            if status.borrow_and_update().progress == Progress::Synced {
+                return Ok(self.snapshot());
+            }
+            let misfit = misfits.borrow_and_update().clone();
+            if !misfit.is_empty() {
+                return Err(OpenError::Misfit(misfit));
+            }
+            tokio::select! {
+                _ = status.changed() => {}
+                _ = misfits.changed() => {}
+                () = self.commands.closed() => return Err(OpenError::Closed),
+            }
+        }
+    }
+
+    /// As [`Client::synced`], but not for ever: the error then says why the last attempt failed.
+    pub async fn synced_within(&self, limit: Duration) -> Result<Snapshot, OpenError> {
+        match tokio::time::timeout(limit, self.synced()).await {
+            Ok(done) => done,
+            Err(_) => Err(OpenError::Timeout {
+                database: self.database.clone(),
+                after: limit,
+                last: self.shared.status.borrow().last_close.clone(),
+            }),
+        }
+    }
+
+    /// The database as it was at one instant not long ago; empty before the first connection.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.publisher.snapshot()
+    }
+
+    /// What changes from now on.
+    pub fn subscribe(&self) -> Feed {
+        self.shared.publisher.subscribe(false)
+    }
+
+    /// What is there, as if it had just been inserted, and what changes from then on.
+    pub fn subscribe_all(&self) -> Feed {
+        self.shared.publisher.subscribe(true)
+    }
+
+    /// Commits a transaction. When this returns, [`Client::snapshot`] has it.
+    ///
+    /// It is sent at once, behind those sent before, without waiting for their replies; while not in sync it is refused
+    /// as [`CommitError::NotConnected`]. Dropping the future does not take it back.
+    pub async fn commit(&self, txn: &Transaction) -> Result<Committed, CommitError> {
+        self.start(txn, false).await?.await
+    }
+
+    /// Commits a transaction together with others that are committed this way at the same time: many small ones cost
+    /// little more than one. Each gets its own outcome, and they take effect in the order of their calls. See
+    /// [`group`](crate::txn::group) for what that means for checks that span a transaction.
+    pub async fn commit_grouped(&self, txn: &Transaction) -> Result<Committed, CommitError> {
+        self.start(txn, true).await?.await
+    }
+
+    /// Queues a transaction as [`Client::commit_grouped`] does, and returns before it is sent: one task can have many
+    /// under way, and they take effect in the order in which they were queued. Waits only while too much is unsent.
+    pub async fn enqueue(&self, txn: &Transaction) -> Result<Pending, CommitError> {
+        self.start(txn, true).await
+    }
+
+    async fn start(&self, txn: &Transaction, grouped: bool) -> Result<Pending, CommitError> {
+        if let Some(wanted) = txn.database().filter(|wanted| *wanted != self.database) {
+            let (wanted, have) = (wanted.into(), self.database.clone());
+            return Err(CommitError::OtherDatabase { wanted, have });
+        }
+        let (reply, outcome) = oneshot::channel();
+        if txn.is_empty() {
+            let _ = reply.send(Ok(Committed::default()));
+            return Ok(Pending(outcome));
+        }
+        let fit = self.shared.fit();
+        let absent = |table: &str| {
+            let found = fit.tables.iter().find(|(name, _)| name == table);
+            found.map_or(ColumnSet::EMPTY, |(_, fit)| fit.absent)
+        };
+        let composed = txn.compose(absent)?;
+        let command = Command::Commit { composed, grouped, reply };
+        self.commands.send(command).await.map_err(|_| CommitError::Closed)?;
+        Ok(Pending(outcome))
+    }
+
+    /// Decides and commits as one step: the closure reads through a view that remembers what was read, and what it
+    /// writes is committed only if that still holds. If it does not, the closure is run again on a newer snapshot.
+    ///
+    /// The closure may be run several times and must do nothing but read and write through the view. The value it
+    /// returned last comes with the outcome; an error of its own ends the attempt.
+    pub async fn transact<V, E: From<CommitError>>(
+        &self,
+        mut decide: impl FnMut(&mut View) -> Result<V, E>,
+    ) -> Result<V, E> {
+        let mut tried = 0;
+        loop {
+            let snapshot = self.snapshot();
+            let seq = snapshot.seq();
+            let mut view = View::new(snapshot);
+            let value = decide(&mut view)?;
+            tried += 1;
+            match self.commit(&view.into_transaction()).await {
+                Ok(_) => return Ok(value),
+                Err(CommitError::Conflict { .. }) if tried < TRIES => self.newer_than(seq, tried).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for a newer snapshot; not for long, as what changed may be outside of what is monitored.
+    async fn newer_than(&self, seq: crate::replica::Seq, tried: u32) {
+        let mut feed = self.subscribe();
+        let newer = async { while feed.snapshot().seq() <= seq && feed.next().await.is_some() {} };
+        let _ = tokio::time::timeout(view::patience(tried), newer).await;
+    }
+
+    /// Changes which rows of a table are held; returns when the replica holds exactly those.
+    ///
+    /// # Panics
+    /// Where the model does not have the table.
+    pub async fn set_condition<T: Table>(&self, condition: Condition) -> Result<(), ConditionError> {
+        self.set_condition_of(T::TABLE, condition).await
+    }
+
+    /// As [`Client::set_condition`], by the table's name.
+    ///
+    /// # Panics
+    /// Where the model does not have the table.
+    pub async fn set_condition_of(&self, table: &str, condition: Condition) -> Result<(), ConditionError> {
+        let known = self.tables.iter().any(|known| known == table);
+        assert!(known, "the model of {} has no table {table}", self.database);
+        let (reply, outcome) = oneshot::channel();
+        let command = Command::Condition { table: table.into(), condition, reply };
+        self.commands.send(command).await.map_err(|_| ConditionError::Closed)?;
+        outcome.await.unwrap_or(Err(ConditionError::Closed))
+    }
+
+    /// Wants a lock; see [`Lock`].
+    pub async fn lock(&self, name: &str) -> Lock {
+        self.want(name, LockMode::Wait).await
+    }
+
+    /// Wants a lock, and takes it away from who holds it.
+    pub async fn steal(&self, name: &str) -> Lock {
+        self.want(name, LockMode::Steal).await
+    }
+
+    async fn want(&self, name: &str, mode: LockMode) -> Lock {
+        let (state, receiver) = watch::channel(LockState::Waiting);
+        let name = Str::from(name);
+        // With the client closed the sender is dropped with the command, and the lock says so.
+        let _ = self.commands.send(Command::Lock { name: name.clone(), mode, state }).await;
+        Lock::new(name, receiver, self.commands.downgrade())
+    }
+
+    /// What the client is doing, to be watched.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.shared.status.subscribe()
+    }
+
+    /// How the model fits the server's schema; empty before the first connection.
+    pub fn fit(&self) -> Arc<Fit> {
+        self.shared.fit()
+    }
+
+    /// What was counted so far.
+    pub fn metrics(&self) -> Metrics {
+        self.shared.meters.read()
+    }
+
+    /// Other remotes from now on.
+    pub async fn set_remotes(&self, remotes: Remotes) {
+        let _ = self.commands.send(Command::Remotes(remotes.list)).await;
+    }
+
+    /// Drops the connection and makes another one.
+    pub async fn reconnect(&self) {
+        let _ = self.commands.send(Command::Reconnect).await;
+    }
+
+    /// Ends the client, for all copies of it. Transactions without a reply are [`CommitError::Unknown`].
+    pub async fn close(&self) {
+        if self.commands.send(Command::Close).await.is_ok() {
+            self.commands.closed().await;
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("snapshot", &self.snapshot()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,286 @@
+//! A plain connection for tools: one request at a time, answers as JSON, no replica and no reconnecting.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{self, Instant};
+
+use super::connect::{DialError, Dialer, Stream};
+use crate::session::{Remote, Remotes};
+use crate::txn::outcome;
+use crate::wire::frame::{FrameError, FrameSplitter};
+use crate::wire::message::{self, Message, MessageError};
+use crate::wire::schema::{DatabaseSchema, SchemaError};
+
+/// A schema or a dump of a large table is one message.
+const MAX_MESSAGE: usize = 1 << 30;
+
+/// A plain connection to a server.
+#[derive(Debug)]
+pub struct Rpc {
+    remote: Remote,
+    stream: Stream,
+    splitter: FrameSplitter,
+    timeout: Duration,
+    next_id: u64,
+    heard: bool,
+    notes: VecDeque<Note>,
+}
+
+/// Something that the server tells without being asked.
+#[derive(Debug)]
+pub struct Note {
+    /// What kind: `update`, `locked`, `stolen`.
+    pub method: String,
+    /// What it tells.
+    pub params: Box<RawValue>,
+}
+
+/// A request was not answered as hoped.
+#[derive(Debug, Error)]
+pub enum RpcError {
+    /// No remote could be reached.
+    #[error("no remote could be reached: {}", list(.0))]
+    Unreachable(Vec<DialError>),
+    /// Reading or writing failed.
+    #[error("the connection to {remote} failed")]
+    Io {
+        /// The remote.
+        remote: Remote,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server ended the connection.
+    #[error("{remote} closed the connection{}", if *silent { " without a word: is it a TLS port (ssl:)?" } else { "" })]
+    Closed {
+        /// The remote.
+        remote: Remote,
+        /// A plain connection, and nothing ever came: what a TLS port does that gets no TLS.
+        silent: bool,
+    },
+    /// What came can't be cut into messages.
+    #[error("{remote} does not speak OVSDB")]
+    Frame {
+        /// The remote.
+        remote: Remote,
+        /// Why.
+        #[source]
+        source: FrameError,
+    },
+    /// What came is no message.
+    #[error("{remote} does not speak OVSDB")]
+    Message {
+        /// The remote.
+        remote: Remote,
+        /// Why.
+        #[source]
+        source: MessageError,
+    },
+    /// No answer came in time.
+    #[error("{remote} did not answer {method} within {after:?}")]
+    Timeout {
+        /// The remote.
+        remote: Remote,
+        /// What was asked.
+        method: String,
+        /// The time it was given.
+        after: Duration,
+    },
+    /// The server refused.
+    #[error("the server refused {method}: {error}{}{details}", if details.is_empty() { "" } else { ": " })]
+    Refused {
+        /// What was asked.
+        method: String,
+        /// The server's word.
+        error: String,
+        /// The server's explanation.
+        details: String,
+    },
+    /// The answer is not what this request is answered with.
+    #[error("the answer to {method} makes no sense")]
+    Answer {
+        /// What was asked.
+        method: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The schema can't be read.
+    #[error("the server's schema of {database} cannot be read")]
+    Schema {
+        /// The database.
+        database: String,
+        /// Why.
+        #[source]
+        source: SchemaError,
+    },
+}
+
+/// Several attempts, each with its cause: there is no one source.
+fn list(attempts: &[DialError]) -> String {
+    let whole = |attempt: &DialError| {
+        let mut text = attempt.to_string();
+        let mut cause = std::error::Error::source(attempt);
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        text
+    };
+    attempts.iter().map(whole).collect::<Vec<_>>().join("; ")
+}
+
+impl Rpc {
+    /// Connects to the first remote that answers, in the order given. `timeout` bounds every step from here on.
+    pub async fn connect(remotes: &Remotes, dialer: &Dialer, timeout: Duration) -> Result<Self, RpcError> {
+        let dialer = Dialer { timeout: timeout.min(dialer.timeout), ..dialer.clone() };
+        let mut attempts = Vec::new();
+        for remote in &remotes.list {
+            match dialer.dial(remote).await {
+                Ok(stream) => {
+                    let splitter = FrameSplitter::new(MAX_MESSAGE);
+                    let (remote, notes) = (remote.clone(), VecDeque::new());
+                    return Ok(Self { remote, stream, splitter, timeout, next_id: 0, heard: false, notes });
+                }
+                Err(error) => attempts.push(error),
+            }
+        }
+        Err(RpcError::Unreachable(attempts))
+    }
+
+    /// The remote that answered.
+    pub fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// Asks, and gives the answer as JSON.
+    pub async fn call(&mut self, method: &str, params: &impl Serialize) -> Result<Value, RpcError> {
+        let result = self.call_raw(method, params).await?;
+        serde_json::from_str(result.get())
+            .map_err(|source| RpcError::Answer { method: method.into(), source })
+    }
+
+    /// Asks, and gives the answer as text.
+    pub async fn call_raw(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let deadline = Instant::now() + self.timeout;
+        self.send(&message::request(id, method, params)).await?;
+        let wanted = id.to_string();
+        loop {
+            match self.receive(deadline, method).await? {
+                Incoming::Answer { id, body } if id == wanted => {
+                    return body.map_err(|error| {
+                        let failure = outcome::read_refusal(&error);
+                        let (error, details) = (failure.error, failure.details);
+                        RpcError::Refused { method: method.into(), error, details }
+                    });
+                }
+                Incoming::Answer { .. } => {}
+                Incoming::Note(note) => self.notes.push_back(note),
+            }
+        }
+    }
+
+    /// The next thing that the server tells without being asked; `None` if it tells nothing within the time.
+    pub async fn note(&mut self, within: Duration) -> Result<Option<Note>, RpcError> {
+        if let Some(note) = self.notes.pop_front() {
+            return Ok(Some(note));
+        }
+        let deadline = Instant::now() + within;
+        loop {
+            match self.receive(deadline, "").await {
+                Ok(Incoming::Note(note)) => return Ok(Some(note)),
+                Ok(Incoming::Answer { .. }) => {}
+                Err(RpcError::Timeout { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The databases that the server has.
+    pub async fn databases(&mut self) -> Result<Vec<String>, RpcError> {
+        let names = self.call_raw("list_dbs", &[(); 0]).await?;
+        serde_json::from_str(names.get())
+            .map_err(|source| RpcError::Answer { method: "list_dbs".into(), source })
+    }
+
+    /// A database's schema.
+    pub async fn schema(&mut self, database: &str) -> Result<DatabaseSchema, RpcError> {
+        let schema = self.call_raw("get_schema", &[database]).await?;
+        DatabaseSchema::parse(schema.get())
+            .map_err(|source| RpcError::Schema { database: database.into(), source })
+    }
+
+    async fn send(&mut self, text: &str) -> Result<(), RpcError> {
+        let failed = |source| RpcError::Io { remote: self.remote.clone(), source };
+        let written = async {
+            self.stream.write_all(text.as_bytes()).await?;
+            self.stream.flush().await
+        };
+        match time::timeout(self.timeout, written).await {
+            Ok(written) => written.map_err(failed),
+            Err(_) => Err(failed(std::io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    async fn receive(&mut self, deadline: Instant, method: &str) -> Result<Incoming, RpcError> {
+        loop {
+            let frame = match self.splitter.next_frame() {
+                Ok(frame) => frame,
+                Err(source) => return Err(RpcError::Frame { remote: self.remote.clone(), source }),
+            };
+            if let Some(text) = frame {
+                match Message::parse(text) {
+                    Ok(Message::Reply { id, result }) => {
+                        return Ok(Incoming::Answer { id: id.get().into(), body: Ok(result.to_owned()) });
+                    }
+                    Ok(Message::Error { id, error }) => {
+                        return Ok(Incoming::Answer { id: id.get().into(), body: Err(error.to_owned()) });
+                    }
+                    Ok(Message::Notification { method, params }) => {
+                        let note = Note { method: method.into_owned(), params: params.to_owned() };
+                        return Ok(Incoming::Note(note));
+                    }
+                    Ok(Message::Request { id, method, params }) => {
+                        let answer = match &*method {
+                            "echo" => message::reply(id, &params),
+                            _ => message::refusal(id, &"unknown method"),
+                        };
+                        self.send(&answer).await?;
+                    }
+                    Err(source) => return Err(RpcError::Message { remote: self.remote.clone(), source }),
+                }
+                continue;
+            }
+            let read = self.stream.read_buf(self.splitter.read_buffer());
+            match time::timeout_at(deadline, read).await {
+                Ok(Ok(0)) => {
+                    let silent = !self.heard && matches!(self.remote, Remote::Tcp(_));
+                    return Err(RpcError::Closed { remote: self.remote.clone(), silent });
+                }
+                Ok(Ok(_)) => self.heard = true,
+                Ok(Err(source)) => return Err(RpcError::Io { remote: self.remote.clone(), source }),
+                Err(_) => {
+                    let (remote, method) = (self.remote.clone(), method.to_owned());
+                    return Err(RpcError::Timeout { remote, method, after: self.timeout });
+                }
+            }
+        }
+    }
+}
+
+enum Incoming {
+    Answer { id: String, body: Result<Box<RawValue>, Box<RawValue>> },
+    Note(Note),
+}

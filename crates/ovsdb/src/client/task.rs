@@ -1,0 +1,504 @@
+//! The driver: one task that moves bytes and time between a socket and the session, and decides nothing.
+//!
+//! It reads into the splitter's buffer, hands complete texts to the session, does what the session says and passes on
+//! what it tells: changes to the feeds, replies to whoever waits for them. A snapshot is published before the reply of
+//! the transaction that made it is, so who has the reply sees its own writes.
+//!
+//! What waits to be sent is bounded: above the limit no more commands are taken, so committers wait in turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::{Future, pending};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::connect::{DialError, Dialer, Stream};
+use super::lock::LockState;
+use super::metrics;
+use super::record::{Input, Recorder};
+use super::{ConditionError, Shared};
+use crate::model::{Condition, Str};
+use crate::replica::Delta;
+use crate::session::{Action, CloseReason, CondSeq, Event, LockMode, Remote, Reply, Session, TxnId};
+use crate::txn::builder::{Composed, Label};
+use crate::txn::group::{Group, GroupLimits};
+use crate::txn::outcome::{self, Answer, CommitError, Committed};
+use crate::wire::frame::FrameSplitter;
+
+/// What a client asks of its driver.
+#[derive(Debug)]
+pub(super) enum Command {
+    Commit { composed: Composed, grouped: bool, reply: Settle },
+    Condition { table: Str, condition: Condition, reply: oneshot::Sender<Result<(), ConditionError>> },
+    Lock { name: Str, mode: LockMode, state: watch::Sender<LockState> },
+    Unlock { name: Str },
+    Remotes(Vec<Remote>),
+    Reconnect,
+    Close,
+}
+
+/// Where the outcome of a transaction goes.
+pub(super) type Settle = oneshot::Sender<Result<Committed, CommitError>>;
+
+/// Who waits for the reply to a request.
+#[derive(Debug)]
+enum Waiter {
+    One { labels: Vec<Label>, reply: Settle },
+    Batch,
+}
+
+/// Limits of a driver.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) message: usize,
+    pub(super) backlog: usize,
+    pub(super) group: GroupLimits,
+}
+
+/// The task's state.
+pub(super) struct Driver {
+    session: Session,
+    dialer: Dialer,
+    link: Link,
+    commands: mpsc::Receiver<Command>,
+    shared: Arc<Shared>,
+    limits: Limits,
+    waiters: HashMap<TxnId, Waiter>,
+    group: Group<Settle>,
+    conditions: Vec<(CondSeq, oneshot::Sender<Result<(), ConditionError>>)>,
+    locks: HashMap<Str, watch::Sender<LockState>>,
+    recorder: Option<Recorder>,
+    closing: bool,
+}
+
+type Dialing = Pin<Box<dyn Future<Output = Result<Stream, DialError>> + Send>>;
+
+enum Link {
+    Down,
+    Dialing(Dialing),
+    Up(Box<Up>),
+}
+
+/// An open connection.
+struct Up {
+    reader: ReadHalf<Stream>,
+    writer: WriteHalf<Stream>,
+    splitter: FrameSplitter,
+    out: VecDeque<Vec<u8>>,
+    /// Bytes of the first chunk that are gone already.
+    written: usize,
+    /// Bytes that wait.
+    backlog: usize,
+    /// Written, but perhaps still in a buffer of TLS.
+    unflushed: bool,
+    /// Whether anything has come.
+    heard: bool,
+    plain: bool,
+}
+
+/// Texts smaller than this share a chunk, and with it a system call.
+const CHUNK: usize = 1 << 16;
+/// The least room for a read.
+const READ: usize = 1 << 16;
+/// The most commands taken at once, so that reading gets its turn.
+const TURN: usize = 256;
+
+/// What ended a wait.
+enum Wake {
+    Command(Option<Command>),
+    Dialled(Result<Stream, DialError>),
+    Read(io::Result<usize>),
+    Wrote(io::Result<usize>),
+    Timeout,
+}
+
+impl Up {
+    fn new(stream: Stream, limit: usize) -> Self {
+        let plain = matches!(stream, Stream::Tcp(_));
+        let (reader, writer) = tokio::io::split(stream);
+        Self {
+            reader,
+            writer,
+            splitter: FrameSplitter::new(limit),
+            out: VecDeque::new(),
+            written: 0,
+            backlog: 0,
+            unflushed: false,
+            heard: false,
+            plain,
+        }
+    }
+
+    fn push(&mut self, text: String) {
+        self.backlog += text.len();
+        match self.out.back_mut() {
+            Some(chunk) if chunk.len() + text.len() <= CHUNK => chunk.extend_from_slice(text.as_bytes()),
+            _ => self.out.push_back(text.into_bytes()),
+        }
+    }
+
+    fn wrote(&mut self, count: usize) {
+        self.unflushed = count > 0;
+        self.backlog -= count;
+        self.written += count;
+        if self.out.front().is_some_and(|chunk| chunk.len() == self.written) {
+            self.out.pop_front();
+            self.written = 0;
+        }
+    }
+
+    /// Reads or writes, whichever can be done first.
+    async fn transfer(&mut self) -> Wake {
+        let buffer = self.splitter.read_buffer();
+        if buffer.capacity() - buffer.len() < READ / 4 {
+            buffer.reserve(READ);
+        }
+        let write = async {
+            match self.out.front() {
+                Some(chunk) => self.writer.write(&chunk[self.written..]).await,
+                None => self.writer.flush().await.map(|()| 0),
+            }
+        };
+        tokio::select! {
+            read = self.reader.read_buf(buffer) => Wake::Read(read),
+            wrote = write, if self.backlog > 0 || self.unflushed => Wake::Wrote(wrote),
+        }
+    }
+}
+
+impl Driver {
+    pub(super) fn new(
+        session: Session,
+        dialer: Dialer,
+        commands: mpsc::Receiver<Command>,
+        shared: Arc<Shared>,
+        limits: Limits,
+        recorder: Option<Recorder>,
+    ) -> Self {
+        Self {
+            session,
+            dialer,
+            link: Link::Down,
+            commands,
+            shared,
+            limits,
+            waiters: HashMap::new(),
+            group: Group::new(limits.group),
+            conditions: Vec::new(),
+            locks: HashMap::new(),
+            recorder,
+            closing: false,
+        }
+    }
+
+    /// Runs until the client is closed or dropped.
+    pub(super) async fn run(mut self) {
+        self.settle();
+        while !self.closing {
+            let wake = self.wait().await;
+            self.handle(wake);
+            self.settle();
+        }
+        let closed = || CommitError::Closed;
+        for (reply, outcome) in self.group.abandon(closed) {
+            let _ = reply.send(outcome);
+        }
+        // What was sent and not answered is as unknown as after a lost connection.
+        for (reply, outcome) in self.group.answer(Answer::Lost) {
+            let _ = reply.send(outcome);
+        }
+        for waiter in self.waiters.into_values() {
+            if let Waiter::One { labels, reply } = waiter {
+                let _ = reply.send(outcome::judge(Answer::Lost, &labels));
+            }
+        }
+        self.shared.publisher.close();
+    }
+
+    async fn wait(&mut self) -> Wake {
+        let timeout = self.session.next_timeout();
+        let timeout = async {
+            match timeout {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => pending().await,
+            }
+        };
+        let room = !matches!(&self.link, Link::Up(up) if up.backlog >= self.limits.backlog);
+        let io = async {
+            match &mut self.link {
+                Link::Down => pending().await,
+                Link::Dialing(dialing) => Wake::Dialled(dialing.await),
+                Link::Up(up) => up.transfer().await,
+            }
+        };
+        tokio::select! {
+            wake = io => wake,
+            command = self.commands.recv(), if room => Wake::Command(command),
+            () = timeout => Wake::Timeout,
+        }
+    }
+
+    fn handle(&mut self, wake: Wake) {
+        match wake {
+            Wake::Command(None) => self.closing = true,
+            Wake::Command(Some(command)) => {
+                self.command(command);
+                for _ in 1..TURN {
+                    match self.commands.try_recv() {
+                        Ok(command) => self.command(command),
+                        Err(_) => break,
+                    }
+                }
+            }
+            Wake::Dialled(Ok(stream)) => {
+                self.link = Link::Up(Box::new(Up::new(stream, self.limits.message)));
+                self.input(Input::Open);
+            }
+            Wake::Dialled(Err(error)) => self.lost(CloseReason::Dial(whole(&error))),
+            Wake::Read(Ok(0)) => self.lost(self.farewell()),
+            Wake::Read(Ok(count)) => {
+                metrics::add(&self.shared.meters.bytes_received, count);
+                self.read();
+            }
+            Wake::Wrote(Ok(count)) => {
+                metrics::add(&self.shared.meters.bytes_sent, count);
+                if let Link::Up(up) = &mut self.link {
+                    up.wrote(count);
+                }
+            }
+            Wake::Read(Err(error)) | Wake::Wrote(Err(error)) => self.lost(CloseReason::Io(whole(&error))),
+            Wake::Timeout => self.input(Input::Timeout),
+        }
+    }
+
+    /// Why the server hung up. A TLS port that gets plain JSON does so without a word.
+    fn farewell(&self) -> CloseReason {
+        match &self.link {
+            Link::Up(up) if up.plain && !up.heard => {
+                CloseReason::Io("the server hung up without a word: is it a TLS port (ssl:)?".into())
+            }
+            _ => CloseReason::Eof,
+        }
+    }
+
+    /// The connection is gone.
+    fn lost(&mut self, reason: CloseReason) {
+        self.link = Link::Down;
+        self.input(Input::Close(&reason));
+    }
+
+    /// Hands over every complete text that is there.
+    fn read(&mut self) {
+        let mut complete = false;
+        while let Link::Up(up) = &mut self.link {
+            up.heard = true;
+            match up.splitter.next_frame() {
+                Ok(Some(text)) => {
+                    complete = true;
+                    metrics::count(&self.shared.meters.messages_received);
+                    let now = Instant::now();
+                    record(&mut self.recorder, now, &Input::Message(text));
+                    self.session.handle_message(now, text);
+                    self.settle();
+                }
+                Ok(None) => {
+                    if !complete {
+                        self.input(Input::Activity);
+                    }
+                    return;
+                }
+                Err(error) => return self.lost(CloseReason::Protocol(error.to_string())),
+            }
+        }
+    }
+
+    /// Tells the session something.
+    fn input(&mut self, input: Input<'_>) {
+        let now = Instant::now();
+        record(&mut self.recorder, now, &input);
+        input.give(&mut self.session, now);
+    }
+
+    fn submit(&mut self, operations: String) -> TxnId {
+        let now = Instant::now();
+        record(&mut self.recorder, now, &Input::Submit(&operations));
+        self.session.submit(now, operations)
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Commit { composed, grouped: true, reply } => self.group.push(reply, composed),
+            Command::Commit { composed: Composed { text, labels }, grouped: false, reply } => {
+                let txn = self.submit(format!("[{text}]"));
+                self.waiters.insert(txn, Waiter::One { labels, reply });
+            }
+            Command::Condition { table, condition, reply } => {
+                let now = Instant::now();
+                record(&mut self.recorder, now, &Input::Condition { table: &table, condition: &condition });
+                let seq = self.session.set_condition(now, &table, condition);
+                self.conditions.push((seq, reply));
+                self.conditions_in_force(self.session.status().conditions);
+            }
+            Command::Lock { name, mode, state } => {
+                self.locks.insert(name.clone(), state);
+                self.input(Input::Lock { name: &name, mode });
+            }
+            Command::Unlock { name } => {
+                self.locks.remove(&name);
+                self.input(Input::Unlock { name: &name });
+            }
+            Command::Remotes(remotes) => self.input(Input::Remotes(&remotes)),
+            Command::Reconnect => self.input(Input::Reconnect),
+            Command::Close => self.closing = true,
+        }
+    }
+
+    /// Does what the session wants and passes on what it tells, until it is at rest.
+    fn settle(&mut self) {
+        let mut noteworthy = false;
+        loop {
+            while let Some(action) = self.session.poll_action() {
+                self.act(action);
+            }
+            if let Some(event) = self.session.poll_event() {
+                noteworthy |= !matches!(event, Event::Changed(_) | Event::Reply { .. });
+                self.event(event);
+                continue;
+            }
+            let Some(batch) = self.group.next_batch() else { break };
+            metrics::count(&self.shared.meters.batches);
+            let txn = self.submit(batch);
+            self.waiters.insert(txn, Waiter::Batch);
+        }
+        if noteworthy {
+            self.shared.status.send_replace(self.session.status());
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.action(Instant::now(), &action);
+        }
+        match action {
+            Action::Dial(remote) => {
+                let dialer = self.dialer.clone();
+                self.link = Link::Dialing(Box::pin(async move { dialer.dial(&remote).await }));
+            }
+            Action::Send(text) => {
+                if let Link::Up(up) = &mut self.link {
+                    metrics::count(&self.shared.meters.messages_sent);
+                    up.push(text);
+                }
+            }
+            Action::Close(_) => self.link = Link::Down,
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Connected { remote } => {
+                metrics::count(&self.shared.meters.connections);
+                tracing::debug!(%remote, "connected");
+            }
+            Event::Fit(fit) => {
+                self.shared.set_fit(fit);
+                self.shared.set_misfits(Vec::new());
+            }
+            Event::Misfit(misfits) => self.shared.set_misfits(misfits),
+            Event::Changed(delta) => self.publish(delta),
+            Event::Synced { how } => {
+                let database = self.session.snapshot().database().to_owned();
+                tracing::info!(database, ?how, "in sync");
+                self.shared.publisher.synced(how, &self.session.snapshot());
+            }
+            Event::Reply { txn, outcome } => self.reply(txn, &outcome),
+            Event::Lock { name, held } => {
+                if let Some(state) = self.locks.get(&name) {
+                    state.send_replace(if held { LockState::Held } else { LockState::Waiting });
+                }
+            }
+            Event::LockRefused { name, error } => {
+                if let Some(state) = self.locks.get(&name) {
+                    state.send_replace(LockState::Refused(error));
+                }
+            }
+            Event::Condition { acked } => self.conditions_in_force(acked),
+            Event::ConditionRefused { seq, error } => {
+                for (_, reply) in self.conditions.extract_if(.., |(wanted, _)| *wanted <= seq) {
+                    let _ = reply.send(Err(ConditionError::Refused { error: error.clone() }));
+                }
+            }
+            Event::Down { remote, reason, served, retry_in } => {
+                metrics::count(&self.shared.meters.disconnections);
+                let remote = remote.map(|remote| remote.to_string()).unwrap_or_default();
+                if served.is_some() {
+                    tracing::warn!(remote, %reason, ?retry_in, "disconnected");
+                } else {
+                    tracing::debug!(remote, %reason, ?retry_in, "not connected");
+                }
+                self.shared.publisher.down(&reason);
+                for (reply, outcome) in self.group.abandon(|| CommitError::NotConnected) {
+                    self.shared.meters.settled(&outcome);
+                    let _ = reply.send(outcome);
+                }
+            }
+        }
+    }
+
+    /// Publishes a change together with the snapshot after it. Where one message brought several, the session is ahead
+    /// of the first: they are published as one.
+    fn publish(&self, delta: Delta) {
+        let (last, snapshot) = (self.shared.publisher.snapshot(), self.session.snapshot());
+        if delta.seq() <= last.seq() {
+            return;
+        }
+        let single = delta.seq() == snapshot.seq() && delta.seq().0 == last.seq().0 + 1;
+        let delta = if single { delta } else { last.diff(&snapshot) };
+        self.shared.publisher.changed(delta, &snapshot);
+    }
+
+    fn reply(&mut self, txn: TxnId, reply: &Reply) {
+        let answer = match reply {
+            Reply::Result(result) => Answer::Result(result),
+            Reply::Error(error) => Answer::Error(error),
+            Reply::NotSent => Answer::NotSent,
+            Reply::Lost => Answer::Lost,
+        };
+        let settled = match self.waiters.remove(&txn) {
+            None => Vec::new(),
+            Some(Waiter::One { labels, reply }) => vec![(reply, outcome::judge(answer, &labels))],
+            Some(Waiter::Batch) => self.group.answer(answer),
+        };
+        for (reply, outcome) in settled {
+            self.shared.meters.settled(&outcome);
+            let _ = reply.send(outcome);
+        }
+    }
+
+    fn conditions_in_force(&mut self, acked: CondSeq) {
+        for (_, reply) in self.conditions.extract_if(.., |(wanted, _)| *wanted <= acked) {
+            let _ = reply.send(Ok(()));
+        }
+    }
+}
+
+fn record(recorder: &mut Option<Recorder>, now: Instant, input: &Input<'_>) {
+    if let Some(recorder) = recorder {
+        recorder.input(now, input);
+    }
+}
+
+/// An error with its causes, for reasons that are told as text.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

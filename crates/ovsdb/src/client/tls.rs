@@ -1,0 +1,230 @@
+//! TLS as OVS does it: both sides show certificates, the chain is checked, the name is not unless asked for.
+//!
+//! `ovs-pki` writes into a certificate the name that was given when it was signed, which says nothing about where the
+//! server is reached, and OVS itself compares no names. So by default we trust whom our CA has signed, and
+//! [`TlsConfig::verify_names`] asks for more. Files are read at every dial: a rotated certificate needs no restart.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use thiserror::Error;
+
+/// Where the certificates are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// Certificates of the CAs that sign servers, PEM.
+    pub ca: PathBuf,
+    /// Our own certificate (with its chain) and its private key, PEM; servers usually want one.
+    pub identity: Option<Identity>,
+    /// Whether the server's certificate must name the host that was dialled.
+    pub verify_names: bool,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate and its chain, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+}
+
+/// The certificates can't be used.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file could not be read as PEM.
+    #[error("cannot read {what} from {}", path.display())]
+    File {
+        /// What was expected in it.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rustls_pki_types::pem::Error,
+    },
+    /// A file holds none.
+    #[error("{} holds no certificate", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A certificate or key is unusable, or they do not belong together.
+    #[error("cannot use {}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rustls::Error,
+    },
+    /// The provider takes no part in any TLS version that we speak.
+    #[error("cannot set up TLS")]
+    Setup(#[source] rustls::Error),
+}
+
+impl TlsConfig {
+    /// Trusts what this CA has signed, shows no certificate.
+    pub fn new(ca: impl Into<PathBuf>) -> Self {
+        Self { ca: ca.into(), identity: None, verify_names: false }
+    }
+
+    /// Shows this certificate.
+    pub fn identity(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.identity = Some(Identity { certificate: certificate.into(), key: key.into() });
+        self
+    }
+
+    /// Reads the files.
+    pub(crate) fn load(&self) -> Result<ClientConfig, TlsError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&self.ca)? {
+            roots.add(certificate).map_err(|source| TlsError::Unusable { path: self.ca.clone(), source })?;
+        }
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Setup)?;
+        let builder = if self.verify_names {
+            builder.with_root_certificates(roots)
+        } else {
+            let verifier = Arc::new(ChainOnly { roots, provider });
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        };
+        match &self.identity {
+            None => Ok(builder.with_no_client_auth()),
+            Some(Identity { certificate, key }) => {
+                let chain = certificates(certificate)?;
+                let private = PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::File {
+                    what: "a private key",
+                    path: key.clone(),
+                    source,
+                })?;
+                builder
+                    .with_client_auth_cert(chain, private)
+                    .map_err(|source| TlsError::Unusable { path: certificate.clone(), source })
+            }
+        }
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |source| TlsError::File { what: "certificates", path: path.into(), source };
+    let found: Vec<_> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<_, _>>).map_err(failed)?;
+    if found.is_empty() { Err(TlsError::Empty { path: path.into() }) } else { Ok(found) }
+}
+
+/// The name that is announced; a host that can't be one (a scoped address) announces none of its own.
+pub(crate) fn server_name(host: &str) -> ServerName<'static> {
+    ServerName::try_from(host.to_owned())
+        .unwrap_or_else(|_| ServerName::try_from("ovsdb").expect("a plain word is a DNS name"))
+}
+
+/// Checks that a CA of ours has signed the certificate, and that the peer holds its key.
+#[derive(Debug)]
+struct ChainOnly {
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for ChainOnly {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        rustls::client::verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// With TLS 1.3 a server judges our certificate after the handshake, so what it says comes with the first bytes read.
+#[derive(Debug, Error)]
+#[error("{hint}")]
+struct Told {
+    hint: &'static str,
+    #[source]
+    source: std::io::Error,
+}
+
+/// An error of an established connection, in words that say what to do where it is TLS's.
+pub(crate) fn explain(error: std::io::Error) -> std::io::Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::AlertReceived(_)) => {
+            let kind = error.kind();
+            std::io::Error::new(kind, Told { hint: hint(&error), source: error })
+        }
+        _ => error,
+    }
+}
+
+/// What a failed handshake means, in words that say what to do.
+pub(crate) fn hint(error: &std::io::Error) -> &'static str {
+    use rustls::{AlertDescription as Alert, CertificateError, Error};
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match inner {
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "the server's certificate is not signed by the CA given; check the CA file"
+        }
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => "the server's certificate is for another name; names made by ovs-pki cannot be verified",
+        Some(Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => "the server's certificate has expired",
+        Some(Error::InvalidCertificate(_)) => "the server's certificate is not acceptable",
+        Some(Error::AlertReceived(
+            Alert::UnknownCA | Alert::BadCertificate | Alert::CertificateUnknown | Alert::DecryptError,
+        )) => "the server does not trust our certificate; check which CA has signed it",
+        Some(Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure)) => {
+            "the server wants a certificate from us, or shares no TLS version with us"
+        }
+        None if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            "the server hung up during the handshake; is it a tcp: port?"
+        }
+        Some(Error::InvalidMessage(_)) => "the server does not speak TLS; is it a tcp: port?",
+        _ => "the TLS handshake failed",
+    }
+}

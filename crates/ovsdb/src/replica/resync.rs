@@ -1,0 +1,102 @@
+//! Everything anew: a reload is the difference between what is held and what the server lists.
+//!
+//! Rows are decoded from the end of the text to its beginning. Where the text is given up, its tail is freed on the
+//! way, so that a first load takes about as much memory as the larger of text and rows, not as both.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::apply::{Staged, UpdateVersion};
+use super::codec::Codec;
+use super::delta::Change;
+use super::error::ApplyError;
+use super::split::{self, RowText};
+use super::table::{AnyStaged, AnyTable, TableState};
+
+/// How much of the text is decoded before its memory is given back.
+const STRIDE: usize = 4 << 20;
+
+/// The text of a message.
+pub(super) enum Text<'a> {
+    /// Someone else's.
+    Borrowed(&'a str),
+    /// To be freed from its end.
+    Owned(String),
+}
+
+impl Text<'_> {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Owned(text) => text,
+        }
+    }
+
+    /// Nothing from this place on is needed any more.
+    fn cut(&mut self, at: usize) {
+        if let Self::Owned(text) = self {
+            text.truncate(at);
+            text.shrink_to_fit();
+        }
+    }
+}
+
+/// Stages a reload: the body, which begins at `at` in the text and ends with it, is everything there is.
+pub(super) fn stage(
+    tables: &[Arc<dyn AnyTable>],
+    version: UpdateVersion,
+    mut text: Text<'_>,
+    at: usize,
+) -> Result<Vec<(usize, AnyStaged)>, ApplyError> {
+    let body = &text.as_str()[at..];
+    let mut parts: Vec<(usize, Vec<RowText>)> = split::tables(body, at)
+        .map_err(ApplyError::shapeless)?
+        .into_iter()
+        // Tables that nobody asked for are none of ours.
+        .filter_map(|(name, rows)| Some((tables.iter().position(|table| table.name() == &*name)?, rows)))
+        .collect();
+    let mut staged = Vec::with_capacity(tables.len());
+    for (position, table) in tables.iter().enumerate() {
+        let listed = parts.iter().find(|(part, _)| *part == position).map_or(&[][..], |(_, rows)| rows);
+        staged.push((position, table.stage_gone(listed)));
+    }
+    parts.retain(|(_, rows)| !rows.is_empty());
+    parts.iter_mut().for_each(|(_, rows)| rows.sort_unstable_by_key(|row| row.at.start));
+    // A table that is there twice may stand around another one; nothing can be cut off then.
+    let apart = parts.is_sorted_by(|(_, a), (_, b)| a[a.len() - 1].at.end <= b[0].at.start);
+    for (position, rows) in parts.iter_mut().rev() {
+        let (table, changes) = (&tables[*position], &mut staged[*position].1);
+        while let Some(last) = rows.last() {
+            let batch = rows.partition_point(|row| row.at.end + STRIDE <= last.at.end);
+            table.stage_initial(version, text.as_str(), &rows[batch..], changes)?;
+            if apart {
+                text.cut(rows[batch].at.start);
+            }
+            rows.truncate(batch);
+        }
+    }
+    Ok(staged)
+}
+
+impl<C: Codec> TableState<C> {
+    /// Stages the end of all rows that a reload does not list, with room for those that it does.
+    pub(super) fn stage_gone(&self, listed: &[RowText]) -> Staged<C::Row> {
+        let mut staged = Staged::default();
+        if self.rows.is_empty() && self.unreadable.is_empty() {
+            staged.changes.reserve_exact(listed.len());
+            return staged;
+        }
+        let mut listed: Vec<Uuid> = listed.iter().map(|row| row.uuid).collect();
+        listed.sort_unstable();
+        let gone = |uuid: &Uuid| listed.binary_search(uuid).is_err();
+        for (row, before) in self.rows.shared().filter(|(row, _)| gone(&row.uuid())) {
+            let before = Some(Arc::clone(before));
+            staged.changes.push(Change { uuid: row.uuid(), before, after: None });
+        }
+        staged.unreadable.extend(self.unreadable.keys().filter(|uuid| gone(uuid)).map(|uuid| (*uuid, None)));
+        staged
+    }
+}

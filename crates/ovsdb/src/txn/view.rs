@@ -1,0 +1,109 @@
+//! A snapshot that remembers what was read from it, so that what was decided by it is written only if it still holds.
+//!
+//! Reads become expectations of the transaction: a row's columns unchanged, a row still missing, a set of rows that have
+//! a value still the same. Reading less makes fewer conflicts: [`View::read`] names columns, [`View::get`] takes all.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::builder::Transaction;
+use crate::model::{ColumnSet, ColumnType, Ref, Table};
+use crate::replica::Snapshot;
+
+/// What a decision reads through and writes through.
+#[derive(Debug)]
+pub struct View {
+    snapshot: Snapshot,
+    expectations: Transaction,
+    writes: Transaction,
+    /// What is expected of a row already.
+    read: HashMap<(TypeId, Uuid), ColumnSet>,
+}
+
+impl View {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
+        Self { snapshot, expectations: Transaction::new(), writes: Transaction::new(), read: HashMap::new() }
+    }
+
+    /// A row, of which every column counts. That it is missing counts too.
+    pub fn get<T: Table>(&mut self, row: impl Into<Ref<T>>) -> Option<T> {
+        self.read(row, ColumnSet::all::<T>())
+    }
+
+    /// A row, of which these columns count; the caller looks at no others. That it is missing counts too.
+    pub fn read<T: Table>(&mut self, row: impl Into<Ref<T>>, columns: ColumnSet) -> Option<T> {
+        let row = row.into();
+        let known = self.read.insert((TypeId::of::<T>(), row.uuid()), columns);
+        let found = self.snapshot.get(row);
+        let fresh = columns.without(known.unwrap_or_default());
+        self.read.insert((TypeId::of::<T>(), row.uuid()), columns.or(known.unwrap_or_default()));
+        match (found, known) {
+            (None, None) => drop(self.expectations.expect_absent(row)),
+            (Some(value), _) if known.is_none() || !fresh.is_empty() => {
+                self.expectations.expect(row, value, fresh);
+            }
+            _ => {}
+        }
+        found.cloned()
+    }
+
+    /// The rows that have this value in a column. Which they are counts; what else is in them does not, unless they
+    /// are read.
+    pub fn matching<T: Table>(&mut self, column: usize, value: &impl ColumnType) -> Vec<Ref<T>> {
+        let wanted = value.to_datum();
+        let rows = self.snapshot.table::<T>().iter().filter(|(_, row)| row.datum(column) == wanted);
+        let rows: Vec<Ref<T>> = rows.map(|(row, _)| row).collect();
+        self.expectations.expect_rows(column, value, &rows);
+        rows
+    }
+
+    /// The snapshot itself; what is read from it directly is not remembered.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Inserts a row.
+    pub fn insert<T: Table>(&mut self, row: impl Into<Ref<T>>, value: &T) {
+        self.writes.insert(row, value);
+    }
+
+    /// Reads a row, changes it, and writes what differs. Whether there is such a row.
+    pub fn update<T: Table>(&mut self, row: impl Into<Ref<T>>, change: impl FnOnce(&mut T)) -> bool {
+        let row = row.into();
+        let Some(before) = self.get(row) else { return false };
+        let mut after = before.clone();
+        change(&mut after);
+        self.writes.update(row, &before, &after);
+        true
+    }
+
+    /// Deletes a row.
+    pub fn delete<T: Table>(&mut self, row: impl Into<Ref<T>>) {
+        self.writes.delete(row);
+    }
+
+    /// The transaction, for everything else.
+    pub fn transaction(&mut self) -> &mut Transaction {
+        &mut self.writes
+    }
+
+    /// Expectations first, then what is written. Without writes there is nothing to commit.
+    pub(crate) fn into_transaction(self) -> Transaction {
+        if self.writes.is_empty() {
+            return self.writes;
+        }
+        let mut all = self.expectations;
+        all.append(&self.writes);
+        all
+    }
+}
+
+/// How long to wait for news after a conflict.
+pub(crate) fn patience(tried: u32) -> Duration {
+    Duration::from_millis(10) * (1 << tried.min(6))
+}

@@ -1,0 +1,144 @@
+//! Typed reads, the change feed, conditional monitoring.
+
+use std::sync::Arc;
+
+use ovsdb::client::FeedEvent;
+use ovsdb::model::Condition;
+use ovsdb::replica::{Columns, Model};
+use ovsdb::wire::clause::Function;
+use ovsdb::{Ref, Str};
+use serde_json::json;
+
+use crate::support::backend::{delete, insert, model, on_both, synced, update};
+use crate::support::eventually;
+use crate::support::feed::{horses, next, next_change};
+use crate::support::stable::{Horse, Rider, id};
+
+on_both! {
+    async fn rows_are_read_typed(backend) {
+        backend.transact(json!([
+            {"op": "insert", "table": "Rider", "uuid": id(2).to_string(), "row": {"name": "ann"}},
+            {"op": "insert", "table": "Horse", "uuid": id(1).to_string(), "row": {
+                "name": "rocinante", "seq": -4_000_000_000_000i64, "colour": "grey",
+                "labels": ["map", [["owner", "q"], ["a", "b"]]], "tags": ["set", ["old", "lean"]],
+                "riders": ["uuid", id(2).to_string()], "friend": ["uuid", id(1).to_string()]}},
+        ])).await;
+        let client = backend.client().await;
+        let snapshot = client.snapshot();
+        let horse = snapshot.get::<Horse>(id(1)).unwrap();
+        assert_eq!(horse, &Horse {
+            name: "rocinante".into(),
+            seq: -4_000_000_000_000,
+            colour: Some("grey".into()),
+            labels: [("owner".into(), "q".into()), ("a".into(), "b".into())].into(),
+            tags: ["old".into(), "lean".into()].into(),
+            riders: [Ref::new(id(2))].into(),
+            friend: Some(id(1).into()),
+            height: 0,
+        });
+        assert_eq!(snapshot.get(horse.riders[0]).unwrap().name, "ann");
+        assert_eq!(snapshot.table::<Rider>().len(), 1);
+        assert!(!snapshot.fit::<Horse>().is_exact(), "this schema has no height");
+
+        // The same by the server's own schema.
+        let dynamic = Model::new("Stable").dynamic("Horse", Columns::All);
+        let client = synced(backend.config(), dynamic).await;
+        assert_eq!(client.snapshot().dynamic("Horse").unwrap().len(), 1);
+    }
+}
+
+on_both! {
+    async fn a_feed_tells_old_and_new_of_every_change_in_order(backend) {
+        backend.transact(json!([insert(id(1), "a", 1)])).await;
+        let client = backend.client().await;
+        let mut all = client.subscribe_all();
+        assert_eq!(next_change(&mut all).await, ["a: none -> 1"], "what is there already");
+        assert!(matches!(next(&mut all).await, FeedEvent::Synced { .. }));
+        let mut feed = client.subscribe();
+        assert!(feed.try_next().is_none(), "nothing has changed since");
+
+        backend.transact(json!([insert(id(2), "b", 2), update(id(1), json!({"seq": 10}))])).await;
+        backend.transact(json!([update(id(1), json!({"seq": 11, "name": "aa"}))])).await;
+        backend.transact(json!([delete(id(1)), delete(id(2))])).await;
+        for feed in [&mut feed, &mut all] {
+            assert_eq!(next_change(feed).await, ["a: 1 -> 10", "b: none -> 2"]);
+            let FeedEvent::Changed { delta, snapshot, lagged } = next(feed).await else { panic!() };
+            assert!(!lagged);
+            assert_eq!(horses(&delta), ["aa: 10 -> 11"]);
+            let change = delta.table::<Horse>().next().unwrap();
+            assert_eq!(change.before.as_ref().unwrap().name, "a");
+            assert_eq!(change.columns(), [Horse::NAME, Horse::SEQ].into_iter().collect());
+            assert_eq!(snapshot.get::<Horse>(id(1)).unwrap().seq, 11, "the snapshot belongs to the change");
+            assert_eq!(next_change(feed).await, ["aa: 11 -> none", "b: 2 -> none"]);
+            assert_eq!(feed.snapshot().table::<Horse>().len(), 0);
+        }
+        client.close().await;
+        assert!(feed.next().await.is_none(), "a closed client's feed ends");
+    }
+}
+
+on_both! {
+    async fn conditions_change_while_running(backend) {
+        backend.transact(json!([insert(id(1), "a", 1), insert(id(2), "b", 2), insert(id(3), "c", 3)])).await;
+        let equal = |seq: i64| Condition::column::<Horse>(Horse::SEQ, Function::Equal, &seq);
+        let names = |client: &ovsdb::Client| {
+            let mut names: Vec<Str> =
+                client.snapshot().table::<Horse>().iter().map(|(_, horse)| horse.name.clone()).collect();
+            names.sort();
+            names
+        };
+        let client = synced(backend.config(), Model::new("Stable").table_where::<Horse>(equal(2))).await;
+        assert_eq!(names(&client), ["b"]);
+        let mut feed = client.subscribe();
+
+        client.set_condition::<Horse>(equal(2).or(equal(3))).await.unwrap();
+        assert_eq!(names(&client), ["b", "c"], "in force when the call returns");
+        assert_eq!(next_change(&mut feed).await, ["c: none -> 3"]);
+        // Rows move in and out without being inserted or deleted.
+        backend.transact(json!([update(id(1), json!({"seq": 3})), update(id(2), json!({"seq": 7}))])).await;
+        assert_eq!(next_change(&mut feed).await, ["a: none -> 3", "b: 2 -> none"]);
+        client.set_condition::<Horse>(Condition::None).await.unwrap();
+        assert!(names(&client).is_empty());
+        client.set_condition::<Horse>(Condition::All).await.unwrap();
+        assert_eq!(names(&client), ["a", "b", "c"]);
+        assert_eq!(next_change(&mut feed).await, ["a: 3 -> none", "c: 3 -> none"]);
+        assert_eq!(next_change(&mut feed).await, ["a: none -> 3", "b: none -> 7", "c: none -> 3"]);
+
+        let nonsense = Condition::column::<Horse>(Horse::COLOUR, Function::Less, &Some(Str::from("x")));
+        let error = client.set_condition::<Horse>(nonsense).await.unwrap_err();
+        assert!(error.to_string().starts_with("the server refused the condition: "), "{error}");
+        assert_eq!(names(&client), ["a", "b", "c"]);
+        backend.transact(json!([insert(id(4), "d", 4)])).await;
+        assert_eq!(next_change(&mut feed).await, ["d: none -> 4"], "the session lives on");
+    }
+}
+
+on_both! {
+    async fn a_slow_reader_lags_and_loses_nothing(backend) {
+        backend.transact(json!([insert(id(1), "a", 0)])).await;
+        let mut config = backend.config();
+        config.feed_limit = 10;
+        let client = synced(config, model()).await;
+        let mut feed = client.subscribe();
+        for seq in 1..=50 {
+            let name = format!("h{seq}");
+            backend.transact(json!([update(id(1), json!({"seq": seq})), insert(id(100 + seq as u128), &name, seq)])).await;
+        }
+        backend.transact(json!([delete(id(101))])).await;
+        eventually("the last change", async || {
+            let snapshot = client.snapshot();
+            (snapshot.table::<Horse>().len() == 50 && snapshot.get::<Horse>(id(101)).is_none()).then_some(())
+        }).await;
+        let FeedEvent::Changed { delta, snapshot, lagged } = next(&mut feed).await else { panic!() };
+        assert!(lagged);
+        assert_eq!(delta.table::<Horse>().len(), 50, "the sum: one changed, 49 that are there still");
+        assert!(horses(&delta).contains(&"a: 0 -> 50".to_owned()));
+        assert_eq!(snapshot.seq(), client.snapshot().seq());
+        assert!(feed.try_next().is_none());
+        backend.transact(json!([update(id(1), json!({"seq": 51}))])).await;
+        let FeedEvent::Changed { delta, lagged, .. } = next(&mut feed).await else { panic!() };
+        assert_eq!((horses(&delta), lagged), (vec!["a: 50 -> 51".to_owned()], false));
+        assert_eq!(client.metrics().feed_lags, 1);
+        assert!(Arc::ptr_eq(&client.fit(), &client.fit()));
+    }
+}
