@@ -266,8 +266,11 @@ fn damaged(fault: &Fault, text: &str) -> Vec<Step> {
         Fault::HalfMessage => vec![half(), Step::Close],
         Fault::HalfThenSilence => vec![half(), Step::Silence],
         Fault::Huge(size) => {
-            let huge = json!({"id": null, "method": "huge", "params": ["x".repeat(*size)]});
-            vec![send(&huge.to_string()), send(text)]
+            // By hand, because a message that is huge is not to be copied more often than it must.
+            let mut huge = br#"{"id":null,"method":"huge","params":[""#.to_vec();
+            huge.resize(huge.len() + size, b'x');
+            huge.extend_from_slice(br#""]}"#);
+            vec![Step::Send(huge), send(text)]
         }
         Fault::Silence => vec![Step::Silence],
         Fault::Before(first) => vec![send(first), send(text)],

@@ -74,8 +74,13 @@ impl Monitor {
         for (name, value) in requests {
             let table = table(db, name)?;
             let mut seen = Seen::default();
-            for request in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
-                seen.read(table, request, version)?;
+            let requests = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            for (at, request) in requests.iter().enumerate() {
+                let condition = seen.read(table, request, version)?;
+                // Of several conditions for a table the real server heeds one by chance; here it is the first.
+                if at == 0 {
+                    seen.condition = condition;
+                }
             }
             seen.track();
             tables.insert(table.name.clone(), seen);
@@ -228,7 +233,8 @@ fn table<'a>(db: &'a Database, name: &str) -> Result<&'a Table, Refusal> {
 }
 
 impl Seen {
-    fn read(&mut self, table: &Table, request: &Value, version: Version) -> Result<(), Refusal> {
+    /// Takes in one request for the table; its condition.
+    fn read(&mut self, table: &Table, request: &Value, version: Version) -> Result<Condition, Refusal> {
         let members = Members::new(request)?;
         let filter = match version {
             Version::V1 => None,
@@ -268,10 +274,7 @@ impl Seen {
                 }
             }
         }
-        if let Some(filter) = filter {
-            self.condition = Condition::parse(table, filter, &mut Symbols::default())?;
-        }
-        Ok(())
+        Condition::parse(table, filter.unwrap_or_default(), &mut Symbols::default())
     }
 
     fn add(&mut self, column: &Str, kinds: Kinds) -> Result<(), Refusal> {

@@ -278,14 +278,14 @@ impl Form {
                     (method, message.get_mut("result"))
                 {
                     self.last_id = result[1].as_str().map(str::to_owned);
-                    result[1] = "last id".into();
+                    result[1] = self.last_id_form();
                 }
             }
             let mut told = Vec::new();
             for mut message in before {
                 if message["method"] == "update3" {
                     self.last_id = message["params"][1].as_str().map(str::to_owned);
-                    message["params"][1] = "last id".into();
+                    message["params"][1] = self.last_id_form();
                 }
                 told.push(self.normal(message));
             }
@@ -294,6 +294,15 @@ impl Form {
             lines.push(json!([told, self.normal(reply)]));
         }
         lines.into()
+    }
+
+    /// Transaction ids are the server's own, but that there is none is told by zero.
+    fn last_id_form(&self) -> Value {
+        match &self.last_id {
+            Some(id) if Uuid::try_parse(id).is_ok_and(|id| id.is_nil()) => "none".into(),
+            Some(_) => "some".into(),
+            None => Value::Null,
+        }
     }
 
     fn text(&mut self, text: String) -> String {

@@ -143,6 +143,10 @@ fn conditions_that_rows_come_and_go_by() {
             monitor(&mut lines, line, method, id, requests);
         }
     }
+    // The oldest form takes a change of conditions, without effect but on its id, which may be any JSON.
+    lines.step(0, "monitor", &json!(["Test", "old", {"Root": {"columns": ["name", "u"]}}]));
+    let never = json!({"Root": [{"where": [false]}]});
+    lines.step(0, "monitor_cond_change", &json!(["old", {"any": [1]}, never]));
     changes(&mut lines);
     lines.transact(&json!([root(92, json!({"is": 2})), root(93, json!({"b": true}))]));
     for line in [1, 2] {
