@@ -216,6 +216,8 @@ impl Driver {
                 let _ = reply.send(outcome::judge(Answer::Lost, &labels));
             }
         }
+        // Written out before `Client::close` returns, which waits for the end of the commands.
+        drop(self.recorder.take());
         self.shared.publisher.close();
     }
 
