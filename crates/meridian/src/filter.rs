@@ -18,12 +18,13 @@ use crate::nearest;
 /// For `--help`.
 pub(crate) const LANGUAGE: &str = "\
 Expressions of --where:
-  COLUMN=VALUE, COLUMN!=VALUE            equal or not, the whole set or map
-  COLUMN<VALUE, <=, >, >=                for numbers
-  COLUMN includes VALUE, excludes VALUE  has all of these elements, or none
-  COLUMN:KEY=VALUE, COLUMN:KEY!=VALUE    a map has this pair, or has it not
-VALUE is a word, or quoted as in JSON; a set is [a, b], a map {k=v, l=w}, nothing is [].
-_uuid is a column too. Several --where must all hold. The server does the filtering.";
+  COLUMN=VALUE, COLUMN!=VALUE          equal or not, as a whole
+  COLUMN<VALUE, <=, >, >=              for numbers
+  COLUMN includes VALUE                has all of these elements
+  COLUMN excludes VALUE                has none of them
+  COLUMN:KEY=VALUE, COLUMN:KEY!=VALUE  a map has this pair, or not
+  VALUE: a word, or quoted as in JSON; a set [a, b], a map {k=v}, nothing []
+  COLUMN: any of the table, and _uuid. Several --where must all hold.";
 
 /// An expression is wrong.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

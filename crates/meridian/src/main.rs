@@ -2,22 +2,29 @@
 //!
 //! | command | does |
 //! |---|---|
-//! | `meridian ovsdb` | tools on any OVSDB database |
+//! | `meridian ovsdb dump`, `schema` | a table's rows, by the server's own schema |
+//! | `meridian ovsdb watch`, `replay` | every change as a line of JSON, live or from a recording |
+//! | `meridian ovsdb txn` | one transaction |
+//! | `meridian ovsdb locks` | whether locks are free; holding and stealing them |
+//! | `meridian ovsdb check-schema` | our typed tables against schema files |
+//! | `meridian status` | what a running process says of itself |
 //! | `meridian completions` | prints the completion script for a shell |
 //! | `meridian man` | prints or writes the man pages |
 //!
 //! Long-running commands end cleanly on SIGINT and SIGTERM. The configuration is described by [`config`], the exit
 //! codes by [`failure::Exit`].
 
-// The filter and the output formats come into use with the first command that reads rows.
-#![allow(dead_code, unused_imports)]
-
+mod admin;
 mod cli;
 mod config;
 mod failure;
 mod filter;
+mod metrics;
 mod nearest;
+mod notify;
 mod output;
+mod process;
+mod remote;
 mod telemetry;
 
 fn main() -> std::process::ExitCode {

@@ -5,7 +5,19 @@ mod common;
 use common::{meridian, run, run_args};
 
 /// Every command there is, as typed.
-const COMMANDS: [&str; 4] = ["ovsdb", "ovsdb check-schema", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "ovsdb",
+    "ovsdb dump",
+    "ovsdb watch",
+    "ovsdb replay",
+    "ovsdb txn",
+    "ovsdb schema",
+    "ovsdb check-schema",
+    "ovsdb locks",
+    "status",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_command_has_help() {

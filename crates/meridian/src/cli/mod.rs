@@ -3,6 +3,7 @@
 mod completions;
 mod man;
 mod ovsdb;
+mod status;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use crate::telemetry;
 
 /// The north-south control plane for OVN
 #[derive(Debug, Parser)]
-#[command(name = "meridian", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "meridian", version, propagate_version = true, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -53,7 +54,8 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Ovsdb(ovsdb::Args),
+    Ovsdb(Box<ovsdb::Args>),
+    Status(status::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -79,6 +81,7 @@ impl Command {
     fn overrides(&self) -> Vec<Override> {
         match self {
             Self::Ovsdb(args) => args.overrides(),
+            Self::Status(args) => args.overrides(),
             Self::Completions(_) | Self::Man(_) => Vec::new(),
         }
     }
@@ -126,9 +129,9 @@ fn run(cli: Cli) -> Outcome {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    let _ = &control;
     match command {
-        Command::Ovsdb(args) => ovsdb::run(args, &config),
+        Command::Ovsdb(args) => ovsdb::run(&args, &config, control),
+        Command::Status(args) => block_on(status::run(&args, &config)),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
@@ -150,6 +153,16 @@ fn raise(config: &mut Config, steps: u8) {
 fn print(text: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+}
+
+/// Runs a command that waits for others. Two threads: one for the command, one for those who ask about it meanwhile.
+fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Local, error).while_("cannot start"))?;
+    let outcome = runtime.block_on(command);
+    // A name lookup may hang in a thread of its own; nobody waits for it.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// A value of ours as JSON.

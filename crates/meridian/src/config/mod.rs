@@ -263,7 +263,7 @@ impl Sources {
     pub(crate) fn read(file: Option<&Path>, flags: Vec<Override>) -> Result<Self, ConfigError> {
         let (path, asked) = match file {
             Some(path) => (path.to_owned(), true),
-            None => match std::env::var_os(FILE_VARIABLE) {
+            None => match std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()) {
                 Some(path) => (path.into(), true),
                 None => (DEFAULT_FILE.into(), false),
             },

@@ -1,6 +1,6 @@
 //! Rows for people and programs: plain JSON, CSV, and tables.
 //!
-//! Everything here is pure: rows in, text out. [`Row`] is what all of them print: a row's UUID and its columns in order.
+//! Everything here is pure: values in, text out. [`Natural`] is what all of them print: a value and the type that shapes it.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -2,11 +2,13 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub(crate) mod server;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// The binary, with nothing of the environment's that could change what it does.
-pub fn meridian() -> Command {
+pub(crate) fn meridian() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -22,10 +24,10 @@ pub fn meridian() -> Command {
 
 /// What a run gave.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl From<Output> for Ran {
@@ -39,27 +41,39 @@ impl From<Output> for Ran {
 }
 
 /// Runs with arguments split at spaces.
-pub fn run(line: &str) -> Ran {
+pub(crate) fn run(line: &str) -> Ran {
     run_args(&line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>())
 }
 
 /// Runs with arguments.
-pub fn run_args(args: &[&str]) -> Ran {
+pub(crate) fn run_args(args: &[&str]) -> Ran {
     meridian().args(args).output().expect("the binary runs").into()
 }
 
 impl Ran {
     /// The output of a run that must have worked.
     #[track_caller]
-    pub fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 
     /// The standard error of a run that must have failed with this code, machine paths replaced.
     #[track_caller]
-    pub fn fails(self, code: i32, dir: &Path) -> String {
+    pub(crate) fn fails(self, code: i32, dir: &Path) -> String {
         assert_eq!(self.code, code, "{self:?}");
         self.err.replace(&dir.display().to_string(), "DIR")
     }
+}
+
+/// Sends SIGINT, as Ctrl-C does.
+pub(crate) fn interrupt(pid: u32) {
+    signal("INT", pid);
+}
+
+/// Sends a signal to a process that the test started.
+pub(crate) fn signal(name: &str, pid: u32) {
+    let status =
+        Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs");
+    assert!(status.success());
 }

@@ -1,0 +1,262 @@
+//! The options of every command that talks to a server, and how one-shot commands reach it.
+
+use std::time::Duration;
+
+use ovsdb::client::rpc::RpcError;
+use ovsdb::client::{Dialer, Rpc, TlsConfig};
+use ovsdb::session::{Remote, Remotes};
+use ovsdb::wire::schema::{DatabaseSchema, TableSchema};
+use serde_json::{Value, json};
+
+use crate::cli::given;
+use crate::config::{self, Override};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::nearest;
+use crate::remote;
+
+/// How the server is reached.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Connection options")]
+pub(super) struct ConnectionArgs {
+    /// The servers: unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT; repeated or with commas between. Without it, OVN_NB_DB or
+    /// OVN_SB_DB for OVN's databases, then their usual sockets
+    #[arg(long, value_name = "REMOTE")]
+    remote: Vec<String>,
+    /// Private key for ssl: remotes
+    #[arg(short = 'p', long, value_name = "PEM")]
+    private_key: Option<String>,
+    /// Certificate for ssl: remotes
+    #[arg(short = 'c', long, value_name = "PEM")]
+    certificate: Option<String>,
+    /// Certificate of the CA that signed the server's
+    #[arg(short = 'C', long, value_name = "PEM")]
+    ca_cert: Option<String>,
+    /// How long to wait for a connection or a reply, as 5s or 500ms
+    #[arg(short = 't', long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// Of a cluster, talk to the leader only (this is the default)
+    #[arg(long, overrides_with = "no_leader_only")]
+    leader_only: bool,
+    /// Of a cluster, talk to any member; what it shows may be a moment old
+    #[arg(long, overrides_with = "leader_only")]
+    no_leader_only: bool,
+}
+
+impl ConnectionArgs {
+    pub(super) fn overrides(&self) -> Vec<Override> {
+        let remote = (!self.remote.is_empty()).then(|| self.remote.join(","));
+        let leader = match (self.leader_only, self.no_leader_only) {
+            (true, _) => Some(("--leader-only", "true")),
+            (_, true) => Some(("--no-leader-only", "false")),
+            _ => None,
+        };
+        let flags = [
+            given("ovsdb.remote", "--remote", remote),
+            given("ovsdb.private_key", "--private-key", self.private_key.clone()),
+            given("ovsdb.certificate", "--certificate", self.certificate.clone()),
+            given("ovsdb.ca_cert", "--ca-cert", self.ca_cert.clone()),
+            given("ovsdb.timeout", "--timeout", self.timeout.clone()),
+            leader.and_then(|(flag, text)| given("ovsdb.leader_only", flag, Some(text))),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+}
+
+/// Where to go, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) remotes: Remotes,
+    pub(super) dialer: Dialer,
+    pub(super) leader_only: bool,
+    timeout: Duration,
+    /// Why these remotes, where nobody named them.
+    guessed: Option<String>,
+}
+
+impl Target {
+    /// From the configuration; where it names no remote, by what is known of the database.
+    pub(super) fn new(config: &config::Ovsdb, database: Option<&str>) -> Outcome<Self> {
+        let (text, guessed) = if !config.remote.value.is_empty() {
+            (config.remote.value.join(","), None)
+        } else {
+            let guess = database.and_then(|name| remote::guess(name, |name| std::env::var(name).ok()));
+            let Some(guess) = guess else {
+                let of = database.map_or(String::new(), |name| format!(" of {name}"));
+                return Err(Failure::told(Exit::Usage, format!("where the server{of} is cannot be guessed"))
+                    .try_("--remote unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"));
+            };
+            (guess.remotes, Some(guess.because))
+        };
+        let remotes: Remotes = text.parse().map_err(|error| {
+            let failure = Failure::new(Exit::Usage, error);
+            match &guessed {
+                Some(because) => failure.while_(format!("{because}, and it is wrong")),
+                None => failure.while_(format!("the remote from {} is wrong", config.remote.origin)),
+            }
+        })?;
+        if config.timeout.value.is_zero() {
+            return Err(
+                Failure::told(Exit::Usage, "a timeout of 0 lets nothing happen").try_("--timeout 10s")
+            );
+        }
+        let dialer = Dialer { tls: tls(config)?, timeout: config.timeout.value, ..Dialer::default() };
+        let (leader_only, timeout) = (config.leader_only.value, config.timeout.value);
+        Ok(Self { remotes, dialer, leader_only, timeout, guessed })
+    }
+
+    /// Connects to the first remote that answers and, in a cluster, may speak for the database.
+    pub(super) async fn open(&self, database: Option<&str>) -> Outcome<Rpc> {
+        let mut last = None;
+        let mut unfit = Vec::new();
+        for remote in &self.remotes.list {
+            let one = Remotes { list: vec![remote.clone()], cluster_id: self.remotes.cluster_id };
+            let mut rpc = match Rpc::connect(&one, &self.dialer, self.timeout).await {
+                Ok(rpc) => rpc,
+                Err(error) => {
+                    last = Some(self.unreachable(remote, error));
+                    continue;
+                }
+            };
+            let Some(database) = database else { return Ok(rpc) };
+            match self.unfit(&mut rpc, database).await {
+                Ok(None) => return Ok(rpc),
+                Ok(Some(why)) => unfit.push(format!("{remote} {why}")),
+                Err(failure) => last = Some(failure),
+            }
+        }
+        match last {
+            Some(failure) if unfit.is_empty() && self.remotes.list.len() == 1 => Err(failure),
+            Some(failure) if unfit.is_empty() => Err(failure.while_(format!(
+                "none of the {} remotes could be used; the last one",
+                self.remotes.list.len()
+            ))),
+            _ => Err(Failure::told(
+                Exit::Connect,
+                format!("no server can be used for {}: {}", database.unwrap_or("this"), unfit.join("; ")),
+            )
+            .try_("the remotes of all members with --remote, or --no-leader-only to use any of them")),
+        }
+    }
+
+    fn unreachable(&self, remote: &Remote, error: RpcError) -> Failure {
+        let (mut cause, tls) = match error {
+            // One remote was tried, so there is one attempt.
+            RpcError::Unreachable(mut attempts) if attempts.len() == 1 => {
+                (anyhow::Error::new(attempts.remove(0)), matches!(remote, Remote::Ssl(_)))
+            }
+            other => return failure(other),
+        };
+        if let Some(because) = &self.guessed {
+            cause = cause.context(format!("{remote} was tried because {because}"));
+        }
+        let advice = match remote {
+            _ if self.guessed.is_some() => "--remote with the address of the server",
+            _ if tls => "--private-key, --certificate and --ca-cert of the same CA as the server's",
+            Remote::Unix(_) => {
+                "the path that the server was given with --remote=punix:PATH, as a user who may open it"
+            }
+            _ => {
+                "whether the server runs and listens there (`ovsdb-server --remote=ptcp:PORT`), and the firewall"
+            }
+        };
+        Failure::new(Exit::Connect, cause).try_(advice)
+    }
+
+    /// Why this server may not speak for the database: a member of a cluster that is cut off, or no leader. Servers
+    /// before OVS 2.9 have no `_Server` database and no clusters.
+    async fn unfit(&self, rpc: &mut Rpc, database: &str) -> Outcome<Option<String>> {
+        let select = json!({
+            "op": "select", "table": "Database", "where": [["name", "==", database]],
+            "columns": ["model", "connected", "leader", "cid"],
+        });
+        let answer = match rpc.call("transact", &json!(["_Server", select])).await {
+            Ok(answer) => answer,
+            Err(RpcError::Refused { .. }) => return Ok(None),
+            Err(error) => return Err(failure(error)),
+        };
+        if !answer.is_array() {
+            let told =
+                format!("{} answered a transaction with `{answer}`, which makes no sense", rpc.remote());
+            return Err(Failure::told(Exit::Protocol, told).try_("the address of an OVSDB server"));
+        }
+        let row = &answer[0]["rows"][0];
+        if row["model"] == "standalone" || row.is_null() {
+            return Ok(None);
+        }
+        if row["connected"] == Value::Bool(false) {
+            return Ok(Some("is cut off from its cluster".into()));
+        }
+        if let Some(wanted) = self.remotes.cluster_id
+            && row["cid"][1].as_str().is_some_and(|cid| cid != wanted.to_string())
+        {
+            return Ok(Some(format!("belongs to the cluster {}, not {wanted}", row["cid"][1])));
+        }
+        if self.leader_only && row["model"] == "clustered" && row["leader"] == Value::Bool(false) {
+            return Ok(Some("is not the leader".into()));
+        }
+        Ok(None)
+    }
+}
+
+fn tls(config: &config::Ovsdb) -> Outcome<Option<TlsConfig>> {
+    let (key, certificate, ca) =
+        (&config.private_key.value, &config.certificate.value, &config.ca_cert.value);
+    let incomplete = |what: &str| {
+        Failure::told(Exit::Usage, what).try_("--private-key, --certificate and --ca-cert together")
+    };
+    match (key, certificate, ca) {
+        (None, None, None) => Ok(None),
+        (Some(key), Some(certificate), Some(ca)) => Ok(Some(TlsConfig::new(ca).identity(certificate, key))),
+        (None, None, Some(ca)) => Ok(Some(TlsConfig::new(ca))),
+        (_, _, None) => Err(incomplete("without a CA certificate no server can be trusted")),
+        (Some(_), None, _) => Err(incomplete("there is a private key and no certificate")),
+        (None, Some(_), _) => Err(incomplete("there is a certificate and no private key")),
+    }
+}
+
+/// What a failed request means to the command.
+pub(super) fn failure(error: RpcError) -> Failure {
+    let (exit, advice) = match &error {
+        RpcError::Unreachable(_) => (Exit::Connect, Some("another --remote")),
+        RpcError::Io { .. } | RpcError::Closed { .. } => {
+            (Exit::Connect, Some("again; the log of the server says why it closed the connection"))
+        }
+        RpcError::Timeout { .. } => (Exit::Connect, Some("a longer --timeout, or whether the server hangs")),
+        RpcError::Frame { .. } | RpcError::Message { .. } => {
+            (Exit::Protocol, Some("the address of an OVSDB server; something else listens at this one"))
+        }
+        RpcError::Answer { .. } | RpcError::Schema { .. } => (Exit::Protocol, None),
+        RpcError::Refused { .. } => (Exit::Refused, None),
+    };
+    let failure = Failure::new(exit, error);
+    match advice {
+        Some(advice) => failure.try_(advice),
+        None => failure,
+    }
+}
+
+/// The schema of a database; where there is none, the message names those that there are.
+pub(super) async fn schema(rpc: &mut Rpc, database: &str) -> Outcome<DatabaseSchema> {
+    check_database(rpc, database).await?;
+    rpc.schema(database).await.map_err(failure)
+}
+
+/// Makes sure that the server has the database.
+pub(super) async fn check_database(rpc: &mut Rpc, database: &str) -> Outcome {
+    let names = rpc.databases().await.map_err(failure)?;
+    if names.iter().any(|name| name == database) {
+        return Ok(());
+    }
+    let hint = nearest::hint(database, names.iter().map(String::as_str));
+    let failed = format!("{} has no database `{database}`{hint}", rpc.remote());
+    Err(Failure::told(Exit::Refused, failed).try_(format!("one of {}", names.join(", "))))
+}
+
+/// A table of a schema; where there is none, the message names the nearest.
+pub(super) fn table<'a>(schema: &'a DatabaseSchema, name: &str) -> Outcome<&'a TableSchema> {
+    schema.tables.get(name).ok_or_else(|| {
+        let hint = nearest::hint(name, schema.tables.keys().map(|name| name.as_str()));
+        Failure::told(Exit::Refused, format!("the database {} has no table `{name}`{hint}", schema.name))
+            .try_(format!("`meridian ovsdb schema {}` for the tables it has", schema.name))
+    })
+}

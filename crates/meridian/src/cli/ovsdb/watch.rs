@@ -1,0 +1,322 @@
+//! `meridian ovsdb watch`: every change of some tables, through restarts and leader changes.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ovsdb::client::{Client, ClientConfig, Feed, FeedEvent, OpenError};
+use ovsdb::model::Misfit;
+use ovsdb::replica::{Columns, Model};
+use ovsdb::session::{CloseReason, Refusal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::connection::{self, Target};
+use super::events;
+use super::watched::{EventCounters, Watched};
+use crate::cli::given;
+use crate::config::{Config, Override};
+use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::process::Process;
+use crate::telemetry::LogControl;
+use crate::{admin, metrics, notify};
+
+/// Print every change of tables as it happens
+///
+/// First the rows that are there, as inserts, then a line that says so, then each change once and in order. Restarts of the
+/// server and changes of leader are survived: what was missed meanwhile is told as the difference, nothing is lost and
+/// nothing is told twice. A reader that is much too slow gets the sum of the changes it missed. Ends on SIGINT and
+/// SIGTERM.
+///
+/// A server that cannot be reached at the start ends the command, unless --wait is given; one that is lost later never does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = format!("{}\n\n{EXIT_CODES}", events::FORMAT))]
+pub(super) struct Args {
+    /// The database, e.g. OVN_Southbound
+    database: String,
+    /// The tables, e.g. Port_Binding
+    #[arg(value_name = "TABLE", required = true)]
+    tables: Vec<String>,
+    /// Wait for the server at the start too, however long it takes
+    #[arg(long)]
+    wait: bool,
+    /// Record all that is said to a file, for `meridian ovsdb replay`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Serve /metrics and /health over HTTP at this address, e.g. 127.0.0.1:9697
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_listen: Option<String>,
+    /// Take requests of `meridian status` at this path
+    #[arg(long, value_name = "PATH")]
+    admin_socket: Option<String>,
+    /// After how long a silent server is asked whether it lives; 0: never
+    #[arg(long, value_name = "TIME")]
+    probe_interval: Option<String>,
+    #[command(flatten)]
+    connection: connection::ConnectionArgs,
+}
+
+impl Args {
+    pub(super) fn overrides(&self) -> Vec<Override> {
+        let mut flags = self.connection.overrides();
+        flags.extend(given("metrics.listen", "--metrics-listen", self.metrics_listen.clone()));
+        flags.extend(given("admin.socket", "--admin-socket", self.admin_socket.clone()));
+        flags.extend(given("ovsdb.probe_interval", "--probe-interval", self.probe_interval.clone()));
+        flags
+    }
+}
+
+/// The tables of a database, by the server's schema.
+pub(super) fn model(database: &str, tables: &[String]) -> Model {
+    tables.iter().fold(Model::new(database), |model, table| model.dynamic(table.as_str(), Columns::All))
+}
+
+pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcome {
+    let stopped = stop_signal()?;
+    let mut tables = args.tables.clone();
+    tables.sort();
+    tables.dedup();
+
+    let target = Target::new(&config.ovsdb, Some(&args.database))?;
+    let client = Client::open(client_config(args, config, &target)?, model(&args.database, &tables));
+    let feed = client.subscribe_all();
+    let counters = EventCounters::default();
+    let watched = Watched::new(client.clone(), tables.clone());
+    let process = Process::new("ovsdb watch", log, watched.clone(), |registry| {
+        counters.register(registry);
+        registry.register_collector(Box::new(watched));
+    });
+    if let Some(listen) = config.metrics.listen.value {
+        metrics::serve(listen, process.clone()).await?;
+    }
+    let _socket = match &config.admin.socket.value {
+        Some(path) => Some(admin::server::serve(path, process).await?),
+        None => None,
+    };
+    notify::status(&format!("connecting to {}", args.database));
+    let watch = Watch { args, target: &target, client: &client, tables, counters };
+    let outcome = tokio::select! {
+        outcome = watch.print(feed) => outcome,
+        failure = watch.first_sync() => Err(failure),
+        _ = stopped => Ok(()),
+    };
+    notify::stopping();
+    client.close().await;
+    outcome
+}
+
+/// How long a stop may take when nobody reads what is printed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Resolves on SIGINT and SIGTERM. Printing blocks while the reader does not read, so the signals are waited for on another
+/// thread, which ends the process if this one cannot.
+fn stop_signal() -> Outcome<oneshot::Receiver<()>> {
+    let local = |error| Failure::new(Exit::Local, error).while_("cannot listen for signals");
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(local)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(local)?;
+    let (stop, stopped) = oneshot::channel();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        let _ = stop.send(());
+        tokio::time::sleep(GRACE).await;
+        std::process::exit(0);
+    });
+    Ok(stopped)
+}
+
+fn client_config(args: &Args, config: &Config, target: &Target) -> Outcome<ClientConfig> {
+    let mut client = ClientConfig::new(target.remotes.clone());
+    client.dialer = target.dialer.clone();
+    client.session.leader_only = target.leader_only;
+    client.session.connect_timeout = config.ovsdb.timeout.value;
+    client.session.probe_interval = config.ovsdb.probe_interval.value;
+    if let Some(file) = &args.record {
+        // The client goes on without its recording; who asked for one wants to know.
+        std::fs::File::create(file).map_err(|error| {
+            Failure::new(Exit::Local, error).while_(format!("cannot record to {}", file.display()))
+        })?;
+        // In the order given, so that a replay dials the same.
+        client.session.shuffle = false;
+        client.record = Some(file.clone());
+    }
+    Ok(client)
+}
+
+struct Watch<'a> {
+    args: &'a Args,
+    target: &'a Target,
+    client: &'a Client,
+    tables: Vec<String>,
+    counters: EventCounters,
+}
+
+impl Watch<'_> {
+    /// Prints until the client ends or nobody reads.
+    async fn print(&self, mut feed: Feed) -> Outcome {
+        let mut watchdog = notify::Watchdog::new();
+        let mut ready = false;
+        loop {
+            let event = tokio::select! {
+                () = watchdog.feed() => continue,
+                event = feed.next() => event,
+            };
+            let Some(event) = event else { return Ok(()) };
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            let seen = |event| self.counters.count(event);
+            let written = match &event {
+                FeedEvent::Changed { delta, lagged, .. } => {
+                    if *lagged && ready {
+                        tracing::warn!("the reader is slow: changes were summed up");
+                    }
+                    events::changes(&mut out, &self.tables, delta, seen)
+                }
+                FeedEvent::Synced { .. } => {
+                    seen("synced");
+                    events::state(&mut out, "synced", None)
+                }
+                FeedEvent::Reconnected { .. } => {
+                    seen("reconnected");
+                    events::state(&mut out, "reconnected", None)
+                }
+                FeedEvent::Disconnected { reason } => {
+                    seen("disconnected");
+                    events::state(&mut out, "disconnected", Some(&reason.to_string()))
+                }
+            };
+            written.and_then(|()| out.flush()).map_err(Failure::output)?;
+            drop(out);
+            let database = &self.args.database;
+            match event {
+                FeedEvent::Synced { .. } | FeedEvent::Reconnected { .. } => {
+                    let status = format!("following {database}");
+                    if ready {
+                        notify::status(&status)
+                    } else {
+                        notify::ready(&status)
+                    }
+                    ready = true;
+                }
+                FeedEvent::Disconnected { reason } => {
+                    notify::status(&format!("disconnected from {database}: {reason}"));
+                }
+                FeedEvent::Changed { .. } => {}
+            }
+        }
+    }
+
+    /// Ends with the reason why a first sync will not come; never once it came.
+    async fn first_sync(&self) -> Failure {
+        let mut status = self.client.status();
+        let sync = self.client.synced();
+        tokio::pin!(sync);
+        let limit = tokio::time::Instant::now() + self.target.dialer.timeout;
+        loop {
+            let failure = tokio::select! {
+                synced = &mut sync => match synced {
+                    Ok(_) => return std::future::pending().await,
+                    Err(OpenError::Misfit(misfits)) => self.misfit(&misfits).await,
+                    Err(error) => Failure::new(Exit::Connect, error),
+                },
+                changed = status.changed() => {
+                    if changed.is_err() {
+                        return Failure::told(Exit::Connect, "the client ended");
+                    }
+                    let (rounds, last, counters) = {
+                        let status = status.borrow_and_update();
+                        (status.failed_rounds, status.last_close.clone(), status.counters)
+                    };
+                    // In sync and down again before we looked.
+                    if counters.loads + counters.resumes > 0 {
+                        return std::future::pending().await;
+                    }
+                    match last {
+                        Some(CloseReason::Misfit { first, .. }) => self.misfit(&[first]).await,
+                        // Every remote had its turn, and waiting will not help.
+                        Some(reason) if rounds > 0 && is_final(&reason) => self.failed(&reason),
+                        _ => continue,
+                    }
+                }
+                () = tokio::time::sleep_until(limit), if !self.args.wait => {
+                    let last = status.borrow().last_close.clone();
+                    match last {
+                        Some(reason) => self.failed(&reason),
+                        None => Failure::told(Exit::Connect, format!(
+                            "{} was not in sync within {:?}", self.args.database, self.target.dialer.timeout
+                        )).try_("a longer --timeout, or --wait"),
+                    }
+                }
+            };
+            if !self.args.wait {
+                return failure;
+            }
+            if let Some(report) = failure.report() {
+                tracing::warn!("{}", report.trim_end());
+            }
+            sync.set(self.client.synced());
+            // A misfit is told again at once while it lasts.
+            tokio::time::sleep(self.target.dialer.timeout).await;
+        }
+    }
+
+    fn failed(&self, reason: &CloseReason) -> Failure {
+        let exit = match reason {
+            CloseReason::Protocol(_) | CloseReason::SchemaUnreadable(_) | CloseReason::Inconsistent(_) => {
+                Exit::Protocol
+            }
+            CloseReason::Refused(Refusal::NoDatabase { .. } | Refusal::WrongCluster { .. })
+            | CloseReason::SchemaRefused(_)
+            | CloseReason::Misfit { .. }
+            | CloseReason::MonitorRefused(_) => Exit::Refused,
+            _ => Exit::Connect,
+        };
+        let remotes: Vec<String> = self.target.remotes.list.iter().map(ToString::to_string).collect();
+        let failure = Failure::new(exit, reason.clone()).while_(format!(
+            "cannot watch {} at {}",
+            self.args.database,
+            remotes.join(", ")
+        ));
+        match reason {
+            CloseReason::Refused(Refusal::NotLeader) => failure
+                .try_("the remotes of all members with --remote, or --no-leader-only to watch any of them"),
+            _ if exit == Exit::Connect => {
+                failure.try_("another --remote, or --wait to wait until it is there")
+            }
+            _ => failure,
+        }
+    }
+
+    /// Says which table is not there, with the nearest that is, which takes another look at the schema.
+    async fn misfit(&self, misfits: &[Misfit]) -> Failure {
+        let look = async {
+            let mut rpc = self.target.open(Some(&self.args.database)).await?;
+            let schema = connection::schema(&mut rpc, &self.args.database).await?;
+            self.tables.iter().try_for_each(|table| connection::table(&schema, table).map(|_| ()))
+        };
+        match look.await {
+            Err(failure) => failure,
+            Ok(()) => {
+                let all: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+                Failure::told(
+                    Exit::Refused,
+                    format!("the schema of {} does not fit: {}", self.args.database, all.join("; ")),
+                )
+            }
+        }
+    }
+}
+
+/// Whether trying again is unlikely to help soon: somebody has to do something.
+fn is_final(reason: &CloseReason) -> bool {
+    !matches!(
+        reason,
+        CloseReason::Eof
+            | CloseReason::Io(_)
+            | CloseReason::Silent(_)
+            | CloseReason::Refused(
+                Refusal::NotReady | Refusal::CutOff | Refusal::NotLeader | Refusal::Stale { .. }
+            )
+    )
+}

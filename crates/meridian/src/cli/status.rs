@@ -1,0 +1,113 @@
+//! `meridian status`: what a long-running process says of itself.
+
+use std::fmt::Write as _;
+
+use super::{given, json, print};
+use crate::admin::{Request, client};
+use crate::config::{Config, Override};
+use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::process::Status;
+
+/// Show what a running Meridian says of itself
+///
+/// The process is one that was started with --admin-socket. Its log level can be changed here too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Args {
+    /// The admin socket of the process
+    #[arg(long, value_name = "PATH")]
+    socket: Option<String>,
+    /// Have the process log by these directives from now on, as debug or ovsdb=trace,info
+    #[arg(long, value_name = "DIRECTIVES")]
+    set_log: Option<String>,
+    /// Print its metrics instead, as Prometheus reads them
+    #[arg(long, conflicts_with = "output")]
+    metrics: bool,
+    /// How the status is printed
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+impl Args {
+    pub(super) fn overrides(&self) -> Vec<Override> {
+        given("admin.socket", "--socket", self.socket.clone()).into_iter().collect()
+    }
+}
+
+pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
+    let Some(socket) = &config.admin.socket.value else {
+        return Err(Failure::told(Exit::Usage, "which process is not said")
+            .try_("--socket with the path that it was given with --admin-socket"));
+    };
+    let within = config.ovsdb.timeout.value;
+    if let Some(directives) = &args.set_log {
+        let request = Request::LogLevel { set: Some(directives.clone()) };
+        client::ask(socket, &request, within).await?;
+    }
+    if args.metrics {
+        let text = client::ask(socket, &Request::Metrics, within).await?;
+        return print(text.as_str().unwrap_or_default());
+    }
+    let value = client::ask(socket, &Request::Status, within).await?;
+    if args.output == Output::Json {
+        return print(&(json(&value) + "\n"));
+    }
+    let status: Status = serde_json::from_value(value).map_err(|error| {
+        Failure::new(Exit::Protocol, error)
+            .while_("the process is of another version and says something else")
+            .try_("--output json, which prints whatever it says")
+    })?;
+    print(&text(&status))
+}
+
+fn text(status: &Status) -> String {
+    let health = if status.healthy { "healthy" } else { "not healthy" };
+    let mut out = format!(
+        "meridian {} {} (pid {}), {health}, up {}\n  log: {}\n",
+        status.version,
+        status.command,
+        status.pid,
+        span(status.uptime_seconds),
+        status.log
+    );
+    for db in &status.databases {
+        let remote = db.remote.as_deref().unwrap_or("no server yet");
+        let _ = writeln!(out, "{}: {}, {remote}, {} reconnects", db.database, db.state, db.reconnects);
+        if let Some(error) = &db.last_error {
+            let _ = writeln!(out, "  last error: {error}");
+        }
+        for (table, rows) in &db.rows {
+            let _ = writeln!(out, "  {table}: {rows} rows");
+        }
+    }
+    out
+}
+
+/// `1d 2h`, `3m 4s`: the two largest units.
+fn span(seconds: u64) -> String {
+    let parts =
+        [(seconds / 86400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let begin = parts.iter().position(|(n, _)| *n > 0).unwrap_or(3);
+    let shown: Vec<String> = parts[begin..].iter().take(2).map(|(n, unit)| format!("{n}{unit}")).collect();
+    shown.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_two_units() {
+        for (seconds, text) in [(0, "0s"), (59, "59s"), (61, "1m 1s"), (7200, "2h 0m"), (93_784, "1d 2h")] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A three-member cluster and TLS: who may speak for the database, and a leader that dies.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use common::server::{LIMIT, Running, eventually};
+use common::{meridian, run_args};
+use serde_json::Value;
+
+const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
+
+/// Members of a RAFT cluster, each with a socket for clients and one for its peers.
+struct Cluster {
+    dir: tempfile::TempDir,
+    members: Vec<Option<Running>>,
+}
+
+fn tool(args: &[&str]) {
+    let output = Command::new("ovsdb-tool").args(args).output().expect("ovsdb-tool is installed");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let mut cluster = Self { dir: tempfile::tempdir().unwrap(), members: Vec::new() };
+        let peer = |cluster: &Self, n: usize| format!("unix:{}", cluster.path(n, "raft").display());
+        let database = |cluster: &Self, n: usize| cluster.path(n, "db").display().to_string();
+        tool(&["create-cluster", &database(&cluster, 0), SCHEMA, &peer(&cluster, 0)]);
+        cluster.serve(0);
+        for n in 1..3 {
+            tool(&[
+                "join-cluster",
+                &database(&cluster, n),
+                "OVN_Northbound",
+                &peer(&cluster, n),
+                &peer(&cluster, 0),
+            ]);
+            cluster.serve(n);
+            eventually("a member has joined", || cluster.dump(&[n], &["--no-leader-only"]).code == 0);
+        }
+        cluster
+    }
+
+    fn path(&self, n: usize, what: &str) -> PathBuf {
+        self.dir.path().join(format!("{n}.{what}"))
+    }
+
+    fn serve(&mut self, n: usize) {
+        let child = Command::new("ovsdb-server")
+            .current_dir(self.dir.path())
+            .arg(format!("--remote=punix:{}", self.path(n, "sock").display()))
+            .arg(format!("--unixctl={}", self.path(n, "ctl").display()))
+            .arg(format!("--log-file={}", self.path(n, "log").display()))
+            .args(["--no-chdir", "-vconsole:off", "-vsyslog:off"])
+            .arg(self.path(n, "db"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("ovsdb-server is installed");
+        self.members.push(Some(Running(child)));
+        eventually("a member listens", || self.path(n, "sock").exists());
+    }
+
+    fn remotes(&self, members: &[usize]) -> String {
+        let one = |n: &usize| format!("unix:{}", self.path(*n, "sock").display());
+        members.iter().map(one).collect::<Vec<_>>().join(",")
+    }
+
+    fn dump(&self, members: &[usize], rest: &[&str]) -> common::Ran {
+        let remotes = self.remotes(members);
+        let mut args = vec![
+            "ovsdb",
+            "dump",
+            "--remote",
+            &remotes,
+            "OVN_Northbound",
+            "Logical_Switch",
+            "--columns=name",
+            "-o",
+            "csv",
+        ];
+        args.extend(rest);
+        run_args(&args)
+    }
+
+    /// The member that a dump takes for the leader.
+    fn leader(&self) -> usize {
+        let mut leader = None;
+        eventually("there is a leader", || {
+            leader = (0..3).find(|n| self.members[*n].is_some() && self.dump(&[*n], &[]).code == 0);
+            leader.is_some()
+        });
+        leader.unwrap()
+    }
+
+    fn kill(&mut self, n: usize) {
+        self.members[n] = None;
+    }
+}
+
+fn add_switch(remotes: &str, name: &str) {
+    let operation = format!(r#"{{"op":"insert","table":"Logical_Switch","row":{{"name":"{name}"}}}}"#);
+    eventually("a switch can be added", || {
+        run_args(&["ovsdb", "txn", "--remote", remotes, "OVN_Northbound", &operation]).code == 0
+    });
+}
+
+fn lines(child: &mut Child) -> Receiver<Value> {
+    let (send, lines) = channel();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            let _ = send.send(serde_json::from_str(&line).expect(&line));
+        }
+    });
+    lines
+}
+
+#[test]
+fn the_leader_speaks_and_a_watch_follows_it() {
+    let mut cluster = Cluster::start();
+    let all = cluster.remotes(&[0, 1, 2]);
+    add_switch(&all, "sw0");
+    let leader = cluster.leader();
+    let followers: Vec<usize> = (0..3).filter(|n| *n != leader).collect();
+    let err = cluster.dump(&followers, &[]).fails(3, cluster.dir.path());
+    assert!(
+        err.starts_with("error: no server can be used for OVN_Northbound: ")
+            && err.matches("is not the leader").count() == 2
+            && err.contains("--no-leader-only"),
+        "{err}"
+    );
+    eventually("a follower has the row", || {
+        cluster.dump(&followers, &["--no-leader-only"]).ok() == "name\r\nsw0\r\n"
+    });
+    assert_eq!(cluster.dump(&[followers[0], leader], &[]).ok(), "name\r\nsw0\r\n");
+
+    let watch = meridian()
+        .args(["ovsdb", "watch", "--remote", &all, "OVN_Northbound", "Logical_Switch"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut watch = Running(watch);
+    let told = lines(&mut watch.0);
+    let next = || {
+        let line = told.recv_timeout(LIMIT).expect("a line");
+        let event = line["event"].as_str().unwrap().to_owned();
+        line["new"]["name"].as_str().map_or(event.clone(), |name| format!("{event} {name}"))
+    };
+    assert_eq!((next(), next()), ("insert sw0".to_owned(), "synced".to_owned()));
+    cluster.kill(leader);
+    assert_eq!(next(), "disconnected");
+    add_switch(&all, "sw1");
+    // Seen while catching up, or after that.
+    let mut rest = vec![next(), next()];
+    rest.sort();
+    assert_eq!(rest, ["insert sw1", "reconnected"]);
+    add_switch(&all, "sw2");
+    assert_eq!(next(), "insert sw2");
+}
+
+/// Runs ovs-pki in a directory.
+fn pki(dir: &Path, args: &[&str]) {
+    let output = Command::new("ovs-pki")
+        .current_dir(dir)
+        .args([&format!("--dir={}", dir.join("pki").display()), "--log=pki.log", "--force"])
+        .args(args)
+        .output()
+        .expect("ovs-pki is installed");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn tls_with_certificates_of_ovs_pki() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    pki(dir.path(), &["init"]);
+    pki(dir.path(), &["req+sign", "server", "switch"]);
+    pki(dir.path(), &["req+sign", "client", "switch"]);
+    tool(&["create", &path("nb.db"), SCHEMA]);
+    let ca = path("pki/switchca/cacert.pem");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Command::new("ovsdb-server")
+        .current_dir(dir.path())
+        .arg(format!("--remote=pssl:{port}:127.0.0.1"))
+        .arg(format!("--private-key={}", path("server-privkey.pem")))
+        .arg(format!("--certificate={}", path("server-cert.pem")))
+        .arg(format!("--ca-cert={ca}"))
+        .arg(format!("--unixctl={}", path("ctl")))
+        .args(["--no-chdir", "-vconsole:off", "-vsyslog:off", "--log-file=server.log", "nb.db"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _server = Running(server);
+    eventually("ovsdb-server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let remote = format!("ssl:127.0.0.1:{port}");
+    let (key, certificate) = (path("client-privkey.pem"), path("client-cert.pem"));
+    let dump = |tls: &[&str]| {
+        let mut args = vec![
+            "ovsdb",
+            "dump",
+            "--remote",
+            &remote,
+            "OVN_Northbound",
+            "NAT",
+            "--columns=type",
+            "-o",
+            "csv",
+        ];
+        args.extend(tls);
+        run_args(&args)
+    };
+    assert_eq!(dump(&["-p", &key, "-c", &certificate, "-C", &ca]).ok(), "type\r\n");
+    let other = path("pki/controllerca/cacert.pem");
+    let err = dump(&["-p", &key, "-c", &certificate, "-C", &other]).fails(3, dir.path());
+    assert!(
+        err.starts_with(&format!("error: no TLS with {remote}: ")) && err.contains("  try: --private-key"),
+        "{err}"
+    );
+    let err = dump(&["-p", &certificate, "-c", &certificate, "-C", &ca]).fails(3, dir.path());
+    assert!(err.starts_with(&format!("error: cannot prepare TLS for {remote}\n  cause: ")), "{err}");
+    let err = dump(&["-p", "/gone", "-c", &certificate, "-C", &ca]).fails(3, dir.path());
+    assert!(err.contains("/gone"), "{err}");
+    // The server wants a certificate and gets none.
+    let err = dump(&["-C", &ca]).fails(3, dir.path());
+    assert!(err.starts_with("error: "), "{err}");
+}
