@@ -7,7 +7,7 @@ use ovsdb::{Map, Str, Table};
 use crate::text::Text;
 use crate::text::word::words;
 
-/// A row of `BFD`: a session that watches a next hop. Unique by port and destination; stays when nothing refers to it, idle.
+/// A row of `BFD`: a session that watches a next hop.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "BFD")]
 pub struct Bfd {

@@ -2,7 +2,7 @@
 
 use ovsdb::{Map, Str, Table};
 
-/// A row of `Gateway_Chassis`: a chassis that may host one gateway port, the old way; read to migrate, and used where one chassis is enough.
+/// A row of `Gateway_Chassis`: a chassis that may host one gateway port, the old way.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Gateway_Chassis")]
 pub struct GatewayChassis {

@@ -4,7 +4,7 @@ use ovsdb::{Map, Ref, Set, Str, Table};
 
 use super::HaChassis;
 
-/// A row of `HA_Chassis_Group`: candidates for hosting a gateway port or external ports. Stays when nothing refers to it.
+/// A row of `HA_Chassis_Group`: candidates for hosting a gateway port or external ports.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "HA_Chassis_Group")]
 pub struct HaChassisGroup {

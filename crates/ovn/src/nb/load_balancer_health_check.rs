@@ -4,7 +4,7 @@ use ovsdb::{Map, Str, Table};
 
 use crate::text::{Endpoint, Text};
 
-/// A row of `Load_Balancer_Health_Check`: how the backends of one VIP are probed; goes when no load balancer refers to it.
+/// A row of `Load_Balancer_Health_Check`: how the backends of one VIP are probed.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Load_Balancer_Health_Check")]
 pub struct LoadBalancerHealthCheck {

@@ -8,7 +8,7 @@ use super::{Bfd, LogicalRouterPort};
 use crate::text::Text;
 use crate::text::word::words;
 
-/// A row of `Logical_Router_Policy`: a policy, consulted after the route lookup (so a packet without any route never reaches it).
+/// A row of `Logical_Router_Policy`: a policy, consulted after the route lookup.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Logical_Router_Policy")]
 pub struct LogicalRouterPolicy {

@@ -6,7 +6,7 @@ use super::{Bfd, SelectionField};
 use crate::text::word::words;
 use crate::text::{HostAddr, Nexthop, Text};
 
-/// A row of `Logical_Router_Static_Route`: a route. Routes with one prefix and several next hops are equal-cost paths.
+/// A row of `Logical_Router_Static_Route`: a route.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Logical_Router_Static_Route")]
 pub struct LogicalRouterStaticRoute {

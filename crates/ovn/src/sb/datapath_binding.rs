@@ -29,3 +29,45 @@ words! {
         LogicalRouter = "logical-router",
     }
 }
+
+impl DatapathBinding {
+    /// What it is and which Northbound row it stands for, in the columns of newer OVN or the keys of older ones. `None`
+    /// where neither tells.
+    pub fn logical(&self) -> Option<(DatapathType, Uuid)> {
+        if let (Some(kind), Some(uuid)) = (&self.kind, self.nb_uuid) {
+            return Some((kind.clone(), uuid));
+        }
+        [DatapathType::LogicalSwitch, DatapathType::LogicalRouter].into_iter().find_map(|kind| {
+            let uuid = Uuid::try_parse(self.external_ids.get(kind.as_str())?).ok()?;
+            Some((kind, uuid))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_and_keys_tell_the_same() {
+        let uuid = Uuid::from_u128(7);
+        let keys = |key: &str| DatapathBinding {
+            external_ids: [(key.into(), uuid.to_string().into())].into(),
+            ..Default::default()
+        };
+        assert_eq!(keys("logical-switch").logical(), Some((DatapathType::LogicalSwitch, uuid)));
+        assert_eq!(keys("logical-router").logical(), Some((DatapathType::LogicalRouter, uuid)));
+        assert_eq!(keys("name").logical(), None);
+        let columns = DatapathBinding {
+            kind: Some(DatapathType::LogicalRouter),
+            nb_uuid: Some(uuid),
+            ..keys("logical-switch")
+        };
+        assert_eq!(columns.logical(), Some((DatapathType::LogicalRouter, uuid)), "columns outrank keys");
+        let bad = DatapathBinding {
+            external_ids: [("logical-switch".into(), "x".into())].into(),
+            ..Default::default()
+        };
+        assert_eq!(bad.logical(), None);
+    }
+}

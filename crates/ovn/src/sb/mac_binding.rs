@@ -4,7 +4,7 @@ use ovsdb::{Ref, Str, Table};
 
 use super::DatapathBinding;
 
-/// A row of `MAC_Binding`: a learned neighbour. Never monitored (there may be very many); stale ones are deleted by condition.
+/// A row of `MAC_Binding`: a learned neighbour.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Southbound", table = "MAC_Binding")]
 pub struct MacBinding {

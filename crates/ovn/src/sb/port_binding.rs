@@ -1,10 +1,14 @@
 //! `Port_Binding`: a logical port and where it lives.
 
-use ovsdb::{Map, Ref, Set, Str, Table, Weak};
+use std::net::IpAddr;
+
+use ovsdb::{Map, Ref, Set, Str, Table, Uuid, Weak};
 
 use super::{Chassis, DatapathBinding};
+use crate::mac::MacAddr;
 use crate::port_type::PortType;
-use crate::text::{NatAddresses, PortAddresses, Text};
+use crate::text::neutron::{self, key};
+use crate::text::{HostAddr, NatAddresses, PortAddresses, Text};
 
 /// A row of `Port_Binding`: a logical port and where it lives.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
@@ -39,4 +43,67 @@ pub struct PortBinding {
     pub up: Option<bool>,
     /// The switch or router port's, and `name`.
     pub external_ids: Map<Str, Str>,
+}
+
+impl PortBinding {
+    /// Whether the port is bound to this chassis and ready. A missing `up` counts as ready.
+    pub fn is_bound(&self, chassis: Uuid) -> bool {
+        self.chassis == Some(Weak::new(chassis)) && self.up != Some(false)
+    }
+
+    /// The port's addresses without prefix lengths: those of `mac`, else those the cloud's management wrote beside it (a
+    /// port whose addresses are `unknown` to OVN still has some).
+    pub fn ips(&self) -> Vec<IpAddr> {
+        let known: Vec<IpAddr> =
+            self.mac.iter().filter_map(Text::value).flat_map(PortAddresses::ips).collect();
+        if known.is_empty() { self.cidrs().map(|cidr| cidr.addr).collect() } else { known }
+    }
+
+    /// The addresses in `neutron:cidrs`, with their prefix lengths; what does not parse is left out.
+    pub fn cidrs(&self) -> impl Iterator<Item = HostAddr> + '_ {
+        let text = self.external_ids.get(key::CIDRS).map_or("", Str::as_str);
+        neutron::cidrs(text).filter_map(Result::ok)
+    }
+
+    /// The first Ethernet address in `mac`.
+    pub fn ethernet(&self) -> Option<MacAddr> {
+        self.mac.iter().filter_map(Text::value).find_map(PortAddresses::mac)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(mac: &[&str], cidrs: &str) -> PortBinding {
+        PortBinding {
+            mac: mac.iter().map(|text| Text::new(text)).collect::<Set<_>>(),
+            external_ids: [(key::CIDRS.into(), cidrs.into())].into(),
+            ..Default::default()
+        }
+    }
+
+    fn shown(port: &PortBinding) -> Vec<String> {
+        port.ips().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn addresses_come_from_mac_else_from_cidrs() {
+        let both = port(&["fa:16:3e:00:00:01 10.1.0.8", "unknown", "not one"], "10.9.9.9/24");
+        assert_eq!(shown(&both), ["10.1.0.8"]);
+        assert_eq!(both.ethernet().map(|mac| mac.to_string()).as_deref(), Some("fa:16:3e:00:00:01"));
+        assert_eq!(shown(&port(&["unknown"], "10.1.0.8/24 x fd00::8/64")), ["10.1.0.8", "fd00::8"]);
+        assert_eq!(shown(&port(&[], "")), [""; 0]);
+        let router = port(&["fa:16:3e:aa:00:01 172.24.4.221/24 2001:db8::221/64"], "");
+        assert_eq!(shown(&router), ["172.24.4.221", "2001:db8::221"]);
+    }
+
+    #[test]
+    fn bound_means_here_and_not_down() {
+        let (here, there) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let at = |chassis, up| PortBinding { chassis: Some(Weak::new(chassis)), up, ..Default::default() };
+        assert!(at(here, Some(true)).is_bound(here) && at(here, None).is_bound(here));
+        assert!(!at(here, Some(false)).is_bound(here) && !at(there, Some(true)).is_bound(here));
+        assert!(!PortBinding::default().is_bound(here));
+    }
 }

@@ -130,3 +130,62 @@ fn takes(base: &BaseKind, atom: &Atom) -> bool {
         && base.min_length.is_none_or(|min| length >= min)
         && base.max_length.is_none_or(|max| length <= max)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ovsdb::Set;
+    use ovsdb::model::ColumnSet;
+    use reconcile::ObjectId;
+
+    use super::*;
+    use crate::nb;
+    use crate::target::state::Writable;
+
+    fn admitted<T: Writable + std::fmt::Debug>(row: T, schema: &str) -> (Vec<String>, bool, usize) {
+        let schema = DatabaseSchema::parse(schema).unwrap();
+        let columns = ColumnSet::all::<T>();
+        let want = Want { object: ObjectId::new("o", "1"), row: Arc::new(row), columns };
+        let admitted = admit(&want, &schema);
+        let left_out = columns.without(admitted.columns).len();
+        (admitted.refusals.iter().map(ToString::to_string).collect(), admitted.row, left_out)
+    }
+
+    const OLD: &str = include_str!("../../testdata/schema/ovn-nb-23.03.json");
+    const NEW: &str = include_str!("../../testdata/schema/ovn-nb-26.03.json");
+
+    #[test]
+    fn words_of_a_newer_ovn_empty_the_column_or_cost_the_row() {
+        let fields = Set::from([nb::SelectionField::IpSrc, nb::SelectionField::Ipv6Src]);
+        let balancer = nb::LoadBalancer { selection_fields: fields, ..Default::default() };
+        let (refusals, row, left_out) = admitted(balancer.clone(), OLD);
+        assert_eq!(refusals, ["selection_fields does not take ipv6_src in this OVN"]);
+        assert_eq!((row, left_out), (true, 1));
+        assert_eq!(admitted(balancer, NEW), (vec![], true, 0));
+
+        let policy = nb::LogicalRouterPolicy { action: nb::PolicyAction::Jump, ..Default::default() };
+        let (refusals, row, _) = admitted(policy, OLD);
+        assert_eq!(refusals, ["action does not take jump in this OVN"]);
+        assert!(!row, "an action cannot be empty");
+    }
+
+    #[test]
+    fn numbers_out_of_range_and_missing_tables() {
+        let acl = nb::Acl { priority: 40_000, ..Default::default() };
+        let (refusals, row, _) = admitted(acl, NEW);
+        assert_eq!(refusals, ["priority does not take 40000 in this OVN"]);
+        assert!(!row);
+        let none = r#"{"name":"OVN_Northbound","version":"1.0.0","tables":{}}"#;
+        let (refusals, row, _) = admitted(nb::Bfd::default(), none);
+        assert_eq!(refusals, ["this OVN has no table BFD"]);
+        assert!(!row);
+    }
+
+    #[test]
+    fn an_absent_column_without_a_value_is_no_loss() {
+        assert_eq!(admitted(nb::Nat::default(), OLD), (vec![], true, 2));
+        let nat = nb::Nat { matches: "ip4".into(), ..Default::default() };
+        assert_eq!(admitted(nat, OLD), (vec!["this OVN has no column match in NAT".into()], true, 2));
+    }
+}

@@ -2,6 +2,7 @@
 //! that nothing holds collected, weak references cleared.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 
 use ovsdb::wire::atom::Atom;
 use ovsdb::wire::datum::Datum;
@@ -15,7 +16,7 @@ use crate::target::{Desired, Op, Ownership, Row, RowId, Rules, View, plan};
 
 #[derive(Debug)]
 pub(super) struct Model {
-    schema: DatabaseSchema,
+    schema: Arc<DatabaseSchema>,
     tables: Vec<&'static str>,
     rows: BTreeMap<RowId, Box<dyn Row>>,
 }
@@ -82,17 +83,24 @@ impl View for Model {
     }
 }
 
+fn parse(text: &str) -> Arc<DatabaseSchema> {
+    Arc::new(DatabaseSchema::parse(text).unwrap())
+}
+
 type Values = BTreeMap<RowId, Vec<Datum>>;
 
 impl Model {
     pub(super) fn new(version: &str) -> Self {
-        let text = match version {
-            "23.03" => include_str!("../../../testdata/schema/ovn-nb-23.03.json"),
-            "26.03" => include_str!("../../../testdata/schema/ovn-nb-26.03.json"),
+        static OLD: LazyLock<Arc<DatabaseSchema>> =
+            LazyLock::new(|| parse(include_str!("../../../testdata/schema/ovn-nb-23.03.json")));
+        static NEW: LazyLock<Arc<DatabaseSchema>> =
+            LazyLock::new(|| parse(include_str!("../../../testdata/schema/ovn-nb-26.03.json")));
+        let schema = match version {
+            "23.03" => &OLD,
+            "26.03" => &NEW,
             other => panic!("no schema of {other}"),
         };
-        let schema = DatabaseSchema::parse(text).unwrap();
-        Model { schema, tables: TABLES.to_vec(), rows: BTreeMap::new() }
+        Model { schema: Arc::clone(schema), tables: TABLES.to_vec(), rows: BTreeMap::new() }
     }
 
     /// Puts a row in by hand, unchecked.
@@ -112,7 +120,7 @@ impl Model {
 
     pub(super) fn copy(&self) -> Model {
         let rows = self.values().into_iter().map(|(id, values)| (id, rebuild(id.table, &values))).collect();
-        Model { schema: self.schema.clone(), tables: self.tables.clone(), rows }
+        Model { schema: Arc::clone(&self.schema), tables: self.tables.clone(), rows }
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = RowId> {

@@ -72,7 +72,7 @@ fn junk(db: &Model) -> BTreeSet<(RowId, &'static str, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn one_plan_is_enough(before in cloud(), meddlings in meddling(), after in cloud(), old in any::<bool>()) {
