@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use ovn::text::bridge_mappings::BridgeMappings;
 use ovn::text::chassis::CmsOptions;
-use ovn::text::match_expr::{End, Family, Field, Flag, GroupName, Match, Relation, Side};
+use ovn::text::match_expr::{Bit, End, Family, Field, GroupName, Match, Predicate, Relation, Side, Test};
 use ovn::text::{
     BackendIp, Backends, Endpoint, HostAddr, NatAddresses, Nexthop, PortAddresses, PortMapping, PortSecurity,
 };
@@ -104,24 +104,27 @@ fn build(bytes: &mut impl Iterator<Item = u8>, depth: u32) -> Match {
     };
     let count = byte() % 4;
     match kind % if depth < DEPTH { 12 } else { 8 } {
-        0 => Match::Is([Flag::Ip4, Flag::Tcp, Flag::CtReply, Flag::Nd][usize::from(count)].clone()),
+        0 => Match::Is([Predicate::Ip4, Predicate::Tcp, Predicate::Udp, Predicate::Nd][usize::from(count)]),
         1 => Match::Port(side, (0..count).map(|_| name(bytes).into()).collect()),
-        2 => GroupName::new(&name(bytes)).map_or(Match::Is(Flag::Ip), |group| Match::PortGroup(side, group)),
+        2 => GroupName::new(&name(bytes))
+            .map_or(Match::Is(Predicate::Ip), |group| Match::PortGroup(side, group)),
         3 => GroupName::new(&name(bytes))
-            .map_or(Match::Is(Flag::Ip), |set| Match::AddressSet(family, end, set)),
-        4 => Match::Ip(end, (0..count).filter_map(|_| net(bytes)).collect()),
-        5 => Match::Resident(name(bytes).into()),
+            .map_or(Match::Is(Predicate::Ip), |set| Test::AddressSet(family, end, set).into()),
+        4 => Test::Ip(end, (0..count).filter_map(|_| net(bytes)).collect()).into(),
+        5 => Test::Resident(name(bytes).into()).into(),
         6 => {
             let mut number = || u64::from(bytes.next().unwrap_or(0)) << 8 | 7;
             let (low, high) = (number(), number());
-            Match::range(Field::IpProto, low, high)
+            Match::range(Field::TcpDst, low, high)
         }
-        7 => Match::Number(
-            Field::IpProto,
+        7 => Test::Number(
+            Field::PktMark,
             [Relation::Eq, Relation::Ge, Relation::Le][usize::from(count % 3)],
             6,
-        ),
-        8 => Match::Not(Box::new(build(bytes, depth + 1))),
+        )
+        .into(),
+        8 if count % 2 == 0 => Match::Not(Test::Bit(Bit::CtReply)),
+        8 => Match::Not(Test::Ip(end, (0..count).filter_map(|_| net(bytes)).collect())),
         9 => Match::All((0..count).map(|_| build(bytes, depth + 1)).collect()),
         10 => Match::Any((0..count).map(|_| build(bytes, depth + 1)).collect()),
         _ if count % 2 == 0 => build(bytes, depth + 1).and(build(bytes, depth + 1)),

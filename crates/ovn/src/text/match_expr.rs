@@ -2,7 +2,8 @@
 //!
 //! A builder, not a parser: [`Match`] is an expression tree and prints what OVN's lexer reads. The tree cannot express an
 //! ill-formed text: strings are quoted, group names are checked, `&&` and `||` are always parenthesised against each other
-//! (OVN refuses to guess), and ports are compared only with ports.
+//! (OVN refuses to guess), ports are compared only with ports, and only what OVN can test either way can be negated or
+//! compared by size.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,33 +13,43 @@ use smol_str::SmolStr;
 
 use super::host_addr::clip;
 use crate::mac::MacAddr;
-use crate::text::word::words;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
-    /// A predicate or a flag: `ip4`, `tcp`, `ct.rpl`.
-    Is(Flag),
+    /// What kind of packet: `ip4`, `tcp`.
+    Is(Predicate),
     /// `inport == "name"`, or one of several.
     Port(Side, Vec<SmolStr>),
     /// `inport == @group`.
     PortGroup(Side, GroupName),
+    /// `icmp4.type == 8` and its kind.
+    Code(Code, u64),
+    /// What can also be negated.
+    Test(Test),
+    /// Not. `!(ip4.src == x)` still asks for IPv4, as every test asks for the packets that have its field.
+    Not(Test),
+    /// All of; the empty list is always true.
+    All(Vec<Match>),
+    /// Any of; the empty list is never true.
+    Any(Vec<Match>),
+}
+
+/// What OVN can test either way. Ports, kinds of packet and codes are not among these: it takes them only as they are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Test {
+    /// `ct.rpl`.
+    Bit(Bit),
     /// `ip4.src == 10.0.0.0/24`, or one of several. The symbol (`ip4` or `ip6`) follows each value's family.
     Ip(End, Vec<IpNet>),
     /// `ip4.src == $set`.
     AddressSet(Family, End, GroupName),
     /// `eth.dst == fa:16:3e:00:00:01`.
     Mac(End, MacAddr),
-    /// `tcp.dst == 80` and its kind.
+    /// `tcp.dst >= 80` and its kind.
     Number(Field, Relation, u64),
     /// `is_chassis_resident("port")`.
     Resident(SmolStr),
-    /// Not.
-    Not(Box<Match>),
-    /// All of; the empty list is always true.
-    All(Vec<Match>),
-    /// Any of; the empty list is never true.
-    Any(Vec<Match>),
 }
 
 /// Which logical port.
@@ -79,9 +90,32 @@ pub enum Relation {
     Le,
 }
 
-words! {
-    /// Predicates and one-bit symbols.
-    pub enum Flag {
+/// A closed list of symbols: a text from outside can never become one.
+macro_rules! symbols {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$vmeta])* $variant,)+
+        }
+
+        impl $name {
+            /// Every symbol.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// As it is written.
+            pub fn symbol(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text,)+
+                }
+            }
+        }
+    };
+}
+
+symbols! {
+    /// Kinds of packet.
+    pub enum Predicate {
         /// Either IP version.
         Ip = "ip",
         /// IPv4.
@@ -102,6 +136,12 @@ words! {
         Icmp4 = "icmp4",
         /// ICMP for IPv6.
         Icmp6 = "icmp6",
+    }
+}
+
+symbols! {
+    /// One-bit symbols.
+    pub enum Bit {
         /// Passed through conntrack.
         CtTracked = "ct.trk",
         /// In the reply direction of a tracked connection.
@@ -113,11 +153,9 @@ words! {
     }
 }
 
-words! {
-    /// Numeric symbols.
+symbols! {
+    /// Numbers that can be compared by size.
     pub enum Field {
-        /// IP protocol number.
-        IpProto = "ip.proto",
         /// TCP source port.
         TcpSrc = "tcp.src",
         /// TCP destination port.
@@ -130,6 +168,18 @@ words! {
         SctpSrc = "sctp.src",
         /// SCTP destination port.
         SctpDst = "sctp.dst",
+        /// Packet mark.
+        PktMark = "pkt.mark",
+    }
+}
+
+symbols! {
+    /// Numbers that are names: OVN takes them for equality only.
+    pub enum Code {
+        /// IP protocol number.
+        IpProto = "ip.proto",
+        /// Ethernet type.
+        EthType = "eth.type",
         /// ICMPv4 type.
         Icmp4Type = "icmp4.type",
         /// ICMPv4 code.
@@ -138,10 +188,6 @@ words! {
         Icmp6Type = "icmp6.type",
         /// ICMPv6 code.
         Icmp6Code = "icmp6.code",
-        /// Packet mark.
-        PktMark = "pkt.mark",
-        /// Ethernet type.
-        EthType = "eth.type",
     }
 }
 
@@ -180,17 +226,17 @@ impl Match {
 
     /// Source or destination inside one prefix; a prefix of full length prints as a bare address.
     pub fn ip(end: End, net: impl Into<IpNet>) -> Match {
-        Match::Ip(end, vec![net.into()])
+        Match::Test(Test::Ip(end, vec![net.into()]))
     }
 
     /// A closed range of a numeric field; a range of one value is an equality.
     pub fn range(field: Field, low: u64, high: u64) -> Match {
         if low == high {
-            return Match::Number(field, Relation::Eq, low);
+            return Test::Number(field, Relation::Eq, low).into();
         }
         Match::All(vec![
-            Match::Number(field.clone(), Relation::Ge, low),
-            Match::Number(field, Relation::Le, high),
+            Test::Number(field, Relation::Ge, low).into(),
+            Test::Number(field, Relation::Le, high).into(),
         ])
     }
 
@@ -227,47 +273,62 @@ impl Match {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, around: Level) -> fmt::Result {
         match self {
-            Match::Is(flag) => f.write_str(flag.as_str()),
+            Match::Is(predicate) => f.write_str(predicate.symbol()),
             Match::Port(side, names) => one_of(f, side.symbol(), names.iter().map(|name| Quoted(name))),
             Match::PortGroup(side, group) => write!(f, "{} == @{}", side.symbol(), group.0),
-            Match::Ip(end, nets) => {
-                let (v4, v6): (Vec<&IpNet>, Vec<&IpNet>) = nets.iter().partition(|net| net.addr().is_ipv4());
-                match (v4.is_empty(), v6.is_empty()) {
-                    (_, true) => one_of(f, end.ip(Family::V4), v4.into_iter().map(|n| Prefix(*n))),
-                    (true, _) => one_of(f, end.ip(Family::V6), v6.into_iter().map(|n| Prefix(*n))),
-                    // A packet has one family, so a mixed list is two comparisons.
-                    _ => {
-                        let of = |nets: Vec<&IpNet>| Match::Ip(*end, nets.into_iter().copied().collect());
-                        Match::Any(vec![of(v4), of(v6)]).write(f, around)
-                    }
-                }
-            }
-            Match::AddressSet(family, end, set) => write!(f, "{} == ${}", end.ip(*family), set.0),
-            Match::Mac(end, mac) => write!(f, "eth.{} == {mac}", end.word()),
-            Match::Number(field, relation, value) => write!(f, "{field} {} {value}", relation.symbol()),
-            Match::Resident(port) => write!(f, "is_chassis_resident({})", Quoted(port)),
+            Match::Code(code, value) => write!(f, "{} == {value}", code.symbol()),
+            Match::Test(test) => test.write(f, around),
             // `!` binds to one symbol or to parentheses.
-            Match::Not(inner) if inner.is_primary() => {
+            Match::Not(test @ (Test::Bit(_) | Test::Resident(_))) => {
                 f.write_str("!")?;
-                inner.write(f, Level::Top)
+                test.write(f, Level::Top)
             }
-            Match::Not(inner) => {
+            Match::Not(test) => {
                 f.write_str("!(")?;
-                inner.write(f, Level::Top)?;
+                test.write(f, Level::Top)?;
                 f.write_str(")")
             }
             Match::All(parts) => joined(f, parts, " && ", "1", Level::All, around),
             Match::Any(parts) => joined(f, parts, " || ", "0", Level::Any, around),
         }
     }
+}
 
-    /// True for what `!` binds to without parentheses.
-    fn is_primary(&self) -> bool {
+impl Test {
+    fn write(&self, f: &mut fmt::Formatter<'_>, around: Level) -> fmt::Result {
         match self {
-            Match::Is(_) | Match::Resident(_) => true,
-            Match::All(parts) | Match::Any(parts) if parts.len() == 1 => parts[0].is_primary(),
-            _ => false,
+            Test::Bit(bit) => f.write_str(bit.symbol()),
+            Test::Ip(end, nets) => {
+                let (v4, v6): (Vec<&IpNet>, Vec<&IpNet>) = nets.iter().partition(|net| net.addr().is_ipv4());
+                match (v4.is_empty(), v6.is_empty()) {
+                    (_, true) => one_of(f, end.ip(Family::V4), v4.into_iter().map(|n| Prefix(*n))),
+                    (true, _) => one_of(f, end.ip(Family::V6), v6.into_iter().map(|n| Prefix(*n))),
+                    // A packet has one family, so a mixed list is two comparisons.
+                    _ => {
+                        let of = |nets: Vec<&IpNet>| Test::Ip(*end, nets.into_iter().copied().collect());
+                        Match::Any(vec![of(v4).into(), of(v6).into()]).write(f, around)
+                    }
+                }
+            }
+            Test::AddressSet(family, end, set) => write!(f, "{} == ${}", end.ip(*family), set.0),
+            Test::Mac(end, mac) => write!(f, "eth.{} == {mac}", end.word()),
+            Test::Number(field, relation, value) => {
+                write!(f, "{} {} {value}", field.symbol(), relation.symbol())
+            }
+            Test::Resident(port) => write!(f, "is_chassis_resident({})", Quoted(port)),
         }
+    }
+}
+
+impl From<Test> for Match {
+    fn from(test: Test) -> Self {
+        Match::Test(test)
+    }
+}
+
+impl From<Predicate> for Match {
+    fn from(predicate: Predicate) -> Self {
+        Match::Is(predicate)
     }
 }
 

@@ -1,4 +1,6 @@
-//! A real ovsdb-server with a Northbound of some version, spoken to without the client's help.
+//! Real ovsdb-servers with the schemas of every supported version, spoken to without the client's help.
+// Each test takes what it needs.
+#![allow(dead_code)]
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,28 +19,28 @@ use reconcile::TargetError;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-const DATABASE: &str = "OVN_Northbound";
+const NORTHBOUND: &str = "OVN_Northbound";
 
-pub(crate) struct Server {
-    process: Child,
+/// A server process and one connection to it.
+pub(crate) struct Process {
+    child: Child,
     stream: UnixStream,
-    schema: Arc<DatabaseSchema>,
-    tables: Arc<Tables>,
-    replica: Replica,
-    monitors: u64,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
-impl Server {
-    pub(crate) fn start(version: &str) -> Self {
+impl Process {
+    /// With the schema of `testdata/schema/<name>.json`.
+    pub(crate) fn start(name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let schema =
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/schema/ovn-nb-{version}.json"));
-        let (db, socket) = (dir.path().join("nb.db"), dir.path().join("nb.sock"));
-        let made =
-            Command::new("ovsdb-tool").arg("create").arg(&db).arg(&schema).status().expect("run ovsdb-tool");
-        assert!(made.success(), "ovsdb-tool create of {version}");
-        let process = Command::new("ovsdb-server")
+        let (db, socket) = (dir.path().join("db"), dir.path().join("sock"));
+        let made = Command::new("ovsdb-tool")
+            .arg("create")
+            .arg(&db)
+            .arg(schema_file(name))
+            .status()
+            .expect("run ovsdb-tool");
+        assert!(made.success(), "ovsdb-tool create of {name}");
+        let child = Command::new("ovsdb-server")
             .arg("--no-chdir")
             .arg(format!("--unixctl={}", dir.path().join("ctl").display()))
             .arg(format!("--remote=punix:{}", socket.display()))
@@ -56,15 +58,14 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         };
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let schema = DatabaseSchema::parse(&std::fs::read_to_string(schema).unwrap()).unwrap();
-        let tables = Tables::northbound();
-        let mut replica = Replica::new(tables.model(None));
-        replica.fit(&schema).unwrap();
-        let (schema, tables) = (Arc::new(schema), Arc::new(tables));
-        Server { process, stream, schema, tables, replica, monitors: 0, _dir: dir }
+        Process { child, stream, dir }
     }
 
-    fn call(&mut self, method: &str, params: &str) -> Result<Value, Value> {
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("sock")
+    }
+
+    pub(crate) fn call(&mut self, method: &str, params: &str) -> Result<Value, Value> {
         let request = format!(r#"{{"method":"{method}","params":{params},"id":1}}"#);
         self.stream.write_all(request.as_bytes()).unwrap();
         loop {
@@ -79,7 +80,7 @@ impl Server {
         }
     }
 
-    /// The next JSON text of the stream: there is at most one reply outstanding, so it ends where it parses.
+    /// The next JSON text of the stream: it ends where it parses.
     fn read(&mut self) -> Value {
         let mut text = Vec::new();
         let mut byte = [0];
@@ -95,14 +96,51 @@ impl Server {
     }
 
     /// Operations by hand, as somebody else would send them.
-    pub(crate) fn transact(&mut self, ops: &str) -> Result<Vec<Value>, String> {
-        let params = format!(r#"["{DATABASE}",{ops}]"#);
+    pub(crate) fn transact(&mut self, database: &str, ops: &str) -> Result<Vec<Value>, String> {
+        let params = format!(r#"["{database}",{ops}]"#);
         let result = self.call("transact", &params).map_err(|error| error.to_string())?;
         let results = result.as_array().cloned().unwrap_or_default();
         match results.iter().find(|result| !result["error"].is_null()) {
             Some(failed) => Err(format!("{}: {}", failed["error"], failed["details"])),
             None => Ok(results),
         }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn schema_file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/schema/{name}.json"))
+}
+
+/// A Northbound that a target writes to.
+pub(crate) struct Server {
+    process: Process,
+    schema: Arc<DatabaseSchema>,
+    tables: Arc<Tables>,
+    replica: Replica,
+    monitors: u64,
+}
+
+impl Server {
+    pub(crate) fn start(version: &str) -> Self {
+        let name = format!("ovn-nb-{version}");
+        let process = Process::start(&name);
+        let schema = DatabaseSchema::parse(&std::fs::read_to_string(schema_file(&name)).unwrap()).unwrap();
+        let tables = Tables::northbound();
+        let mut replica = Replica::new(tables.model(None));
+        replica.fit(&schema).unwrap();
+        Server { process, schema: Arc::new(schema), tables: Arc::new(tables), replica, monitors: 0 }
+    }
+
+    /// Operations by hand, as somebody else would send them.
+    pub(crate) fn transact(&mut self, ops: &str) -> Result<Vec<Value>, String> {
+        self.process.transact(NORTHBOUND, ops)
     }
 }
 
@@ -116,8 +154,9 @@ impl Database for Server {
             .collect();
         self.monitors += 1;
         let id = format!("m{}", self.monitors);
-        let reply = self.call("monitor_cond", &json!([DATABASE, id, requests]).to_string()).unwrap();
-        self.call("monitor_cancel", &json!([id]).to_string()).unwrap();
+        let reply =
+            self.process.call("monitor_cond", &json!([NORTHBOUND, id, requests]).to_string()).unwrap();
+        self.process.call("monitor_cancel", &json!([id]).to_string()).unwrap();
         let body = RawValue::from_string(reply.to_string()).unwrap();
         self.replica.reload(UpdateVersion::V2, &body).unwrap();
         Ok(SnapshotView::new(self.replica.snapshot(), Arc::clone(&self.schema), Arc::clone(&self.tables)))
@@ -129,16 +168,9 @@ impl Database for Server {
         group.push((), txn.compose(|_| Default::default())?);
         let batch = group.next_batch().expect("one transaction waits");
         let ops = batch.strip_prefix('[').and_then(|batch| batch.strip_suffix(']')).expect("an array");
-        let result = self.call("transact", &format!(r#"["{DATABASE}",{ops}]"#)).unwrap();
+        let result = self.process.call("transact", &format!(r#"["{NORTHBOUND}",{ops}]"#)).unwrap();
         let results = RawValue::from_string(result.to_string()).unwrap();
         let (_, settled) = group.answer(Answer::Result(&results)).pop().expect("it is settled");
         settled
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -14,21 +14,23 @@ fn net(text: &str) -> IpNet {
 fn security_group_rules() {
     // The pieces in the order other readers of these rows expect.
     let pg = Match::PortGroup(Side::Out, group("pg_a_b"));
-    let rule = pg.clone().and(Match::Is(Flag::Ip4)).and(Match::ip(End::Src, net("10.0.0.0/24")));
-    let tcp = rule.clone().and(Match::Is(Flag::Tcp)).and(Match::range(Field::TcpDst, 80, 90));
+    let rule = pg.clone().and(Match::Is(Predicate::Ip4)).and(Match::ip(End::Src, net("10.0.0.0/24")));
+    let tcp = rule.clone().and(Match::Is(Predicate::Tcp)).and(Match::range(Field::TcpDst, 80, 90));
     assert_eq!(
         tcp.to_string(),
         "outport == @pg_a_b && ip4 && ip4.src == 10.0.0.0/24 && tcp && tcp.dst >= 80 && tcp.dst <= 90"
     );
-    let one = pg.clone().and(Match::Is(Flag::Ip4)).and(Match::Is(Flag::Udp)).and(Match::range(
+    let one = pg.clone().and(Match::Is(Predicate::Ip4)).and(Match::Is(Predicate::Udp)).and(Match::range(
         Field::UdpDst,
         53,
         53,
     ));
     assert_eq!(one.to_string(), "outport == @pg_a_b && ip4 && udp && udp.dst == 53");
-    let remote = pg.and(Match::Is(Flag::Ip6)).and(Match::AddressSet(Family::V6, End::Src, group("pg_c_ip6")));
+    let remote = pg
+        .and(Match::Is(Predicate::Ip6))
+        .and(Test::AddressSet(Family::V6, End::Src, group("pg_c_ip6")).into());
     assert_eq!(remote.to_string(), "outport == @pg_a_b && ip6 && ip6.src == $pg_c_ip6");
-    let drop = Match::PortGroup(Side::In, group("neutron_pg_drop")).and(Match::Is(Flag::Ip));
+    let drop = Match::PortGroup(Side::In, group("neutron_pg_drop")).and(Match::Is(Predicate::Ip));
     assert_eq!(drop.to_string(), "inport == @neutron_pg_drop && ip");
 }
 
@@ -37,41 +39,46 @@ fn router_policies() {
     let metadata = Match::port(Side::In, "lrp-1").and(Match::ip(End::Dst, net("169.254.169.254/32")));
     assert_eq!(metadata.to_string(), "inport == \"lrp-1\" && ip4.dst == 169.254.169.254");
     assert_eq!(metadata.with_comment("sw */ x"), format!("{metadata} /* sw * / x */"));
-    let pods = |set: &str| Match::AddressSet(Family::V4, End::Src, group(set));
-    let egress = pods("eip").or(pods("svc")).and(Match::AddressSet(Family::V4, End::Dst, group("nodes")));
+    let pods = |set: &str| Match::Test(Test::AddressSet(Family::V4, End::Src, group(set)));
+    let egress =
+        pods("eip").or(pods("svc")).and(Test::AddressSet(Family::V4, End::Dst, group("nodes")).into());
     assert_eq!(egress.to_string(), "(ip4.src == $eip || ip4.src == $svc) && ip4.dst == $nodes");
-    let mark = Match::ip(End::Src, net("10.1.0.5/32")).and(Match::Number(Field::PktMark, Relation::Eq, 0));
+    let mark =
+        Match::ip(End::Src, net("10.1.0.5/32")).and(Test::Number(Field::PktMark, Relation::Eq, 0).into());
     assert_eq!(mark.to_string(), "ip4.src == 10.1.0.5 && pkt.mark == 0");
     assert_eq!(
-        Match::Mac(End::Dst, "0A:58:cb:cb:00:02".parse().unwrap()).to_string(),
+        Match::Test(Test::Mac(End::Dst, "0A:58:cb:cb:00:02".parse().unwrap())).to_string(),
         "eth.dst == 0a:58:cb:cb:00:02"
     );
 }
 
 #[test]
 fn parentheses_and_literals() {
-    let (a, b, c) = (Match::Is(Flag::Ip4), Match::Is(Flag::Tcp), Match::Is(Flag::Udp));
+    let (a, b, c) = (Match::Is(Predicate::Ip4), Match::Is(Predicate::Tcp), Match::Is(Predicate::Udp));
     for (expr, text) in [
         (Match::All(vec![]), "1"),
         (Match::Any(vec![]), "0"),
         (Match::All(vec![Match::Any(vec![a.clone()]), b.clone()]), "ip4 && tcp"),
         (a.clone().and(b.clone().or(c.clone())), "ip4 && (tcp || udp)"),
         (a.clone().and(b.clone()).or(c.clone()), "(ip4 && tcp) || udp"),
-        (Match::Not(Box::new(a.clone())), "!ip4"),
-        (Match::Not(Box::new(Match::Any(vec![a.clone()]))), "!ip4"),
-        (Match::Not(Box::new(b.or(c))), "!(tcp || udp)"),
-        (Match::Not(Box::new(Match::port(Side::In, "x"))), "!(inport == \"x\")"),
-        (Match::Not(Box::new(Match::Not(Box::new(a)))), "!(!ip4)"),
+        (Match::Not(Test::Bit(Bit::CtReply)), "!ct.rpl"),
+        (Match::Not(Test::Resident("x".into())), "!is_chassis_resident(\"x\")"),
+        (Match::Not(Test::Number(Field::TcpDst, Relation::Ge, 80)), "!(tcp.dst >= 80)"),
+        (
+            Match::Not(Test::Ip(End::Src, vec![net("10.0.0.0/8"), net("fd00::/8")])),
+            "!(ip4.src == 10.0.0.0/8 || ip6.src == fd00::/8)",
+        ),
+        (Match::Code(Code::Icmp4Type, 8), "icmp4.type == 8"),
         (Match::Port(Side::In, vec!["a".into(), "b".into()]), "inport == {\"a\", \"b\"}"),
         (Match::Port(Side::In, vec![]), "0"),
         (Match::port(Side::In, "a\"b\\c\u{1}"), "inport == \"a\\\"b\\\\c\\u0001\""),
         (Match::ip(End::Src, net("10.0.0.7/24")), "ip4.src == 10.0.0.0/24"),
         (
-            Match::Ip(End::Src, vec![net("10.0.0.0/8"), net("fd00::/8"), net("11.0.0.0/8")])
-                .and(Match::Is(Flag::Tcp)),
+            Match::Test(Test::Ip(End::Src, vec![net("10.0.0.0/8"), net("fd00::/8"), net("11.0.0.0/8")]))
+                .and(Match::Is(Predicate::Tcp)),
             "(ip4.src == {10.0.0.0/8, 11.0.0.0/8} || ip6.src == fd00::/8) && tcp",
         ),
-        (Match::Resident("cr-lrp-1".into()), "is_chassis_resident(\"cr-lrp-1\")"),
+        (Test::Resident("cr-lrp-1".into()).into(), "is_chassis_resident(\"cr-lrp-1\")"),
     ] {
         assert_eq!(expr.to_string(), text);
     }
@@ -148,11 +155,15 @@ impl Reader<'_> {
 }
 
 fn any_tree() -> impl Strategy<Value = Match> {
-    let leaf = prop_oneof![Just(Flag::Ip4), Just(Flag::Tcp), Just(Flag::CtReply)].prop_map(Match::Is);
+    let leaf = prop_oneof![
+        Just(Match::Is(Predicate::Ip4)),
+        Just(Match::Is(Predicate::Tcp)),
+        Just(Match::Test(Test::Bit(Bit::CtReply))),
+        Just(Match::Not(Test::Bit(Bit::CtReply))),
+    ];
     leaf.prop_recursive(5, 40, 4, |inner| {
         let many = || proptest::collection::vec(inner.clone(), 0..4);
         prop_oneof![
-            inner.clone().prop_map(|m| Match::Not(Box::new(m))),
             many().prop_map(Match::All),
             many().prop_map(Match::Any),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| a.and(b)),
@@ -163,8 +174,9 @@ fn any_tree() -> impl Strategy<Value = Match> {
 
 fn meaning(expr: &Match, truth: &dyn Fn(&str) -> bool) -> bool {
     match expr {
-        Match::Is(flag) => truth(flag.as_str()),
-        Match::Not(inner) => !meaning(inner, truth),
+        Match::Is(predicate) => truth(predicate.symbol()),
+        Match::Test(Test::Bit(bit)) => truth(bit.symbol()),
+        Match::Not(Test::Bit(bit)) => !truth(bit.symbol()),
         Match::All(parts) => parts.iter().all(|part| meaning(part, truth)),
         Match::Any(parts) => parts.iter().any(|part| meaning(part, truth)),
         _ => unreachable!("not generated"),
