@@ -10,13 +10,12 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::constraint::{self, Symbols};
 use super::execute::{Outcome, Setting};
 use super::lock::Locks;
 use super::monitor::Monitor;
 use super::refusal::Refusal;
 use super::server_db::{self, Model, Standing};
-use super::store::{self, Change, Database, Row};
+use super::store::{Change, Database};
 use crate::model::Str;
 use crate::wire::message::{self, Message};
 use crate::wire::schema::SchemaError;
@@ -69,19 +68,19 @@ pub(super) struct Host {
     pub(super) id: Uuid,
     pub(super) locks: Locks,
     pub(super) sessions: BTreeMap<Peer, Session>,
-    standing: Standing,
+    pub(super) standing: Standing,
     waiting: Vec<Waiting>,
-    last_peer: u64,
-    out: Vec<(Peer, Out)>,
+    pub(super) last_peer: u64,
+    pub(super) out: Vec<(Peer, Out)>,
     /// Who is disconnected once everything else has been sent.
-    closing: Vec<Peer>,
+    pub(super) closing: Vec<Peer>,
     /// Whether the `_Server` database is to be brought up to date, which comes after replies.
-    outdated: bool,
+    pub(super) outdated: bool,
 }
 
 impl Host {
-    /// A server with empty databases.
-    pub(super) fn new(schemas: Vec<Value>, model: Model) -> Result<Self, SchemaError> {
+    /// A server with empty databases; one without the `_Server` database is an old one.
+    pub(super) fn new(schemas: Vec<Value>, model: Model, old: bool) -> Result<Self, SchemaError> {
         let standing = Standing { model, connected: true, leader: model != Model::Relay, index: 1 };
         let mut host = Self {
             databases: BTreeMap::new(),
@@ -95,7 +94,7 @@ impl Host {
             closing: Vec::new(),
             outdated: false,
         };
-        for schema in schemas.into_iter().chain([server_db::schema()]) {
+        for schema in schemas.into_iter().chain((!old).then(server_db::schema)) {
             let db = Database::new(schema, model != Model::Standalone)?;
             host.databases.insert(db.name.clone(), db);
         }
@@ -270,7 +269,7 @@ impl Host {
         }
     }
 
-    fn tell(&mut self, database: &str, changes: &[Change]) {
+    pub(super) fn tell(&mut self, database: &str, changes: &[Change]) {
         let Some(db) = self.databases.get(database) else { return };
         for (peer, session) in &self.sessions {
             for monitor in session.monitors.iter().filter(|monitor| monitor.database == database) {
@@ -283,7 +282,7 @@ impl Host {
     }
 
     /// Brings the `_Server` database up to date.
-    fn describe(&mut self) {
+    pub(super) fn describe(&mut self) {
         let Some(mut own) = self.databases.remove(server_db::NAME) else { return };
         let plain = Standing { model: Model::Standalone, connected: true, leader: true, index: 0 };
         let schema = own.schema.clone();
@@ -298,6 +297,10 @@ impl Host {
     /// Changes what the server says of itself.
     pub(super) fn stand(&mut self, now_ms: u64, change: impl FnOnce(&mut Standing)) {
         change(&mut self.standing);
+        let remembers = self.standing.model != Model::Standalone;
+        for (_, db) in self.databases.iter_mut().filter(|(name, _)| *name != server_db::NAME) {
+            db.remembers = remembers;
+        }
         self.describe();
         self.retry(now_ms);
     }
@@ -319,73 +322,5 @@ impl Host {
                 ])
             }
         }
-    }
-
-    /// Gives a database another schema, with its rows where they fit.
-    pub(super) fn convert(&mut self, database: &str, schema: Value) -> Result<(), Refusal> {
-        let unknown = || Refusal::new("unknown database", format!("no database {database}"));
-        let old = self.databases.get(database).ok_or_else(unknown)?;
-        let mut new =
-            Database::new(schema, old.remembers).map_err(|error| Refusal::syntax(error.to_string()))?;
-        if new.name != database {
-            let problem = format!("the schema is of {}, not of {database}", new.name);
-            return Err(Refusal::new("invalid parameters", problem));
-        }
-        let mut rows = Vec::new();
-        for table in new.tables.values() {
-            for (uuid, row) in old.tables.get(&table.name).into_iter().flat_map(|table| &table.rows) {
-                let mut full = table.blank();
-                for (name, column) in &table.columns {
-                    if let Some(datum) = row.get(name) {
-                        let value = store::json(datum);
-                        full.insert(
-                            name.clone(),
-                            constraint::datum(&column.kind, &value, &mut Symbols::default())?,
-                        );
-                    }
-                }
-                rows.push(((table.name.clone(), *uuid), Row::new(full)));
-            }
-        }
-        new.load(rows)?;
-        self.databases.insert(database.into(), new);
-        let mut canceled = Vec::new();
-        for (peer, session) in &mut self.sessions {
-            let (gone, kept) = std::mem::take(&mut session.monitors)
-                .into_iter()
-                .partition::<Vec<_>, _>(|monitor| monitor.database == database);
-            session.monitors = kept;
-            canceled.push((*peer, session.change_aware, gone));
-        }
-        for (peer, aware, monitors) in canceled {
-            match aware {
-                true => monitors.iter().for_each(|m| self.notify(peer, "monitor_canceled", &json!([m.id]))),
-                // Who does not know that databases change is made to start anew.
-                false => self.closing.push(peer),
-            }
-        }
-        self.outdated = true;
-        Ok(())
-    }
-
-    /// What a restart of the process loses.
-    pub(super) fn restart(&mut self, wipe: bool) -> Result<(), SchemaError> {
-        let schemas =
-            self.databases.values().filter(|db| db.name != server_db::NAME).map(|db| db.schema.clone());
-        let mut fresh = Self::new(schemas.collect(), self.standing.model)?;
-        fresh.last_peer = self.last_peer;
-        fresh.standing = self.standing.clone();
-        if !wipe {
-            for (name, mut db) in std::mem::take(&mut self.databases) {
-                if name != server_db::NAME {
-                    db.forget_ephemeral();
-                    fresh.databases.insert(name, db);
-                }
-            }
-        }
-        fresh.describe();
-        fresh.out.clear();
-        *self = fresh;
-        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use thiserror::Error;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
@@ -51,6 +51,7 @@ pub struct Builder {
     schemas: Vec<String>,
     address: Address,
     model: Model,
+    old: bool,
 }
 
 impl Builder {
@@ -78,6 +79,12 @@ impl Builder {
         self
     }
 
+    /// Has no `_Server` database, as servers before OVS 2.9.
+    pub fn without_server_database(mut self) -> Self {
+        self.old = true;
+        self
+    }
+
     /// Starts it, in the tokio runtime that this is called in.
     pub async fn start(self) -> Result<Server, ServerError> {
         let mut schemas = Vec::new();
@@ -90,7 +97,7 @@ impl Builder {
         }
         let first = schemas.first().and_then(|schema| schema.get("name")).and_then(Value::as_str);
         let database = first.unwrap_or(server_db::NAME).to_owned();
-        let shared = Arc::new(Shared::new(Host::new(schemas, self.model)?, database));
+        let shared = Arc::new(Shared::new(Host::new(schemas, self.model, self.old)?, database));
         let ticker = shared.clone();
         let ticker = tokio::spawn(async move { ticker.tick().await });
         let mut server = Server { shared, address: self.address, listener: None, ticker };
@@ -111,7 +118,7 @@ pub struct Server {
 impl Server {
     /// A server to be; without a place to listen it is reached by [`Server::connect`] alone.
     pub fn builder() -> Builder {
-        Builder { schemas: Vec::new(), address: Address::Memory, model: Model::default() }
+        Builder { schemas: Vec::new(), address: Address::Memory, model: Model::default(), old: false }
     }
 
     async fn listen(&mut self) -> Result<(), ServerError> {
@@ -159,6 +166,11 @@ impl Server {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         self.shared.accept(ours);
         theirs
+    }
+
+    /// Serves a connection that was made elsewhere, over TLS for instance.
+    pub fn serve(&self, stream: impl AsyncRead + AsyncWrite + Send + 'static) {
+        self.shared.accept(stream);
     }
 
     /// The faults to come.
@@ -217,6 +229,12 @@ impl Server {
     /// Becomes another kind of server, or a member of another cluster.
     pub fn set_model(&self, model: Model) {
         self.shared.with(|host, now| host.stand(now, |standing| standing.model = model));
+    }
+
+    /// Takes over another server's data, transaction ids and index, as a member of its cluster does.
+    pub fn follow(&self, leader: &Server) {
+        let (databases, index) = leader.shared.with(|host, _| (host.databases.clone(), host.standing.index));
+        self.shared.with(|host, _| host.follow(databases, index));
     }
 
     /// Forgets which transactions there were: whoever wants to resume has to load everything again.
