@@ -1,4 +1,79 @@
 //! An OVSDB client: typed replica, change feed, transactions.
+//!
+//! OVSDB (RFC 7047) is the database protocol of Open vSwitch and OVN: tables with a schema, JSON-RPC over a stream,
+//! transactions, and monitors that tell every change. A client does not query; it keeps a copy of the tables it needs
+//! and the server keeps that copy up to date. This crate is such a client.
+//!
+//! ```no_run
+//! use ovsdb::{Client, ClientConfig, FeedEvent, Map, Model, Str, Table, Transaction, Uuid};
+//!
+//! /// A table is a struct with the columns that matter; only those are monitored.
+//! #[derive(Clone, Debug, Default, PartialEq, Table)]
+//! #[ovsdb(database = "OVN_Northbound", table = "Logical_Switch")]
+//! struct LogicalSwitch {
+//!     name: Str,
+//!     external_ids: Map<Str, Str>,
+//!     /// Old servers do not have it; it reads as default there.
+//!     #[ovsdb(optional)]
+//!     copp: Option<Uuid>,
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! // Open: it connects, and goes on connecting, by itself.
+//! let remotes = "unix:/run/ovn/ovnnb_db.sock,ssl:10.0.0.1:6641".parse()?;
+//! let client = Client::open(ClientConfig::new(remotes), Model::new("OVN_Northbound").table::<LogicalSwitch>());
+//!
+//! // Read: a snapshot is the database at one instant, and never changes.
+//! let snapshot = client.synced().await?;
+//! for (row, switch) in snapshot.table::<LogicalSwitch>().iter() {
+//!     println!("{row} is {}", switch.name);
+//! }
+//!
+//! // Commit: rows have UUIDs of our choice, and only what differs is written.
+//! let (row, switch) = (Uuid::new_v4(), LogicalSwitch { name: "net1".into(), ..Default::default() });
+//! let mut labelled = switch.clone();
+//! labelled.external_ids.insert("owner".into(), "us".into());
+//! client.commit(Transaction::new().insert(row, &switch)).await?;
+//! client.commit(Transaction::new().update(row, &switch, &labelled)).await?;
+//! assert_eq!(client.snapshot().get::<LogicalSwitch>(row), Some(&labelled));
+//!
+//! // Watch: what changes from now on, with old and new values.
+//! let mut feed = client.subscribe();
+//! while let Some(event) = feed.next().await {
+//!     if let FeedEvent::Changed { delta, .. } = event {
+//!         for change in delta.table::<LogicalSwitch>() {
+//!             println!("{}: {:?} -> {:?}", change.uuid, change.before, change.after);
+//!         }
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! - **Snapshots are atomic.** A [`Snapshot`] lies between two transactions of the server, never within one. Copying it
+//!   costs nothing, and it keeps nobody waiting.
+//! - **No change is lost.** A [`Feed`] tells every change once, in order. A reader that is too slow gets the sum of what
+//!   it missed, never a gap. After a reconnection only true differences are told, even if everything was sent again.
+//! - **Writers read their writes.** When [`Client::commit`] returns, [`Client::snapshot`] has what was committed.
+//! - **What is not known is said.** A connection that breaks between a commit and its answer gives
+//!   [`CommitError::Unknown`]; after the reconnection the snapshot has the answer. Nothing is ever sent twice.
+//! - **Others' data stay.** Updates mention only columns that differ, and in sets and maps only the elements that do.
+//! - **Decisions hold.** [`Client::transact`] commits only if what was read still holds, and decides again if not.
+//! - **It never gives up.** Servers may restart, lose leadership, change their schema or speak nonsense: the replica
+//!   stays readable, [`Client::status`] says what is wrong and what to do, and the next server is tried.
+//! - **One struct, many versions.** A server's schema is compared when a connection is made: columns marked `optional`
+//!   may be missing, everything else that does not fit is listed at once.
+//!
+//! # Where what is
+//!
+//! [`client`] moves bytes, [`session`] decides (its front page has the state machine), [`replica`] holds rows and indexes,
+//! [`txn`] composes and judges transactions, [`model`] is what structs are made of, [`wire`] what goes over the wire. With
+//! the feature `fake` there is a server for tests that misbehaves on demand. All but [`client`] and the fake's sockets is
+//! pure: bytes and times go in, values come out.
+//!
+//! Not here: anything about OVN or Open vSwitch. Their tables and conventions are for other crates to describe.
 
 // The derive names this crate by its public path, also inside it.
 #[allow(unused_extern_crates)]
@@ -13,7 +88,7 @@ pub mod session;
 pub mod txn;
 pub mod wire;
 
-pub use client::{Client, ClientConfig, Feed, FeedEvent};
+pub use client::{Client, ClientConfig, Feed, FeedEvent, TlsConfig};
 pub use model::{Map, Ref, Set, Str, Table, Weak};
 pub use ovsdb_derive::Table;
 pub use replica::{Model, Snapshot};

@@ -1,6 +1,6 @@
 //! Transactions: what is to be written, how it stands on the wire, and what became of it.
 //!
-//! [`Transaction`] is built from typed rows, [`compose`] turns it into operations without an intermediate tree,
+//! [`Transaction`] is built from typed rows, `compose` turns it into operations without an intermediate tree,
 //! [`outcome`] reads the server's answer, [`group`] merges many small transactions into one and takes them apart again
 //! when one of them is refused. Sending is the session's part, deciding again on conflict the client's.
 

@@ -6,6 +6,7 @@
 #![allow(unreachable_pub)]
 
 mod bad_input;
+mod clustered;
 mod locks;
 mod reading;
 mod reconnecting;
