@@ -1,46 +1,50 @@
 //! A sorted map that is cheap to copy and cheap to change: the shape under rows and indexes.
 //!
-//! Two levels: a list of chunks, each behind an [`Arc`], each about as long as the list (the square root of the whole).
-//! A copy shares all chunks; a change rebuilds the chunk it falls into and leaves the others shared. Reading is binary
-//! search in two short arrays, walking is walking arrays. Persistent trees cost ten times as much to read.
+//! A tree of short sorted arrays, each behind an [`Arc`], all leaves equally deep. A copy shares everything; a change
+//! rebuilds one leaf and the few arrays above it and leaves the others shared. Short arrays matter more than few levels:
+//! copying one touches the count of everything it points to.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::cmp::Ordering;
+use std::iter::Peekable;
 use std::sync::Arc;
 
-const SMALLEST: usize = 32;
-const LARGEST: usize = 1024;
+use smallvec::SmallVec;
+
+/// How long arrays are made; they are split at twice that.
+const SIZE: usize = 64;
 
 /// A sorted copy-on-write map.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sorted<K, V> {
-    chunks: Vec<Chunk<K, V>>,
+    top: Vec<Child<K, V>>,
     len: usize,
 }
 
+#[derive(Clone, Debug)]
+enum Node<K, V> {
+    Leaf(Vec<(K, V)>),
+    Branch(Vec<Child<K, V>>),
+}
+
 #[derive(Debug)]
-struct Chunk<K, V> {
-    /// Not above any key in the chunk, and above every key of the chunk before.
+struct Child<K, V> {
+    /// Not above any key below it, and above every key below the child before.
     fence: K,
-    items: Arc<Vec<(K, V)>>,
+    /// Never empty.
+    node: Arc<Node<K, V>>,
 }
 
-impl<K: Clone, V> Clone for Chunk<K, V> {
+impl<K: Clone, V> Clone for Child<K, V> {
     fn clone(&self) -> Self {
-        Self { fence: self.fence.clone(), items: Arc::clone(&self.items) }
-    }
-}
-
-impl<K: Clone, V> Clone for Sorted<K, V> {
-    fn clone(&self) -> Self {
-        Self { chunks: self.chunks.clone(), len: self.len }
+        Self { fence: self.fence.clone(), node: Arc::clone(&self.node) }
     }
 }
 
 impl<K, V> Default for Sorted<K, V> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
+        Self { top: Vec::new(), len: 0 }
     }
 }
 
@@ -50,64 +54,72 @@ impl<K, V> Sorted<K, V> {
     }
 
     pub(super) fn iter(&self) -> Iter<'_, K, V> {
-        Iter { tail: Tail { chunks: self.chunks.iter(), items: [].iter() }, left: self.len }
+        Iter {
+            tail: Tail { stack: SmallVec::from_iter([self.top.iter()]), items: [].iter() },
+            left: self.len,
+        }
     }
 
     /// The value whose key compares as equal; `order` says how a key compares with the one that is looked for.
     pub(super) fn get(&self, order: impl Fn(&K) -> Ordering) -> Option<&V> {
-        let at = self.chunks.partition_point(|chunk| order(&chunk.fence) != Ordering::Greater);
-        let items = &self.chunks.get(at.saturating_sub(1))?.items;
-        let at = items.binary_search_by(|(key, _)| order(key)).ok()?;
-        Some(&items[at].1)
+        let mut children = &self.top;
+        loop {
+            let at = children.partition_point(|child| order(&child.fence) != Ordering::Greater);
+            match &*children.get(at.saturating_sub(1))?.node {
+                Node::Branch(below) => children = below,
+                Node::Leaf(items) => {
+                    let at = items.binary_search_by(|(key, _)| order(key)).ok()?;
+                    return Some(&items[at].1);
+                }
+            }
+        }
     }
 
     /// Walks from the first key that is not `below` on. Keys that are below come before all others.
     pub(super) fn from<F: Fn(&K) -> bool>(&self, below: F) -> Tail<'_, K, V> {
-        let at = self.chunks.partition_point(|chunk| below(&chunk.fence)).saturating_sub(1);
-        let mut chunks = self.chunks[at..].iter();
-        let items = chunks.next().map_or(&[][..], |chunk| {
-            let first = chunk.items.partition_point(|(key, _)| below(key));
-            &chunk.items[first..]
-        });
-        Tail { chunks, items: items.iter() }
+        let (mut stack, mut children) = (SmallVec::new(), &self.top);
+        loop {
+            let at = children.partition_point(|child| below(&child.fence)).saturating_sub(1);
+            let mut rest = children[at..].iter();
+            let child = rest.next();
+            stack.push(rest);
+            match child.map(|child| &*child.node) {
+                None => return Tail { stack, items: [].iter() },
+                Some(Node::Branch(kids)) => children = kids,
+                Some(Node::Leaf(items)) => {
+                    let first = items.partition_point(|(key, _)| below(key));
+                    return Tail { stack, items: items[first..].iter() };
+                }
+            }
+        }
     }
 }
 
 impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
     /// Puts in (`Some`) and takes out (`None`) in one pass. Edits come sorted by key, each key once.
-    pub(super) fn edit(&mut self, edits: impl ExactSizeIterator<Item = (K, Option<V>)>) {
-        let size = (self.len + edits.len()).isqrt().clamp(SMALLEST, LARGEST);
-        let mut edits = edits.peekable();
-        let mut old = std::mem::take(&mut self.chunks).into_iter().peekable();
-        let mut new: Vec<Chunk<K, V>> = Vec::with_capacity(old.len() + edits.len() / size + 1);
-        if old.peek().is_none() {
-            pack(edits.by_ref().filter_map(|(key, value)| Some((key, value?))).collect(), size, &mut new);
+    pub(super) fn edit(&mut self, edits: impl Iterator<Item = (K, Option<V>)>) {
+        let mut edits = Edits { edits: edits.peekable(), put: 0, taken: 0 };
+        let top = std::mem::take(&mut self.top);
+        if top.is_empty() {
+            let items = edits.merge(std::iter::empty(), None);
+            pack(items, Node::Leaf, |(key, _)| key, &mut self.top);
+        } else {
+            self.top = edits.children(top, None);
         }
-        while let Some(chunk) = old.next() {
-            let next = old.peek().map(|next| &next.fence);
-            let within = |key: &K| next.is_none_or(|fence| key < fence);
-            if !edits.peek().is_some_and(|(key, _)| within(key)) {
-                new.push(chunk);
-                continue;
-            }
-            let mine = std::iter::from_fn(|| edits.next_if(|(key, _)| within(key)));
-            let items = match Arc::try_unwrap(chunk.items) {
-                Ok(items) => merge(items.into_iter(), mine),
-                Err(shared) => merge(shared.iter().cloned(), mine),
-            };
-            match new.last_mut() {
-                Some(last) if items.len() < size / 4 && last.items.len() + items.len() <= size => {
-                    Arc::make_mut(&mut last.items).extend(items);
-                }
-                _ => pack(items, size, &mut new),
-            }
+        self.len = self.len + edits.put - edits.taken;
+        while self.top.len() > 2 * SIZE {
+            let children = std::mem::take(&mut self.top);
+            pack(children, Node::Branch, |child| &child.fence, &mut self.top);
         }
-        self.len = new.iter().map(|chunk| chunk.items.len()).sum();
-        self.chunks = new;
+        while let [Child { node, .. }] = &self.top[..]
+            && let Node::Branch(children) = &**node
+        {
+            self.top = children.clone();
+        }
     }
 
-    /// Calls `changed` for every key whose value differs between two maps, in the order of keys. Chunks that both
-    /// share are skipped without a look inside; `same` tells whether two values of one key are equal.
+    /// Calls `changed` for every key whose value differs between two maps, in the order of keys. What both share is
+    /// skipped without a look inside; `same` tells whether two values of one key are equal.
     pub(super) fn diff<'a>(
         &'a self,
         newer: &'a Self,
@@ -116,10 +128,8 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
     ) {
         let (mut old, mut new) = (Cursor::new(self), Cursor::new(newer));
         loop {
-            if old.skip_shared(&mut new) {
-                continue;
-            }
-            match (old.peek(), new.peek()) {
+            old.align(&mut new);
+            match (old.items.first(), new.items.first()) {
                 (None, None) => return,
                 (Some((key, value)), other) if other.is_none_or(|(newer, _)| key < newer) => {
                     changed(key, Some(value), None);
@@ -142,45 +152,112 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
     }
 }
 
-fn merge<K: Ord, V>(
-    old: impl ExactSizeIterator<Item = (K, V)>,
-    edits: impl Iterator<Item = (K, Option<V>)>,
-) -> Vec<(K, V)> {
-    let mut items = Vec::with_capacity(old.len() + 1);
-    let mut old = old.peekable();
-    for (key, value) in edits {
-        while let Some(item) = old.next_if(|(have, _)| *have < key) {
-            items.push(item);
+/// Edits on their way into a map.
+struct Edits<K, V, E: Iterator<Item = (K, Option<V>)>> {
+    edits: Peekable<E>,
+    put: usize,
+    taken: usize,
+}
+
+impl<K: Ord + Clone, V: Clone, E: Iterator<Item = (K, Option<V>)>> Edits<K, V, E> {
+    /// Takes in the edits below a bound.
+    fn children(&mut self, old: Vec<Child<K, V>>, bound: Option<&K>) -> Vec<Child<K, V>> {
+        let mut new: Vec<Child<K, V>> = Vec::with_capacity(old.len() + 1);
+        let mut old = old.into_iter().peekable();
+        while let Some(child) = old.next() {
+            let bound = old.peek().map(|next| &next.fence).or(bound);
+            let touched = self.edits.peek().is_some_and(|(key, _)| bound.is_none_or(|bound| key < bound));
+            if !touched {
+                new.push(child);
+                continue;
+            }
+            match Arc::try_unwrap(child.node) {
+                Ok(Node::Leaf(items)) => add_leaf(self.merge(items.into_iter(), bound), &mut new),
+                Ok(Node::Branch(children)) => add_branch(self.children(children, bound), &mut new),
+                Err(shared) => match &*shared {
+                    Node::Leaf(items) => add_leaf(self.merge(items.iter().cloned(), bound), &mut new),
+                    Node::Branch(children) => add_branch(self.children(children.clone(), bound), &mut new),
+                },
+            }
         }
-        let _replaced = old.next_if(|(have, _)| *have == key);
-        items.extend(value.map(|value| (key, value)));
+        new
     }
-    items.extend(old);
-    items
+
+    fn merge(&mut self, old: impl ExactSizeIterator<Item = (K, V)>, bound: Option<&K>) -> Vec<(K, V)> {
+        let mut items = Vec::with_capacity(old.len() + 1);
+        let mut old = old.peekable();
+        while let Some((key, value)) = self.edits.next_if(|(key, _)| bound.is_none_or(|bound| key < bound)) {
+            while let Some(item) = old.next_if(|(have, _)| *have < key) {
+                items.push(item);
+            }
+            self.taken += usize::from(old.next_if(|(have, _)| *have == key).is_some());
+            self.put += usize::from(value.is_some());
+            items.extend(value.map(|value| (key, value)));
+        }
+        items.extend(old);
+        items
+    }
 }
 
-/// Appends items as one chunk, or as several even ones where they are too many.
-fn pack<K: Clone, V>(items: Vec<(K, V)>, size: usize, chunks: &mut Vec<Chunk<K, V>>) {
-    let pieces = if items.len() > 2 * size { items.len().div_ceil(size) } else { 1 };
-    let piece = items.len().div_ceil(pieces);
-    if pieces == 1 {
-        chunks.extend(chunk(items));
-        return;
+fn add_leaf<K: Clone, V: Clone>(mut items: Vec<(K, V)>, to: &mut Vec<Child<K, V>>) {
+    if let Some(last) = to.last_mut()
+        && let Node::Leaf(before) = &*last.node
+        && joins(before.len(), items.len())
+        && let Node::Leaf(before) = Arc::make_mut(&mut last.node)
+    {
+        before.append(&mut items);
     }
+    pack(items, Node::Leaf, |(key, _)| key, to);
+}
+
+fn add_branch<K: Clone, V: Clone>(mut children: Vec<Child<K, V>>, to: &mut Vec<Child<K, V>>) {
+    if let Some(last) = to.last_mut()
+        && let Node::Branch(before) = &*last.node
+        && joins(before.len(), children.len())
+        && let Node::Branch(before) = Arc::make_mut(&mut last.node)
+    {
+        before.append(&mut children);
+    }
+    pack(children, Node::Branch, |child| &child.fence, to);
+}
+
+/// Whether an array has become so short that it belongs to the one before.
+fn joins(before: usize, rest: usize) -> bool {
+    rest < SIZE / 4 && before + rest <= SIZE
+}
+
+/// Appends items as one node, as several even ones where they are too many, or as none where there are none.
+fn pack<T, K: Clone, V>(
+    items: Vec<T>,
+    node: impl Fn(Vec<T>) -> Node<K, V>,
+    key: impl Fn(&T) -> &K,
+    to: &mut Vec<Child<K, V>>,
+) {
+    let mut add = |items: Vec<T>| {
+        to.extend(
+            items
+                .first()
+                .map(|first| key(first).clone())
+                .map(|fence| Child { fence, node: Arc::new(node(items)) }),
+        );
+    };
+    if items.len() <= 2 * SIZE {
+        return add(items);
+    }
+    let piece = items.len().div_ceil(items.len().div_ceil(SIZE));
     let mut items = items.into_iter();
-    for _ in 0..pieces {
-        chunks.extend(chunk(items.by_ref().take(piece).collect()));
+    while items.len() > 0 {
+        add(items.by_ref().take(piece).collect());
     }
 }
 
-fn chunk<K: Clone, V>(items: Vec<(K, V)>) -> Option<Chunk<K, V>> {
-    Some(Chunk { fence: items.first()?.0.clone(), items: Arc::new(items) })
-}
+/// The children still to be walked, from the top down.
+type Stack<'a, K, V> = SmallVec<[std::slice::Iter<'a, Child<K, V>>; 4]>;
 
 /// Walks all items from some place on.
 #[derive(Debug)]
 pub(super) struct Tail<'a, K, V> {
-    chunks: std::slice::Iter<'a, Chunk<K, V>>,
+    stack: Stack<'a, K, V>,
     items: std::slice::Iter<'a, (K, V)>,
 }
 
@@ -192,7 +269,11 @@ impl<'a, K, V> Iterator for Tail<'a, K, V> {
             if let Some(item) = self.items.next() {
                 return Some(item);
             }
-            self.items = self.chunks.next()?.items.iter();
+            match self.stack.last_mut()?.next().map(|child| &*child.node) {
+                None => drop(self.stack.pop()),
+                Some(Node::Branch(children)) => self.stack.push(children.iter()),
+                Some(Node::Leaf(items)) => self.items = items.iter(),
+            }
         }
     }
 }
@@ -222,40 +303,75 @@ impl<K, V> ExactSizeIterator for Iter<'_, K, V> {}
 
 /// A place in a map, for walking two of them side by side.
 struct Cursor<'a, K, V> {
-    chunks: &'a [Chunk<K, V>],
-    at: usize,
+    stack: Stack<'a, K, V>,
+    /// What is left of a leaf; empty between leaves.
+    items: &'a [(K, V)],
 }
 
 impl<'a, K, V> Cursor<'a, K, V> {
     fn new(map: &'a Sorted<K, V>) -> Self {
-        Self { chunks: &map.chunks, at: 0 }
-    }
-
-    fn peek(&self) -> Option<(&'a K, &'a V)> {
-        // No chunk is empty, so the first one holds the place.
-        let (key, value) = self.chunks.first()?.items.get(self.at)?;
-        Some((key, value))
+        Self { stack: SmallVec::from_iter([map.top.iter()]), items: &[] }
     }
 
     fn step(&mut self) {
-        self.at += 1;
-        if self.chunks.first().is_some_and(|chunk| self.at >= chunk.items.len()) {
-            self.chunks = &self.chunks[1..];
-            self.at = 0;
+        self.items = self.items.get(1..).unwrap_or(&[]);
+    }
+
+    /// The next child, whatever its height. Only between leaves.
+    fn child(&mut self) -> Option<&'a Arc<Node<K, V>>> {
+        while self.stack.last()?.as_slice().is_empty() {
+            self.stack.pop();
+        }
+        Some(&self.stack.last()?.as_slice().first()?.node)
+    }
+
+    fn skip(&mut self) {
+        self.stack.last_mut().and_then(Iterator::next);
+    }
+
+    /// Goes one level down, or into the leaf.
+    fn open(&mut self) {
+        match self.child().map(|node| &**node) {
+            None => {}
+            Some(Node::Branch(children)) => {
+                self.skip();
+                self.stack.push(children.iter());
+            }
+            Some(Node::Leaf(items)) => {
+                self.skip();
+                self.items = items;
+            }
         }
     }
 
-    /// Steps over a chunk that both sides share and both stand at the beginning of.
-    fn skip_shared(&mut self, other: &mut Self) -> bool {
-        let shared = match (self.chunks.first(), other.chunks.first()) {
-            (Some(a), Some(b)) => self.at == 0 && other.at == 0 && Arc::ptr_eq(&a.items, &b.items),
-            _ => false,
-        };
-        if shared {
-            self.chunks = &self.chunks[1..];
-            other.chunks = &other.chunks[1..];
+    /// Brings both to their next items, past all that they share.
+    fn align(&mut self, other: &mut Self) {
+        while self.items.is_empty() && other.items.is_empty() {
+            let height = |node: &Option<&Arc<Node<K, V>>>| {
+                node.map(|node| usize::from(matches!(**node, Node::Branch(_))))
+            };
+            match (self.child(), other.child()) {
+                (None, None) => return,
+                (Some(mine), Some(theirs)) if Arc::ptr_eq(mine, theirs) => {
+                    self.skip();
+                    other.skip();
+                }
+                // Leaves are opened last, so that both are at the same height when they are compared.
+                (mine, theirs) => match (height(&mine), height(&theirs)) {
+                    (Some(1), Some(0)) => self.open(),
+                    (Some(0), Some(1)) => other.open(),
+                    _ => {
+                        self.open();
+                        other.open();
+                    }
+                },
+            }
         }
-        shared
+        for cursor in [self, other] {
+            while cursor.items.is_empty() && cursor.child().is_some() {
+                cursor.open();
+            }
+        }
     }
 }
 

@@ -13,41 +13,75 @@ fn map(items: impl IntoIterator<Item = (u32, u32)>) -> Sorted<u32, u32> {
     map
 }
 
-#[test]
-fn a_change_rebuilds_one_chunk() {
-    let before = map((0..100_000).map(|k| (k, k)));
-    let mut after = before.clone();
-    after.edit([(5_000, Some(1)), (5_001, None)].into_iter());
-    let shared =
-        after.chunks.iter().filter(|a| before.chunks.iter().any(|b| Arc::ptr_eq(&a.items, &b.items))).count();
-    assert_eq!((before.chunks.len() - shared, after.len()), (1, 99_999));
-    assert!((200..600).contains(&before.chunks.len()));
+/// The arrays of a tree: leaves' and branches' addresses with their lengths, each level checked on the way.
+fn arrays(map: &Sorted<u32, u32>) -> Vec<(*const Node<u32, u32>, usize)> {
+    fn walk(children: &[Child<u32, u32>], found: &mut Vec<(*const Node<u32, u32>, usize)>) -> usize {
+        let depths: Vec<usize> = children
+            .iter()
+            .map(|child| {
+                let (first, len, depth) = match &*child.node {
+                    Node::Leaf(items) => (items[0].0, items.len(), 0),
+                    Node::Branch(kids) => (kids[0].fence, kids.len(), walk(kids, found) + 1),
+                };
+                assert!(child.fence <= first);
+                found.push((Arc::as_ptr(&child.node), len));
+                depth
+            })
+            .collect();
+        assert!(depths.iter().all(|depth| *depth == depths[0]), "all leaves are equally deep");
+        assert!(children.is_sorted_by(|a, b| a.fence < b.fence));
+        depths.first().copied().unwrap_or(0)
+    }
+    let mut found = Vec::new();
+    walk(&map.top, &mut found);
+    found
 }
 
 #[test]
-fn growing_one_by_one_keeps_both_levels_short() {
+fn a_change_rebuilds_one_path() {
+    let before = map((0..100_000).map(|k| (k, k)));
+    let mut after = before.clone();
+    after.edit([(5_000, Some(1)), (5_001, None)].into_iter());
+    let old: std::collections::BTreeSet<_> = arrays(&before).into_iter().map(|(at, _)| at).collect();
+    let rebuilt = arrays(&after).iter().filter(|(at, _)| !old.contains(at)).count();
+    assert_eq!((rebuilt, after.len()), (2, 99_999));
+    let compared = std::cell::Cell::new(0);
+    let same = |a: &u32, b: &u32| {
+        compared.set(compared.get() + 1);
+        a == b
+    };
+    let mut changed = Vec::new();
+    before.diff(&after, same, |key, _, _| changed.push(*key));
+    assert_eq!(changed, [5_000, 5_001]);
+    assert!(compared.get() <= 2 * SIZE, "what is shared is not looked into");
+}
+
+#[test]
+fn growing_and_shrinking_one_by_one_keeps_arrays_short_and_few() {
     for order in [|k: u32| k, |k: u32| k.wrapping_mul(0x9E37_79B9), |k: u32| u32::MAX - k] {
         let mut map = Sorted::default();
         for k in 0..20_000 {
             map.edit([(order(k), Some(k))].into_iter());
         }
-        let longest = map.chunks.iter().map(|chunk| chunk.items.len()).max().unwrap();
-        assert!(map.chunks.len() < 700 && longest < 400, "{} chunks of up to {longest}", map.chunks.len());
+        let found = arrays(&map);
+        assert!(found.len() < 700 && found.iter().all(|(_, len)| *len <= 2 * SIZE), "{}", found.len());
         for k in 0..19_990 {
             map.edit([(order(k), None)].into_iter());
         }
-        assert!(map.len() == 10 && map.chunks.len() <= 10);
+        assert!(map.len() == 10 && arrays(&map).len() <= 10 + 10);
     }
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
     #[test]
     fn any_edits_give_what_a_plain_map_gives(
-        start in 0u32..3000,
-        rounds in prop::collection::vec(prop::collection::btree_map(0u32..4000, prop::option::of(0u32..5), 0..60), 0..20),
+        start in prop_oneof![0u32..200, 0u32..20_000],
+        rounds in prop::collection::vec(prop::collection::btree_map(0u32..30_000, prop::option::of(0u32..5), 0..400), 0..8),
         step in 1u32..7,
     ) {
-        let mut plain: BTreeMap<u32, u32> = (0..start).map(|k| (k * step % 4000, k)).collect();
+        let mut plain: BTreeMap<u32, u32> = (0..start).map(|k| (k * step % 30_000, k)).collect();
         let mut map = map(plain.clone());
         for edits in rounds {
             let (before, plain_before) = (map.clone(), plain.clone());
@@ -61,7 +95,7 @@ proptest! {
             prop_assert!(map.iter().map(|(k, v)| (k, v)).eq(plain.iter()));
             prop_assert!(before.iter().map(|(k, v)| (k, v)).eq(plain_before.iter()));
             prop_assert_eq!(map.iter().len(), plain.len());
-            prop_assert!(map.chunks.iter().all(|chunk| chunk.fence <= chunk.items[0].0));
+            arrays(&map);
 
             let mut walked = plain_before.clone();
             before.diff(&map, |a, b| a == b, |key, old, new| {
@@ -74,7 +108,7 @@ proptest! {
             });
             prop_assert_eq!(&walked, &plain);
         }
-        for probe in (0..4100).step_by(37) {
+        for probe in (0..31_000).step_by(997) {
             prop_assert_eq!(map.get(|key| key.cmp(&probe)), plain.get(&probe));
             prop_assert!(map.from(|key| *key < probe).map(|(k, v)| (k, v)).eq(plain.range(probe..)));
         }
