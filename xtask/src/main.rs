@@ -10,6 +10,7 @@ mod command;
 mod daemon;
 mod fuzz;
 mod guides;
+mod lab;
 mod packages;
 mod summary;
 mod test;
@@ -33,6 +34,8 @@ enum Task {
     Up(up::Args),
     /// Run every test and end with the counts
     Test(test::Args),
+    /// OVN on several nodes with real packets, on this machine and without root
+    Lab(lab::Args),
     /// Measure our OVSDB client beside C's and Python's on real servers
     Bench(bench::Args),
     /// Look for inputs that break the decoders (needs a nightly compiler)
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Task::Up(args) => up::up(&args).map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args),
+        Task::Lab(args) => lab::lab(&args),
         Task::Bench(args) => bench::bench(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Check => check::check().map(|()| ExitCode::SUCCESS),

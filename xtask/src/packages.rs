@@ -19,6 +19,8 @@ use crate::command::{cargo, shown};
 pub(crate) enum Need {
     /// An OVN central: two databases and ovn-northd.
     Central,
+    /// The lab's root file system, which brings all the rest with it.
+    Lab,
     /// Everything the tests start: also TLS certificates.
     Test,
     /// The bench's peers: the C tools and a Python virtual environment.
@@ -30,7 +32,9 @@ impl Need {
     pub(crate) fn debian(self) -> &'static [&'static str] {
         match self {
             Need::Central => &["openvswitch-common", "ovn-central", "ovn-common"],
+            Need::Lab => &["mmdebstrap"],
             Need::Test => &[
+                "mmdebstrap",
                 "openvswitch-common",
                 "openvswitch-pki",
                 "openvswitch-switch",
@@ -239,7 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn tests_need_at_least_what_up_needs() {
-        assert!(Need::Central.debian().iter().all(|p| Need::Test.debian().contains(p)));
+    fn tests_need_at_least_what_up_and_the_lab_need() {
+        for need in [Need::Central, Need::Lab] {
+            assert!(need.debian().iter().all(|p| Need::Test.debian().contains(p)), "{need:?}");
+        }
     }
 }

@@ -20,6 +20,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     packages::ensure(Need::Test)?;
     packages::ensure_tool(&CargoTool::NEXTEST)?;
+    if args.nextest.is_empty() {
+        // Before the tests, so that none of them spends its time on it. Those named by hand make it when they need it.
+        ::lab::harness::build()?;
+    }
 
     let colour = if console::colors_enabled_stderr() { "always" } else { "never" };
     let mut counts = Counts::default();

@@ -1,0 +1,339 @@
+//! The test harness: one binary that is the list of tests, the host's side of each, PID 1 of the guests, and the tests.
+//!
+//! A test target with `harness = false` registers its tests in a [`Suite`] and hands over to [`Suite::main`]. To cargo and
+//! cargo-nextest it looks like any other test binary. Running a test there means to boot a guest whose PID 1 is the same
+//! binary, which runs exactly that test's function; so a test is an ordinary function, and everything it calls
+//! happens inside.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::guest::{self, End, Host, Limits};
+use crate::inside;
+use crate::job::{Backend, Folder, Spec, Task};
+use crate::need::{Need, lacking};
+use crate::rootfs::Rootfs;
+
+/// A test's function; it runs inside.
+pub type Inside = fn() -> Result<()>;
+/// A function that runs on the host, to see what happens to guests there.
+pub type Outside = fn(&Bench<'_>) -> Result<()>;
+/// Brings up a topology, calls what it is given, and takes the topology down again.
+pub type Up = fn(&dyn Fn() -> Result<()>) -> Result<()>;
+
+/// How long a test may take unless it says otherwise.
+const TIME: Duration = Duration::from_secs(120);
+/// How much memory a guest has unless its test, or `LAB_MEMORY`, says otherwise.
+const MEGABYTES: u64 = 512;
+
+/// One test.
+#[derive(Clone)]
+pub struct Test {
+    name: &'static str,
+    sentence: &'static str,
+    needs: &'static [Need],
+    limits: Limits,
+    body: Body,
+}
+
+#[derive(Clone, Copy)]
+enum Body {
+    Inside(Inside),
+    Outside(Outside),
+    /// Runs inside, and only where a test on the host asks for it.
+    Fixture(Inside),
+}
+
+impl Test {
+    /// A test that runs inside: its name (`area::what_happens`), the sentence it proves, what it asks of the kernel.
+    pub fn new(name: &'static str, sentence: &'static str, needs: &'static [Need], run: Inside) -> Test {
+        Test {
+            name,
+            sentence,
+            needs,
+            limits: Limits { time: TIME, megabytes: MEGABYTES },
+            body: Body::Inside(run),
+        }
+    }
+
+    /// A test that runs on the host.
+    pub fn outside(name: &'static str, sentence: &'static str, run: Outside) -> Test {
+        Test { body: Body::Outside(run), ..Test::new(name, sentence, &[], || Ok(())) }
+    }
+
+    /// Something that tests on the host run inside; not a test by itself.
+    pub fn fixture(name: &'static str, run: Inside) -> Test {
+        Test { body: Body::Fixture(run), ..Test::new(name, "", &[], run) }
+    }
+
+    /// Another time limit.
+    #[must_use]
+    pub fn within(mut self, time: Duration) -> Test {
+        self.limits.time = time;
+        self
+    }
+
+    /// Another amount of memory, in megabytes.
+    #[must_use]
+    pub fn memory(mut self, megabytes: u64) -> Test {
+        self.limits.megabytes = megabytes;
+        self
+    }
+}
+
+/// Everything that a test binary knows.
+pub struct Suite {
+    jobs: PathBuf,
+    tests: Vec<Test>,
+    topologies: Vec<(&'static str, &'static str, Up)>,
+}
+
+impl Suite {
+    /// A suite whose jobs live beside cargo's own output: `tmp` is `env!("CARGO_TARGET_TMPDIR")`.
+    pub fn new(tmp: &str) -> Suite {
+        let jobs = std::env::var_os("LAB_JOBS").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let beside = || Path::new(tmp).parent().unwrap_or(Path::new("target")).join("lab");
+        Suite { jobs: jobs.unwrap_or_else(beside), tests: Vec::new(), topologies: Vec::new() }
+    }
+
+    /// Adds tests.
+    #[must_use]
+    pub fn tests(mut self, tests: impl IntoIterator<Item = Test>) -> Suite {
+        self.tests.extend(tests);
+        self
+    }
+
+    /// Adds a topology for `lab shell`: its name, a sentence, how to bring it up.
+    #[must_use]
+    pub fn topology_for_shell(mut self, name: &'static str, sentence: &'static str, up: Up) -> Suite {
+        self.topologies.push((name, sentence, up));
+        self
+    }
+
+    /// What runs inside under this name.
+    pub(crate) fn inside(&self, name: &str) -> Option<Inside> {
+        self.tests.iter().find(|test| test.name == name).and_then(|test| match test.body {
+            Body::Inside(run) | Body::Fixture(run) => Some(run),
+            Body::Outside(_) => None,
+        })
+    }
+
+    pub(crate) fn topology(&self, name: &str) -> Option<Up> {
+        self.topologies.iter().find(|(known, ..)| *known == name).map(|(.., up)| *up)
+    }
+
+    /// The whole of a test binary's `main`.
+    pub fn main(self) -> ExitCode {
+        let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+        let role = inside::main(&args)
+            .or_else(|| inside::perform::main(&args, &self))
+            .or_else(|| guest::keeper::main(&args))
+            .or_else(|| guest::native::main(&args))
+            .or_else(|| self.command(&args));
+        match role {
+            Some(Ok(code)) => code,
+            Some(Err(error)) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+            None => self.harness(),
+        }
+    }
+
+    /// What `cargo xtask lab` asks of a test binary.
+    fn command(&self, args: &[OsString]) -> Option<Result<ExitCode>> {
+        let rest = args.get(1).and_then(|arg| arg.to_str());
+        match args.first()?.to_str()? {
+            "--lab-list" => Some(self.list()),
+            "--lab-shell" => Some(self.shell(rest)),
+            _ => None,
+        }
+    }
+
+    /// A test a line, with its sentence; on the host's kernel with a mark at those it cannot run.
+    fn list(&self) -> Result<ExitCode> {
+        let bench = Bench { suite: self, host: None };
+        let offered = match Backend::chosen()? {
+            Backend::Uml => None,
+            Backend::Native => Some(bench.probe()?),
+        };
+        let shown = || self.tests.iter().filter(|test| !matches!(test.body, Body::Fixture(_)));
+        let width = shown().map(|test| test.name.len()).max().unwrap_or(0);
+        for test in shown() {
+            let mark = match offered.as_ref().and_then(|offered| lacking(test.needs, offered)) {
+                Some(missing) => format!("  [cannot run here: needs {missing}]"),
+                None => String::new(),
+            };
+            println!("{:width$}  {}{mark}", test.name, test.sentence);
+        }
+        for (name, sentence, _) in &self.topologies {
+            println!("topology {name}  {sentence}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// A guest with a shell on this terminal.
+    fn shell(&self, topology: Option<&str>) -> Result<ExitCode> {
+        if let Some(name) = topology
+            && self.topology(name).is_none()
+        {
+            let known: Vec<&str> = self.topologies.iter().map(|(name, ..)| *name).collect();
+            bail!(
+                "there is no topology `{name}`; there is {}",
+                if known.is_empty() { "none yet".into() } else { known.join(", ") }
+            );
+        }
+        let (rows, columns) = console::Term::stdout().size();
+        let saved = nix::sys::termios::tcgetattr(std::io::stdin()).ok();
+        let task =
+            Task::Shell { topology: topology.map(|name| name.to_owned()), size: Some((rows, columns)) };
+        let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
+        let limits = Limits { time: Duration::MAX, megabytes: memory(MEGABYTES) };
+        let end = bench.job("shell", task, &[], limits);
+        if let Some(saved) = saved {
+            // A guest that died has left the terminal as it used it.
+            let _ =
+                nix::sys::termios::tcsetattr(std::io::stdin(), nix::sys::termios::SetArg::TCSANOW, &saved);
+        }
+        let (folder, end) = end?;
+        verdict(folder, end).map(|()| ExitCode::SUCCESS).map_err(|report| anyhow::anyhow!(report))
+    }
+
+    fn harness(self) -> ExitCode {
+        let args = Arguments::from_args();
+        let suite = Arc::new(self);
+        // A test on the host runs a fixture in a lab of its own by asking for it.
+        let fixtures = std::env::var_os("LAB_FIXTURES").is_some();
+        let trials = suite
+            .tests
+            .iter()
+            .filter(|test| fixtures || !matches!(test.body, Body::Fixture(_)))
+            .map(|test| {
+                let (suite, test) = (Arc::clone(&suite), test.clone());
+                Trial::test(test.name, move || run(&suite, &test).map_err(Failed::from))
+            })
+            .collect();
+        libtest_mimic::run(&args, trials).exit_code()
+    }
+}
+
+/// Runs one test; a failure is a report for people.
+fn run(suite: &Suite, test: &Test) -> Result<(), String> {
+    let told = |error: anyhow::Error| format!("{error:#}");
+    let bench = Bench { suite, host: None };
+    match test.body {
+        Body::Outside(run) => run(&bench).map_err(|error| format!("{error:?}")),
+        Body::Inside(_) | Body::Fixture(_) => {
+            println!("{}: {}", test.name, test.sentence);
+            let limits = Limits { megabytes: memory(test.limits.megabytes), ..test.limits };
+            let (folder, end) =
+                bench.job(test.name, Task::Test(test.name.to_owned()), test.needs, limits).map_err(told)?;
+            verdict(folder, end)
+        }
+    }
+}
+
+/// `LAB_MEMORY` in megabytes, or what the test says.
+fn memory(usual: u64) -> u64 {
+    std::env::var("LAB_MEMORY").ok().and_then(|set| set.parse().ok()).unwrap_or(usual)
+}
+
+/// Turns an end into a result; a job that succeeded leaves nothing unless `LAB_KEEP` is set.
+fn verdict(folder: Folder, end: End) -> Result<(), String> {
+    let report = match end {
+        End::Told(outcome) => match outcome.failure {
+            None => {
+                println!("passed in {} ms", outcome.millis);
+                if std::env::var_os("LAB_KEEP").is_some_and(|keep| keep != "0") {
+                    println!("kept: {}", folder.keep().display());
+                    return Ok(());
+                }
+                return folder.remove().map_err(|error| format!("{error:#}"));
+            }
+            Some(failure) => failure,
+        },
+        End::Late(report) | End::Died(report) => report,
+    };
+    Err(format!("{report}\n  everything it left: {}", folder.keep().display()))
+}
+
+/// What tests on the host work with.
+pub struct Bench<'a> {
+    suite: &'a Suite,
+    host: Option<Host>,
+}
+
+impl Bench<'_> {
+    /// Cache, root file system and kernel, made ready on first use.
+    pub fn host(&self) -> Result<Host> {
+        match &self.host {
+            Some(host) => Ok(host.clone()),
+            None => Host::prepare(&self.suite.jobs),
+        }
+    }
+
+    /// Runs a fixture (or a test) in a guest and gives how that went, with its folder.
+    pub fn fixture(&self, name: &str, time: Duration) -> Result<(Folder, End)> {
+        self.suite.inside(name).with_context(|| format!("there is no fixture `{name}`"))?;
+        let limits = Limits { time, megabytes: memory(MEGABYTES) };
+        // Always in a guest: what these do to their kernel must never be done to the host's.
+        self.job_on(Backend::Uml, name, Task::Test(name.to_owned()), &[], limits)
+    }
+
+    /// What the kernel of the chosen back end offers, found inside.
+    fn probe(&self) -> Result<std::collections::BTreeSet<Need>> {
+        let (folder, end) =
+            self.job("probe", Task::Probe, &[], Limits { time: TIME, megabytes: memory(MEGABYTES) })?;
+        match end {
+            End::Told(outcome) if outcome.failure.is_none() => {
+                folder.remove()?;
+                Ok(outcome.offered)
+            }
+            other => bail!("cannot find out what the kernel offers: {other:?}"),
+        }
+    }
+
+    fn job(&self, name: &str, task: Task, needs: &[Need], limits: Limits) -> Result<(Folder, End)> {
+        self.job_on(Backend::chosen()?, name, task, needs, limits)
+    }
+
+    fn job_on(
+        &self,
+        backend: Backend,
+        name: &str,
+        task: Task,
+        needs: &[Need],
+        limits: Limits,
+    ) -> Result<(Folder, End)> {
+        let host = self.host()?;
+        if backend == Backend::Uml
+            && let Some(missing) = lacking(needs, host.kernel.offered())
+        {
+            bail!(
+                "this test needs {missing}, which the kernel {} does not offer",
+                host.kernel.path().display()
+            );
+        }
+        let env =
+            std::env::vars().filter(|(key, _)| key.starts_with("LAB_") || key.starts_with("RUST_")).collect();
+        let offered = host.kernel.offered().clone();
+        let spec = Spec { task, backend, needs: needs.to_vec(), offered, env };
+        let folder = Folder::make(&host.jobs, name)?;
+        let ran = host.run(&folder, &spec, limits, |at, line| println!("{:8.3} {line}", at.as_secs_f64()));
+        match ran {
+            Ok(end) => Ok((folder, end)),
+            Err(error) => Err(error.context(format!("the job folder is {}", folder.keep().display()))),
+        }
+    }
+}
+
+/// Makes the root file system if it is not there, for those who want it before the first test.
+pub fn build() -> Result<Rootfs> {
+    Rootfs::ensure(&crate::home::Home::locate()?)
+}

@@ -1,0 +1,65 @@
+//! The file systems of a system that runs a lab.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nix::mount::{MsFlags, mount};
+
+/// Mounts a file system of `kind` at `at`, which is made if need be.
+pub(super) fn mount_at(kind: &str, at: &Path, options: &str) -> Result<()> {
+    fs::create_dir_all(at).with_context(|| format!("cannot make {}", at.display()))?;
+    mount(Some(kind), at, Some(kind), MsFlags::empty(), Some(options))
+        .with_context(|| format!("cannot mount {kind} at {}", at.display()))
+}
+
+/// Shows `from` at `at` as well.
+pub(super) fn bind(from: &Path, at: &Path) -> Result<()> {
+    mount(Some(from), at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+        .with_context(|| format!("cannot show {} at {}", from.display(), at.display()))
+}
+
+/// Lays a writable tree over a root file system that stays as it is; what is written goes to memory below `scratch`.
+/// Gives where the tree is.
+pub(super) fn overlay(lower: &Path, scratch: &Path) -> Result<std::path::PathBuf> {
+    let [upper, work, root] = ["upper", "work", "root"].map(|name| scratch.join(name));
+    for dir in [&upper, &work, &root] {
+        fs::create_dir(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    }
+    let escape =
+        |path: &Path| path.to_string_lossy().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:");
+    let options = format!("lowerdir={},upperdir={},workdir={}", escape(lower), escape(&upper), escape(&work));
+    mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()))
+        .context("cannot lay a writable tree over the root file system")?;
+    Ok(root)
+}
+
+/// Mounts what every program expects to find, all but `/dev` itself.
+pub(super) fn usual(root: &Path) -> Result<()> {
+    mount_at("proc", &root.join("proc"), "")?;
+    mount_at("sysfs", &root.join("sys"), "")?;
+    mount_at("devpts", &root.join("dev/pts"), "newinstance,ptmxmode=0666")?;
+    mount_at("tmpfs", &root.join("dev/shm"), "mode=1777")?;
+    mount_at("tmpfs", &root.join("run"), "mode=755")?;
+    mount_at("tmpfs", &root.join("tmp"), "mode=1777")
+}
+
+/// Makes `root` the root of this process and of all it will start.
+pub(super) fn enter(root: &Path) -> Result<()> {
+    std::env::set_current_dir(root).with_context(|| format!("cannot enter {}", root.display()))?;
+    mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).context("cannot move the root")?;
+    nix::unistd::chroot(".").context("cannot change the root")?;
+    std::env::set_current_dir("/").context("cannot enter the new root")
+}
+
+/// What is the same on every kernel: a name, the loopback device, and settings that fail loudly.
+pub(super) fn settle() -> Result<()> {
+    nix::unistd::sethostname("lab").context("cannot set the host name")?;
+    // The interface's flags: up, loopback.
+    write("/sys/class/net/lo/flags", "0x9")
+}
+
+/// Writes a setting.
+pub(super) fn write(path: &str, value: &str) -> Result<()> {
+    fs::write(path, value).with_context(|| format!("cannot set {path} to {value}"))
+}

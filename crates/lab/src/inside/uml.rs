@@ -1,0 +1,91 @@
+//! PID 1 of a User Mode Linux guest: from a bare kernel to a running test, and to power-off.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::termios::{SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
+
+use super::mounts::{enter, mount_at, overlay, settle, usual, write};
+use super::{fail, supervise};
+use crate::job::{INSIDE, Spec, Task};
+
+/// What a lab loads, in one go. The kernel cannot load them itself when they are wanted, as it looks in the wrong root.
+const MODULES: &[&str] = &[
+    "overlay",
+    "8021q",
+    "bridge",
+    "dummy",
+    "geneve",
+    "nf_conntrack",
+    "nf_nat",
+    "openvswitch",
+    "sch_netem",
+    "tun",
+    "veth",
+    "vrf",
+];
+
+pub(super) fn main() -> Result<ExitCode> {
+    if let Err(error) = run() {
+        // On the console and in the job folder: one of the two will be read.
+        eprintln!("the guest failed: {error:#}");
+        let _ = fail(&error.context("the guest could not be made ready"));
+    }
+    nix::unistd::sync();
+    // Gives no success: there is nobody to give it to.
+    let never = reboot(RebootMode::RB_POWER_OFF).context("cannot turn the guest off")?;
+    match never {}
+}
+
+fn run() -> Result<()> {
+    mount_at("proc", Path::new("/proc"), "")?;
+    mount_at("sysfs", Path::new("/sys"), "")?;
+    let spec = Spec::inside()?;
+    load(&spec)?;
+    let scratch = Path::new("/run");
+    mount_at("tmpfs", scratch, "mode=755")?;
+    let root = overlay(Path::new("/"), scratch)?;
+    mount_at("devtmpfs", &root.join("dev"), "")?;
+    usual(&root)?;
+    // The option is the whole of the path here, as this is the old way to mount; mount(8) goes another.
+    mount_at("hostfs", &root.join(INSIDE.trim_start_matches('/')), "/")?;
+    enter(&root)?;
+    settle()?;
+    // A kernel that stumbles is to fall where one sees it.
+    write("/proc/sys/kernel/panic_on_oops", "1")?;
+    let console =
+        if matches!(spec.task, Task::Shell { .. }) { open("/dev/tty0")? } else { plain("/dev/tty1")? };
+    let done = supervise(&spec, Some(&console));
+    let _ = tcdrain(&console);
+    done
+}
+
+/// Loads the modules. A kernel of one's own may have them built in without saying so; a test will tell if not.
+fn load(spec: &Spec) -> Result<()> {
+    let out = Command::new("/usr/sbin/modprobe")
+        .arg("-a")
+        .args(MODULES)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run modprobe")?;
+    if !out.status.success() && !spec.env.contains_key("LAB_KERNEL") {
+        bail!("cannot load the kernel's modules: {}", String::from_utf8_lossy(&out.stderr).trim());
+    }
+    Ok(())
+}
+
+fn open(path: &str) -> Result<File> {
+    File::options().read(true).write(true).open(path).with_context(|| format!("cannot open {path}"))
+}
+
+/// A terminal that passes bytes on as they are.
+fn plain(path: &str) -> Result<File> {
+    let file = open(path)?;
+    let mut settings = tcgetattr(&file).with_context(|| format!("{path} is no terminal"))?;
+    cfmakeraw(&mut settings);
+    tcsetattr(&file, SetArg::TCSANOW, &settings).with_context(|| format!("cannot make {path} plain"))?;
+    Ok(file)
+}

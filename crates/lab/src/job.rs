@@ -1,0 +1,260 @@
+//! A job: one run of one test on one back end, and the folder that holds all it leaves.
+//!
+//! The host writes `job.json` (what to do), the guest `result.json` (how it ended, put in place by a rename, so that it is
+//! whole or absent). A guest sees the folder as `/job` and can write nowhere else on the host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::need::Need;
+
+/// Where a test finds its job folder.
+pub const INSIDE: &str = "/job";
+
+/// The kernel that a job runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// A User Mode Linux guest: complete, and without any privilege.
+    Uml,
+    /// Fresh namespaces of the host's own kernel: faster, needs root, offers what that kernel offers.
+    Native,
+}
+
+impl Backend {
+    /// What `LAB_BACKEND` says; a guest when it says nothing.
+    pub fn chosen() -> Result<Backend> {
+        match std::env::var("LAB_BACKEND").as_deref() {
+            Err(_) | Ok("" | "uml") => Ok(Backend::Uml),
+            Ok("native") => Ok(Backend::Native),
+            Ok(other) => bail!("LAB_BACKEND is `{other}`; it may be `uml` (the default) or `native`"),
+        }
+    }
+
+    /// Its name, as `LAB_BACKEND` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Uml => "uml",
+            Backend::Native => "native",
+        }
+    }
+}
+
+/// What to do once the guest is up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// Run the test of this name.
+    Test(String),
+    /// Bring up a topology, or nothing, and give the terminal a shell.
+    Shell {
+        /// The topology's name.
+        topology: Option<String>,
+        /// The size of the terminal: rows, columns.
+        size: Option<(u16, u16)>,
+    },
+    /// Only find out what the kernel offers.
+    Probe,
+}
+
+/// All that the inside has to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// What to do.
+    pub task: Task,
+    /// Where it runs.
+    pub backend: Backend,
+    /// What the test asks of the kernel; the native back end checks it inside.
+    pub needs: Vec<Need>,
+    /// What the kernel offers, as far as the host can tell.
+    pub offered: BTreeSet<Need>,
+    /// Variables of the host that hold inside as well: `LAB_*` and `RUST_*`.
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Nothing, or why the test failed.
+    pub failure: Option<String>,
+    /// How long the test itself took, in milliseconds of the guest's clock.
+    pub millis: u64,
+    /// What the kernel offers, where the task was to find out.
+    #[serde(default)]
+    pub offered: BTreeSet<Need>,
+}
+
+impl Spec {
+    /// The spec of the job one is in.
+    pub fn inside() -> Result<Spec> {
+        Spec::read(Path::new(INSIDE))
+    }
+
+    fn read(folder: &Path) -> Result<Spec> {
+        let path = folder.join("job.json");
+        let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is no job", path.display()))
+    }
+}
+
+impl Outcome {
+    /// Writes `result.json` into a job folder, whole or not at all.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let (part, whole) = (folder.join("result.json.part"), folder.join("result.json"));
+        let mut file = File::create(&part).with_context(|| format!("cannot make {}", part.display()))?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)
+            .and_then(|()| file.sync_all())
+            .with_context(|| format!("cannot write {}", part.display()))?;
+        fs::rename(&part, &whole).with_context(|| format!("cannot put {} in place", whole.display()))
+    }
+
+    /// What a job folder says of its end; `None` when the guest did not live to say it.
+    pub fn read(folder: &Path) -> Result<Option<Outcome>> {
+        let path = folder.join("result.json");
+        match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map(Some)
+                .with_context(|| format!("{} does not say how the test ended", path.display())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+}
+
+/// The folder of one job on the host.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Held as long as the job runs, so that `lab clean` leaves it alone.
+    lock: File,
+}
+
+impl Folder {
+    /// Makes `<jobs>/<name>-<n>`, with the first `n` that is free.
+    pub fn make(jobs: &Path, name: &str) -> Result<Folder> {
+        let cannot =
+            || format!("cannot make a job folder in {}: is it writable, is the disk full?", jobs.display());
+        fs::create_dir_all(jobs).with_context(cannot)?;
+        let name = name.replace("::", "-").replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
+        for n in 1.. {
+            let path = jobs.join(format!("{name}-{n}"));
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    let path = path.canonicalize().with_context(cannot)?;
+                    let lock = File::create(path.join(".lock")).with_context(cannot)?;
+                    lock.lock().with_context(cannot)?;
+                    return Ok(Folder { path, lock });
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(cannot),
+            }
+        }
+        unreachable!("there are more numbers than folders")
+    }
+
+    /// Where it is on the host.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes what is to be done.
+    pub fn assign(&self, spec: &Spec) -> Result<()> {
+        let path = self.path.join("job.json");
+        fs::write(&path, serde_json::to_vec_pretty(spec)?)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Removes the folder, with all that is in it.
+    pub fn remove(self) -> Result<()> {
+        fs::remove_dir_all(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
+    }
+
+    /// Leaves the folder for a person to read, without what only the run needed.
+    pub fn keep(self) -> PathBuf {
+        for name in ["init", "root", "g", ".lock"] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        for name in ["uml", "mnt"] {
+            let _ = fs::remove_dir_all(self.path.join(name));
+        }
+        drop(self.lock);
+        self.path
+    }
+}
+
+/// Removes the job folders that no running job holds; gives how many.
+pub fn clean(jobs: &Path) -> Result<usize> {
+    let mut removed = 0;
+    let entries = match fs::read_dir(jobs) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        entries => entries.with_context(|| format!("cannot read {}", jobs.display()))?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let held = File::open(path.join(".lock")).is_ok_and(|lock| lock.try_lock().is_err());
+        if held || !path.is_dir() {
+            continue;
+        }
+        fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_back_and_its_absence_is_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Outcome::read(dir.path()).unwrap(), None);
+        let outcome =
+            Outcome { failure: Some("no \"ping\"".into()), millis: 12, offered: BTreeSet::from([Need::Vrf]) };
+        outcome.write(dir.path()).unwrap();
+        assert_eq!(Outcome::read(dir.path()).unwrap(), Some(outcome));
+    }
+
+    #[test]
+    fn a_broken_result_is_an_error_that_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["", "{", "{\"failure\": 3, \"millis\": 1}", "[]", "\u{0}"] {
+            fs::write(dir.path().join("result.json"), text).unwrap();
+            let error = Outcome::read(dir.path()).unwrap_err();
+            assert!(error.to_string().contains("result.json"), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn jobs_of_one_name_get_folders_of_their_own_and_clean_spares_running_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let a = Folder::make(dir.path(), "bgp::a b").unwrap();
+        let b = Folder::make(dir.path(), "bgp::a b").unwrap();
+        assert!(a.path().ends_with("bgp-a-b-1") && b.path().ends_with("bgp-a-b-2"));
+        let left = a.keep();
+        assert_eq!(clean(dir.path()).unwrap(), 1);
+        assert!(!left.exists() && b.path().exists());
+        b.remove().unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_job_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::make(dir.path(), "x").unwrap();
+        let spec = Spec {
+            task: Task::Shell { topology: None, size: Some((24, 80)) },
+            backend: Backend::Native,
+            needs: vec![Need::Vlan],
+            offered: BTreeSet::new(),
+            env: BTreeMap::from([("LAB_SEED".to_owned(), "7".to_owned())]),
+        };
+        folder.assign(&spec).unwrap();
+        assert_eq!(Spec::read(folder.path()).unwrap(), spec);
+    }
+}

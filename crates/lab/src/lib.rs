@@ -1,0 +1,21 @@
+//! A multi-node OVN with real packets on one machine, for tests and demos.
+//!
+//! Tests of a network need several machines, and kernels with features that the machine at hand may lack. This crate boots a
+//! small guest per test, a User Mode Linux kernel that runs as an ordinary process of an ordinary user, and runs the test
+//! inside it as root. Nothing has to be installed on the host but `mmdebstrap`, and nothing is left there.
+//!
+//! Reading order: [`harness`] (how a test is registered and run), [`guest`] (a job seen from the host), `inside` (the same job
+//! seen from the guest), [`job`] (what the two tell each other), [`rootfs`] (what the guest is made of), [`kernel`] and
+//! [`need`] (what a kernel offers and a test asks for).
+
+pub mod guest;
+pub mod harness;
+pub mod home;
+mod inside;
+pub mod job;
+pub mod kernel;
+pub mod need;
+pub mod rootfs;
+
+pub use harness::{Suite, Test};
+pub use need::Need;

@@ -1,0 +1,227 @@
+//! The guest's root file system: made once, by an ordinary user, and kept in the cache under a key.
+//!
+//! `recipe` says what goes in, `debootstrap` fetches and unpacks it, `fixup` does what the packages' scripts would have done,
+//! `interp` makes the kernel run on any host. A root file system is made in a folder of its own and put in place by a
+//! rename: it is there and whole, or not there.
+
+mod debootstrap;
+mod fixup;
+mod interp;
+mod progress;
+mod recipe;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::home::Home;
+pub(crate) use fixup::FIRST;
+use progress::Progress;
+pub use recipe::key;
+
+/// What unpacking takes at its peak, with some air.
+const ROOM: u64 = 1200 << 20;
+
+/// A root file system that nobody has used for this long goes when another one is made.
+const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// A root file system in the cache, with its kernel.
+#[derive(Clone, Debug)]
+pub struct Rootfs(PathBuf);
+
+/// What a root file system was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The recipe's key.
+    pub key: String,
+    /// The version of every package in it.
+    pub packages: BTreeMap<String, String>,
+}
+
+impl Rootfs {
+    /// The one that this code's recipe makes, if it has been made.
+    pub fn cached(home: &Home) -> Option<Rootfs> {
+        let dir = home.path().join(key());
+        if !dir.join("manifest.json").is_file() {
+            return None;
+        }
+        // Tells `tidy` that it is in use; a cache that may only be read works as well.
+        let _ = fs::File::create(dir.join("used"));
+        Some(Rootfs(dir))
+    }
+
+    /// The one that this code's recipe makes, made now if it is not there.
+    pub fn ensure(home: &Home) -> Result<Rootfs> {
+        if let Some(found) = Rootfs::cached(home) {
+            return Ok(found);
+        }
+        let lock = home.lock_file("build")?;
+        if lock.try_lock().is_err() {
+            eprintln!("another build of the lab's root file system is under way; waiting for it");
+            lock.lock().context("cannot wait for the other build")?;
+        }
+        if let Some(found) = Rootfs::cached(home) {
+            return Ok(found);
+        }
+        tidy(home);
+        let part = home.path().join(format!(".building-{}", key()));
+        let made = build(&part, home);
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&part);
+        }
+        made?;
+        let dir = home.path().join(key());
+        fs::rename(&part, &dir).with_context(|| format!("cannot put {} in place", dir.display()))?;
+        Rootfs::cached(home).context("the root file system is gone again")
+    }
+
+    /// The folder that is `/` in the guest; never written after it was made.
+    pub fn root(&self) -> PathBuf {
+        self.0.join("root")
+    }
+
+    /// The kernel, as a program that wants to be started where `g/` is.
+    pub fn kernel(&self) -> PathBuf {
+        self.0.join("kernel/linux")
+    }
+
+    /// The kernel's own C library.
+    pub(crate) fn library(&self) -> PathBuf {
+        self.0.join("kernel/g")
+    }
+
+    /// The kernel's configuration.
+    pub(crate) fn kernel_config(&self) -> Result<String> {
+        let path = self.0.join("kernel/config");
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// What it was made of.
+    pub fn manifest(&self) -> Result<Manifest> {
+        let path = self.0.join("manifest.json");
+        let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is no manifest", path.display()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// Removes every root file system and every unfinished build; gives how many.
+pub fn clean(home: &Home) -> Result<usize> {
+    let running = crate::guest::running(home)?;
+    ensure!(running == 0, "{running} guests are running right now: try again when they have ended");
+    let lock = home.lock_file("build")?;
+    ensure!(
+        lock.try_lock().is_ok(),
+        "a root file system is being built right now: try again when it is done"
+    );
+    let mut removed = 0;
+    for dir in folders(home) {
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// Removes what builds that were killed have left, and what nobody has used for long.
+fn tidy(home: &Home) {
+    for dir in folders(home) {
+        let used = dir.join("used").metadata().and_then(|found| found.modified());
+        let old = used.is_ok_and(|used| SystemTime::now().duration_since(used).is_ok_and(|age| age > UNUSED));
+        if old || dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".building-")) {
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+}
+
+/// The folders in the cache: root file systems, whole or not. Everything else there is a lock file.
+fn folders(home: &Home) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.path()).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+fn build(part: &Path, home: &Home) -> Result<()> {
+    ensure!(
+        cfg!(target_arch = "x86_64"),
+        "User Mode Linux runs on x86-64 only; LAB_BACKEND=native needs no guest but the same root file system"
+    );
+    let free = free_bytes(home.path())?;
+    if free < ROOM {
+        bail!(
+            "not enough disk space for the lab's root file system: {} MB free in {}, {} MB needed. Make room, or name \
+             another folder in LAB_CACHE",
+            free >> 20,
+            home.path().display(),
+            ROOM >> 20
+        );
+    }
+    let mut progress = Progress::begin("building the lab's root file system (once)");
+    let (root, kernel) = (part.join("root"), part.join("kernel"));
+    fs::create_dir_all(part.join("tmp")).with_context(|| format!("cannot make {}", part.display()))?;
+    let mirror = debootstrap::mirror()?;
+    debootstrap::unpack(&root, &part.join("tmp"), &mirror, &mut progress)?;
+    progress.step("finishing");
+    let packages = debootstrap::versions(&root.join("var/cache/apt/archives"))?;
+    fixup::root(&root)?;
+    fixup::kernel(&root, &kernel)?;
+    let config = show_config(&kernel.join("linux"), &kernel).context("the kernel just built does not run")?;
+    fs::write(kernel.join("config"), config).context("cannot write the kernel's configuration")?;
+    let _ = fs::remove_dir_all(part.join("tmp"));
+    let manifest = Manifest { key: key(), packages };
+    fs::write(part.join("manifest.json"), serde_json::to_vec_pretty(&manifest)?)
+        .context("cannot write the manifest")?;
+    progress.done(&summary(&manifest));
+    Ok(())
+}
+
+/// Asks a kernel for its configuration; `dir` is where its own library is, if it has one.
+pub(crate) fn show_config(kernel: &Path, dir: &Path) -> Result<String> {
+    let out = Command::new(kernel)
+        .arg("--showconfig")
+        .current_dir(dir)
+        .env_clear()
+        .env("LD_LIBRARY_PATH", "g")
+        .output()
+        .with_context(|| format!("cannot run the kernel {}", kernel.display()))?;
+    ensure!(
+        out.status.success() && !out.stdout.is_empty(),
+        "`{} --showconfig` gives no configuration ({}): is this a User Mode Linux kernel?",
+        kernel.display(),
+        out.status
+    );
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+fn free_bytes(dir: &Path) -> Result<u64> {
+    let stat =
+        nix::sys::statvfs::statvfs(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
+    Ok(stat.blocks_available() * stat.fragment_size())
+}
+
+/// One line about what is in it.
+fn summary(manifest: &Manifest) -> String {
+    let version = |name: &str| manifest.packages.get(name).map_or("?", |version| version.as_str());
+    format!(
+        "lab root file system {}: OVN {}, Open vSwitch {}, FRR {}, kernel {}; {} packages",
+        manifest.key,
+        version("ovn-central"),
+        version("openvswitch-switch"),
+        version("frr"),
+        version(recipe::KERNEL),
+        manifest.packages.len()
+    )
+}
+
+impl std::fmt::Display for Manifest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&summary(self))
+    }
+}

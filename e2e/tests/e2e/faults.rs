@@ -1,0 +1,320 @@
+//! What happens on the host when a guest, or what it is made of, goes wrong: a clear word, and nothing left behind.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use lab::Test;
+use lab::guest::End;
+use lab::harness::Bench;
+use lab::job::{Backend, Spec};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        Test::fixture("fixture::panics", || panic!("on purpose")),
+        Test::fixture("fixture::fails", || bail!("no reply from vm1")),
+        Test::fixture("fixture::aborts", || std::process::abort()),
+        Test::fixture("fixture::sleeps", sleeps),
+        Test::fixture("fixture::crashes_the_kernel", crashes_the_kernel),
+        Test::outside(
+            "faults::a_failing_test_is_told",
+            "an error in the guest is the test's failure",
+            failing,
+        ),
+        Test::outside(
+            "faults::a_panic_is_told",
+            "a panic in the guest is the test's failure, with its place",
+            panicking,
+        ),
+        Test::outside("faults::an_abort_is_told", "a test whose process dies is told by PID 1", aborting),
+        Test::outside(
+            "faults::a_dead_kernel_is_told",
+            "a guest whose kernel panics leaves a report",
+            dead_kernel,
+        ),
+        Test::outside(
+            "faults::a_test_without_end_is_ended",
+            "a guest past its time limit is ended and told",
+            endless,
+        ),
+        Test::outside(
+            "faults::a_killed_guest_is_told",
+            "a guest that somebody kills leaves a report",
+            killed,
+        ),
+        Test::outside(
+            "faults::a_killed_test_takes_its_guest_along",
+            "kill -9 of the test ends the guest",
+            orphaned,
+        ),
+        Test::outside(
+            "faults::no_mmdebstrap",
+            "without mmdebstrap the message says what to install",
+            no_mmdebstrap,
+        ),
+        Test::outside(
+            "faults::no_mirror",
+            "without a mirror the message says so, and the cache stays empty",
+            no_mirror,
+        ),
+        Test::outside(
+            "faults::wrong_kernel",
+            "a wrong LAB_KERNEL is told before anything starts",
+            wrong_kernel,
+        ),
+        Test::outside("faults::unwritable_jobs", "a job folder that cannot be made is told", unwritable_jobs),
+        Test::outside("faults::a_backend_that_is_none", "a wrong LAB_BACKEND is told", wrong_backend),
+        Test::outside("faults::two_labs_at_once", "two labs share the machine and both succeed", two_labs),
+    ]
+}
+
+fn sleeps() -> Result<()> {
+    println!("asleep");
+    std::thread::sleep(Duration::from_secs(600));
+    Ok(())
+}
+
+fn crashes_the_kernel() -> Result<()> {
+    // On the native back end that kernel would be the host's.
+    ensure!(Spec::inside()?.backend == Backend::Uml, "this is no guest's kernel to crash");
+    fs::write("/proc/sys/kernel/sysrq", "1")?;
+    fs::write("/proc/sysrq-trigger", "c")?;
+    Ok(())
+}
+
+/// More than any of these takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+fn failing(bench: &Bench<'_>) -> Result<()> {
+    let failure = told(bench, "fixture::fails")?;
+    ensure!(failure.contains("no reply from vm1"), "{failure}");
+    Ok(())
+}
+
+fn panicking(bench: &Bench<'_>) -> Result<()> {
+    let failure = told(bench, "fixture::panics")?;
+    ensure!(failure.contains("on purpose") && failure.contains("faults.rs"), "{failure}");
+    Ok(())
+}
+
+fn aborting(bench: &Bench<'_>) -> Result<()> {
+    let failure = told(bench, "fixture::aborts")?;
+    ensure!(failure.contains("killed by signal 6"), "{failure}");
+    Ok(())
+}
+
+/// Runs a fixture that has to fail in words; gives them.
+fn told(bench: &Bench<'_>, fixture: &str) -> Result<String> {
+    let (folder, end) = bench.fixture(fixture, LONG)?;
+    let End::Told(outcome) = end else { bail!("the guest did not tell: {end:?}") };
+    folder.remove()?;
+    outcome.failure.context("it passed")
+}
+
+fn dead_kernel(bench: &Bench<'_>) -> Result<()> {
+    let (folder, end) = bench.fixture("fixture::crashes_the_kernel", LONG)?;
+    let End::Died(report) = end else { bail!("the guest lived: {end:?}") };
+    ensure!(report.contains("the guest's kernel gave up: Kernel panic - not syncing: sysrq"), "{report}");
+    ensure!(report.contains("the end of its console:"), "{report}");
+    ensure!(
+        fs::read_to_string(folder.path().join("console.log"))?.contains("Kernel panic"),
+        "no console.log"
+    );
+    nobody_in(folder.path())?;
+    folder.remove()
+}
+
+fn endless(bench: &Bench<'_>) -> Result<()> {
+    let (folder, end) = bench.fixture("fixture::sleeps", Duration::from_secs(6))?;
+    let End::Late(report) = end else { bail!("it was not late: {end:?}") };
+    ensure!(report.contains("did not end within 6 s"), "{report}");
+    nobody_in(folder.path())?;
+    folder.remove()
+}
+
+fn killed(bench: &Bench<'_>) -> Result<()> {
+    let jobs = Jobs::make("killed")?;
+    let child = start("fixture::sleeps", &jobs, bench)?;
+    let job = jobs.asleep()?;
+    let pid: i32 = fs::read_to_string(job.join("uml/guest/pid"))?.trim().parse()?;
+    kill(Pid::from_raw(pid), Signal::SIGKILL)?;
+    let out = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    ensure!(!out.status.success() && said.contains("the guest was killed"), "{said}");
+    ensure!(said.contains(&*job.to_string_lossy()), "the report does not name the job folder: {said}");
+    nobody_in(&job)
+}
+
+fn orphaned(bench: &Bench<'_>) -> Result<()> {
+    let jobs = Jobs::make("orphaned")?;
+    let mut child = start("fixture::sleeps", &jobs, bench)?;
+    let job = jobs.asleep()?;
+    ensure!(!processes_in(&job)?.is_empty(), "the guest's processes are not seen");
+    child.kill()?;
+    child.wait()?;
+    nobody_in(&job)
+}
+
+fn no_mmdebstrap(_: &Bench<'_>) -> Result<()> {
+    let jobs = Jobs::make("no-mmdebstrap")?;
+    let said = refused(&jobs, &[("PATH", "/nonexistent"), ("LAB_MIRROR", "http://127.0.0.1:9/debian")])?;
+    ensure!(said.contains("apt-get install mmdebstrap"), "{said}");
+    jobs.empty_cache()
+}
+
+fn no_mirror(_: &Bench<'_>) -> Result<()> {
+    let jobs = Jobs::make("no-mirror")?;
+    // Port 9 is discard: nobody listens there.
+    let said = refused(&jobs, &[("LAB_MIRROR", "http://127.0.0.1:9/debian")])?;
+    ensure!(said.contains("the Debian mirror http://127.0.0.1:9/debian cannot be reached"), "{said}");
+    ensure!(said.contains("LAB_MIRROR"), "{said}");
+    jobs.empty_cache()
+}
+
+fn wrong_kernel(bench: &Bench<'_>) -> Result<()> {
+    let cache = bench.host()?.home.path().to_string_lossy().into_owned();
+    let jobs = Jobs::make("wrong-kernel")?;
+    for (kernel, words) in
+        [("/nonexistent/linux", "there is no kernel at"), ("/bin/false", "is this a User Mode Linux")]
+    {
+        let said = refused(&jobs, &[("LAB_KERNEL", kernel), ("LAB_CACHE", &cache)])?;
+        ensure!(said.contains(words) && said.contains(kernel) && said.contains("LAB_KERNEL"), "{said}");
+    }
+    ensure!(!jobs.0.join("jobs").exists(), "a job was started");
+    Ok(())
+}
+
+fn unwritable_jobs(bench: &Bench<'_>) -> Result<()> {
+    let cache = bench.host()?.home.path().to_string_lossy().into_owned();
+    let jobs = Jobs::make("unwritable")?;
+    // A file in the place of a folder stops even root.
+    fs::write(jobs.0.join("jobs"), "")?;
+    let said = refused(&jobs, &[("LAB_CACHE", &cache)])?;
+    ensure!(said.contains("cannot make a job folder in") && said.contains("is it writable"), "{said}");
+    Ok(())
+}
+
+fn wrong_backend(_: &Bench<'_>) -> Result<()> {
+    let jobs = Jobs::make("backend")?;
+    let said = refused(&jobs, &[("LAB_BACKEND", "vmware")])?;
+    ensure!(said.contains("LAB_BACKEND is `vmware`; it may be `uml`"), "{said}");
+    Ok(())
+}
+
+fn two_labs(bench: &Bench<'_>) -> Result<()> {
+    let cache = bench.host()?.home.path().to_string_lossy().into_owned();
+    let jobs = Jobs::make("two-labs")?;
+    let run = || ours(&jobs, &[("LAB_CACHE", &cache)], "guest::boots").spawn();
+    let labs = [run()?, run()?];
+    for lab in labs {
+        let out = lab.wait_with_output()?;
+        ensure!(out.status.success(), "{}", all(&out));
+    }
+    ensure!(fs::read_dir(jobs.0.join("jobs"))?.next().is_none(), "a job that succeeded left its folder");
+    Ok(())
+}
+
+/// A folder of a test's own for caches and jobs, removed at the end.
+struct Jobs(PathBuf);
+
+impl Jobs {
+    fn make(name: &str) -> Result<Jobs> {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lab-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Jobs(path.canonicalize()?))
+    }
+
+    /// Waits until the sleeping fixture runs; gives its job folder.
+    fn asleep(&self) -> Result<PathBuf> {
+        let begin = Instant::now();
+        while begin.elapsed() < LONG {
+            for job in fs::read_dir(self.0.join("jobs")).into_iter().flatten().flatten() {
+                let log = fs::read_to_string(job.path().join("output.log")).unwrap_or_default();
+                if log.contains("asleep") {
+                    return Ok(job.path());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("the guest did not start")
+    }
+
+    /// Nothing but lock files may be left of a build that failed.
+    fn empty_cache(&self) -> Result<()> {
+        for entry in fs::read_dir(self.0.join("cache"))? {
+            let path = entry?.path();
+            ensure!(path.extension().is_some_and(|end| end == "lock"), "left behind: {}", path.display());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// This binary, run as a lab of its own.
+fn ours(jobs: &Jobs, env: &[(&str, &str)], test: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env_remove("LAB_BACKEND")
+        .env("LAB_JOBS", jobs.0.join("jobs"))
+        .env("LAB_CACHE", jobs.0.join("cache"))
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs a lab that has to fail; gives what it said.
+fn refused(jobs: &Jobs, env: &[(&str, &str)]) -> Result<String> {
+    let out = ours(jobs, env, "guest::boots").output()?;
+    ensure!(!out.status.success(), "it succeeded: {}", all(&out));
+    Ok(all(&out))
+}
+
+fn all(out: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+}
+
+/// Starts a lab that runs a fixture, on the cache that is there.
+fn start(fixture: &str, jobs: &Jobs, bench: &Bench<'_>) -> Result<std::process::Child> {
+    let cache = bench.host()?.home.path().to_string_lossy().into_owned();
+    let mut command = ours(jobs, &[("LAB_CACHE", &cache), ("LAB_FIXTURES", "1")], fixture);
+    command.stderr(Stdio::null()).spawn().context("cannot start a lab")
+}
+
+/// Fails unless every process that was started in a job folder is gone, which may take a moment.
+fn nobody_in(job: &Path) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let left = processes_in(job)?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(begin.elapsed() < LONG, "processes left behind: {left:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The processes that work in a folder: all of a guest's do.
+fn processes_in(dir: &Path) -> Result<BTreeSet<i32>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // Processes come and go while one looks.
+        if fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == dir) {
+            found.insert(pid);
+        }
+    }
+    Ok(found)
+}

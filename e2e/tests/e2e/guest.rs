@@ -1,0 +1,64 @@
+//! The ground everything else stands on: a guest boots, and is what it should be.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use lab::{Need, Test};
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        Test::new(
+            "guest::boots",
+            "a guest boots, and a test in it is root on a system of its own",
+            &[],
+            boots,
+        ),
+        Test::new(
+            "guest::has_the_devices_of_a_border_router",
+            "a guest has VRF, dummy and VLAN devices, whatever the host's kernel lacks",
+            &[Need::Vrf, Need::Dummy, Need::Vlan, Need::Netem],
+            devices,
+        ),
+    ]
+}
+
+fn boots() -> Result<()> {
+    ensure!(fs::read_to_string("/proc/sys/kernel/hostname")?.trim() == "lab", "another machine's name");
+    // Root's own: writable here, and never seen by the next guest.
+    fs::write("/etc/hostname", "lab\n").context("the root file system is not writable")?;
+    ensure!(Path::new("/job/job.json").is_file(), "no job folder");
+    fs::write("/job/note", "from the inside").context("the job folder is not writable")?;
+    ensure!(!Path::new("/home/lab-was-here").exists(), "not a fresh system");
+    fs::write("/home/lab-was-here", "")?;
+    println!("ready: {}", run("uname -r")?.trim());
+    println!("{}", run("ovn-nbctl --version")?.lines().next().unwrap_or_default());
+    run("ping -c 1 -W 5 127.0.0.1").map(|_| ())
+}
+
+fn devices() -> Result<()> {
+    for line in [
+        "ip link add red type vrf table 10",
+        "ip link add nic type dummy",
+        "ip link set nic master red",
+        "ip link add left type veth peer name right",
+        "ip link add link left name left.100 type vlan id 100",
+        "tc qdisc add dev right root netem delay 1ms",
+        "ip tuntap add dev tap0 mode tap",
+    ] {
+        run(line)?;
+    }
+    Ok(())
+}
+
+/// Runs a command line, without a shell; gives what it printed.
+fn run(line: &str) -> Result<String> {
+    let mut words = line.split(' ');
+    let out = Command::new(words.next().unwrap_or_default())
+        .args(words)
+        .output()
+        .with_context(|| format!("cannot run `{line}`"))?;
+    ensure!(out.status.success(), "`{line}` failed: {}", String::from_utf8_lossy(&out.stderr).trim());
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}

@@ -1,0 +1,113 @@
+//! `cargo xtask lab`: the lab's front door. What a lab is and does is in `crates/lab`, its tests in `e2e`.
+
+mod run;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use lab::home::Home;
+use lab::{harness, job, rootfs};
+
+use crate::command::{cargo, heading, target_dir};
+use crate::packages::{self, Need};
+
+/// What `cargo xtask lab` takes.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Lab,
+}
+
+#[derive(clap::Subcommand)]
+enum Lab {
+    /// Make the guests' root file system, once; every other command does so by itself
+    Build,
+    /// Show the tests, one a line, and the topologies
+    List,
+    /// Run tests, by any part of their names
+    Run(run::Args),
+    /// Boot a guest and get a shell in it
+    Shell {
+        /// The topology to bring up first; a bare guest without
+        topology: Option<String>,
+    },
+    /// Remove the root file systems and what finished jobs have left
+    Clean,
+}
+
+pub(crate) fn lab(args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Lab::Build => {
+            packages::ensure(Need::Lab)?;
+            let made = harness::build()?;
+            println!("{}", made.manifest()?);
+            println!("in {}", made.path().display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Lab::List => binary(&["--lab-list"]),
+        Lab::Run(args) => run::run(args),
+        Lab::Shell { topology } => {
+            packages::ensure(Need::Lab)?;
+            harness::build()?;
+            let mut words = vec!["--lab-shell"];
+            words.extend(topology.as_deref());
+            binary(&words)
+        }
+        Lab::Clean => {
+            let roots = rootfs::clean(&Home::locate()?)?;
+            let jobs = job::clean(&target_dir().join("lab"))?;
+            println!("removed {roots} root file systems and {jobs} job folders");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Runs the test binary itself, on our terminal.
+fn binary(words: &[&str]) -> Result<ExitCode> {
+    let mut build = cargo();
+    build.args([
+        "test",
+        "--package",
+        "e2e",
+        "--test",
+        "e2e",
+        "--no-run",
+        "--message-format",
+        "json",
+        "--quiet",
+    ]);
+    let out = build.stderr(std::process::Stdio::inherit()).output().context("cannot run cargo")?;
+    if !out.status.success() {
+        heading("the tests do not build, see above");
+        return Ok(ExitCode::FAILURE);
+    }
+    let path = executable(&String::from_utf8_lossy(&out.stdout)).context("cargo built no test binary")?;
+    let status = Command::new(&path).args(words).status().with_context(|| format!("cannot run {path}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The test binary that cargo's messages name.
+fn executable(messages: &str) -> Option<String> {
+    messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).find_map(
+        |message| {
+            let ours = message["target"]["name"] == "e2e" && message["profile"]["test"] == true;
+            ours.then(|| message["executable"].as_str().map(|path| path.to_owned())).flatten()
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_binary_is_found_among_cargos_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"lab"},"profile":{"test":false},"executable":null}
+not json
+{"reason":"compiler-artifact","target":{"name":"e2e"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"e2e"},"profile":{"test":true},"executable":"/t/debug/deps/e2e-1"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages).as_deref(), Some("/t/debug/deps/e2e-1"));
+        assert_eq!(executable(""), None);
+    }
+}
