@@ -228,7 +228,7 @@ fn run(suite: &Suite, test: &Test) -> Result<(), String> {
     let told = |error: anyhow::Error| format!("{error:#}");
     let bench = Bench { suite, host: None };
     match test.body {
-        Body::Outside(run) => run(&bench).map_err(|error| format!("{error:?}")),
+        Body::Outside(run) => run(&bench).map_err(|error| format!("{error:#}")),
         Body::Inside(_) | Body::Fixture(_) => {
             println!("{}: {}", test.name, test.sentence);
             let limits = Limits { megabytes: memory(test.limits.megabytes), ..test.limits };

@@ -49,6 +49,8 @@ fn supervise(spec: &Spec, stdio: Option<&File>) -> Result<()> {
             ("TERM", "linux"),
             ("LC_ALL", "C"),
         ])
+        // Errors need no backtrace, and in a guest it takes seconds to make one; panics have theirs if asked for.
+        .env("RUST_LIB_BACKTRACE", "0")
         .envs(&spec.env);
     if let Some(file) = stdio {
         let copy = || file.try_clone().map(Stdio::from).context("cannot share the console");

@@ -42,11 +42,16 @@ fn perform(suite: &Suite) -> Result<()> {
         }
     });
     let outcome = Outcome {
-        failure: done.err().map(|error| format!("{error:?}")),
+        failure: done.err().map(|error| told(&error)),
         millis: u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
         offered: found,
     };
     outcome.write(Path::new(INSIDE))
+}
+
+/// An error and what caused it, a line each.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(|cause| cause.to_string()).collect::<Vec<_>>().join("\n  because: ")
 }
 
 /// Runs a test; a panic is a failure like any other, with the place it happened at.
@@ -126,7 +131,7 @@ mod tests {
     fn an_error_and_a_panic_both_come_back_with_their_words() {
         assert!(guarded(|| Ok(())).is_ok());
         let error = guarded(|| Err(anyhow!("no reply").context("ping vm1"))).unwrap_err();
-        assert_eq!(format!("{error:#}"), "ping vm1: no reply");
+        assert_eq!(told(&error), "ping vm1\n  because: no reply");
         let error = guarded(|| panic!("lost {} packets", 3)).unwrap_err().to_string();
         assert!(error.contains("lost 3 packets") && error.contains("perform.rs"), "{error}");
     }
