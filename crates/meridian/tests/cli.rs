@@ -157,6 +157,30 @@ fn installed_schemas_fit() {
 }
 
 #[test]
+fn schemas_of_every_supported_version_fit() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../ovn/testdata/schema");
+    let files: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().display().to_string())
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    for version in ["ovn-nb-23.03", "ovn-sb-25.03", "ovn-nb-26.03", "vswitch-3.1"] {
+        assert!(files.iter().any(|file| file.contains(version)), "{version} in {files:?}");
+    }
+    let mut args = vec!["ovsdb", "check-schema"];
+    args.extend(files.iter().map(String::as_str));
+    let out = run_args(&args).ok();
+    assert_eq!(out.lines().filter(|line| line.ends_with(" fits")).count(), files.len(), "{out}");
+    let absent = |version: &str| {
+        let file = files.iter().find(|file| file.contains(version)).unwrap();
+        let report: serde_json::Value =
+            serde_json::from_str(&run_args(&["ovsdb", "check-schema", "-o", "json", file]).ok()).unwrap();
+        report["absent"].as_array().unwrap().len()
+    };
+    assert!(absent("ovn-nb-23.03") > absent("ovn-nb-26.03"), "an old OVN lacks what a new one has");
+}
+
+#[test]
 fn a_schema_that_does_not_fit_is_refused_with_everything_wrong() {
     let dir = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string("/usr/share/ovn/ovn-nb.ovsschema").unwrap();

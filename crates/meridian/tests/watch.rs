@@ -175,6 +175,90 @@ fn nothing_is_lost_and_nothing_repeated_through_restarts() {
     assert_eq!(watch.end().code, 0);
 }
 
+/// What the lines say there is: each must follow from those before.
+#[derive(Default)]
+struct Model(std::collections::BTreeMap<String, Value>);
+
+impl Model {
+    #[track_caller]
+    fn apply(&mut self, line: &Value) {
+        let Some(uuid) = line["uuid"].as_str() else { return };
+        let present = self.0.get(uuid);
+        match line["event"].as_str().unwrap() {
+            "insert" => assert_eq!(present, None, "inserted twice: {line}"),
+            "delete" => assert_eq!(present, Some(&line["old"]), "deleted what was not there: {line}"),
+            "modify" => {
+                let mut before = line["new"].clone();
+                for (column, value) in line["old"].as_object().unwrap() {
+                    assert_ne!(&before[column], value, "told as changed and is not: {line}");
+                    before[column] = value.clone();
+                }
+                assert_eq!(present, Some(&before), "does not follow from before: {line}");
+            }
+            other => panic!("{other}"),
+        }
+        if line["new"].is_null() {
+            self.0.remove(uuid);
+        } else {
+            self.0.insert(uuid.to_owned(), line["new"].clone());
+        }
+    }
+}
+
+#[test]
+fn a_stream_of_changes_through_crashes_adds_up() {
+    let mut server = Server::northbound();
+    let watch = Watch::start(&server, &["Logical_Switch"]);
+    watch.state("synced");
+    for round in 0..4 {
+        for n in 0..12 {
+            let name = format!("sw{}", (round * 5 + n) % 16);
+            server.nbctl(&["--may-exist", "ls-add", &name]);
+            server.nbctl(&["set", "Logical_Switch", &name, &format!("external_ids:round=r{round}")]);
+            if n % 3 == 0 {
+                server.nbctl(&["--if-exists", "ls-del", &format!("sw{}", (round + n) % 16)]);
+            }
+        }
+        if round % 2 == 0 {
+            // At once, with changes still on their way, and with others made behind the watch's back.
+            server.change_while_down(&[
+                "--if-exists",
+                "ls-del",
+                "sw3",
+                "--",
+                "--may-exist",
+                "ls-add",
+                "back",
+            ]);
+        } else {
+            server.kill();
+        }
+        server.start();
+    }
+    server.nbctl(&["ls-add", "last"]);
+    let (mut model, mut down, mut last) = (Model::default(), false, false);
+    while !last || down {
+        let line = watch.next();
+        match line["event"].as_str().unwrap() {
+            "disconnected" => assert!(!std::mem::replace(&mut down, true), "{line}"),
+            "reconnected" => assert!(std::mem::replace(&mut down, false), "{line}"),
+            _ => model.apply(&line),
+        }
+        last |= line["new"]["name"] == "last";
+    }
+    let remote = server.remote();
+    let dump =
+        run_args(&["ovsdb", "dump", "--remote", &remote, "OVN_Northbound", "Logical_Switch", "-o", "json"])
+            .ok();
+    let rows = dump.lines().map(|line| {
+        let mut row: Value = serde_json::from_str(line).unwrap();
+        let uuid = row.as_object_mut().unwrap().remove("_uuid").unwrap();
+        (uuid.as_str().unwrap().to_owned(), row)
+    });
+    assert_eq!(model.0, rows.collect());
+    watch.quiet();
+}
+
 #[test]
 fn what_cannot_be_watched_is_said_at_once() {
     let server = Server::northbound();

@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// How the result is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     output: Output,
 }
 

@@ -1,15 +1,12 @@
 //! `meridian ovsdb dump`: the rows of a table, by the server's own schema.
 
-use std::cmp::Ordering;
-use std::collections::HashMap;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::{ColumnKind, TableSchema};
-use serde::Deserialize;
+use ovsdb::wire::schema::TableSchema;
 use serde_json::json;
 
 use super::connection::{self, Target, failure};
+use super::selected::{self, Column, Row, SelectError};
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::filter;
@@ -47,130 +44,95 @@ impl Args {
     }
 }
 
-/// The answer to one select.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Selected {
-    Rows {
-        rows: Vec<HashMap<String, Datum>>,
-    },
-    Error {
-        error: String,
-        #[serde(default)]
-        details: String,
-    },
-}
-
 pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     let mut rpc = Target::new(&config.ovsdb, Some(&args.database))?.open(Some(&args.database)).await?;
     let schema = connection::schema(&mut rpc, &args.database).await?;
     let table = connection::table(&schema, &args.table)?;
-    let columns = columns(&args.columns, &args.table, table)?;
-    let usage = |error| {
+    let printed = columns(&args.columns, &args.table, table)?;
+    let clause = |text: &String| filter::parse(text, &args.table, table);
+    let wheres = args.wheres.iter().map(clause).collect::<Result<Vec<_>, _>>().map_err(|error| {
         Failure::new(Exit::Usage, error)
             .try_(format!("`meridian ovsdb schema {} {}` for its columns", args.database, args.table))
-    };
-    let wheres = args
-        .wheres
-        .iter()
-        .map(|text| filter::parse(text, &args.table, table))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(usage)?;
+    })?;
 
     // The UUID and the name decide the order, printed or not.
-    let mut asked: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-    let hidden =
-        ["_uuid", "name"].into_iter().filter(|name| *name == "_uuid" || table.columns.contains_key(*name));
-    asked.extend(hidden.filter(|name| !columns.iter().any(|(column, _)| column == name)));
-    let select = json!({"op": "select", "table": args.table, "where": wheres, "columns": asked});
-    let answer = rpc.call_raw("transact", &json!([args.database, select])).await.map_err(failure)?;
-    let results: Vec<Selected> = serde_json::from_str(answer.get()).map_err(|error| {
-        Failure::new(Exit::Protocol, error).while_("the rows that the server sent make no sense")
-    })?;
-    let mut rows = match results.into_iter().next() {
-        Some(Selected::Rows { rows }) => rows,
-        Some(Selected::Error { error, details }) => {
-            return Err(Failure::told(
-                Exit::Refused,
-                format!("the server refused to select: {error}: {details}"),
-            ));
-        }
-        None => return Err(Failure::told(Exit::Protocol, "the server answered a select with nothing")),
-    };
-    for (name, kind) in &columns {
-        for row in &mut rows {
-            let datum = row.remove(name).unwrap_or_else(|| kind.default_datum());
-            row.insert(name.clone(), kind.coerce(datum));
+    let mut asked = printed.clone();
+    for name in ["name", "_uuid"] {
+        if !asked.iter().any(|(column, _)| column == name)
+            && let Ok(kind) = filter::column(name, &args.table, table)
+        {
+            asked.push((name.to_owned(), kind));
         }
     }
-    sort(&mut rows, &columns);
-    let text =
-        render(&rows, &columns, args.output, telemetry::coloured(config.log.color.value, &std::io::stdout()));
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+    let names: Vec<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
+    let select = json!({"op": "select", "table": args.table, "where": wheres, "columns": names});
+    let answer = rpc.call_raw("transact", &json!([args.database, select])).await.map_err(failure)?;
+    let mut rows = selected::read(&answer, &asked).map_err(|error| {
+        let exit = match error {
+            SelectError::Refused { .. } => Exit::Refused,
+            SelectError::Malformed(_) => Exit::Protocol,
+        };
+        Failure::new(exit, error)
+    })?;
+    selected::sort(&mut rows, &order(&names));
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let coloured = telemetry::coloured(config.log.color.value, &std::io::stdout());
+    print(&mut out, &rows, &printed, args.output, coloured)
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)
 }
 
 /// The columns to print with their types.
-fn columns(asked: &[String], name: &str, table: &TableSchema) -> Outcome<Vec<(String, ColumnKind)>> {
+fn columns(asked: &[String], name: &str, table: &TableSchema) -> Outcome<Vec<Column>> {
     let all = || ["_uuid"].into_iter().chain(table.columns.keys().map(|name| name.as_str()));
-    let asked: Vec<&str> = if asked.is_empty() {
-        all().collect()
-    } else {
-        asked.iter().map(|column| column.trim()).filter(|column| !column.is_empty()).collect()
-    };
-    let typed = |column: &&str| filter::column(column, name, table).map(|kind| ((*column).to_owned(), kind));
-    asked
-        .iter()
+    let mut names: Vec<&str> =
+        asked.iter().map(|column| column.trim()).filter(|name| !name.is_empty()).collect();
+    if names.is_empty() {
+        names = all().collect();
+    }
+    let typed = |column: &str| filter::column(column, name, table).map(|kind| (column.to_owned(), kind));
+    names
+        .into_iter()
         .map(typed)
         .collect::<Result<_, String>>()
         .map_err(|problem| Failure::told(Exit::Usage, format!("--columns: {problem}")))
 }
 
-fn sort(rows: &mut [HashMap<String, Datum>], columns: &[(String, ColumnKind)]) {
-    let compare = |a: Option<&Datum>, b: Option<&Datum>| match (a, b) {
-        (Some(Datum::Set(a)), Some(Datum::Set(b))) => a.cmp(b),
-        (Some(Datum::Map(a)), Some(Datum::Map(b))) => a.cmp(b),
-        _ => Ordering::Equal,
-    };
-    rows.sort_by(|a, b| {
-        let printed = columns.iter().map(|(name, _)| name.as_str());
-        let order = ["name"].into_iter().chain(printed.filter(|name| *name != "_uuid")).chain(["_uuid"]);
-        order
-            .map(|name| compare(a.get(name), b.get(name)))
-            .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
+/// By name, then the others as asked, then the UUID.
+fn order(names: &[&str]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by_key(|at| match names[*at] {
+        "name" => 0,
+        "_uuid" => 2,
+        _ => 1,
     });
+    order
 }
 
-fn render(
-    rows: &[HashMap<String, Datum>],
-    columns: &[(String, ColumnKind)],
+/// Prints the first so many columns of each row.
+fn print(
+    out: &mut impl Write,
+    rows: &[Row],
+    columns: &[Column],
     format: Format,
     coloured: bool,
-) -> String {
-    let empty = Datum::default();
+) -> std::io::Result<()> {
     let headers = || columns.iter().map(|(name, _)| name.as_str());
-    let mut text = String::new();
     let mut table = Table::new(headers());
     if format == Format::Csv {
-        text = csv_line(headers()) + "\r\n";
+        write!(out, "{}\r\n", csv_line(headers()))?;
     }
     for row in rows {
-        let datum = |name: &String| row.get(name).unwrap_or(&empty);
         let values: Vec<Natural<'_>> =
-            columns.iter().map(|(name, kind)| Natural { datum: datum(name), kind }).collect();
+            columns.iter().zip(row).map(|((_, kind), datum)| Natural { datum, kind }).collect();
         match format {
             Format::Table => table.row(values.iter().map(|value| cell(*value))),
-            Format::Csv => {
-                text.push_str(&csv_row(&values));
-                text.push_str("\r\n");
-            }
+            Format::Csv => write!(out, "{}\r\n", csv_row(&values))?,
             Format::Json => {
-                let row = NaturalRow(headers().zip(values).collect());
-                text.push_str(&crate::cli::json(&row));
-                text.push('\n');
+                serde_json::to_writer(&mut *out, &NaturalRow(headers().zip(values).collect()))?;
+                out.write_all(b"\n")?;
             }
         }
     }
-    if format == Format::Table { table.render(coloured) } else { text }
+    if format == Format::Table { out.write_all(table.render(coloured).as_bytes()) } else { Ok(()) }
 }

@@ -7,6 +7,7 @@ mod events;
 mod locks;
 mod replay;
 mod schema;
+mod selected;
 mod txn;
 mod watch;
 mod watched;
