@@ -16,7 +16,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::guest::{self, End, Host, Limits};
 use crate::inside;
-use crate::job::{Backend, Folder, Spec, Task};
+use crate::job::{Backend, Folder, Outcome, Spec, Task};
 use crate::need::{Need, lacking};
 use crate::rootfs::Rootfs;
 
@@ -202,7 +202,7 @@ impl Suite {
                 nix::sys::termios::tcsetattr(std::io::stdin(), nix::sys::termios::SetArg::TCSANOW, &saved);
         }
         let (folder, end) = end?;
-        verdict(folder, end).map(|()| ExitCode::SUCCESS).map_err(|report| anyhow::anyhow!(report))
+        settle(folder, end).map(|_| ExitCode::SUCCESS).map_err(|report| anyhow::anyhow!(report))
     }
 
     fn harness(self) -> ExitCode {
@@ -234,7 +234,9 @@ fn run(suite: &Suite, test: &Test) -> Result<(), String> {
             let limits = Limits { megabytes: memory(test.limits.megabytes), ..test.limits };
             let (folder, end) =
                 bench.job(test.name, Task::Test(test.name.to_owned()), test.needs, limits).map_err(told)?;
-            verdict(folder, end)
+            let millis = settle(folder, end)?;
+            println!("passed in {millis} ms");
+            Ok(())
         }
     }
 }
@@ -244,20 +246,18 @@ fn memory(usual: u64) -> u64 {
     std::env::var("LAB_MEMORY").ok().and_then(|set| set.parse().ok()).unwrap_or(usual)
 }
 
-/// Turns an end into a result; a job that succeeded leaves nothing unless `LAB_KEEP` is set.
-fn verdict(folder: Folder, end: End) -> Result<(), String> {
+/// Turns an end into how long it took, or into a report. A job that succeeded leaves nothing unless `LAB_KEEP` is set.
+fn settle(folder: Folder, end: End) -> Result<u64, String> {
     let report = match end {
-        End::Told(outcome) => match outcome.failure {
-            None => {
-                println!("passed in {} ms", outcome.millis);
-                if std::env::var_os("LAB_KEEP").is_some_and(|keep| keep != "0") {
-                    println!("kept: {}", folder.keep().display());
-                    return Ok(());
-                }
-                return folder.remove().map_err(|error| format!("{error:#}"));
+        End::Told(Outcome { failure: None, millis, .. }) => {
+            if std::env::var_os("LAB_KEEP").is_some_and(|keep| keep != "0") {
+                println!("kept: {}", folder.keep().display());
+            } else {
+                folder.remove().map_err(|error| format!("{error:#}"))?;
             }
-            Some(failure) => failure,
-        },
+            return Ok(millis);
+        }
+        End::Told(Outcome { failure: Some(failure), .. }) => failure,
         End::Late(report) | End::Died(report) => report,
     };
     Err(format!("{report}\n  everything it left: {}", folder.keep().display()))

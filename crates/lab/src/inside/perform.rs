@@ -117,6 +117,9 @@ fn shell(size: Option<(u16, u16)>) -> Result<()> {
     if let Some((rows, columns)) = size {
         let _ = Command::new("stty").args(["rows", &rows.to_string(), "cols", &columns.to_string()]).status();
     }
+    println!(
+        "You are root on a machine of its own; `n NODE COMMAND` runs a command on a node, `exit` turns it off."
+    );
     let mut command = Command::new("setsid");
     command.args(["--ctty", "--wait", "bash"]);
     // How the shell's last command went is no failure of ours.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
@@ -153,16 +153,7 @@ fn build(part: &Path, home: &Home) -> Result<()> {
         cfg!(target_arch = "x86_64"),
         "User Mode Linux runs on x86-64 only; LAB_BACKEND=native needs no guest but the same root file system"
     );
-    let free = free_bytes(home.path())?;
-    if free < ROOM {
-        bail!(
-            "not enough disk space for the lab's root file system: {} MB free in {}, {} MB needed. Make room, or name \
-             another folder in LAB_CACHE",
-            free >> 20,
-            home.path().display(),
-            ROOM >> 20
-        );
-    }
+    room(free_bytes(home.path())?, home.path())?;
     let mut progress = Progress::begin("building the lab's root file system (once)");
     let (root, kernel) = (part.join("root"), part.join("kernel"));
     fs::create_dir_all(part.join("tmp")).with_context(|| format!("cannot make {}", part.display()))?;
@@ -200,6 +191,19 @@ pub(crate) fn show_config(kernel: &Path, dir: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// Fails when there is less free space than a build takes: better now than half-way.
+fn room(free: u64, dir: &Path) -> Result<()> {
+    ensure!(
+        free >= ROOM,
+        "not enough disk space for the lab's root file system: {} MB free in {}, {} MB needed. Make room, or name another \
+         folder in LAB_CACHE",
+        free >> 20,
+        dir.display(),
+        ROOM >> 20
+    );
+    Ok(())
+}
+
 fn free_bytes(dir: &Path) -> Result<u64> {
     let stat =
         nix::sys::statvfs::statvfs(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
@@ -223,5 +227,48 @@ fn summary(manifest: &Manifest) -> String {
 impl std::fmt::Display for Manifest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&summary(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_space_is_told_with_numbers_and_a_way_out() {
+        assert!(room(ROOM, Path::new("/c")).is_ok());
+        let error = room(100 << 20, Path::new("/c")).unwrap_err().to_string();
+        assert!(error.contains("100 MB free in /c") && error.contains("LAB_CACHE"), "{error}");
+    }
+
+    #[test]
+    fn unfinished_and_long_unused_root_file_systems_go_and_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path()).unwrap();
+        for name in [".building-aa", "fresh", "old", "unknown"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::File::create(dir.path().join("fresh/used")).unwrap();
+        let long_ago = SystemTime::now() - 2 * UNUSED;
+        fs::File::create(dir.path().join("old/used")).unwrap().set_modified(long_ago).unwrap();
+        tidy(&home);
+        let mut left: Vec<PathBuf> = folders(&home);
+        left.sort();
+        assert_eq!(left, ["fresh", "unknown"].map(|name| home.path().join(name)));
+        assert_eq!(clean(&home).unwrap(), 2);
+        assert!(folders(&home).is_empty());
+    }
+
+    #[test]
+    fn clean_waits_for_nobody_and_disturbs_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path()).unwrap();
+        let lock = home.lock_file("build").unwrap();
+        lock.lock().unwrap();
+        assert!(clean(&home).unwrap_err().to_string().contains("being built"));
+        drop(lock);
+        let guest = home.lock_file("cpu-0").unwrap();
+        guest.lock().unwrap();
+        assert!(clean(&home).unwrap_err().to_string().contains("guests are running"));
     }
 }
