@@ -185,10 +185,9 @@ fn tls_with_certificates_of_ovs_pki() {
     pki(dir.path(), &["req+sign", "client", "switch"]);
     tool(&["create", &path("nb.db"), SCHEMA]);
     let ca = path("pki/switchca/cacert.pem");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Command::new("ovsdb-server")
         .current_dir(dir.path())
-        .arg(format!("--remote=pssl:{port}:127.0.0.1"))
+        .arg("--remote=pssl:0:127.0.0.1")
         .arg(format!("--private-key={}", path("server-privkey.pem")))
         .arg(format!("--certificate={}", path("server-cert.pem")))
         .arg(format!("--ca-cert={ca}"))
@@ -200,7 +199,17 @@ fn tls_with_certificates_of_ovs_pki() {
         .spawn()
         .unwrap();
     let _server = Running(server);
-    eventually("ovsdb-server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    // Any port will do; the log says which one it is.
+    let mut port = None;
+    eventually("ovsdb-server listens", || {
+        let log = std::fs::read_to_string(path("server.log")).unwrap_or_default();
+        let line = log
+            .lines()
+            .find_map(|line| line.split_once("listening on port ").map(|(_, port)| port.to_owned()));
+        port = line;
+        port.is_some()
+    });
+    let port = port.unwrap();
     let remote = format!("ssl:127.0.0.1:{port}");
     let (key, certificate) = (path("client-privkey.pem"), path("client-cert.pem"));
     let dump = |tls: &[&str]| {

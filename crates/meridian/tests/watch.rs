@@ -77,7 +77,9 @@ impl Watch {
         signal("TERM", self.child.0.id());
         let status = self.child.0.wait().unwrap();
         let mut err = String::new();
-        self.child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        if let Some(mut log) = self.child.0.stderr.take() {
+            log.read_to_string(&mut err).unwrap();
+        }
         let code = status.code().unwrap_or(-1);
         Ran { code, out: self.lines.try_iter().map(|line| line.to_string()).collect(), err }
     }
@@ -384,9 +386,19 @@ fn http(address: &str, request: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
-/// A port that is free now.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// The address in the log line that says where metrics are served.
+fn metrics_address(watch: &mut Watch) -> String {
+    let mut log = BufReader::new(watch.child.0.stderr.take().unwrap());
+    loop {
+        let mut line = String::new();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the log ended");
+        let line: Value = serde_json::from_str(&line).expect(&line);
+        if line["message"] == "serving metrics" {
+            // Read on, or the process would have nobody to log to.
+            std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+            return line["address"].as_str().unwrap().to_owned();
+        }
+    }
 }
 
 /// One line to the admin socket, one line back.
@@ -405,12 +417,10 @@ fn metrics_and_status_follow_the_connection() {
         server.nbctl(&["ls-add", name]);
     }
     let socket = server.dir().join("admin.sock");
-    let address = format!("127.0.0.1:{}", free_port());
     let path = socket.to_str().unwrap().to_owned();
-    let watch = Watch::start(
-        &server,
-        &["--metrics-listen", &address, "--admin-socket", &path, "Logical_Switch", "NAT"],
-    );
+    let listen = ["--metrics-listen", "127.0.0.1:0", "--log-format", "json", "--admin-socket", &path];
+    let mut watch = Watch::start(&server, &[&listen[..], &["Logical_Switch", "NAT"]].concat());
+    let address = metrics_address(&mut watch);
     for event in ["insert", "insert", "synced"] {
         assert_eq!(watch.next()["event"], event);
     }
