@@ -6,10 +6,12 @@
 //! `fuzz/corpus` on stable Rust in every test run.
 
 mod ovn_text;
+mod ovsdb_session;
 mod ovsdb_update;
 mod ovsdb_wire;
 
 pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
+pub use ovsdb_session::session;
 pub use ovsdb_update::update;
 pub use ovsdb_wire::{datum, frame, message, row, schema};
 
@@ -28,6 +30,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("neutron_text", neutron_text),
     ("row", row),
     ("schema", schema),
+    ("session", session),
     ("update", update),
     ("vips", vips),
 ];

@@ -43,13 +43,17 @@ const SCHEMA: &str = r#"{"name":"Fuzz","version":"1.0.0","tables":{
         "weight":{"type":{"key":"real","min":0,"max":3}},
         "scores":{"type":{"key":"string","value":"integer","min":0,"max":"unlimited"}}}}}}"#;
 
+/// Everything the replica can hold: a typed table with an index, and one by the server's schema.
+pub(crate) fn model() -> Model {
+    Model::new("Fuzz").table::<Port>().index::<ByLabel>().dynamic("Note", Columns::All)
+}
+
 /// A load and then notifications, one per line; the first byte says which version they are of. Whatever they say, an
 /// update is taken in as a whole or not at all, and the delta is exactly what differs between the snapshots.
 pub fn update(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let version = if first % 2 == 0 { UpdateVersion::V1 } else { UpdateVersion::V2 };
-    let model = Model::new("Fuzz").table::<Port>().index::<ByLabel>().dynamic("Note", Columns::All);
-    let mut replica = Replica::new(model);
+    let mut replica = Replica::new(model());
     let schema = DatabaseSchema::parse(SCHEMA).expect("our own schema");
     replica.fit(&schema).expect("our own table fits our own schema");
     for (at, line) in rest.split(|byte| *byte == b'\n').enumerate() {

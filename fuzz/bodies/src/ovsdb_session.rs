@@ -1,0 +1,63 @@
+//! The body on whole conversations: a server that says anything at all.
+
+use std::time::Instant;
+
+use ovsdb::session::{Action, CloseReason, LockMode, Session, SessionConfig};
+
+use crate::ovsdb_update::model;
+
+/// What the server sends, one message per line. A line that begins with a letter is something else that happens: `c` the
+/// connection breaks, `t` time passes, `s` a transaction is submitted, `l` a lock is asked for.
+pub fn session(data: &[u8]) {
+    converse(data);
+}
+
+/// Holds a conversation; whether the session was ever in sync, and what it sent.
+fn converse(data: &[u8]) -> (bool, Vec<String>) {
+    let mut now = Instant::now();
+    let config = SessionConfig::new(vec!["unix:/nowhere".parse().expect("a remote")]);
+    let mut session = Session::new(config, model(), now, 1);
+    let (mut synced, mut sent) = (false, Vec::new());
+    act(&mut session, now, &mut sent);
+    for line in data.split(|byte| *byte == b'\n').take(256) {
+        match line.first() {
+            Some(b'c') => session.handle_close(now, CloseReason::Eof),
+            Some(b't') => {
+                now = session.next_timeout().unwrap_or(now).max(now);
+                session.handle_timeout(now);
+            }
+            Some(b's') => drop(session.submit(now, "[]".to_owned())),
+            Some(b'l') => session.lock(now, "fuzz", LockMode::Wait),
+            _ => session.handle_message(now, line),
+        }
+        act(&mut session, now, &mut sent);
+        synced |= session.is_synced();
+    }
+    let _ = session.status();
+    (synced, sent)
+}
+
+/// Does what the session asks for; connecting always works.
+fn act(session: &mut Session, now: Instant, sent: &mut Vec<String>) {
+    while let Some(action) = session.poll_action() {
+        match action {
+            Action::Dial(_) => session.handle_open(now),
+            Action::Send(text) => sent.push(text),
+            Action::Close(_) => {}
+        }
+    }
+    while session.poll_event().is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A corpus whose conversations break off at once would find nothing.
+    #[test]
+    fn the_corpus_has_a_whole_conversation() {
+        let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../corpus/session/whole");
+        let (synced, sent) = converse(&std::fs::read(seed).unwrap());
+        assert!(synced, "never in sync; sent:\n{}", sent.join("\n"));
+    }
+}
