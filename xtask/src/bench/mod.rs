@@ -12,7 +12,7 @@ mod rpc;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -21,7 +21,7 @@ use self::report::{Goal, Report, Who};
 use self::rows::{Kind, uuid};
 use self::rpc::Rpc;
 use crate::central::{Database, Server};
-use crate::command::{heading, output};
+use crate::command::{cargo, heading, output, run, target_dir};
 use crate::daemon::end_leftover;
 use crate::packages::{self, Need, find_program};
 
@@ -68,13 +68,16 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
     let Subject::Ovsdb = args.subject;
     packages::ensure(Need::Bench)?;
     let python = python::environment()?;
+    heading("building our side, optimised");
+    run(cargo().args(["build", "--quiet", "--release", "--package", "ovsdb-bench"]))?;
+    let meridian = target_dir().join("release/ovsdb-bench");
     let dir = ScratchDir::new()?;
-    let mut run = Run { dir: &dir.0, python, changes: args.changes, report: Report::default() };
+    let mut bench = Run { dir: &dir.0, meridian, python, changes: args.changes, report: Report::default() };
     for &rows in &args.rows {
-        run.size(rows)?;
+        bench.size(rows)?;
     }
-    run.notes()?;
-    let mut report = run.report;
+    bench.notes()?;
+    let mut report = bench.report;
     report.add_growth();
     match args.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
@@ -90,6 +93,7 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
 /// One run: where its servers live and what was measured so far.
 struct Run<'a> {
     dir: &'a Path,
+    meridian: PathBuf,
     python: PathBuf,
     changes: usize,
     report: Report,
@@ -105,7 +109,7 @@ impl Run<'_> {
             let server = Server::start(&dir, database)?;
             let mut writer = Rpc::connect(server.socket())?;
             fill(&mut writer, database, rows)?;
-            for who in self.peers() {
+            for who in [Who::Meridian, Who::C, Who::Python] {
                 eprintln!("    {who:?}");
                 let (mut peer, load) = self.start(who, &dir, &server, database)?;
                 self.add_load(rows, database, who, &load);
@@ -118,13 +122,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn peers(&self) -> Vec<Who> {
-        vec![Who::C, Who::Python]
-    }
-
     fn start(&self, who: Who, dir: &Path, server: &Server, database: Database) -> Result<(Peer, Load)> {
         match who {
-            Who::Meridian => bail!("our side is not built"),
+            Who::Meridian => Program::start(Command::new(&self.meridian), server, database),
             Who::C => Tool::start(dir, server, database),
             Who::Python => {
                 let mut command = Command::new(&self.python);
