@@ -1,11 +1,16 @@
-//! The session on a blocking socket: nothing but reading, splitting and sending.
+//! The session on a socket: nothing but reading, splitting and sending.
+//!
+//! It reads while it sends: a server with a backlog for us does not take anything from us, so who only sends would wait
+//! for ever.
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ovsdb::model::ColumnSet;
 use ovsdb::session::{Action, Event, Reply, Session, SessionConfig, SyncKind};
 use ovsdb::wire::frame::FrameSplitter;
@@ -77,12 +82,9 @@ impl Link {
     }
 
     fn read(&mut self) -> Result<()> {
-        let stream = self.stream.as_mut().context("no connection")?;
-        let count = stream.read(&mut self.chunk)?;
-        if count == 0 {
-            bail!("the server closed the connection");
+        while !self.take_in()? {
+            wait(self.stream.as_ref().context("no connection")?, PollFlags::POLLIN)?;
         }
-        self.splitter.push(&self.chunk[..count]);
         let now = Instant::now();
         while let Some(text) = self.splitter.next_frame()? {
             self.session.handle_message(now, text);
@@ -91,17 +93,46 @@ impl Link {
         self.act("")
     }
 
+    /// Takes in what has come, without waiting; whether there was anything.
+    fn take_in(&mut self) -> Result<bool> {
+        let stream = self.stream.as_mut().context("no connection")?;
+        match stream.read(&mut self.chunk) {
+            Ok(0) => bail!("the server closed the connection"),
+            Ok(count) => {
+                self.splitter.push(&self.chunk[..count]);
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error).context("reading"),
+        }
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let stream = self.stream.as_mut().context("no connection")?;
+            match stream.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    wait(stream, PollFlags::POLLIN | PollFlags::POLLOUT)?;
+                    self.take_in()?;
+                }
+                Err(error) => return Err(error).context("sending"),
+            }
+        }
+        Ok(())
+    }
+
     fn act(&mut self, remote: &str) -> Result<()> {
         while let Some(action) = self.session.poll_action() {
             match action {
                 Action::Dial(_) => {
                     let path = remote.strip_prefix("unix:").context("only unix: remotes")?;
-                    self.stream = Some(UnixStream::connect(path)?);
+                    let stream = UnixStream::connect(path)?;
+                    stream.set_nonblocking(true)?;
+                    self.stream = Some(stream);
                     self.session.handle_open(Instant::now());
                 }
-                Action::Send(text) => {
-                    self.stream.as_mut().context("no connection")?.write_all(text.as_bytes())?
-                }
+                Action::Send(text) => self.send(text.as_bytes())?,
                 Action::Close(reason) => bail!("{reason}"),
             }
         }
@@ -115,4 +146,9 @@ impl Link {
         }
         Ok(())
     }
+}
+
+fn wait(stream: &UnixStream, flags: PollFlags) -> Result<()> {
+    poll(&mut [PollFd::new(stream.as_fd(), flags)], PollTimeout::NONE).context("waiting for the server")?;
+    Ok(())
 }
