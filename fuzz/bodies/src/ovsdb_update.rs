@@ -1,9 +1,9 @@
 //! The body on updates of all versions, against a replica with typed tables, an index and a table of unknown columns.
 
 use ovn::text::{PortAddresses, Text};
-use ovsdb::replica::{Columns, UpdateVersion};
+use ovsdb::replica::{Columns, Index, Replica, UpdateVersion};
 use ovsdb::wire::schema::DatabaseSchema;
-use ovsdb::{Index, Map, Model, Ref, Replica, Set, Str, Table};
+use ovsdb::{Map, Model, Ref, Set, Str, Table};
 use serde_json::value::RawValue;
 
 /// A table with a column of every shape.
