@@ -257,3 +257,19 @@ async fn a_row_that_went_meanwhile_is_a_conflict_of_its_object() {
     assert!(applied.results.iter().any(|result| matches!(result, StepResult::Failed(_))), "{applied:?}");
     run.settle(&cloud(&[(4, "p4-new")])).await;
 }
+
+#[tokio::test]
+async fn only_the_holder_of_the_lock_writes() {
+    let server = Server::start("26.03");
+    let client = server.client();
+    let mut target = RowTarget::new(server, Ownership::new("cloud"), Rules::northbound()).with_lock("writer");
+    let want = cloud(&[(4, "p4")]);
+    let have = target.observe(Scope::Full).await.unwrap();
+    let plan = target.plan(&want, &BTreeSet::new(), &have);
+    let error = target.apply(&plan).await.unwrap_err();
+    assert_eq!(error.class(), reconcile::Class::Transient, "{error:?}");
+    let mut lock = client.lock("writer").await;
+    assert!(lock.held().await);
+    let applied = target.apply(&plan).await.unwrap();
+    assert!(applied.results.iter().all(|result| matches!(result, StepResult::Done)), "{applied:?}");
+}

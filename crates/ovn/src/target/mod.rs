@@ -4,7 +4,8 @@
 //! * [`rules`]: which keys and members of a column are ours where others write too.
 //! * `admit`: what a server of this schema would refuse, found before it is asked.
 //! * [`mod@plan`]: the difference, as ordered ops. Pure.
-//! * [`apply`]: ops as one transaction; taken apart by object when the server refuses it.
+//! * [`apply`]: ops as one transaction; taken apart by object when the server refuses it. [`ClientDatabase`] is where
+//!   it goes.
 //! * [`observe`]: the replica's snapshot as the planner reads it; there is nothing to fetch.
 //!
 //! # What is never touched
@@ -15,6 +16,7 @@
 
 mod admit;
 pub mod apply;
+mod client;
 mod element;
 pub mod observe;
 mod op;
@@ -24,6 +26,7 @@ pub mod state;
 mod tables;
 
 pub use apply::{Database, RowTarget};
+pub use client::ClientDatabase;
 pub use observe::{SnapshotView, Tables};
 pub use op::Op;
 pub use plan::plan;

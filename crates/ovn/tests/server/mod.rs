@@ -1,4 +1,4 @@
-//! Real ovsdb-servers with the schemas of every supported version, spoken to without the client's help.
+//! Real ovsdb-servers with the schemas of every supported version: spoken to by the client, and by hand as others would.
 // Each test takes what it needs.
 #![allow(dead_code)]
 
@@ -6,17 +6,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ovn::target::{Database, SnapshotView, Tables};
-use ovsdb::Transaction;
-use ovsdb::replica::{Replica, UpdateVersion};
-use ovsdb::txn::group::{Answer, Group, GroupLimits};
-use ovsdb::txn::{CommitError, Committed};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovn::target::{ClientDatabase, Database, SnapshotView, Tables};
+use ovsdb::{Client, ClientConfig, CommitError, Committed, Transaction};
 use reconcile::TargetError;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 const NORTHBOUND: &str = "OVN_Northbound";
@@ -121,21 +115,19 @@ fn schema_file(name: &str) -> PathBuf {
 /// A Northbound that a target writes to.
 pub(crate) struct Server {
     process: Process,
-    schema: Arc<DatabaseSchema>,
-    tables: Arc<Tables>,
-    replica: Replica,
-    monitors: u64,
+    database: ClientDatabase,
 }
 
 impl Server {
     pub(crate) fn start(version: &str) -> Self {
-        let name = format!("ovn-nb-{version}");
-        let process = Process::start(&name);
-        let schema = DatabaseSchema::parse(&std::fs::read_to_string(schema_file(&name)).unwrap()).unwrap();
-        let tables = Tables::northbound();
-        let mut replica = Replica::new(tables.model(None));
-        replica.fit(&schema).unwrap();
-        Server { process, schema: Arc::new(schema), tables: Arc::new(tables), replica, monitors: 0 }
+        let process = Process::start(&format!("ovn-nb-{version}"));
+        let remotes = format!("unix:{}", process.socket().display()).parse().unwrap();
+        let database = ClientDatabase::open(ClientConfig::new(remotes), Tables::northbound(), None);
+        Server { process, database }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.database.client().clone()
     }
 
     /// Operations by hand, as somebody else would send them.
@@ -146,31 +138,15 @@ impl Server {
 
 impl Database for Server {
     async fn observe(&mut self) -> Result<SnapshotView, TargetError> {
-        let requests: serde_json::Map<String, Value> = self
-            .replica
-            .monitored()
-            .into_iter()
-            .map(|table| (table.table.to_string(), json!([{ "columns": table.columns }])))
-            .collect();
-        self.monitors += 1;
-        let id = format!("m{}", self.monitors);
-        let reply =
-            self.process.call("monitor_cond", &json!([NORTHBOUND, id, requests]).to_string()).unwrap();
-        self.process.call("monitor_cancel", &json!([id]).to_string()).unwrap();
-        let body = RawValue::from_string(reply.to_string()).unwrap();
-        self.replica.reload(UpdateVersion::V2, &body).unwrap();
-        Ok(SnapshotView::new(self.replica.snapshot(), Arc::clone(&self.schema), Arc::clone(&self.tables)))
+        self.database.observe().await?;
+        // The server tells what others did before it answers: now their changes are in the replica.
+        let mut nothing = Transaction::new();
+        nothing.comment("are you there?");
+        self.database.commit(nothing).await.expect("commit nothing");
+        self.database.observe().await
     }
 
     async fn commit(&mut self, txn: Transaction) -> Result<Committed, CommitError> {
-        // The client's own queue makes the request and reads the answer.
-        let mut group = Group::new(GroupLimits { ops: usize::MAX, bytes: usize::MAX });
-        group.push((), txn.compose(|_| Default::default())?);
-        let batch = group.next_batch().expect("one transaction waits");
-        let ops = batch.strip_prefix('[').and_then(|batch| batch.strip_suffix(']')).expect("an array");
-        let result = self.process.call("transact", &format!(r#"["{NORTHBOUND}",{ops}]"#)).unwrap();
-        let results = RawValue::from_string(result.to_string()).unwrap();
-        let (_, settled) = group.answer(Answer::Result(&results)).pop().expect("it is settled");
-        settled
+        self.database.commit(txn).await
     }
 }
