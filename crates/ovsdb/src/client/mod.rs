@@ -5,6 +5,7 @@
 //! tools use when they want no replica.
 
 pub mod connect;
+mod link;
 pub mod lock;
 pub mod metrics;
 pub mod record;

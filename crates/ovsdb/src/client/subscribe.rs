@@ -325,3 +325,6 @@ impl Mailboxes {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

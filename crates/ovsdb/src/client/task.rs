@@ -6,17 +6,16 @@
 //!
 //! What waits to be sent is bounded: above the limit no more commands are taken, so committers wait in turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::future::{Future, pending};
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::{DialError, Dialer, Stream};
+use super::link::{Transfer, Up};
 use super::lock::LockState;
 use super::metrics;
 use super::record::{Input, Recorder};
@@ -27,7 +26,6 @@ use crate::session::{Action, CloseReason, CondSeq, Event, LockMode, Remote, Repl
 use crate::txn::builder::{Composed, Label};
 use crate::txn::group::{Group, GroupLimits};
 use crate::txn::outcome::{self, Answer, CommitError, Committed};
-use crate::wire::frame::FrameSplitter;
 
 /// What a client asks of its driver.
 #[derive(Debug)]
@@ -83,27 +81,6 @@ enum Link {
     Up(Box<Up>),
 }
 
-/// An open connection.
-struct Up {
-    reader: ReadHalf<Stream>,
-    writer: WriteHalf<Stream>,
-    splitter: FrameSplitter,
-    out: VecDeque<Vec<u8>>,
-    /// Bytes of the first chunk that are gone already.
-    written: usize,
-    /// Bytes that wait.
-    backlog: usize,
-    /// Written, but perhaps still in a buffer of TLS.
-    unflushed: bool,
-    /// Whether anything has come.
-    heard: bool,
-    plain: bool,
-}
-
-/// Texts smaller than this share a chunk, and with it a system call.
-const CHUNK: usize = 1 << 16;
-/// The least room for a read.
-const READ: usize = 1 << 16;
 /// The most commands taken at once, so that reading gets its turn.
 const TURN: usize = 256;
 
@@ -111,63 +88,8 @@ const TURN: usize = 256;
 enum Wake {
     Command(Option<Command>),
     Dialled(Result<Stream, DialError>),
-    Read(io::Result<usize>),
-    Wrote(io::Result<usize>),
+    Transfer(Transfer),
     Timeout,
-}
-
-impl Up {
-    fn new(stream: Stream, limit: usize) -> Self {
-        let plain = matches!(stream, Stream::Tcp(_));
-        let (reader, writer) = tokio::io::split(stream);
-        Self {
-            reader,
-            writer,
-            splitter: FrameSplitter::new(limit),
-            out: VecDeque::new(),
-            written: 0,
-            backlog: 0,
-            unflushed: false,
-            heard: false,
-            plain,
-        }
-    }
-
-    fn push(&mut self, text: String) {
-        self.backlog += text.len();
-        match self.out.back_mut() {
-            Some(chunk) if chunk.len() + text.len() <= CHUNK => chunk.extend_from_slice(text.as_bytes()),
-            _ => self.out.push_back(text.into_bytes()),
-        }
-    }
-
-    fn wrote(&mut self, count: usize) {
-        self.unflushed = count > 0;
-        self.backlog -= count;
-        self.written += count;
-        if self.out.front().is_some_and(|chunk| chunk.len() == self.written) {
-            self.out.pop_front();
-            self.written = 0;
-        }
-    }
-
-    /// Reads or writes, whichever can be done first.
-    async fn transfer(&mut self) -> Wake {
-        let buffer = self.splitter.read_buffer();
-        if buffer.capacity() - buffer.len() < READ / 4 {
-            buffer.reserve(READ);
-        }
-        let write = async {
-            match self.out.front() {
-                Some(chunk) => self.writer.write(&chunk[self.written..]).await,
-                None => self.writer.flush().await.map(|()| 0),
-            }
-        };
-        tokio::select! {
-            read = self.reader.read_buf(buffer) => Wake::Read(read),
-            wrote = write, if self.backlog > 0 || self.unflushed => Wake::Wrote(wrote),
-        }
-    }
 }
 
 impl Driver {
@@ -234,7 +156,7 @@ impl Driver {
             match &mut self.link {
                 Link::Down => pending().await,
                 Link::Dialing(dialing) => Wake::Dialled(dialing.await),
-                Link::Up(up) => up.transfer().await,
+                Link::Up(up) => Wake::Transfer(up.transfer().await),
             }
         };
         tokio::select! {
@@ -261,18 +183,22 @@ impl Driver {
                 self.input(Input::Open);
             }
             Wake::Dialled(Err(error)) => self.lost(CloseReason::Dial(whole(&error))),
-            Wake::Read(Ok(0)) => self.lost(self.farewell()),
-            Wake::Read(Ok(count)) => {
+            Wake::Transfer(Transfer::Read(Ok(0))) => self.lost(self.farewell()),
+            Wake::Transfer(Transfer::Read(Ok(count))) => {
                 metrics::add(&self.shared.meters.bytes_received, count);
                 self.read();
             }
-            Wake::Wrote(Ok(count)) => {
+            Wake::Transfer(Transfer::Wrote(Ok(count))) => {
                 metrics::add(&self.shared.meters.bytes_sent, count);
-                if let Link::Up(up) = &mut self.link {
-                    up.wrote(count);
+                let Link::Up(up) = &mut self.link else { return };
+                if count == 0 && up.backlog > 0 {
+                    return self.lost(CloseReason::Io("the connection takes no more bytes".into()));
                 }
+                up.wrote(count);
             }
-            Wake::Read(Err(error)) | Wake::Wrote(Err(error)) => self.lost(CloseReason::Io(whole(&error))),
+            Wake::Transfer(Transfer::Read(Err(error)) | Transfer::Wrote(Err(error))) => {
+                self.lost(CloseReason::Io(whole(&error)));
+            }
             Wake::Timeout => self.input(Input::Timeout),
         }
     }

@@ -38,12 +38,15 @@ impl View {
     /// A row, of which these columns count; the caller looks at no others. That it is missing counts too.
     pub fn read<T: Table>(&mut self, row: impl Into<Ref<T>>, columns: ColumnSet) -> Option<T> {
         let row = row.into();
-        let known = self.read.insert((TypeId::of::<T>(), row.uuid()), columns);
-        let found = self.snapshot.get(row);
+        let known = self.read.get(&(TypeId::of::<T>(), row.uuid())).copied();
+        let all = columns.or(known.unwrap_or_default());
+        self.read.insert((TypeId::of::<T>(), row.uuid()), all);
         let fresh = columns.without(known.unwrap_or_default());
-        self.read.insert((TypeId::of::<T>(), row.uuid()), columns.or(known.unwrap_or_default()));
+        let found = self.snapshot.get(row);
         match (found, known) {
-            (None, None) => drop(self.expectations.expect_absent(row)),
+            (None, None) => {
+                self.expectations.expect_absent(row);
+            }
             (Some(value), _) if known.is_none() || !fresh.is_empty() => {
                 self.expectations.expect(row, value, fresh);
             }

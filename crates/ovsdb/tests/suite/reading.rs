@@ -6,12 +6,13 @@ use ovsdb::client::FeedEvent;
 use ovsdb::model::Condition;
 use ovsdb::replica::{Columns, Model};
 use ovsdb::wire::clause::Function;
-use ovsdb::{Ref, Str};
+use ovsdb::{Map, Ref, Set, Str, Table, Transaction};
 use serde_json::json;
 
-use crate::support::backend::{delete, insert, model, on_both, synced, update};
+use crate::support::backend::{config, delete, insert, model, on_both, synced, update};
 use crate::support::eventually;
 use crate::support::feed::{horses, next, next_change};
+use crate::support::server::Standalone;
 use crate::support::stable::{Horse, Rider, id};
 
 on_both! {
@@ -141,4 +142,70 @@ on_both! {
         assert_eq!(client.metrics().feed_lags, 1);
         assert!(Arc::ptr_eq(&client.fit(), &client.fit()));
     }
+}
+
+/// OVN's own schema, as Debian has it: every table by the server's schema, some of them typed.
+#[tokio::test]
+async fn the_northbound_database_of_ovn_is_read_and_written() {
+    #[derive(Clone, Debug, Default, PartialEq, Table)]
+    #[ovsdb(database = "OVN_Northbound", table = "Logical_Switch")]
+    struct LogicalSwitch {
+        name: Str,
+        ports: Set<Ref<Port>>,
+        other_config: Map<Str, Str>,
+    }
+    #[derive(Clone, Debug, Default, PartialEq, Table)]
+    #[ovsdb(database = "OVN_Northbound", table = "Logical_Switch_Port")]
+    struct Port {
+        name: Str,
+        addresses: Set<Str>,
+        tag: Option<i64>,
+        enabled: Option<bool>,
+    }
+
+    let schema =
+        std::fs::read_to_string("/usr/share/ovn/ovn-nb.ovsschema").expect("ovn-central is installed");
+    let server = Standalone::start(&schema);
+    let typed = Model::new("OVN_Northbound").table::<LogicalSwitch>().table::<Port>();
+    let client = synced(config(&server.unix()), typed).await;
+    let tables = ovsdb::wire::schema::DatabaseSchema::parse(&schema).unwrap().tables;
+    let every = tables
+        .keys()
+        .fold(Model::new("OVN_Northbound"), |model, table| model.dynamic(table.clone(), Columns::All));
+    let watcher = synced(config(&server.unix()), every).await;
+    let mut feed = watcher.subscribe();
+
+    let port = |n: u128| Port {
+        name: format!("p{n}").into(),
+        addresses: [format!("0a:00:00:00:00:{n:02x} 10.0.0.{n}").into()].into(),
+        tag: n.is_multiple_of(2).then_some(n as i64),
+        enabled: Some(true),
+    };
+    let mut txn = Transaction::new();
+    let mut switch = LogicalSwitch { name: "sw".into(), ..LogicalSwitch::default() };
+    switch.other_config.insert("subnet".into(), "10.0.0.0/24".into());
+    for n in 1..=20 {
+        txn.insert(id(n), &port(n));
+        switch.ports.insert(id(n).into());
+    }
+    txn.insert(id(100), &switch);
+    client.commit(&txn).await.unwrap();
+    let snapshot = client.snapshot();
+    assert_eq!(snapshot.get::<LogicalSwitch>(id(100)), Some(&switch));
+    assert_eq!(snapshot.get::<Port>(id(4)), Some(&port(4)));
+    let FeedEvent::Changed { delta, snapshot, .. } = next(&mut feed).await else { panic!() };
+    assert_eq!((delta.dynamic("Logical_Switch_Port").len(), delta.dynamic("Logical_Switch").len()), (20, 1));
+    assert_eq!(snapshot.dynamic("Logical_Switch_Port").unwrap().len(), 20);
+
+    // A port that nobody refers to any more is gone.
+    let mut fewer = switch.clone();
+    fewer.ports.remove(&Ref::new(id(7)));
+    let mut txn = Transaction::new();
+    txn.update(id(100), &switch, &fewer);
+    client.commit(&txn).await.unwrap();
+    assert_eq!(client.snapshot().table::<Port>().len(), 19);
+    let FeedEvent::Changed { delta, .. } = next(&mut feed).await else { panic!() };
+    assert!(
+        delta.dynamic("Logical_Switch_Port").all(|change| change.uuid == id(7) && change.after.is_none())
+    );
 }

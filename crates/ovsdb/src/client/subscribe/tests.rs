@@ -1,0 +1,186 @@
+//! However slow a reader is, what it is told adds up to what there is.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::*;
+use crate::replica::{Model, Replica, UpdateVersion};
+use crate::wire::schema::DatabaseSchema;
+
+#[derive(Clone, Debug, Default, PartialEq, crate::Table)]
+#[ovsdb(database = "Zoo", table = "Cage")]
+struct Cage {
+    size: i64,
+}
+
+/// A replica with its publisher, and the server's rows.
+struct Rig {
+    replica: Replica,
+    publisher: Publisher,
+    rows: BTreeMap<Uuid, i64>,
+}
+
+impl Rig {
+    fn new(limit: usize) -> Self {
+        let schema =
+            r#"{"name":"Zoo","version":"1","tables":{"Cage":{"columns":{"size":{"type":"integer"}}}}}"#;
+        let mut replica = Replica::new(Model::new("Zoo").table::<Cage>());
+        let publisher = Publisher::new(replica.snapshot(), limit, Arc::default());
+        replica.fit(&DatabaseSchema::parse(schema).unwrap()).unwrap();
+        let nothing = serde_json::value::to_raw_value(&json!({})).unwrap();
+        replica.reload(UpdateVersion::V2, &nothing).unwrap();
+        Self { replica, publisher, rows: BTreeMap::new() }
+    }
+
+    /// Gives a row a size, or takes it away, and publishes that.
+    fn change(&mut self, row: u128, size: Option<i64>) {
+        let uuid = Uuid::from_u128(row);
+        let update = match (self.rows.get(&uuid), size) {
+            (None, None) => return,
+            (Some(old), Some(new)) if *old == new => return,
+            (None, Some(new)) => json!({"insert": {"size": new}}),
+            (Some(_), Some(new)) => json!({"modify": {"size": new}}),
+            (Some(_), None) => json!({"delete": null}),
+        };
+        match size {
+            Some(size) => self.rows.insert(uuid, size),
+            None => self.rows.remove(&uuid),
+        };
+        let body = serde_json::value::to_raw_value(&json!({"Cage": {uuid.to_string(): update}})).unwrap();
+        let delta = self.replica.apply(UpdateVersion::V2, &body).unwrap();
+        self.publisher.changed(delta, &self.replica.snapshot());
+    }
+}
+
+/// A reader that believes only what it is told.
+struct Reader {
+    feed: Feed,
+    believes: BTreeMap<Uuid, i64>,
+    standing: Option<bool>,
+}
+
+impl Reader {
+    fn read(&mut self) -> bool {
+        let Some(event) = self.feed.try_next() else { return false };
+        match event {
+            FeedEvent::Changed { delta, snapshot, .. } => {
+                for change in delta.table::<Cage>() {
+                    let before = change.before.as_ref().map(|row| row.size);
+                    assert_eq!(
+                        self.believes.get(&change.uuid).copied(),
+                        before,
+                        "old values are what was told"
+                    );
+                    match &change.after {
+                        Some(row) => self.believes.insert(change.uuid, row.size),
+                        None => self.believes.remove(&change.uuid),
+                    };
+                }
+                let there: BTreeMap<_, _> =
+                    snapshot.table::<Cage>().iter().map(|(row, cage)| (row.uuid(), cage.size)).collect();
+                assert_eq!(self.believes, there, "the snapshot is the sum of what was told");
+                assert_eq!(self.feed.snapshot().seq(), snapshot.seq());
+            }
+            FeedEvent::Synced { .. } => self.standing = Some(true),
+            FeedEvent::Reconnected { .. } => {
+                assert_eq!(self.standing, Some(false), "back after it was away");
+                self.standing = Some(true);
+            }
+            FeedEvent::Disconnected { .. } => {
+                assert_ne!(self.standing, Some(false), "a loss is told once");
+                self.standing = Some(false);
+            }
+        }
+        true
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Change(u128, Option<i64>),
+    Read(usize),
+    Subscribe,
+    Synced,
+    Down,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0u128..6, proptest::option::of(0i64..4)).prop_map(|(row, size)| Step::Change(row, size)),
+        4 => (0usize..4).prop_map(Step::Read),
+        1 => Just(Step::Subscribe),
+        1 => Just(Step::Synced),
+        1 => Just(Step::Down),
+    ];
+    proptest::collection::vec(step, 0..80)
+}
+
+proptest! {
+    #[test]
+    fn what_is_told_adds_up_to_what_there_is(steps in steps(), limit in 0usize..8) {
+        let mut rig = Rig::new(limit);
+        let mut readers: Vec<Reader> = Vec::new();
+        let mut synced = None;
+        for step in steps {
+            match step {
+                Step::Change(row, size) => rig.change(row, size),
+                Step::Read(reader) => drop(readers.get_mut(reader).map(Reader::read)),
+                Step::Subscribe => readers.push(Reader {
+                    feed: rig.publisher.subscribe(true),
+                    believes: BTreeMap::new(),
+                    standing: None,
+                }),
+                Step::Synced => {
+                    synced = Some(true);
+                    rig.publisher.synced(SyncKind::Reloaded, &rig.replica.snapshot());
+                }
+                Step::Down => {
+                    synced = synced.map(|_| false);
+                    rig.publisher.down(&CloseReason::Eof);
+                }
+            }
+        }
+        rig.publisher.close();
+        for reader in &mut readers {
+            while reader.read() {}
+            prop_assert_eq!(&reader.believes, &rig.rows);
+            prop_assert_eq!(reader.standing, synced);
+        }
+    }
+}
+
+#[test]
+fn a_feed_begins_now_or_with_everything() {
+    let mut rig = Rig::new(100);
+    rig.change(1, Some(1));
+    let (mut late, mut all) = (rig.publisher.subscribe(false), rig.publisher.subscribe(true));
+    assert!(late.try_next().is_none());
+    assert!(matches!(all.try_next(), Some(FeedEvent::Changed { delta, .. }) if delta.len() == 1));
+    rig.change(1, Some(2));
+    for feed in [&mut late, &mut all] {
+        let Some(FeedEvent::Changed { delta, lagged: false, .. }) = feed.try_next() else { panic!() };
+        assert_eq!(delta.table::<Cage>().next().unwrap().before.as_ref().unwrap().size, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_reader_is_woken_and_ends_with_the_client() {
+    let mut rig = Rig::new(100);
+    let mut feed = rig.publisher.subscribe(false);
+    let reader = tokio::spawn(async move {
+        let mut told = 0;
+        while feed.next().await.is_some() {
+            told += 1;
+        }
+        told
+    });
+    for size in 0..5 {
+        tokio::task::yield_now().await;
+        rig.change(1, Some(size));
+    }
+    rig.publisher.close();
+    assert_eq!(reader.await.unwrap(), 5);
+}
