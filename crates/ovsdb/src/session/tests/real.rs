@@ -320,11 +320,12 @@ fn a_relay() {
     assert_eq!(driver.session.status().server.unwrap().model, StorageModel::Relay);
     assert!(driver.insert("a", 1), "also through a relay the update comes before the reply");
     // Its source goes away and comes back: a relay says so only after half a minute, and keeps our transactions.
+    let connections = driver.session.status().counters.connections;
     source.stop();
     source.restart();
     assert!(driver.insert("b", 2));
     assert_eq!(driver.names(), ["a", "b"]);
-    assert_eq!(driver.session.status().counters.connections, 1);
+    assert_eq!(driver.session.status().counters.connections, connections);
 }
 
 #[test]
