@@ -38,8 +38,8 @@ pub(super) struct Connection {
     schema: Option<DatabaseSchema>,
     /// The schema as the server's row had it last.
     row_schema: Option<Str>,
-    /// Monitors were canceled: the row may lag behind, so the schema is asked for.
-    doubtful: bool,
+    /// The schema, come before the server said what it is.
+    early_schema: Option<String>,
     asked_at: Instant,
     repaired_at: Option<Instant>,
 }
@@ -75,7 +75,7 @@ impl Connection {
             rows: ServerRows::default(),
             schema: None,
             row_schema: None,
-            doubtful: false,
+            early_schema: None,
             asked_at: now,
             repaired_at: None,
         }
@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// Asks the server what it is. All columns of the one row that concerns us: which columns there are differs
-    /// between versions, and this saves asking for the schema of `_Server` first.
+    /// between versions, and this saves asking for the schema of `_Server` first. All is asked for at once.
     pub(super) fn greet(&mut self, now: Instant) {
         // Without this a server answers a conversion by hanging up. Old ones refuse it, which does not matter.
         self.request("set_db_change_aware", &[true], Pending::Formality);
@@ -126,8 +126,12 @@ impl Session {
         let clause = json!([["name", "==", self.database.as_str()]]);
         let params = json!([cluster::DATABASE, name, { cluster::TABLE: [{ "where": clause }] }]);
         self.request(Method::Cond.name(), &params, Pending::Server);
+        // The row has the schema too, but not always the present one: see `canceled`.
+        self.ask_schema();
         if let Some(connection) = self.connection() {
             connection.rows = ServerRows::default();
+            connection.row_schema = None;
+            connection.early_schema = None;
             connection.server_monitor = name;
         }
         self.advance(now, Stage::Greeting);
@@ -138,19 +142,27 @@ impl Session {
         self.server_changed(now, body)
     }
 
-    /// The server has no `_Server` database: it is older than OVS 2.9, stands alone, and is asked for its schema.
-    pub(super) fn not_greeted(&mut self, now: Instant, error: &ServerError) {
+    /// The server has no `_Server` database: it is older than OVS 2.9 and stands alone.
+    pub(super) fn not_greeted(&mut self, now: Instant, error: &ServerError) -> Result<(), CloseReason> {
         tracing::debug!(%error, "the server does not tell about itself");
         if let Some(connection) = self.connection() {
             connection.server_monitor.clear();
         }
-        self.ask_schema(now);
+        self.await_schema(now)
     }
 
-    fn ask_schema(&mut self, now: Instant) {
+    fn ask_schema(&mut self) {
         let database = self.database.clone();
         self.request("get_schema", &[database], Pending::Schema);
+    }
+
+    /// The server will do: now its schema, which may have come already.
+    fn await_schema(&mut self, now: Instant) -> Result<(), CloseReason> {
         self.advance(now, Stage::Schema);
+        match self.connection().and_then(|connection| connection.early_schema.take()) {
+            Some(text) => self.use_schema(now, &text),
+            None => Ok(()),
+        }
     }
 
     /// What the server says about itself, the first time or later.
@@ -183,18 +195,12 @@ impl Session {
         let Some(row) = row else { return Ok(()) };
         self.watermark.accept(&row);
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
-        // Only what changes in the row is news: right after a conversion it may still have the old schema.
         let news = connection.row_schema != row.schema;
         connection.row_schema.clone_from(&row.schema);
         match connection.stage {
-            Stage::Greeting if connection.doubtful => {
-                connection.doubtful = false;
-                self.ask_schema(now);
-            }
-            Stage::Greeting => return self.use_schema(now, &row.schema.unwrap_or_default()),
-            Stage::Loading | Stage::Synced if news => {
-                return self.use_schema(now, &row.schema.unwrap_or_default());
-            }
+            Stage::Greeting => return self.await_schema(now),
+            // The row may only have caught up with what we know.
+            Stage::Loading | Stage::Synced if news => self.ask_schema(),
             Stage::Schema | Stage::Loading | Stage::Synced => {}
         }
         Ok(())
@@ -203,6 +209,10 @@ impl Session {
     /// The schema, the first time or again. The content is asked for if it is news.
     pub(super) fn use_schema(&mut self, now: Instant, text: &str) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
+        if connection.stage == Stage::Greeting {
+            connection.early_schema = Some(text.to_owned());
+            return Ok(());
+        }
         let loading = matches!(connection.stage, Stage::Loading | Stage::Synced);
         let schema =
             DatabaseSchema::parse(text).map_err(|error| CloseReason::SchemaUnreadable(error.to_string()))?;
@@ -381,16 +391,15 @@ impl Session {
         }
     }
 
-    /// The server ended a monitor: the database was converted or is gone. What it is now we learn by starting over, and
-    /// by asking for the schema: OVS 3.1 cancels before it changes the row of `_Server`, and where nothing else happens
-    /// it does not tell about that change for a long time.
+    /// The server ended a monitor: the database was converted or is gone. What it is now we learn by starting over. The
+    /// schema is asked for each time: OVS 3.1 cancels before it changes the row of `_Server`, and a standalone server
+    /// where nothing else happens may not change it for a long time.
     pub(super) fn canceled(&mut self, now: Instant, name: &str) {
         let Some(connection) = self.connection() else { return };
         if name.is_empty() || (name != connection.content_monitor && name != connection.server_monitor) {
             self.counters.strays += 1;
             return;
         }
-        connection.doubtful = true;
         let names =
             [std::mem::take(&mut connection.content_monitor), std::mem::take(&mut connection.server_monitor)];
         for other in names.into_iter().filter(|other| !other.is_empty() && other != name) {

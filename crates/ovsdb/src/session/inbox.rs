@@ -86,7 +86,7 @@ impl Session {
     fn refused(&mut self, now: Instant, id: u64, what: Pending, error: &RawValue) -> Result<(), CloseReason> {
         let read = ServerError::read(error);
         match what {
-            Pending::Server => self.not_greeted(now, &read),
+            Pending::Server => return self.not_greeted(now, &read),
             Pending::Schema => return Err(self.no_schema(&read)),
             Pending::Content { .. } => return self.not_loaded(now, &read),
             Pending::Conditions => {

@@ -15,14 +15,15 @@
 //!
 //! ```text
 //!            timeout            handle_open
-//!  Waiting ----------> Dialing -------------> Greeting: set_db_change_aware, monitor_cond of _Server
+//!  Waiting ----------> Dialing -------------> Greeting: set_db_change_aware, monitor_cond of _Server, get_schema
 //!     ^                   |                      |   \
 //!     |                   |              row says|    \ refused: a server from before OVS 2.9
-//!     |                   |              we may  |     v
-//!     |  fails, or too    |              stay    |   ReadingSchema: get_schema
-//!     |  late             |                      |     |
-//!     |                   |                      v     v  fit
-//!     +-------------------+                   Loading: monitor_cond_since -> monitor_cond -> monitor
+//!     |                   |              we may  |     \
+//!     |  fails, or too    |              stay    v      v
+//!     |  late             |                   Reading the schema
+//!     |                   |                      |  it fits
+//!     +-------------------+                      v
+//!     |                                       Loading: monitor_cond_since -> monitor_cond -> monitor
 //!     |                                          |            ^
 //!     |   closed, silent, garbage, refused,      | content    | schema changed (Greeting again, if monitors were
 //!     +<-- not leader, stale, misfit ... ---- Synced ---------+ canceled), or an update did not fit: reload in place

@@ -21,7 +21,7 @@ pub enum Progress {
     Dialing,
     /// Asking the server what it is.
     Greeting,
-    /// Asking for the schema, from a server that does not tell it by itself.
+    /// The server will do; waiting for its schema.
     ReadingSchema,
     /// Waiting for the content.
     Loading,

@@ -67,7 +67,7 @@ fn a_condition_set_before_the_connection_goes_with_the_first_request() {
 fn a_condition_set_while_the_content_is_under_way_is_a_change_afterwards() {
     let mut rig = Rig::new();
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.only(1);
     rig.answer("monitor_cond_since", json!([false, NIL, {}]));
     assert_eq!(rig.events().last().unwrap(), "synced Fresh");
@@ -124,7 +124,7 @@ fn a_resumption_that_is_not_found_loads_and_then_changes() {
 fn a_server_that_knows_no_conditions_has_them_in_force_at_once() {
     let mut rig = Rig::with(1, |config| config.newest_method = Method::Monitor);
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     let params = rig.answer("monitor", json!({}));
     assert_eq!(params[2]["T"][0].get("where"), None);
     rig.forget();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::rig::*;
 use crate::model::Condition;
@@ -14,8 +14,8 @@ fn a_standalone_server_is_greeted_and_loaded() {
     let mut rig = Rig::new();
     assert_eq!(rig.take_actions(), ["dial tcp:h:1"]);
     rig.open();
-    assert_eq!(rig.take_actions(), ["set_db_change_aware", "monitor_cond"]);
-    let params = rig.answer("monitor_cond", row(json!({})));
+    assert_eq!(rig.take_actions(), ["set_db_change_aware", "monitor_cond", "get_schema"]);
+    let params = rig.greet(row(json!({})));
     assert_eq!(params[0], "_Server");
     assert_eq!(params[2], json!({"Database": [{"where": [["name", "==", "d"]]}]}));
     let params = rig.answer("monitor_cond_since", json!([false, NIL, content(&[(1, "a"), (2, "b")])]));
@@ -72,7 +72,7 @@ fn a_server_from_before_2_9_is_asked_for_its_schema_and_monitored_the_old_way() 
 fn a_server_without_resumption_is_monitored_with_conditions() {
     let mut rig = Rig::new();
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.refuse("monitor_cond_since", json!("unknown method"));
     let params = rig.answer("monitor_cond", content(&[(1, "a")]));
     assert_eq!(params.as_array().unwrap().len(), 3);
@@ -91,7 +91,7 @@ fn a_server_without_resumption_is_monitored_with_conditions() {
 fn a_newest_method_is_kept_to() {
     let mut rig = Rig::with(1, |config| config.newest_method = Method::Cond);
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.answer("monitor_cond", content(&[(1, "a")]));
     assert_eq!(rig.session.status().method, Some(Method::Cond));
 }
@@ -103,7 +103,7 @@ fn a_missing_database_is_named_and_waited_for() {
     rig.answer("monitor_cond", json!({}));
     assert_eq!(
         rig.take_actions(),
-        ["dial tcp:h:1", "set_db_change_aware", "monitor_cond", "close no_database"]
+        ["dial tcp:h:1", "set_db_change_aware", "monitor_cond", "get_schema", "close no_database"]
     );
     assert_eq!(rig.events(), ["connected tcp:h:1", "down no_database later"]);
     let said = rig.session.status().last_close.unwrap().to_string();
@@ -136,7 +136,7 @@ fn a_monitor_that_is_refused_for_what_it_asks_is_not_asked_for_the_old_way() {
     // An old method would take it, without the condition: not what was asked for.
     let mut rig = Rig::new();
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.refuse(
         "monitor_cond_since",
         json!({"error": "unknown column", "details": "No column bad in table T."}),
@@ -150,7 +150,7 @@ fn a_monitor_that_is_refused_for_what_it_asks_is_not_asked_for_the_old_way() {
 fn even_the_oldest_method_may_be_refused() {
     let mut rig = Rig::with(1, |config| config.newest_method = Method::Monitor);
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.refuse("monitor", json!("unknown method"));
     assert_eq!(rig.events(), ["connected tcp:h:1", "fit degraded", "down monitor_refused later"]);
 }
@@ -161,13 +161,13 @@ fn a_schema_that_does_not_fit_is_told_once_and_tried_again() {
         json!({"name": "d", "tables": {"T": {"columns": {"name": {"type": "integer"}}}}}).to_string();
     let mut rig = Rig::new();
     rig.open();
-    rig.answer("monitor_cond", row(json!({"schema": narrow})));
+    rig.greet(row(json!({"schema": narrow})));
     assert_eq!(rig.events(), ["connected tcp:h:1", "misfit 2", "down misfit later"]);
     let said = rig.session.status().last_close.unwrap().to_string();
     assert!(said.contains("upgrade"), "{said}");
     rig.wait();
     rig.open();
-    rig.answer("monitor_cond", row(json!({"schema": narrow})));
+    rig.greet(row(json!({"schema": narrow})));
     assert_eq!(rig.events(), ["connected tcp:h:1", "down misfit later"]);
     rig.wait();
     rig.sync(row(json!({})), false, 0, json!({}));
@@ -176,10 +176,11 @@ fn a_schema_that_does_not_fit_is_told_once_and_tried_again() {
 
 #[test]
 fn a_schema_that_cannot_be_read_is_named() {
-    for schema in ["", "[]", "{\"name\":\"d\"}"] {
+    for schema in [json!(""), json!([]), json!({"name": "d"})] {
         let mut rig = Rig::new();
         rig.open();
-        rig.answer("monitor_cond", row(json!({"schema": schema})));
+        rig.answer("monitor_cond", row(json!({})));
+        rig.answer("get_schema", schema);
         assert_eq!(rig.events(), ["connected tcp:h:1", "down schema_unreadable later"]);
     }
 }
@@ -191,6 +192,7 @@ fn steps() -> Vec<fn(&mut Rig)> {
         |rig| rig.open(),
         |rig| drop(rig.answer("set_db_change_aware", json!({}))),
         |rig| drop(rig.answer("monitor_cond", row(json!({})))),
+        |rig| drop(rig.answer("get_schema", serde_json::from_str(&schema_text()).unwrap())),
         |rig| drop(rig.refuse("monitor_cond_since", json!("unknown method"))),
         |rig| drop(rig.refuse("monitor_cond", json!("unknown method"))),
         |rig| drop(rig.answer("monitor", json!({}))),
@@ -231,7 +233,7 @@ fn a_server_may_fall_silent_at_any_step() {
         // What had served for a while is tried again at once.
         let label = match broken_after {
             0 => "down dial_timeout later",
-            6 => "down silent now",
+            7 => "down silent now",
             _ => "down silent later",
         };
         assert_eq!(rig.events(), [label], "step {broken_after}");
@@ -276,7 +278,7 @@ fn a_reply_of_the_wrong_shape_closes_with_a_reason() {
         let mut rig = Rig::new();
         rig.open();
         if step != "monitor_cond" {
-            rig.answer("monitor_cond", row(json!({})));
+            rig.greet(row(json!({})));
         }
         rig.answer(step, body.clone());
         let last = rig.take_actions().pop();
@@ -292,6 +294,9 @@ fn replies_in_another_order_and_twice_do_no_harm() {
     let (server, _) = rig.take("monitor_cond");
     rig.say(json!({"id": 999, "result": {}, "error": null}));
     rig.say(json!({"id": "x", "result": {}, "error": null}));
+    let schema: Value = serde_json::from_str(&schema_text()).unwrap();
+    rig.answer("get_schema", schema);
+    assert_eq!(rig.session.status().progress, Progress::Greeting, "the schema alone does not do");
     let reply = json!({"id": server, "result": row(json!({})), "error": null});
     rig.say(reply.clone());
     rig.say(reply.clone());
@@ -307,7 +312,7 @@ fn replies_in_another_order_and_twice_do_no_harm() {
 fn an_update_before_the_reply_is_in_the_reply() {
     let mut rig = Rig::new();
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.update3(0, inserted(1, "a"));
     rig.server_update(json!({"index": 3}));
     rig.answer("monitor_cond_since", json!([false, NIL, content(&[(1, "a")])]));

@@ -15,7 +15,7 @@ fn a_lock_is_asked_for_once_the_replica_is_in_sync() {
     let mut rig = Rig::new();
     lock(&mut rig, "l", LockMode::Wait);
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     assert!(!rig.actions.contains(&"lock".to_owned()));
     rig.answer("monitor_cond_since", json!([false, NIL, {}]));
     assert_eq!(rig.answer("lock", json!({"locked": true})), json!(["l"]));

@@ -194,6 +194,19 @@ impl Rig {
         params
     }
 
+    /// Answers the greeting: what the server is, and the schema that its row has.
+    pub(super) fn greet(&mut self, server: Value) -> Value {
+        let row = &server["Database"][uuid(1)]["initial"];
+        let schema = row["schema"].as_str().and_then(|text| serde_json::from_str(text).ok());
+        let params = self.answer("monitor_cond", server);
+        if let Some(schema) = schema
+            && self.requests.iter().any(|(_, method, _)| method == "get_schema")
+        {
+            self.answer("get_schema", schema);
+        }
+        params
+    }
+
     pub(super) fn refuse(&mut self, method: &str, error: Value) -> Value {
         let (id, params) = self.take(method);
         self.say(json!({"id": id, "error": error}));
@@ -204,7 +217,7 @@ impl Rig {
     pub(super) fn sync(&mut self, server: Value, found: bool, last: u64, content: Value) -> Value {
         self.open();
         self.answer("set_db_change_aware", json!({}));
-        self.answer("monitor_cond", server);
+        self.greet(server);
         self.answer("monitor_cond_since", json!([found, uuid(last), content]))
     }
 

@@ -32,7 +32,7 @@ fn followers_are_passed_over_until_there_is_a_leader() {
     let mut rig = Rig::with(3, |_| {});
     for port in 1..=3 {
         rig.open();
-        rig.answer("monitor_cond", member(false, 5));
+        rig.greet(member(false, 5));
         let last = if port == 3 { "down not_leader later" } else { "down not_leader now" };
         assert_eq!(rig.events(), [format!("connected tcp:h:{port}"), last.to_owned()]);
     }
@@ -64,7 +64,7 @@ fn a_member_that_has_not_joined_or_is_cut_off_is_passed_over() {
     ] {
         let mut rig = Rig::with(2, |_| {});
         rig.open();
-        rig.answer("monitor_cond", row(columns));
+        rig.greet(row(columns));
         let actions = rig.take_actions();
         assert_eq!(actions[actions.len() - 2..], [label, "dial tcp:h:2"]);
     }
@@ -78,7 +78,7 @@ fn a_stale_follower_is_refused() {
     rig.eof();
     assert_eq!(rig.take_actions(), ["dial tcp:h:2"]);
     rig.open();
-    rig.answer("monitor_cond", member(false, 19));
+    rig.greet(member(false, 19));
     assert!(rig.take_actions().contains(&"close stale".to_owned()));
     let said = rig.session.status().last_close.unwrap().to_string();
     assert!(said.contains("19") && said.contains("20"), "{said}");
@@ -101,7 +101,7 @@ fn when_all_are_stale_for_long_their_data_is_taken_as_what_there_is() {
             rig.wait();
         }
         rig.open();
-        rig.answer("monitor_cond", member(true, 3));
+        rig.greet(member(true, 3));
         if rig.session.status().progress == Progress::Loading {
             params = Some(rig.answer("monitor_cond_since", json!([false, uuid(7), content(&[(1, "a")])])));
         }
@@ -122,7 +122,7 @@ fn stale_data_is_never_taken_where_the_limit_is_off_until_told_so() {
             rig.wait();
         }
         rig.open();
-        rig.answer("monitor_cond", member(true, 3));
+        rig.greet(member(true, 3));
         assert_eq!(rig.session.status().last_close.unwrap().label(), "stale");
     }
     rig.session.forget_index();
@@ -157,7 +157,7 @@ fn a_cluster_that_became_a_standalone_server_is_taken_at_once() {
 fn another_cluster_than_the_configured_one_is_refused() {
     let mut rig = Rig::with(2, |config| config.cluster_id = Some(uuid::Uuid::from_u128(5)));
     rig.open();
-    rig.answer("monitor_cond", member(true, 3));
+    rig.greet(member(true, 3));
     assert!(rig.take_actions().contains(&"close wrong_cluster".to_owned()));
     let said = rig.session.status().last_close.unwrap().to_string();
     assert!(said.contains(CLUSTER) && said.contains(&uuid(5)), "{said}");
@@ -175,7 +175,7 @@ fn a_relay_serves_though_it_is_never_the_leader() {
     assert!(!rig.session.status().server.unwrap().connected);
     let mut rig = Rig::with(2, |_| {});
     rig.open();
-    rig.answer("monitor_cond", relay(false));
+    rig.greet(relay(false));
     assert!(rig.take_actions().contains(&"close cut_off".to_owned()));
 }
 

@@ -36,7 +36,7 @@ fn a_server_that_hangs_is_left_after_a_probe() {
 fn a_big_reply_that_trickles_in_is_life() {
     let mut rig = Rig::new();
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.forget();
     for _ in 0..100 {
         rig.pass(4 * S);
@@ -52,7 +52,7 @@ fn a_big_reply_that_trickles_in_is_life() {
 fn a_server_that_composes_the_first_content_gets_its_time() {
     let mut rig = Rig::new();
     rig.open();
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.forget();
     rig.pass(5 * S);
     assert_eq!(rig.take_actions(), ["echo"]);
@@ -81,7 +81,7 @@ fn without_probes_a_quiet_connection_stays_for_ever() {
     let mut rig = Rig::with(1, |config| config.probe_interval = Duration::ZERO);
     rig.open();
     assert!(rig.session.next_timeout().is_some(), "the handshake is limited all the same");
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.answer("monitor_cond_since", json!([false, NIL, {}]));
     rig.forget();
     assert_eq!(rig.session.next_timeout(), None);
@@ -94,7 +94,7 @@ fn the_servers_probes_are_answered_at_any_time() {
     let mut rig = Rig::new();
     rig.open();
     rig.say(json!({"id": "echo", "method": "echo", "params": []}));
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     rig.say(json!({"id": {"a": [1]}, "method": "echo", "params": ["x", 1]}));
     rig.answer("monitor_cond_since", json!([false, NIL, {}]));
     for n in 0..1000 {

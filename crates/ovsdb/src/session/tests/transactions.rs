@@ -84,7 +84,7 @@ fn what_is_submitted_out_of_sync_is_not_sent() {
     let first = rig.session.submit(rig.now, "[]".into());
     rig.open();
     let second = rig.session.submit(rig.now, "[]".into());
-    rig.answer("monitor_cond", row(json!({})));
+    rig.greet(row(json!({})));
     let third = rig.session.submit(rig.now, "[]".into());
     let replies: Vec<_> = rig.events().into_iter().filter(|event| event.starts_with("reply")).collect();
     assert_eq!(replies, [first, second, third].map(|txn| format!("reply {} not sent", txn.0)));
