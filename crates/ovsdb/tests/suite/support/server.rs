@@ -1,7 +1,7 @@
 //! Real ovsdb-servers: standalone, clustered, relaying. Each ends with the value that stands for it.
 
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -106,8 +106,23 @@ impl Server {
         Self { child: None, dir: dir.into(), databases, options: Vec::new(), ports: Vec::new() }
     }
 
-    /// Starts it, on the ports that it had before, and waits until it answers.
+    /// Starts it, on the ports that it had before, and waits until it answers. A port that somebody else has taken in
+    /// the meantime is waited for.
     pub fn run(&mut self) {
+        let begin = Instant::now();
+        loop {
+            self.spawn();
+            let open = |(method, port): &(Method, u16)| TcpStream::connect((method.1, *port)).is_ok();
+            if self.ports.iter().all(open) {
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "ovsdb-server does not get its ports {:?}", self.ports);
+            self.kill();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn spawn(&mut self) {
         assert!(self.child.is_none(), "it runs already");
         let log = self.dir.join("log");
         let _ = std::fs::remove_file(&log);
@@ -242,11 +257,6 @@ impl Drop for Server {
     }
 }
 
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Three servers that share one database by RAFT.
 pub struct Cluster {
     pub members: Vec<Server>,
@@ -260,7 +270,9 @@ impl Cluster {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("schema");
         std::fs::write(&text, schema).unwrap();
-        let addresses: Vec<String> = (0..3).map(|_| format!("tcp:127.0.0.1:{}", free_port())).collect();
+        // Sockets, as a member's own address must be known, and kept, before it runs.
+        let addresses: Vec<String> =
+            (0..3).map(|at| format!("unix:{}", dir.path().join(format!("raft{at}")).display())).collect();
         let mut cluster = Self { members: Vec::new(), database: database.into(), _dir: dir };
         for (at, address) in addresses.iter().enumerate() {
             let home = cluster._dir.path().join(format!("member{at}"));
