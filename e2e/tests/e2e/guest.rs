@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use lab::job::{Backend, Spec};
 use lab::{Need, Test};
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -14,6 +15,12 @@ pub(crate) fn tests() -> Vec<Test> {
             "a guest boots, and a test in it is root on a system of its own",
             &[],
             boots,
+        ),
+        Test::new(
+            "guest::sees_of_the_host_its_job_folder",
+            "a guest's view of the host's files begins at its job folder",
+            &[],
+            shut_in,
         ),
         Test::new(
             "guest::has_the_devices_of_a_border_router",
@@ -35,6 +42,27 @@ fn boots() -> Result<()> {
     println!("ready: {}", run("uname -r")?.trim());
     println!("{}", run("ovn-nbctl --version")?.lines().next().unwrap_or_default());
     run("ping -c 1 -W 5 127.0.0.1").map(|_| ())
+}
+
+fn shut_in() -> Result<()> {
+    if Spec::inside()?.backend == Backend::Native {
+        // Another root and nothing mounted from outside but the job folder.
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let seen: Vec<&str> = mounts.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+        ensure!(
+            seen.iter().all(|at| ["/", "/dev", "/job", "/proc", "/run", "/sys", "/tmp"]
+                .iter()
+                .any(|ours| at == ours)
+                || at.starts_with("/dev/")),
+            "{seen:?}"
+        );
+        return Ok(());
+    }
+    // Every Linux has /etc, so if the host's own tree could be reached this would work.
+    ensure!(run("mount -t hostfs -o hostfs=/etc none /mnt").is_err(), "the host's /etc was mounted");
+    run("mount -t hostfs -o hostfs=/ none /mnt")?;
+    ensure!(Path::new("/mnt/job.json").is_file(), "the job folder is not where the host's tree begins");
+    Ok(())
 }
 
 fn devices() -> Result<()> {

@@ -40,6 +40,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     nextest.args(&args.tests);
     let mut counts = Counts::default();
     let ok = tee(&mut nextest, |line| counts.see(line))?;
+    if !ok && counts == Counts::default() {
+        bail!(
+            "no test ran: nothing has such a name (`cargo xtask lab list` shows the tests), or the build failed, see above"
+        );
+    }
     let report = target_dir().join("nextest/ci/junit.xml");
     eprintln!("JUnit: {}", report.display());
     if !ok {

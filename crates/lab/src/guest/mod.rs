@@ -1,7 +1,7 @@
 //! Running a job from outside: start the guest, pass on what it says, watch the clock, tell how it ended.
 //!
 //! `uml` and `native` are the two kernels a job can run on, `keeper` stands between us and either, `cpu` shares out the
-//! CPUs, `console` keeps what a guest's kernel said last. What happens inside is in [`crate::inside`].
+//! CPUs, `console` keeps what a guest's kernel said last. What happens inside is in `inside`.
 
 mod console;
 mod cpu;
