@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,12 @@ use crate::need::Need;
 
 /// Where a test finds its job folder.
 pub const INSIDE: &str = "/job";
+
+/// The file in a job folder that is locked as long as the job runs.
+const LOCK: &str = ".lock";
+
+/// How many folders of earlier jobs of the same test stay when another one begins.
+const KEPT: usize = 3;
 
 /// The kernel that a job runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,18 +142,22 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes `<jobs>/<name>-<n>`, with the first `n` that is free.
+    /// Makes `<jobs>/<name>-<n>`, with an `n` after those that are there, of which only the latest stay.
     pub fn make(jobs: &Path, name: &str) -> Result<Folder> {
         let cannot =
             || format!("cannot make a job folder in {}: is it writable, is the disk full?", jobs.display());
         fs::create_dir_all(jobs).with_context(cannot)?;
         let name = name.replace("::", "-").replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
-        for n in 1.. {
+        let earlier = earlier(jobs, &name);
+        for (_, old) in earlier.iter().rev().skip(KEPT).filter(|(_, path)| !held(path)) {
+            let _ = fs::remove_dir_all(old);
+        }
+        for n in earlier.last().map_or(1, |(n, _)| n + 1).. {
             let path = jobs.join(format!("{name}-{n}"));
             match fs::create_dir(&path) {
                 Ok(()) => {
                     let path = path.canonicalize().with_context(cannot)?;
-                    let lock = File::create(path.join(".lock")).with_context(cannot)?;
+                    let lock = File::create(path.join(LOCK)).with_context(cannot)?;
                     lock.lock().with_context(cannot)?;
                     return Ok(Folder { path, lock });
                 }
@@ -176,7 +187,7 @@ impl Folder {
 
     /// Leaves the folder for a person to read, without what only the run needed.
     pub fn keep(self) -> PathBuf {
-        for name in ["init", "root", "g", ".lock"] {
+        for name in ["init", "root", "g"] {
             let _ = fs::remove_file(self.path.join(name));
         }
         for name in ["uml", "mnt"] {
@@ -184,6 +195,26 @@ impl Folder {
         }
         drop(self.lock);
         self.path
+    }
+}
+
+/// The folders of earlier jobs of this name, oldest first.
+fn earlier(jobs: &Path, name: &str) -> Vec<(u32, PathBuf)> {
+    let number =
+        |path: &Path| path.file_name()?.to_str()?.strip_prefix(name)?.strip_prefix('-')?.parse().ok();
+    let paths = fs::read_dir(jobs).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<(u32, PathBuf)> = paths.filter_map(|path| Some((number(&path)?, path))).collect();
+    found.sort();
+    found
+}
+
+/// Whether a running job holds a folder, or one that is just about to.
+fn held(folder: &Path) -> bool {
+    match File::open(folder.join(LOCK)) {
+        Ok(lock) => lock.try_lock().is_err(),
+        Err(_) => folder.metadata().and_then(|found| found.modified()).is_ok_and(|made| {
+            SystemTime::now().duration_since(made).is_ok_and(|age| age < Duration::from_secs(60))
+        }),
     }
 }
 
@@ -196,8 +227,7 @@ pub fn clean(jobs: &Path) -> Result<usize> {
     };
     for entry in entries {
         let path = entry?.path();
-        let held = File::open(path.join(".lock")).is_ok_and(|lock| lock.try_lock().is_err());
-        if held || !path.is_dir() {
+        if !path.is_dir() || held(&path) {
             continue;
         }
         fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -241,6 +271,26 @@ mod tests {
         assert!(!left.exists() && b.path().exists());
         b.remove().unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn of_many_earlier_jobs_the_latest_stay_and_other_tests_keep_theirs() {
+        let dir = tempfile::tempdir().unwrap();
+        Folder::make(dir.path(), "ping-pong").unwrap().keep();
+        (0..6).for_each(|_| drop(Folder::make(dir.path(), "ping").unwrap().keep()));
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["ping-3", "ping-4", "ping-5", "ping-6", "ping-pong-1"]);
+    }
+
+    #[test]
+    fn a_folder_that_was_only_just_made_is_not_cleaned_away() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("begun-1")).unwrap();
+        assert_eq!(clean(dir.path()).unwrap(), 0);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
 use crate::home::Home;
@@ -161,6 +162,10 @@ impl Host {
         }
         let why = match console.panic() {
             Some(panic) => format!("the guest's kernel gave up: {panic}"),
+            None if full(folder.path()) => format!(
+                "the disk is full that holds {}: make room, or name another place in LAB_JOBS",
+                folder.path().display()
+            ),
             None if status.code() == Some(137) => "the guest was killed".to_owned(),
             None => {
                 format!("the guest died without a word ({status}; it had {} MB of memory)", limits.megabytes)
@@ -168,6 +173,11 @@ impl Host {
         };
         Ok(End::Died(with_tail(why, folder, console)))
     }
+}
+
+/// Whether a folder's file system has no room left to speak of.
+fn full(dir: &Path) -> bool {
+    statvfs(dir).is_ok_and(|stat| stat.blocks_available() * stat.fragment_size() < 64 << 10)
 }
 
 /// How many guests run right now on this cache.
