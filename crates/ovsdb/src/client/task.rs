@@ -224,12 +224,12 @@ impl Driver {
         let mut complete = false;
         while let Link::Up(up) = &mut self.link {
             up.heard = true;
-            match up.splitter.next_frame() {
+            match up.splitter.take_frame() {
                 Ok(Some(text)) => {
                     complete = true;
                     metrics::count(&self.shared.meters.messages_received);
                     let now = Instant::now();
-                    record(&mut self.recorder, now, &Input::Message(text));
+                    record(&mut self.recorder, now, &Input::Message(&text));
                     self.session.handle_message(now, text);
                     self.settle();
                 }

@@ -4,6 +4,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -17,6 +18,7 @@ use super::probe::{Awaiting, Probe};
 use super::status::{Progress, ServerStatus};
 use super::{Pending, Phase, Session, SessionConfig};
 use crate::model::Str;
+use crate::replica::{ApplyError, Delta};
 use crate::wire::schema::DatabaseSchema;
 
 /// An update that does not fit is repaired in place by a reload, but not twice within this time: a server that keeps
@@ -281,22 +283,39 @@ impl Session {
     }
 
     /// The content came.
-    pub(super) fn loaded(&mut self, now: Instant, body: &RawValue, resume: bool) -> Result<(), CloseReason> {
-        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
+    pub(super) fn loaded(&mut self, now: Instant, reply: &RawValue, resume: bool) -> Result<(), CloseReason> {
+        let Some(connection) = self.connection() else { return Ok(()) };
         let method = connection.method;
-        let (found, last_id, body) = match method {
-            Method::CondSince => {
-                let (found, id, body): (bool, String, &RawValue) = serde_json::from_str(body.get())
-                    .map_err(|error| CloseReason::Protocol(format!("monitor_cond_since: {error}")))?;
-                // Without history a server gives the nil id, which resumes nothing.
-                (found && resume, Uuid::try_parse(&id).ok().filter(|id| !id.is_nil()), body)
-            }
-            Method::Cond | Method::Monitor => (false, None, body),
-        };
+        let (found, last_id, body) = content(method, reply, resume)?;
         let outcome = match found {
             true => self.replica.apply(method.version(), body),
             false => self.replica.reload(method.version(), body),
         };
+        self.in_sync(now, found, last_id, outcome)
+    }
+
+    /// The whole content came, in a message that can be given up.
+    pub(super) fn loaded_whole(
+        &mut self,
+        now: Instant,
+        text: String,
+        body: Range<usize>,
+        last_id: Option<Uuid>,
+    ) -> Result<(), CloseReason> {
+        let Phase::Open(connection) = &self.phase else { return Ok(()) };
+        let outcome = self.replica.reload_owned(connection.method.version(), text, body);
+        self.in_sync(now, false, last_id, outcome)
+    }
+
+    /// The content is in the replica, or does not fit it.
+    fn in_sync(
+        &mut self,
+        now: Instant,
+        found: bool,
+        last_id: Option<Uuid>,
+        outcome: Result<Delta, ApplyError>,
+    ) -> Result<(), CloseReason> {
+        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
         let delta = match outcome {
             Ok(delta) => delta,
             Err(error) if found => return self.repair(now, &error),
@@ -450,4 +469,21 @@ fn error_chain(error: &dyn std::error::Error) -> String {
         cause = next.source();
     }
     text
+}
+
+/// What a reply to a monitor request says: whether it goes on where we were, the last transaction, the rows.
+pub(super) fn content(
+    method: Method,
+    reply: &RawValue,
+    resume: bool,
+) -> Result<(bool, Option<Uuid>, &RawValue), CloseReason> {
+    match method {
+        Method::CondSince => {
+            let (found, id, body): (bool, String, &RawValue) = serde_json::from_str(reply.get())
+                .map_err(|error| CloseReason::Protocol(format!("monitor_cond_since: {error}")))?;
+            // Without history a server gives the nil id, which resumes nothing.
+            Ok((found && resume, Uuid::try_parse(&id).ok().filter(|id| !id.is_nil()), body))
+        }
+        Method::Cond | Method::Monitor => Ok((false, None, reply)),
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::event::{CloseReason, Event, Reply, ServerError, TxnId};
-use super::handshake::Stage;
+use super::handshake::{Stage, content};
 use super::monitor::Method;
 use super::{Pending, Phase, Session};
 use crate::wire::message::{self, Message, MessageError};
@@ -38,6 +38,39 @@ impl Session {
                 None => Ok(()),
             },
         }
+    }
+
+    /// As [`Session::receive`]. Of all messages only the content of a database is large, and of that only what is loaded
+    /// as a whole.
+    pub(super) fn receive_owned(&mut self, now: Instant, text: Vec<u8>) -> Result<(), CloseReason> {
+        let found = match Message::parse(&text).map_err(|error| CloseReason::Protocol(describe(&error)))? {
+            Message::Reply { id, result } => self.whole_content(id, result)?.map(|(id, last_id, body)| {
+                let start = body.get().as_ptr() as usize - text.as_ptr() as usize;
+                (id, last_id, start..start + body.get().len())
+            }),
+            _ => None,
+        };
+        match (found, String::from_utf8(text)) {
+            (Some((id, last_id, body)), Ok(text)) => {
+                self.pending.remove(&id);
+                self.loaded_whole(now, text, body, last_id)
+            }
+            (_, Ok(text)) => self.receive(now, text.as_bytes()),
+            (_, Err(error)) => self.receive(now, error.as_bytes()),
+        }
+    }
+
+    /// The request, last transaction and body of a reply that has a whole database in it.
+    fn whole_content<'a>(
+        &self,
+        id: &RawValue,
+        result: &'a RawValue,
+    ) -> Result<Option<(u64, Option<Uuid>, &'a RawValue)>, CloseReason> {
+        let Some(id) = id.get().parse().ok() else { return Ok(None) };
+        let Some(Pending::Content { resume }) = self.pending.get(&id) else { return Ok(None) };
+        let Phase::Open(connection) = &self.phase else { return Ok(None) };
+        let (found, last_id, body) = content(connection.method, result, *resume)?;
+        Ok((!found).then_some((id, last_id, body)))
     }
 
     /// The request that a reply belongs to; each has one reply.

@@ -54,6 +54,7 @@ mod probe;
 mod remote;
 mod status;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
@@ -207,12 +208,17 @@ impl Session {
         }
     }
 
-    /// A complete JSON text came.
-    pub fn handle_message(&mut self, now: Instant, text: &[u8]) {
+    /// A complete JSON text came. Where it is given away rather than lent, the memory of a large one is freed while it
+    /// is decoded.
+    pub fn handle_message<'a>(&mut self, now: Instant, text: impl Into<Cow<'a, [u8]>>) {
         let Phase::Open(connection) = &mut self.phase else { return };
         connection.probe.alive(now);
         self.counters.received += 1;
-        if let Err(reason) = self.receive(now, text) {
+        let received = match text.into() {
+            Cow::Borrowed(text) => self.receive(now, text),
+            Cow::Owned(text) => self.receive_owned(now, text),
+        };
+        if let Err(reason) = received {
             self.close(now, reason);
         }
     }

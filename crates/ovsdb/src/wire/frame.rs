@@ -6,6 +6,8 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 /// Why a stream can't be cut any further. The connection is of no use after this.
@@ -86,6 +88,21 @@ impl FrameSplitter {
             None if self.pending() <= self.limit => Ok(None),
             _ => Err(FrameError::TooLong { limit: self.limit }),
         }
+    }
+
+    /// As [`FrameSplitter::next_frame`], but a large text is given away with its memory, so that who decodes it can free
+    /// it on the way.
+    pub fn take_frame(&mut self) -> Result<Option<Cow<'_, [u8]>>, FrameError> {
+        let Some(length) = self.next_frame()?.map(<[u8]>::len) else { return Ok(None) };
+        if length <= KEEP_CAPACITY {
+            return Ok(Some(Cow::Borrowed(&self.buffer[self.start - length..self.start])));
+        }
+        let behind = self.buffer.split_off(self.start);
+        let mut text = std::mem::replace(&mut self.buffer, behind);
+        text.drain(..self.start - length);
+        self.scanned -= self.start;
+        self.start = 0;
+        Ok(Some(Cow::Owned(text)))
     }
 
     /// Moves on to the end of the current text; its end if it is there.
@@ -170,6 +187,22 @@ mod tests {
             }
         }
         Ok(texts)
+    }
+
+    #[test]
+    fn a_large_text_is_given_away_and_small_ones_are_lent() {
+        let large = format!("[\"{}\"]", "x".repeat(KEEP_CAPACITY));
+        let mut splitter = FrameSplitter::new(4 << 20);
+        splitter.push(format!(" [1] {large} [2][").as_bytes());
+        let mut taken = Vec::new();
+        while let Some(text) = splitter.take_frame().unwrap() {
+            taken.push((matches!(text, Cow::Owned(_)), String::from_utf8(text.into_owned()).unwrap()));
+        }
+        assert_eq!(taken, [(false, "[1]".into()), (true, large), (false, "[2]".into())]);
+        splitter.push(b"3]");
+        assert_eq!(splitter.take_frame().unwrap().as_deref(), Some(&b"[3]"[..]));
+        assert_eq!(splitter.take_frame().unwrap(), None);
+        assert_eq!(splitter.pending(), 0);
     }
 
     #[test]

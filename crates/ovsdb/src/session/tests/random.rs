@@ -433,7 +433,10 @@ proptest! {
             if !matches!(rig.session.phase, Phase::Open(_)) {
                 rig.open();
             }
-            rig.session.handle_message(rig.now, &message);
+            match message.len() % 2 {
+                0 => rig.session.handle_message(rig.now, &message),
+                _ => rig.session.handle_message(rig.now, message),
+            }
             rig.pump();
             rig.events();
         }

@@ -167,7 +167,11 @@ impl Rig {
     }
 
     pub(super) fn text(&mut self, text: &str) {
-        self.session.handle_message(self.now, text.as_bytes());
+        // Lent or given away, which is all the same to a session.
+        match text.len() % 2 {
+            0 => self.session.handle_message(self.now, text.as_bytes()),
+            _ => self.session.handle_message(self.now, text.as_bytes().to_vec()),
+        }
         self.pump();
     }
 
