@@ -286,7 +286,7 @@ impl Session {
     pub(super) fn loaded(&mut self, now: Instant, reply: &RawValue, resume: bool) -> Result<(), CloseReason> {
         let Some(connection) = self.connection() else { return Ok(()) };
         let method = connection.method;
-        let (found, last_id, body) = content(method, reply, resume)?;
+        let Content { found, last_id, body } = content(method, reply, resume)?;
         let outcome = match found {
             true => self.replica.apply(method.version(), body),
             false => self.replica.reload(method.version(), body),
@@ -471,19 +471,25 @@ fn error_chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What a reply to a monitor request says: whether it goes on where we were, the last transaction, the rows.
-pub(super) fn content(
-    method: Method,
-    reply: &RawValue,
-    resume: bool,
-) -> Result<(bool, Option<Uuid>, &RawValue), CloseReason> {
+/// What a reply to a monitor request says.
+pub(super) struct Content<'a> {
+    /// Whether it goes on where we were.
+    pub(super) found: bool,
+    /// The last transaction in it.
+    pub(super) last_id: Option<Uuid>,
+    pub(super) body: &'a RawValue,
+}
+
+/// Reads a reply to a monitor request.
+pub(super) fn content(method: Method, reply: &RawValue, resume: bool) -> Result<Content<'_>, CloseReason> {
     match method {
         Method::CondSince => {
             let (found, id, body): (bool, String, &RawValue) = serde_json::from_str(reply.get())
                 .map_err(|error| CloseReason::Protocol(format!("monitor_cond_since: {error}")))?;
             // Without history a server gives the nil id, which resumes nothing.
-            Ok((found && resume, Uuid::try_parse(&id).ok().filter(|id| !id.is_nil()), body))
+            let last_id = Uuid::try_parse(&id).ok().filter(|id| !id.is_nil());
+            Ok(Content { found: found && resume, last_id, body })
         }
-        Method::Cond | Method::Monitor => Ok((false, None, reply)),
+        Method::Cond | Method::Monitor => Ok(Content { found: false, last_id: None, body: reply }),
     }
 }

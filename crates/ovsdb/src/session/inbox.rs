@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::event::{CloseReason, Event, Reply, ServerError, TxnId};
-use super::handshake::{Stage, content};
+use super::handshake::{Content, Stage, content};
 use super::monitor::Method;
 use super::{Pending, Phase, Session};
 use crate::wire::message::{self, Message, MessageError};
@@ -44,9 +44,9 @@ impl Session {
     /// as a whole.
     pub(super) fn receive_owned(&mut self, now: Instant, text: Vec<u8>) -> Result<(), CloseReason> {
         let found = match Message::parse(&text).map_err(|error| CloseReason::Protocol(describe(&error)))? {
-            Message::Reply { id, result } => self.whole_content(id, result)?.map(|(id, last_id, body)| {
-                let start = body.get().as_ptr() as usize - text.as_ptr() as usize;
-                (id, last_id, start..start + body.get().len())
+            Message::Reply { id, result } => self.whole_content(id, result)?.map(|(id, content)| {
+                let start = content.body.get().as_ptr() as usize - text.as_ptr() as usize;
+                (id, content.last_id, start..start + content.body.get().len())
             }),
             _ => None,
         };
@@ -60,17 +60,17 @@ impl Session {
         }
     }
 
-    /// The request, last transaction and body of a reply that has a whole database in it.
+    /// The request and content of a reply that has a whole database in it.
     fn whole_content<'a>(
         &self,
         id: &RawValue,
         result: &'a RawValue,
-    ) -> Result<Option<(u64, Option<Uuid>, &'a RawValue)>, CloseReason> {
+    ) -> Result<Option<(u64, Content<'a>)>, CloseReason> {
         let Some(id) = id.get().parse().ok() else { return Ok(None) };
         let Some(Pending::Content { resume }) = self.pending.get(&id) else { return Ok(None) };
         let Phase::Open(connection) = &self.phase else { return Ok(None) };
-        let (found, last_id, body) = content(connection.method, result, *resume)?;
-        Ok((!found).then_some((id, last_id, body)))
+        let content = content(connection.method, result, *resume)?;
+        Ok((!content.found).then_some((id, content)))
     }
 
     /// The request that a reply belongs to; each has one reply.
