@@ -1,4 +1,4 @@
-//! `cargo xtask check`: format, lint, dependencies, API documentation, and what the guides say.
+//! `cargo xtask check`: format, purity, lint, dependencies, API documentation, and what the guides say.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use console::style;
 use crate::command::{cargo, heading, run};
 use crate::guides;
 use crate::packages::{self, CargoTool};
+use crate::purity;
 
 /// How long fetching the advisory database may take before we call ourselves offline.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
@@ -16,6 +17,8 @@ const FETCH_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) fn check() -> Result<()> {
     heading("format");
     run(cargo().args(["fmt", "--all", "--check"])).context("run `cargo fmt --all`")?;
+    heading("purity");
+    purity::check()?;
     heading("dependencies");
     dependencies()?;
     heading("lint");

@@ -12,6 +12,7 @@ mod fuzz;
 mod guides;
 mod lab;
 mod packages;
+mod purity;
 mod summary;
 mod test;
 mod up;

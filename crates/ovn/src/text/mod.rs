@@ -4,6 +4,8 @@
 //! a `Display` that gives the text back. Columns hold them as [`Text`], so a malformed cell costs its own meaning and
 //! nothing else. What is here knows no tables; which column speaks which language is said by the table's struct.
 
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub mod addresses;
 pub mod bridge_mappings;
 pub mod cell;

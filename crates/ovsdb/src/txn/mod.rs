@@ -4,6 +4,8 @@
 //! [`outcome`] reads the server's answer, [`group`] merges many small transactions into one and takes them apart again
 //! when one of them is refused. Sending is the session's part, deciding again on conflict the client's.
 
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub mod builder;
 pub(crate) mod compose;
 pub mod group;

@@ -3,6 +3,8 @@
 //! Everything here is pure: bytes in, values out. [`frame`] cuts a stream into JSON texts, [`message`] names what a
 //! text is, [`datum`] holds the values of columns, [`schema`] what a server says about its tables.
 
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub mod atom;
 pub mod clause;
 pub mod datum;

@@ -1,0 +1,82 @@
+//! Modules that decide do no IO. The lints of `clippy.toml` see to that where a module denies them; this sees to it that
+//! every such module does.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{output, root};
+
+/// What a pure module says at its head, or the `mod.rs` above it does.
+const DENY: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
+
+/// Files that are pure by the part they play, in every crate.
+const ROLES: [&str; 4] = ["desired.rs", "plan.rs", "snapshot.rs", "state.rs"];
+
+/// Folders that are pure as a whole.
+const FOLDERS: [&str; 6] = [
+    "/desired/",
+    "crates/ovn/src/text/",
+    "crates/ovsdb/src/replica/",
+    "crates/ovsdb/src/session/",
+    "crates/ovsdb/src/txn/",
+    "crates/ovsdb/src/wire/",
+];
+
+pub(crate) fn check() -> Result<()> {
+    let files = output(Command::new("git").current_dir(root()).args(["ls-files", "crates/*/src/*.rs"]))?;
+    let mut open = Vec::new();
+    for file in files.lines().filter(|file| is_pure(file)) {
+        if !denies(Path::new(file))? {
+            open.push(file);
+        }
+    }
+    if !open.is_empty() {
+        bail!("modules that decide must begin with `{DENY}`:\n  {}", open.join("\n  "));
+    }
+    Ok(())
+}
+
+fn is_pure(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or_default();
+    let by_place = ROLES.contains(&name) || FOLDERS.iter().any(|folder| file.contains(folder));
+    by_place && name != "tests.rs" && !file.contains("/tests/")
+}
+
+/// Lint levels are inherited, so the module itself or any above it may say so.
+fn denies(file: &Path) -> Result<bool> {
+    let mut places = vec![file.to_path_buf()];
+    places.extend(
+        file.ancestors().skip(1).flat_map(|folder| [folder.join("mod.rs"), folder.with_extension("rs")]),
+    );
+    for place in places.iter().map(|place| root().join(place)).filter(|place| place.is_file()) {
+        let text =
+            std::fs::read_to_string(&place).with_context(|| format!("cannot read {}", place.display()))?;
+        if text.contains(DENY) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deciders_planners_and_whole_folders_are_pure() {
+        assert!(is_pure("crates/ovn/src/target/plan.rs"));
+        assert!(is_pure("crates/api/src/desired/nat.rs"));
+        assert!(is_pure("crates/ovsdb/src/session/lock.rs"));
+        assert!(!is_pure("crates/ovn/src/target/apply.rs"));
+        assert!(!is_pure("crates/ovsdb/src/session/tests/rig.rs"));
+        assert!(!is_pure("crates/ovsdb/src/client/task.rs"));
+    }
+
+    #[test]
+    fn a_module_above_speaks_for_those_below() {
+        assert!(denies(Path::new("crates/ovsdb/src/session/lock.rs")).unwrap());
+        assert!(!denies(Path::new("crates/ovsdb/src/client/task.rs")).unwrap());
+    }
+}
