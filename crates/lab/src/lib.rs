@@ -7,15 +7,31 @@
 //! Reading order: [`harness`] (how a test is registered and run), [`guest`] (a job seen from the host), `inside` (the same job
 //! seen from the guest), [`job`] (what the two tell each other), [`rootfs`] (what the guest is made of), [`kernel`] and
 //! [`need`] (what a kernel offers and a test asks for).
+//!
+//! What a test does inside begins at [`topology`] (what is brought up) and goes on with [`node`] (what is done with its
+//! machines), [`northbound`] (the network that OVN is to make) and [`mod@eventually`] (what comes true of it).
 
+pub mod capture;
+pub mod db;
+pub mod eventually;
 pub mod guest;
 pub mod harness;
 pub mod home;
 mod inside;
 pub mod job;
 pub mod kernel;
+pub mod link;
 pub mod need;
+pub mod netns;
+pub mod node;
+pub mod northbound;
+pub mod probe;
+pub mod process;
 pub mod rootfs;
+pub mod topology;
 
+pub use eventually::eventually;
 pub use harness::{Suite, Test};
 pub use need::Need;
+pub use node::chassis::chassis;
+pub use topology::{Lab, Topology};

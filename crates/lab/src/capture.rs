@@ -1,0 +1,67 @@
+//! Packets on a device, written down in the job folder for whoever wants to look.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::job::INSIDE;
+use crate::node::Node;
+
+/// How long a capture may take to begin.
+const START: Duration = Duration::from_secs(30);
+
+/// A capture under way; it ends with its value.
+#[derive(Debug)]
+pub struct Capture {
+    child: Child,
+    path: String,
+}
+
+impl Node {
+    /// Captures what passes a device and matches a filter of tcpdump (empty for all).
+    pub fn capture(&self, device: &str, filter: &str) -> Result<Capture> {
+        let dir = format!("{INSIDE}/captures");
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {dir}"))?;
+        let path = format!("{dir}/{}-{device}.pcap", self.label());
+        let mut command = Command::new("tcpdump");
+        // Immediately, and each packet as it comes: a guest that dies leaves all there was. As root, whose folder it is.
+        command.args(["-Z", "root", "-n", "--immediate-mode", "-U", "-i", device, "-w", &path]);
+        command.args(filter.split_ascii_whitespace());
+        let child = self.spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
+        let mut capture = Capture { child, path };
+        let begin = Instant::now();
+        // The file's head is written when the capture has begun.
+        while fs::metadata(&capture.path).map_or(0, |file| file.len()) == 0 {
+            if let Some(status) = capture.child.try_wait().context("cannot wait for tcpdump")? {
+                bail!("tcpdump on {device} of {} ended at its start ({status})", self.label());
+            }
+            if begin.elapsed() > START {
+                bail!("tcpdump on {device} of {} does not begin", self.label());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(capture)
+    }
+}
+
+impl Capture {
+    /// Ends the capture; gives its packets, one a line, in tcpdump's words.
+    pub fn packets(mut self, node: &Node) -> Result<Vec<String>> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).context("a pid is an i32")?);
+        kill(pid, Signal::SIGINT).context("cannot stop tcpdump")?;
+        self.child.wait().context("cannot wait for tcpdump")?;
+        let text = node.run(&format!("tcpdump -n -e -r {}", self.path))?;
+        Ok(text.lines().map(|line| line.to_owned()).collect())
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,48 @@
+//! Waiting for something to become true, with a limit and a word about how long it took.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// How often is looked.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Tries until it works, prints after what time it did, and gives what it gave. At the limit, the last error is the cause.
+///
+/// Limits are for a machine that has much else to do; how fast something is is printed, and not asserted.
+pub fn eventually<T>(within: Duration, what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
+    let begin = Instant::now();
+    loop {
+        match probe() {
+            Ok(value) => {
+                println!("{what}: after {} ms", begin.elapsed().as_millis());
+                return Ok(value);
+            }
+            Err(error) if begin.elapsed() >= within => {
+                return Err(error).with_context(|| format!("{what}: not within {within:?}"));
+            }
+            Err(_) => sleep(POLL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn it_is_tried_until_it_works_and_fails_with_the_last_cause() {
+        let mut left = 2;
+        let value = eventually(Duration::from_secs(60), "a third try", || {
+            left -= 1;
+            if left >= 0 { bail!("{left} left") } else { Ok(7) }
+        });
+        assert_eq!(value.unwrap(), 7);
+        let error =
+            eventually(Duration::ZERO, "a thing", || -> Result<()> { bail!("nothing there") }).unwrap_err();
+        assert_eq!(format!("{error:#}"), "a thing: not within 0ns: nothing there");
+    }
+}

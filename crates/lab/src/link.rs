@@ -1,0 +1,172 @@
+//! Devices, addresses and routes of a namespace, by netlink.
+//!
+//! What building a topology needs, and no more: a test that plays a part of the system by hand (rules, tables,
+//! neighbours) says so in the words of `ip`, with [`Netns::run`].
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+
+use anyhow::{Context, Result, anyhow};
+use futures_util::TryStreamExt;
+use ipnet::IpNet;
+use ovn::MacAddr;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
+use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
+
+use crate::netns::Netns;
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    netns: &'a Netns,
+    device: &'a str,
+    mac: Option<MacAddr>,
+}
+
+impl<'a> End<'a> {
+    /// A device of this name in this namespace.
+    pub fn new(netns: &'a Netns, device: &'a str) -> End<'a> {
+        End { netns, device, mac: None }
+    }
+
+    /// With this Ethernet address.
+    #[must_use]
+    pub fn mac(self, mac: MacAddr) -> End<'a> {
+        End { mac: Some(mac), ..self }
+    }
+
+    fn describe<T>(&self, link: LinkMessageBuilder<T>, mtu: u32) -> LinkMessageBuilder<T> {
+        let link = link.name(self.device).mtu(mtu);
+        match self.mac {
+            Some(mac) => link.address(mac.octets().to_vec()),
+            None => link,
+        }
+    }
+}
+
+/// Lays a cable between two namespaces (a veth pair), both ends up; `into` is a bridge at the first end.
+pub fn cable(a: End<'_>, b: End<'_>, mtu: u32, into: Option<&str>) -> Result<()> {
+    let peer = b.describe(LinkMessageBuilder::<LinkUnspec>::new(), mtu).setns_by_fd(b.netns.file.as_raw_fd());
+    let mut link = a
+        .describe(LinkVeth::new(a.device, b.device), mtu)
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())));
+    if let Some(bridge) = into {
+        link = link.controller(a.netns.index(bridge)?);
+    }
+    let laid = a.netns.ask(a.netns.netlink.link().add(link.build()).execute());
+    laid.with_context(|| {
+        let (here, there) = (a.netns.name(), b.netns.name());
+        format!("cannot lay a cable from {} in {here} to {} in {there}", a.device, b.device)
+    })?;
+    // Not along with the making: an end cannot go up before the kernel has joined it to the other.
+    a.netns.up(a.device)?;
+    b.netns.up(b.device)
+}
+
+impl Netns {
+    fn ask<T>(&self, request: impl Future<Output = Result<T, rtnetlink::Error>>) -> Result<T> {
+        self.runtime.block_on(request).map_err(|error| match error {
+            // Its own words are a dump of the message.
+            rtnetlink::Error::NetlinkError(message) => anyhow!(message.to_io()),
+            other => anyhow!(other),
+        })
+    }
+
+    fn device(&self, name: &str) -> Result<LinkMessage> {
+        let found = self.netlink.link().get().match_name(name).execute();
+        self.ask(async { std::pin::pin!(found).try_next().await })?
+            .with_context(|| format!("{} has no device {name}", self.name()))
+    }
+
+    /// A device's number.
+    pub fn index(&self, device: &str) -> Result<u32> {
+        self.device(device)
+            .map(|link| link.header.index)
+            .with_context(|| format!("cannot find {device} in {}", self.name()))
+    }
+
+    /// A device's Ethernet address.
+    pub fn mac(&self, device: &str) -> Result<MacAddr> {
+        let link = self.device(device)?;
+        let octets = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Address(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok(),
+            _ => None,
+        });
+        octets.map(MacAddr).with_context(|| format!("{device} in {} has no Ethernet address", self.name()))
+    }
+
+    /// Makes a bridge that forwards from its first moment on.
+    pub fn bridge(&self, name: &str) -> Result<()> {
+        let link = LinkBridge::new(name).forward_delay(0).mcast_snooping(false).up();
+        self.ask(self.netlink.link().add(link.build()).execute())
+            .with_context(|| format!("cannot make the bridge {name} in {}", self.name()))
+    }
+
+    fn set(
+        &self,
+        what: &str,
+        device: &str,
+        change: impl FnOnce(LinkMessageBuilder<LinkUnspec>) -> LinkMessageBuilder<LinkUnspec>,
+    ) -> Result<()> {
+        let link = change(LinkUnspec::new_with_index(self.index(device)?));
+        self.ask(self.netlink.link().set(link.build()).execute())
+            .with_context(|| format!("cannot {what} {device} in {}", self.name()))
+    }
+
+    /// Takes a device up.
+    pub fn up(&self, device: &str) -> Result<()> {
+        self.set("take up", device, |link| link.up())
+    }
+
+    /// Takes a device down. The kernel forgets the routes through it.
+    pub fn down(&self, device: &str) -> Result<()> {
+        self.set("take down", device, |link| link.down())
+    }
+
+    /// Puts a device into a bridge or VRF; into none, takes it out.
+    pub fn enslave(&self, device: &str, master: Option<&str>) -> Result<()> {
+        let master = master.map(|name| self.index(name)).transpose()?;
+        self.set("move", device, |link| match master {
+            Some(index) => link.controller(index),
+            None => link.nocontroller(),
+        })
+    }
+
+    /// Gives a device an address, usable at once.
+    pub fn address(&self, device: &str, address: IpNet) -> Result<()> {
+        let mut request =
+            self.netlink.address().add(self.index(device)?, address.addr(), address.prefix_len());
+        if address.addr().is_ipv6() {
+            // Nobody else has it: do not wait a second to find out.
+            let message = request.message_mut();
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+        }
+        self.ask(request.execute())
+            .with_context(|| format!("cannot give {address} to {device} in {}", self.name()))
+    }
+
+    /// Routes a prefix by a neighbour.
+    pub fn route(&self, to: IpNet, via: IpAddr) -> Result<()> {
+        let request = RouteMessageBuilder::<IpAddr>::new()
+            .destination_prefix(to.network(), to.prefix_len())
+            .and_then(|route| route.gateway(via))
+            .context("a route and its next hop are of one family")?;
+        self.ask(self.netlink.route().add(request.build()).execute())
+            .with_context(|| format!("cannot route {to} by {via} in {}", self.name()))
+    }
+
+    /// Routes everything of a neighbour's family by it.
+    pub fn default_route(&self, via: IpAddr) -> Result<()> {
+        let any = match via {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        self.route(IpNet::new_assert(any, 0), via)
+    }
+
+    /// Leaves checksums to nobody: what passes through the userspace datapath must carry them.
+    pub fn no_offload(&self, device: &str) -> Result<()> {
+        self.run(&format!("ethtool -K {device} tx off")).map(|_| ())
+    }
+}

@@ -1,0 +1,91 @@
+//! Nodes: a namespace, a folder, and the daemons in it. What makes a node a chassis, a central or a VM is in the files beside.
+
+pub mod central;
+pub mod chassis;
+pub mod frr;
+pub mod vm;
+
+use std::fs;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+
+use crate::netns::Netns;
+use crate::process::{Daemon, Recipe};
+
+/// A machine of the lab, as far as its network is concerned.
+#[derive(Debug)]
+pub struct Node {
+    netns: Arc<Netns>,
+    dir: PathBuf,
+    logs: PathBuf,
+    daemons: Mutex<Vec<Arc<Daemon>>>,
+}
+
+impl Node {
+    /// A node of this name in a namespace: sockets and databases in a folder of its own, logs among all logs.
+    pub(crate) fn new(name: &str, netns: Arc<Netns>, logs: &Path) -> Result<Node> {
+        let dir = Path::new("/run").join(name);
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Node { netns, dir, logs: logs.to_path_buf(), daemons: Mutex::new(Vec::new()) })
+    }
+
+    /// Where its sockets and databases are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where a daemon of this node writes its log.
+    pub(crate) fn log(&self, daemon: &str) -> PathBuf {
+        self.logs.join(format!("{}-{daemon}.log", self.label()))
+    }
+
+    /// Its name; a central in the lab's own namespace has one as well.
+    pub fn label(&self) -> &str {
+        self.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// Starts a daemon and does not wait for it.
+    pub fn start(&self, name: &str, recipe: Recipe) -> Result<Arc<Daemon>> {
+        let said = self.logs.join(format!("{}-{name}.out", self.label()));
+        let daemon = Arc::new(Daemon::start(&self.netns, name, &said, recipe)?);
+        self.daemons.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&daemon));
+        Ok(daemon)
+    }
+
+    /// All daemons that were started here.
+    pub fn daemons(&self) -> Vec<Arc<Daemon>> {
+        self.daemons.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A daemon by its name: `ovn-controller`, `ovs-vswitchd`, `bgpd`.
+    pub fn daemon(&self, name: &str) -> Result<Arc<Daemon>> {
+        let all = self.daemons();
+        let known = || all.iter().map(|daemon| daemon.name()).collect::<Vec<_>>().join(", ");
+        all.iter()
+            .rev()
+            .find(|daemon| daemon.name() == name)
+            .cloned()
+            .with_context(|| format!("{} has no daemon `{name}`, it has: {}", self.label(), known()))
+    }
+
+    /// Kills every daemon at once, as when the power goes.
+    pub fn kill_all(&self) -> Result<()> {
+        self.daemons().iter().filter(|daemon| daemon.alive()).try_for_each(|daemon| daemon.kill())
+    }
+
+    /// Its namespace, to be shared.
+    pub(crate) fn netns(&self) -> &Arc<Netns> {
+        &self.netns
+    }
+}
+
+impl Deref for Node {
+    type Target = Netns;
+
+    fn deref(&self) -> &Netns {
+        &self.netns
+    }
+}

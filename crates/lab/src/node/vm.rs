@@ -1,0 +1,84 @@
+//! A VM: a namespace with one device, whose other end is in a chassis' integration bridge.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ipnet::IpNet;
+use ovn::MacAddr;
+
+use super::Node;
+use crate::link::{End, cable};
+use crate::topology::{Datapath, Lab};
+
+/// A VM that is not yet plugged in. Made by [`Lab::vm`].
+#[derive(Debug)]
+pub struct VmSpec<'a> {
+    lab: &'a Lab,
+    name: String,
+    chassis: String,
+    mac: String,
+    ips: Vec<String>,
+    gateways: Vec<String>,
+}
+
+impl Lab {
+    /// A VM of this name, which is also its logical port's.
+    pub fn vm(&self, name: &str) -> VmSpec<'_> {
+        let (name, empty) = (name.to_owned(), String::new);
+        VmSpec { lab: self, name, chassis: empty(), mac: empty(), ips: Vec::new(), gateways: Vec::new() }
+    }
+}
+
+impl VmSpec<'_> {
+    /// On this chassis.
+    #[must_use]
+    pub fn on(mut self, chassis: &str) -> Self {
+        chassis.clone_into(&mut self.chassis);
+        self
+    }
+
+    /// With this Ethernet address.
+    #[must_use]
+    pub fn mac(mut self, mac: &str) -> Self {
+        mac.clone_into(&mut self.mac);
+        self
+    }
+
+    /// With this address and prefix length.
+    #[must_use]
+    pub fn ip(mut self, ip: &str) -> Self {
+        self.ips.push(ip.to_owned());
+        self
+    }
+
+    /// With this default gateway.
+    #[must_use]
+    pub fn gateway(mut self, gateway: &str) -> Self {
+        self.gateways.push(gateway.to_owned());
+        self
+    }
+
+    /// Turns it on.
+    pub fn plug(self) -> Result<Arc<Node>> {
+        let chassis = self.lab.chassis(&self.chassis)?;
+        let mac: MacAddr =
+            self.mac.parse().with_context(|| format!("{} is no Ethernet address", self.mac))?;
+        let node = self.lab.node(&self.name)?;
+        let tap = format!("tap-{}", self.name);
+        cable(End::new(chassis, &tap), End::new(&node, "eth0").mac(mac), 1500, None)?;
+        if self.lab.datapath() == Datapath::Userspace {
+            node.no_offload("eth0")?;
+        }
+        for ip in &self.ips {
+            let ip: IpNet = ip.parse().with_context(|| format!("{ip} is no address with a prefix length"))?;
+            node.address("eth0", ip)?;
+        }
+        for gateway in &self.gateways {
+            let gateway: IpAddr = gateway.parse().with_context(|| format!("{gateway} is no address"))?;
+            node.default_route(gateway)?;
+        }
+        chassis.plug("br-int", &tap, Some(&self.name))?;
+        Ok(node)
+    }
+}

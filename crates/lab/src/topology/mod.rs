@@ -1,0 +1,105 @@
+//! A topology is described, brought up, used, and reported on if the use failed.
+//!
+//! ```text
+//!   vm1 ─┐                  ┌─ vm2          VMs and external hosts: a namespace each
+//!      [hv1: br-int, br-ex, br-under]       chassis: a namespace, a switch and ovn-controller of its own
+//!        │          └───────────── physnet ─── ext
+//!        └── underlay (10.10.0.0/24) ── central az1, az2, ...
+//! ```
+
+mod lab;
+mod report;
+
+use std::net::Ipv4Addr;
+
+use anyhow::Result;
+
+pub use lab::Lab;
+
+use crate::job::{Backend, Spec};
+use crate::need::Need;
+use crate::node::chassis::ChassisSpec;
+
+/// Where packets are switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datapath {
+    /// In ovs-vswitchd itself, which brings its own connection tracking.
+    Userspace,
+    /// In the kernel, which needs connection tracking zones for OVN.
+    Kernel,
+}
+
+impl Datapath {
+    /// The kernel's if it can do all that OVN asks for.
+    fn chosen() -> Result<Datapath> {
+        let spec = Spec::inside()?;
+        let able = spec.offered.contains(&Need::ConntrackZones) && spec.offered.contains(&Need::OpenVswitch);
+        // What is offered is told of the guest's kernel only.
+        Ok(if spec.backend == Backend::Uml && able { Datapath::Kernel } else { Datapath::Userspace })
+    }
+
+    /// Its name in the switch's database.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Datapath::Userspace => "netdev",
+            Datapath::Kernel => "system",
+        }
+    }
+
+    /// The device that has the tunnel's address.
+    pub(crate) fn underlay_device(self) -> &'static str {
+        match self {
+            Datapath::Userspace => "br-under",
+            Datapath::Kernel => "eth0",
+        }
+    }
+}
+
+/// What is to be brought up before a test begins. VMs, external hosts and spines are added to the running [`Lab`].
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    zones: Vec<String>,
+    chassis: Vec<ChassisSpec>,
+}
+
+impl Topology {
+    /// Nothing yet.
+    pub fn new() -> Topology {
+        Topology::default()
+    }
+
+    /// The central part of a zone.
+    #[must_use]
+    pub fn central(mut self, zone: &str) -> Topology {
+        self.zones.push(zone.to_owned());
+        self
+    }
+
+    /// A chassis, see [`chassis`](crate::node::chassis::chassis).
+    #[must_use]
+    pub fn chassis(mut self, chassis: ChassisSpec) -> Topology {
+        self.chassis.push(chassis);
+        self
+    }
+
+    /// Brings it up, hands it over, and takes it down. If the use fails, everything that may tell why is left in the
+    /// job folder and the telling part is printed.
+    pub fn run(self, with: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
+        let lab = Lab::start(&self)?;
+        // Also when a panic comes through: an assertion in a test is a failure like any other.
+        let guard = report::Guard::new(&lab);
+        with(&lab)?;
+        guard.fine();
+        Ok(())
+    }
+
+    fn zone_address(&self, zone: Option<&str>) -> Ipv4Addr {
+        let at = zone.and_then(|zone| self.zones.iter().position(|known| known == zone)).unwrap_or(0);
+        Ipv4Addr::new(10, 10, 0, 100 + u8::try_from(at).unwrap_or(0))
+    }
+}
+
+/// The tunnel's address of the chassis that is `at`-th in its topology.
+fn tunnel_address(at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 10, 0, 1 + u8::try_from(at).unwrap_or(0))
+}
