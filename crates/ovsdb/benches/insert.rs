@@ -38,8 +38,9 @@ impl Drop for Server {
     }
 }
 
+/// Scattered in the first bits, by which ovsdb-server hashes rows.
 fn uuid(kind: u64, n: usize) -> Uuid {
-    Uuid::from_u64_pair(kind << 48 | 0x4000, (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    Uuid::from_u64_pair((n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), kind << 56 | n as u64)
 }
 
 fn port(n: usize) -> Port {

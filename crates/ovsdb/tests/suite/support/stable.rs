@@ -52,7 +52,7 @@ pub fn horse(name: impl Into<Str>, seq: i64) -> Horse {
     Horse { name: name.into(), seq, ..Horse::default() }
 }
 
-/// The same UUID for the same number.
+/// The same UUID for the same number; scattered in the first bits, by which ovsdb-server hashes rows.
 pub fn id(n: u128) -> Uuid {
-    Uuid::from_u128(0x5ab1e000_0000_4000_8000_000000000000 + n)
+    Uuid::from_u64_pair((n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), n as u64)
 }
