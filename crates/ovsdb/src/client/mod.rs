@@ -38,6 +38,7 @@ use crate::session::{CloseReason, LockMode, Progress, Remotes, Session, SessionC
 use crate::txn::group::GroupLimits;
 use crate::txn::view::{self, View};
 use crate::txn::{CommitError, Committed, Transaction};
+use crate::wire::schema::DatabaseSchema;
 use metrics::Meters;
 use record::Recorder;
 use subscribe::Publisher;
@@ -129,23 +130,31 @@ pub enum ConditionError {
     Closed,
 }
 
+/// The server's schema and how the model fits it.
+#[derive(Clone, Debug, Default)]
+struct Fitted {
+    fit: Arc<Fit>,
+    schema: Option<Arc<DatabaseSchema>>,
+}
+
 /// What the client and its task share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     publisher: Publisher,
     meters: Arc<Meters>,
     status: watch::Sender<Status>,
-    fit: RwLock<Arc<Fit>>,
+    fit: RwLock<Fitted>,
     misfits: watch::Sender<Vec<Misfit>>,
 }
 
 impl Shared {
-    fn fit(&self) -> Arc<Fit> {
+    fn fitted(&self) -> Fitted {
         self.fit.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_fit(&self, fit: Fit) {
-        *self.fit.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fit);
+    fn set_fit(&self, fit: Fit, schema: Arc<DatabaseSchema>) {
+        *self.fit.write().unwrap_or_else(PoisonError::into_inner) =
+            Fitted { fit: Arc::new(fit), schema: Some(schema) };
     }
 
     fn set_misfits(&self, misfits: Vec<Misfit>) {
@@ -292,7 +301,7 @@ impl Client {
             let _ = reply.send(Ok(Committed::default()));
             return Ok(Pending(outcome));
         }
-        let fit = self.shared.fit();
+        let fit = self.shared.fitted().fit;
         let absent = |table: &str| {
             let found = fit.tables.iter().find(|(name, _)| name == table);
             found.map_or(ColumnSet::EMPTY, |(_, fit)| fit.absent)
@@ -380,7 +389,13 @@ impl Client {
 
     /// How the model fits the server's schema; empty before the first connection.
     pub fn fit(&self) -> Arc<Fit> {
-        self.shared.fit()
+        self.shared.fitted().fit
+    }
+
+    /// The schema of the server that the client is or was last connected to; `None` before the first connection. The
+    /// replica keeps what it needs to read; who writes may need ranges and allowed words as well.
+    pub fn schema(&self) -> Option<Arc<DatabaseSchema>> {
+        self.shared.fitted().schema
     }
 
     /// What was counted so far.

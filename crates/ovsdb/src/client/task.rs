@@ -332,8 +332,8 @@ impl Driver {
                 metrics::count(&self.shared.meters.connections);
                 tracing::debug!(%remote, "connected");
             }
-            Event::Fit(fit) => {
-                self.shared.set_fit(fit);
+            Event::Fit(fit, schema) => {
+                self.shared.set_fit(fit, schema);
                 self.shared.set_misfits(Vec::new());
             }
             Event::Misfit(misfits) => self.shared.set_misfits(misfits),

@@ -2,6 +2,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use super::monitor::CondSeq;
 use super::remote::Remote;
 use crate::model::{Misfit, Str};
 use crate::replica::{Delta, Fit};
+use crate::wire::schema::DatabaseSchema;
 
 /// Something to do, in this order.
 #[derive(Debug)]
@@ -70,7 +72,7 @@ pub enum Event {
         remote: Remote,
     },
     /// The server's schema fits the model, like this.
-    Fit(Fit),
+    Fit(Fit, Arc<DatabaseSchema>),
     /// The server's schema does not fit; all that is wrong. Told again only when it changes. The session closes, and
     /// tries again.
     Misfit(Vec<Misfit>),

@@ -5,6 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -37,7 +38,7 @@ pub(super) struct Connection {
     pub(super) content_monitor: String,
     pub(super) rows: ServerRows,
     /// The schema in use.
-    schema: Option<DatabaseSchema>,
+    schema: Option<Arc<DatabaseSchema>>,
     /// The schema as the server's row had it last.
     row_schema: Option<Str>,
     /// The schema, come before the server said what it is.
@@ -218,14 +219,14 @@ impl Session {
         let loading = matches!(connection.stage, Stage::Loading | Stage::Synced);
         let schema =
             DatabaseSchema::parse(text).map_err(|error| CloseReason::SchemaUnreadable(error.to_string()))?;
-        if loading && connection.schema.as_ref() == Some(&schema) {
+        if loading && connection.schema.as_deref() == Some(&schema) {
             return Ok(());
         }
-        let schema = connection.schema.insert(schema);
+        let schema = connection.schema.insert(Arc::new(schema));
         match self.replica.fit(schema) {
             Ok(fit) => {
                 self.misfits.clear();
-                self.events.push_back(Event::Fit(fit));
+                self.events.push_back(Event::Fit(fit, Arc::clone(schema)));
             }
             Err(misfits) => {
                 let problems = misfits.len();

@@ -298,7 +298,7 @@ impl Rig {
 fn words(event: &Event) -> String {
     match event {
         Event::Connected { remote } => format!("connected {remote}"),
-        Event::Fit(fit) => format!("fit {}", if fit.is_exact() { "exact" } else { "degraded" }),
+        Event::Fit(fit, _) => format!("fit {}", if fit.is_exact() { "exact" } else { "degraded" }),
         Event::Misfit(misfits) => format!("misfit {}", misfits.len()),
         Event::Changed(delta) => {
             let mut changes: Vec<_> = delta
