@@ -133,7 +133,7 @@ impl Netns {
         })
     }
 
-    /// Gives a device an address, usable at once.
+    /// Gives a device an address, usable at once. One that it has already is left to it.
     pub fn address(&self, device: &str, address: IpNet) -> Result<()> {
         let mut request =
             self.netlink.address().add(self.index(device)?, address.addr(), address.prefix_len());
@@ -142,7 +142,7 @@ impl Netns {
             let message = request.message_mut();
             message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
         }
-        self.ask(request.execute())
+        self.ask(request.replace().execute())
             .with_context(|| format!("cannot give {address} to {device} in {}", self.name()))
     }
 
@@ -163,6 +163,16 @@ impl Netns {
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
         self.route(IpNet::new_assert(any, 0), via)
+    }
+
+    /// Makes what a device sends late or lost, in the words of netem: `delay 50ms 10ms`, `loss 5%`.
+    pub fn impair(&self, device: &str, how: &str) -> Result<()> {
+        self.run(&format!("tc qdisc replace dev {device} root netem {how}")).map(|_| ())
+    }
+
+    /// Takes back what [`Netns::impair`] did.
+    pub fn unimpair(&self, device: &str) -> Result<()> {
+        self.run(&format!("tc qdisc del dev {device} root")).map(|_| ())
     }
 
     /// Leaves checksums to nobody: what passes through the userspace datapath must carry them.

@@ -57,6 +57,7 @@ impl Recipe {
 /// A daemon.
 #[derive(Debug)]
 pub struct Daemon {
+    node: String,
     name: String,
     netns: Arc<Netns>,
     recipe: Recipe,
@@ -67,8 +68,15 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts a daemon and does not wait for it. `said` is the file that gets its standard output and error.
-    pub(crate) fn start(netns: &Arc<Netns>, name: &str, said: &Path, recipe: Recipe) -> Result<Daemon> {
+    pub(crate) fn start(
+        netns: &Arc<Netns>,
+        node: &str,
+        name: &str,
+        said: &Path,
+        recipe: Recipe,
+    ) -> Result<Daemon> {
         let daemon = Daemon {
+            node: node.to_owned(),
             name: name.to_owned(),
             netns: Arc::clone(netns),
             recipe,
@@ -110,10 +118,10 @@ impl Daemon {
         let begin = Instant::now();
         while UnixStream::connect(socket).is_err() {
             if !self.alive() {
-                bail!("{} of {} ended at its start: {}", self.name, self.netns.name(), self.last_words());
+                bail!("{} of {} ended at its start: {}", self.name, self.node, self.last_words());
             }
             if begin.elapsed() > START {
-                bail!("{} of {} does not answer on {}", self.name, self.netns.name(), socket.display());
+                bail!("{} of {} does not answer on {}", self.name, self.node, socket.display());
             }
             sleep(Duration::from_millis(3));
         }
@@ -129,14 +137,14 @@ impl Daemon {
     pub fn kill(&self) -> Result<()> {
         let Some(mut child) = self.child().take() else { bail!("{} does not run", self.name) };
         child.kill().and_then(|()| child.wait()).with_context(|| format!("cannot kill {}", self.name))?;
-        println!("killed {} of {}", self.name, self.netns.name());
+        println!("killed {} of {}", self.name, self.node);
         Ok(())
     }
 
     /// Starts it again, as it was started first, and waits until it answers.
     pub fn start_again(&self) -> Result<()> {
         if self.alive() {
-            bail!("{} of {} runs already", self.name, self.netns.name());
+            bail!("{} of {} runs already", self.name, self.node);
         }
         self.launch()?;
         self.ready()

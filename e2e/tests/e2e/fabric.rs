@@ -36,3 +36,11 @@ pub(crate) fn tenants(lab: &Lab) -> Result<()> {
     lab.vm("vm3").on("hv3").mac("02:00:00:00:00:13").ip("10.0.1.13/24").gateway("10.0.1.1").plug()?;
     az1.ready(&["vm1", "vm2", "vm3"])
 }
+
+/// The same, up for as long as somebody wants to look at it.
+pub(crate) fn for_shell(look: &dyn Fn() -> Result<()>) -> Result<()> {
+    three_chassis().run(|lab| {
+        tenants(lab)?;
+        look()
+    })
+}

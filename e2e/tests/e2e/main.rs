@@ -1,10 +1,16 @@
 //! Every end-to-end test, by area. `cargo xtask lab list` prints this list.
 
 mod bfd;
+mod bgp;
+mod border;
 mod fabric;
 mod faults;
 mod guest;
+mod metadata;
 mod overlay;
+mod sample;
+mod transit;
+mod vlan;
 
 use std::process::ExitCode;
 
@@ -16,5 +22,15 @@ fn main() -> ExitCode {
         .tests(faults::tests())
         .tests(overlay::tests())
         .tests(bfd::tests())
+        .tests(bgp::tests())
+        .tests(sample::tests())
+        .tests(vlan::tests())
+        .tests(metadata::tests())
+        .tests(transit::tests())
+        .topology_for_shell(
+            "tenants",
+            "three chassis, VMs vm1 to vm3 behind the router lr0, and the host ext outside",
+            fabric::for_shell,
+        )
         .main()
 }

@@ -31,6 +31,12 @@ pub(crate) fn tests() -> Vec<Test> {
             &[],
             failover,
         ),
+        Test::new(
+            "overlay::the_network_outlives_its_daemons",
+            "every daemon of OVN can be killed and started again, and a chassis that was dead takes its gateway back",
+            &[],
+            restarts,
+        ),
     ]
 }
 
@@ -102,5 +108,33 @@ fn failover() -> Result<()> {
         train.rolls(10)?;
         train.end()?;
         Ok(())
+    })
+}
+
+fn restarts() -> Result<()> {
+    three_chassis().run(|lab| {
+        tenants(lab)?;
+        let (az1, hv1) = (lab.central("az1")?, lab.chassis("hv1")?);
+        let (vm1, ext) = (lab.find("vm1")?, lab.find("ext")?);
+        for daemon in ["ovsdb-server-nb", "ovsdb-server-sb", "ovn-northd"] {
+            az1.daemon(daemon)?.restart()?;
+        }
+        for daemon in ["ovsdb-server", "ovs-vswitchd", "ovn-controller"] {
+            hv1.restart(daemon)?;
+        }
+        vm1.reaches("10.0.1.13")?;
+        ext.reaches("172.24.4.110")?;
+        az1.sync()?;
+
+        hv1.kill_all()?;
+        hv1.cut()?;
+        az1.lives_on("cr-lr0-public", "hv2")?;
+        hv1.mend()?;
+        for daemon in ["ovsdb-server", "ovs-vswitchd", "ovn-controller"] {
+            hv1.revive(daemon)?;
+        }
+        az1.lives_on("cr-lr0-public", "hv1")?;
+        ext.reaches("172.24.4.110")?;
+        vm1.reaches("172.24.4.1")
     })
 }

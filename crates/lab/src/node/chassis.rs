@@ -128,8 +128,8 @@ impl Chassis {
         Ok(chassis)
     }
 
-    /// Puts the tunnel's address where the datapath wants it. To be repeated when a switch that was killed runs again.
-    pub fn join_underlay(&self) -> Result<()> {
+    /// Puts the tunnel's address where the datapath wants it.
+    fn join_underlay(&self) -> Result<()> {
         let device = self.datapath.underlay_device();
         let address = IpNet::new(self.address.into(), 24)?;
         eventually_quiet(DEVICE, || self.up(device))?;
@@ -199,6 +199,23 @@ impl Chassis {
     pub fn cut(&self) -> Result<()> {
         println!("cut {} off", self.label());
         self.down("eth0")
+    }
+
+    /// Kills a daemon and starts it again, with what it takes besides.
+    pub fn restart(&self, daemon: &str) -> Result<()> {
+        self.daemon(daemon)?.kill()?;
+        self.revive(daemon)
+    }
+
+    /// Starts a daemon that was killed, with what it takes besides.
+    pub fn revive(&self, daemon: &str) -> Result<()> {
+        self.daemon(daemon)?.start_again()?;
+        // A switch of the userspace datapath may have made its devices anew, without the tunnel's address.
+        if daemon == "ovs-vswitchd" && self.datapath == Datapath::Userspace {
+            self.join_underlay()
+        } else {
+            Ok(())
+        }
     }
 
     /// Gives it back to the underlay.

@@ -50,7 +50,7 @@ impl Node {
     /// Starts a daemon and does not wait for it.
     pub fn start(&self, name: &str, recipe: Recipe) -> Result<Arc<Daemon>> {
         let said = self.logs.join(format!("{}-{name}.out", self.label()));
-        let daemon = Arc::new(Daemon::start(&self.netns, name, &said, recipe)?);
+        let daemon = Arc::new(Daemon::start(&self.netns, self.label(), name, &said, recipe)?);
         self.daemons.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&daemon));
         Ok(daemon)
     }

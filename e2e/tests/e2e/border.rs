@@ -1,0 +1,132 @@
+//! A border node played by hand: what has to be set up on a chassis so that addresses of its VMs are reached over BGP alone.
+//!
+//! These are the steps that Meridian's BGP part will take by itself. They stand here in the kernel's own words, so that the
+//! ground it builds on is known and shown: also what happens when one step is missing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use lab::node::Node;
+use lab::node::chassis::Chassis;
+use lab::{Lab, Topology, chassis, eventually};
+
+/// How long a route may take to travel.
+const ROUTE: Duration = Duration::from_secs(60);
+/// The table in which the provider bridge is the way to everything.
+const TABLE: &str = "201";
+
+/// Two chassis whose provider bridge `br-ex` has no wire: what leaves by it is routed by the kernel.
+pub(crate) fn two_borders() -> Topology {
+    Topology::new()
+        .central("az1")
+        .chassis(chassis("hv1").bridge_mapping("physnet", "br-ex"))
+        .chassis(chassis("hv2").bridge_mapping("physnet", "br-ex"))
+}
+
+/// The spine: a router with a cable (`up1`, `up2`, ...) to each chassis, whose end there is `uplink`; with addresses on all ends.
+pub(crate) fn spine(lab: &Lab, borders: &[&str], uplink: &str) -> Result<Arc<Node>> {
+    let spine = spine_unnumbered(lab, borders, uplink)?;
+    for (n, name) in (1..).zip(borders) {
+        spine.address(&format!("up{n}"), format!("100.64.{n}.0/31").parse()?)?;
+        lab.chassis(name)?.address(uplink, format!("100.64.{n}.1/31").parse()?)?;
+    }
+    Ok(spine)
+}
+
+/// The same with addresses on the loopback devices only.
+pub(crate) fn spine_unnumbered(lab: &Lab, borders: &[&str], uplink: &str) -> Result<Arc<Node>> {
+    let spine = lab.node("spine")?;
+    spine.address("lo", "192.0.2.1/32".parse()?)?;
+    spine.address("lo", "2001:db8:ff::1/128".parse()?)?;
+    spine.sysctl("net.ipv4.ip_forward", "1")?;
+    spine.sysctl("net.ipv6.conf.all.forwarding", "1")?;
+    for (n, name) in (1..).zip(borders) {
+        let border = lab.chassis(name)?;
+        lab.connect((&spine, &format!("up{n}")), (border, uplink))?;
+        border.address("lo", format!("172.30.1.{n}/32").parse()?)?;
+    }
+    Ok(spine)
+}
+
+/// The VRF in which exposed addresses are connected, so that FRR announces them and the kernel does not take them for its own.
+pub(crate) fn exposure_vrf(border: &Chassis) -> Result<()> {
+    border.run("ip link add bgp-vrf type vrf table 10")?;
+    border.up("bgp-vrf")?;
+    border.run("ip link add bgp-nic type dummy")?;
+    border.enslave("bgp-nic", Some("bgp-vrf"))?;
+    border.up("bgp-nic")
+}
+
+/// The provider bridge as the VMs' gateway: an address, proxy ARP and NDP, and a table in which it leads everywhere.
+pub(crate) fn provider_gateway(border: &Chassis) -> Result<()> {
+    border.up("br-ex")?;
+    border.address("br-ex", "1.1.1.1/32".parse()?)?;
+    border.address("br-ex", "fd53:d91e:400:7f17::1/128".parse()?)?;
+    border.sysctl("net.ipv4.conf.br-ex.proxy_arp", "1")?;
+    border.sysctl("net.ipv6.conf.br-ex.proxy_ndp", "1")?;
+    border.run(&format!("ip route add default dev br-ex table {TABLE}"))?;
+    border.run(&format!("ip -6 route add default dev br-ex table {TABLE}")).map(|_| ())
+}
+
+/// Packets are routed and not only received.
+pub(crate) fn forward(border: &Chassis) -> Result<()> {
+    border.sysctl("net.ipv4.ip_forward", "1")?;
+    border.sysctl("net.ipv6.conf.all.forwarding", "1")
+}
+
+/// What VMs send to each other's Ethernet address goes to the kernel as well: the physical network does not switch.
+pub(crate) fn steer_to_kernel(border: &Chassis) -> Result<()> {
+    let (mac, port) = (border.mac("br-ex")?, border.ofport("patch-provnet-1-to-br-int")?);
+    for family in ["ip", "ipv6"] {
+        let flow =
+            format!("cookie=0x3e7,priority=900,{family},in_port={port},actions=mod_dl_dst:{mac},NORMAL");
+        border.add_flow("br-ex", &flow)?;
+    }
+    Ok(())
+}
+
+/// Announces an address of a VM on this chassis, and routes it into the provider bridge.
+pub(crate) fn expose(border: &Chassis, address: &str) -> Result<()> {
+    rule(border, "add", address)?;
+    let (v6, prefix) = family(address);
+    border.run(&format!("ip {v6} route add {address} dev br-ex table {TABLE}"))?;
+    border.address("bgp-nic", format!("{address}/{prefix}").parse()?)
+}
+
+/// Adds or deletes the rule by which an address is looked up in the provider bridge's table.
+pub(crate) fn rule(border: &Chassis, verb: &str, address: &str) -> Result<()> {
+    let (v6, _) = family(address);
+    border.run(&format!("ip {v6} rule {verb} pref 32000 to {address} lookup {TABLE}")).map(|_| ())
+}
+
+/// Takes the announcement back.
+pub(crate) fn withdraw(border: &Chassis, address: &str) -> Result<()> {
+    let (_, prefix) = family(address);
+    border.run(&format!("ip address del {address}/{prefix} dev bgp-nic")).map(|_| ())
+}
+
+fn family(address: &str) -> (&'static str, u8) {
+    if address.contains(':') { ("-6", 128) } else { ("-4", 32) }
+}
+
+/// Waits until a node has learned a route by BGP.
+pub(crate) fn learns(node: &Node, prefix: &str) -> Result<()> {
+    eventually(ROUTE, &format!("{} has {prefix} by BGP", node.label()), || {
+        ensure!(has(node, prefix)?, "no such route");
+        Ok(())
+    })
+}
+
+/// Waits until a node has a route by BGP no more.
+pub(crate) fn unlearns(node: &Node, prefix: &str) -> Result<()> {
+    eventually(ROUTE, &format!("{} has {prefix} no more", node.label()), || {
+        ensure!(!has(node, prefix)?, "the route is still there");
+        Ok(())
+    })
+}
+
+fn has(node: &Node, prefix: &str) -> Result<bool> {
+    let v6 = if prefix.contains(':') { "-6" } else { "-4" };
+    Ok(node.run(&format!("ip {v6} route show {prefix}"))?.contains("proto bgp"))
+}

@@ -1,0 +1,142 @@
+//! Metadata: every VM reaches 169.254.169.254, answered on its own chassis, by a proxy that says which network it asked from.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use lab::node::chassis::Chassis;
+use lab::process::Recipe;
+use lab::{Lab, Test, Topology, chassis, eventually};
+use ovn::PortType;
+use ovn::nb::LogicalSwitchPort;
+use ovn::sb::PortBinding;
+use ovn::text::Text;
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![Test::new(
+        "metadata::each_chassis_answers_its_own_vms",
+        "VMs on two chassis, one set up by OVN's DHCP, get metadata from their own chassis, which learns who asks and from where",
+        &[],
+        each_chassis_answers,
+    )]
+}
+
+const NETWORK: &str = "11111111-2222-3333-4444-555555555555";
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn each_chassis_answers() -> Result<()> {
+    Topology::new().central("az1").chassis(chassis("hv1")).chassis(chassis("hv2")).run(|lab| {
+        let az1 = lab.central("az1")?;
+        az1.write(|net| {
+            let dhcp = net.dhcp(
+                "10.0.0.0/24",
+                &[
+                    ("server_id", "10.0.0.1"),
+                    ("server_mac", "02:00:00:00:01:01"),
+                    ("lease_time", "3600"),
+                    ("router", "10.0.0.1"),
+                    ("classless_static_route", "{169.254.169.254/32,10.0.0.2, 0.0.0.0/0,10.0.0.1}"),
+                ],
+            );
+            net.switch(&format!("neutron-{NETWORK}"))
+                .port("vm1", "02:00:00:00:00:11 10.0.0.11")
+                .port_with("vm1", |port| port.dhcpv4_options = Some(dhcp))
+                .port("vm2", "02:00:00:00:00:12 10.0.0.12")
+                .port_with("md", |port| {
+                    port.kind = PortType::Localport;
+                    port.addresses.insert(Text::new("02:00:00:00:00:02 10.0.0.2"));
+                });
+        })?;
+        let vm1 = lab.vm("vm1").on("hv1").mac("02:00:00:00:00:11").plug()?;
+        let vm2 = lab.vm("vm2").on("hv2").mac("02:00:00:00:00:12").ip("10.0.0.12/24").plug()?;
+        vm2.route("169.254.169.254/32".parse()?, "10.0.0.2".parse()?)?;
+        for name in ["hv1", "hv2"] {
+            proxy(lab, lab.chassis(name)?)?;
+        }
+        az1.ready(&["vm1", "vm2"])?;
+        fs::write("/run/dhcp.sh", LEASE)?;
+        let lease = || vm1.run("busybox udhcpc -i eth0 -n -q -f -s /run/dhcp.sh -O staticroutes -t 5 -T 1");
+        vm1.run("chmod 755 /run/dhcp.sh")?;
+        println!("{}", eventually(WITHIN, "vm1 has a lease", lease)?.trim());
+        for (vm, ip, hv) in [(&vm1, "10.0.0.11", "hv1"), (&vm2, "10.0.0.12", "hv2")] {
+            let ask = || vm.http_get("169.254.169.254:80", "/latest/meta-data/");
+            let said = eventually(WITHIN, &format!("{} has metadata", vm.label()), ask)?.to_lowercase();
+            println!("{}", said.trim());
+            ensure!(said.starts_with(&format!("agent {hv} ")), "another chassis answered: {said}");
+            ensure!(said.contains("get /latest/meta-data/"), "another question arrived: {said}");
+            ensure!(said.contains(&format!("x-forwarded-for: {ip}")), "who asked is not told: {said}");
+            ensure!(said.contains(&format!("x-ovn-network-id: {NETWORK}")), "from where is not told: {said}");
+        }
+        // A localport is everywhere, so it is bound nowhere and never up.
+        let (_, binding) = az1.sb().find::<PortBinding>(|row| row.logical_port == "md")?;
+        ensure!(binding.kind == PortType::Localport && binding.chassis.is_none(), "{binding:?}");
+        let (_, port) = az1.nb().find::<LogicalSwitchPort>(|row| row.name == "md")?;
+        ensure!(port.up != Some(true), "a localport is up");
+        Ok(())
+    })
+}
+
+/// What a DHCP client does with its lease.
+const LEASE: &str = "#!/bin/sh
+[ \"$1\" = bound ] || exit 0
+echo \"lease: $ip, routes $staticroutes\"
+ip addr add $ip/24 dev $interface
+set -- $staticroutes
+while [ $# -ge 2 ]; do ip route add $1 via $2; shift 2; done
+";
+
+/// The namespace of a network on a chassis, with a proxy that passes questions on to the chassis' agent.
+fn proxy(lab: &Lab, hv: &Chassis) -> Result<()> {
+    let node = lab.node(&format!("ovnmeta-{}", hv.label()))?;
+    lab.connect((hv, "tap-md0"), (&node, "tap-md1"))?;
+    node.run("ip link set tap-md1 address 02:00:00:00:00:02")?;
+    node.no_offload("tap-md1")?;
+    node.address("tap-md1", "10.0.0.2/24".parse()?)?;
+    node.address("tap-md1", "169.254.169.254/32".parse()?)?;
+    hv.plug("br-int", "tap-md0", Some("md"))?;
+    let socket = node.dir().join("agent.sock");
+    agent(hv.label().to_owned(), UnixListener::bind(&socket).context("the agent cannot listen")?);
+    let config = node.dir().join("haproxy.cfg");
+    fs::write(
+        &config,
+        format!(
+            "global
+    maxconn 64
+defaults
+    mode http
+    option http-server-close
+    option forwardfor
+    timeout http-request 30s
+    timeout connect 30s
+    timeout client 32s
+    timeout server 32s
+listen listener
+    bind 169.254.169.254:80
+    server metadata {}
+    http-request add-header X-OVN-Network-ID {NETWORK}
+",
+            socket.display()
+        ),
+    )?;
+    node.start("haproxy", Recipe::new("haproxy").arg("-db").arg("-f").arg(config.display().to_string()))?;
+    Ok(())
+}
+
+/// Stands for the metadata agent: tells what it was asked.
+fn agent(name: String, listener: UnixListener) {
+    let tell = move |mut stream: UnixStream| -> std::io::Result<()> {
+        let heard: Vec<String> = BufReader::new(stream.try_clone()?)
+            .lines()
+            .map_while(|line| line.ok().filter(|line| !line.trim().is_empty()))
+            .collect();
+        let body = format!("agent {name} was asked: {}\n", heard.join(" | "));
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = stream.and_then(&tell);
+        }
+    });
+}
