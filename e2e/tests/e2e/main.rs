@@ -11,6 +11,7 @@ mod overlay;
 mod sample;
 mod transit;
 mod vlan;
+mod words;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     Suite::new(env!("CARGO_TARGET_TMPDIR"))
         .tests(guest::tests())
         .tests(faults::tests())
+        .tests(words::tests())
         .tests(overlay::tests())
         .tests(bfd::tests())
         .tests(bgp::tests())

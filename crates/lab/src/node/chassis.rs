@@ -195,6 +195,14 @@ impl Chassis {
         self.run_args(&line)
     }
 
+    /// Asks the switch in the words of `ovs-appctl`: `["ofproto/trace", "br-int", "in_port=1,icmp"]`.
+    pub fn appctl(&self, words: &[&str]) -> Result<String> {
+        let control = self.dir().join("vswitchd.ctl").display().to_string();
+        let line: Vec<&str> =
+            ["ovs-appctl", "--timeout=20", "-t", &control].into_iter().chain(words.iter().copied()).collect();
+        self.run_args(&line)
+    }
+
     /// Takes the node away from the underlay.
     pub fn cut(&self) -> Result<()> {
         println!("cut {} off", self.label());

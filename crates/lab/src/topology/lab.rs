@@ -58,6 +58,9 @@ impl Lab {
             job,
             runtime,
         };
+        if topology.zones.is_empty() && topology.chassis.is_empty() {
+            return Ok(lab);
+        }
         let empty = empty_databases()?;
         lab.root.bridge(UNDERLAY)?;
         for zone in &topology.zones {

@@ -75,15 +75,11 @@ impl Lab {
                     text += &asked(chassis, &["ovs-ofctl", "--timeout=5", "dump-flows", &bridge]);
                 }
             }
-            let control = chassis.dir().join("vswitchd.ctl").display().to_string();
             for words in
                 [&["dpif/show"][..], &["dpctl/dump-flows"], &["dpctl/dump-conntrack"], &["tnl/arp/show"]]
             {
-                let line: Vec<&str> = ["ovs-appctl", "--timeout=5", "-t", &control]
-                    .into_iter()
-                    .chain(words.iter().copied())
-                    .collect();
-                text += &asked(chassis, &line);
+                let said = chassis.appctl(words).unwrap_or_else(|error| format!("{error:#}\n"));
+                text += &format!("# {}\n{said}\n", words.join(" "));
             }
             keep(&dir, &format!("{}-switch", chassis.label()), &text);
         }
