@@ -7,18 +7,21 @@ use serde_json::{Value, json};
 /// Ports on one network.
 pub(crate) const PORTS_PER_NETWORK: usize = 200;
 
-/// What an identifier names; it becomes its first digits.
+/// What an identifier names; it becomes its second group.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    Port = 0x1000_0000,
-    Network = 0x2000_0000,
-    Device = 0x3000_0000,
-    SecurityGroup = 0x4000_0000,
+    Port = 0x1000,
+    Network = 0x2000,
+    Device = 0x3000,
+    SecurityGroup = 0x4000,
 }
 
-/// The identifier of the n-th thing of a kind.
+/// The identifier of the n-th thing of a kind. The first digits are scattered: ovsdb-server hashes rows by them, and
+/// numbers that begin alike would make it crawl.
 pub(crate) fn uuid(kind: Kind, index: usize) -> String {
-    format!("{:08x}-0000-4000-8000-{index:012x}", kind as u32)
+    const GOLDEN: u32 = 0x9e37_79b1;
+    let scattered = (index as u32 + 1).wrapping_mul(GOLDEN);
+    format!("{scattered:08x}-{:04x}-4000-8000-{index:012x}", kind as u16)
 }
 
 /// One port as Neutron describes it.
