@@ -11,14 +11,19 @@ const POLL: Duration = Duration::from_millis(50);
 /// Tries until it works, prints after what time it did, and gives what it gave. At the limit, the last error is the cause.
 ///
 /// Limits are for a machine that has much else to do; how fast something is is printed, and not asserted.
-pub fn eventually<T>(within: Duration, what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn eventually<T>(within: Duration, what: &str, probe: impl FnMut() -> Result<T>) -> Result<T> {
+    let begin = Instant::now();
+    let value = quietly(within, what, probe)?;
+    println!("{what}: after {} ms", begin.elapsed().as_millis());
+    Ok(value)
+}
+
+/// The same without a word, for what nobody wants to read about unless it fails.
+pub(crate) fn quietly<T>(within: Duration, what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
     let begin = Instant::now();
     loop {
         match probe() {
-            Ok(value) => {
-                println!("{what}: after {} ms", begin.elapsed().as_millis());
-                return Ok(value);
-            }
+            Ok(value) => return Ok(value),
             Err(error) if begin.elapsed() >= within => {
                 return Err(error).with_context(|| format!("{what}: not within {within:?}"));
             }

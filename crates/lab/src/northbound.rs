@@ -344,3 +344,6 @@ impl Balancer<'_> {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Addresses of VMs and routers, reached over BGP alone.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use lab::{Lab, Need, Test};
 
 use crate::border::{
@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         Test::new(
             "bgp::every_step_of_exposure_is_needed",
-            "without forwarding, proxy ARP, the rule, or the flow, traffic that needs it does not pass",
+            "without forwarding, proxy ARP, the rule, the flow, or an address on the bridge, traffic that needs it does not pass",
             NEEDS,
             steps,
         ),
@@ -266,6 +266,13 @@ fn steps() -> Result<()> {
         rule(hv1, "del", "172.24.4.10")?;
         spine.gets_no_answer_from(outside, "172.24.4.10")?;
         rule(hv1, "add", "172.24.4.10")?;
-        spine.reaches_from(outside, "172.24.4.10")
+        spine.reaches_from(outside, "172.24.4.10")?;
+
+        println!("without an address on the bridge:");
+        hv1.run("ip address del 1.1.1.1/32 dev br-ex")?;
+        // With the last address of a device the kernel forgets the routes through it, in every table, and then the table.
+        let left = hv1.run("ip route show table 201").unwrap_or_default();
+        ensure!(left.trim().is_empty(), "the kernel kept {left}");
+        spine.gets_no_answer_from(outside, "172.24.4.10")
     })
 }

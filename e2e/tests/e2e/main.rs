@@ -14,21 +14,28 @@ mod vlan;
 mod words;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use lab::Suite;
 
+/// Networks take their time on a machine that has much else to do, and a test that fails says more than one that is ended.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 fn main() -> ExitCode {
+    let networks = [
+        words::tests(),
+        overlay::tests(),
+        bfd::tests(),
+        bgp::tests(),
+        sample::tests(),
+        vlan::tests(),
+        metadata::tests(),
+        transit::tests(),
+    ];
     Suite::new(env!("CARGO_TARGET_TMPDIR"))
         .tests(guest::tests())
         .tests(faults::tests())
-        .tests(words::tests())
-        .tests(overlay::tests())
-        .tests(bfd::tests())
-        .tests(bgp::tests())
-        .tests(sample::tests())
-        .tests(vlan::tests())
-        .tests(metadata::tests())
-        .tests(transit::tests())
+        .tests(networks.into_iter().flatten().map(|test| test.within(PATIENCE)))
         .topology_for_shell(
             "tenants",
             "three chassis, VMs vm1 to vm3 behind the router lr0, and the host ext outside",

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use ovn::nb::{LogicalSwitchPort, NbGlobal};
 use ovn::sb::{Chassis, PortBinding, SbGlobal};
 use ovn::{nb, sb};
@@ -127,18 +127,9 @@ impl Central {
         println!("{port} lives on {chassis}: after {} ms", begin.elapsed().as_millis());
         Ok(())
     }
-
-    /// The chassis that a port lives on, by its name.
-    pub fn home_of(&self, port: &str) -> Result<String> {
-        let snapshot = self.sb.snapshot();
-        let (_, binding) = self.sb.find::<PortBinding>(|row| row.logical_port == port)?;
-        let Some(chassis) = binding.chassis else { bail!("{port} is bound to no chassis") };
-        let chassis = snapshot.get::<Chassis>(chassis.uuid()).context("its chassis is gone")?;
-        Ok(chassis.name.to_string())
-    }
 }
 
-fn nb_model() -> Model {
+pub(crate) fn nb_model() -> Model {
     Model::new("OVN_Northbound")
         .table::<NbGlobal>()
         .table::<nb::LogicalSwitch>()

@@ -14,7 +14,7 @@ use ovsdb::{Map, Model, Ref, Str, Transaction, Uuid};
 
 use super::Node;
 use crate::db::Db;
-use crate::eventually::eventually;
+use crate::eventually::quietly;
 use crate::process::Recipe;
 use crate::topology::Datapath;
 
@@ -132,7 +132,8 @@ impl Chassis {
     fn join_underlay(&self) -> Result<()> {
         let device = self.datapath.underlay_device();
         let address = IpNet::new(self.address.into(), 24)?;
-        eventually_quiet(DEVICE, || self.up(device))?;
+        // The switch makes its devices a moment after it has begun to answer.
+        quietly(DEVICE, "the tunnel's device is there", || self.up(device))?;
         self.node.address(device, address)
     }
 
@@ -230,10 +231,6 @@ impl Chassis {
     pub fn mend(&self) -> Result<()> {
         self.up("eth0")
     }
-}
-
-fn eventually_quiet(within: Duration, probe: impl Fn() -> Result<()>) -> Result<()> {
-    if probe().is_ok() { Ok(()) } else { eventually(within, "the tunnel's device is there", probe) }
 }
 
 fn model() -> Model {

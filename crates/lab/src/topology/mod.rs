@@ -6,6 +6,35 @@
 //!        │          └───────────── physnet ─── ext
 //!        └── underlay (10.10.0.0/24) ── central az1, az2, ...
 //! ```
+//!
+//! ```no_run
+//! use lab::{Topology, chassis};
+//!
+//! # fn test() -> anyhow::Result<()> {
+//! let topology = Topology::new()
+//!     .central("az1")
+//!     .chassis(chassis("hv1").wired("physnet", "br-ex"))
+//!     .chassis(chassis("hv2").wired("physnet", "br-ex"));
+//! topology.run(|lab| {
+//!     let az1 = lab.central("az1")?;
+//!     az1.write(|net| {
+//!         net.switch("sw0").port("vm1", "02:00:00:00:00:11 10.0.0.11");
+//!         net.provider("public", "ln-public", "physnet");
+//!         net.router("lr0")
+//!             .join("sw0", "02:00:00:00:01:01", "10.0.0.1/24")
+//!             .join("public", "02:00:00:00:01:02", "172.24.4.100/24")
+//!             .gateway_chassis("lr0-public", "hv2", 10)
+//!             .floating_ip("172.24.4.110", "10.0.0.11");
+//!     })?;
+//!     let ext = lab.external("ext", "physnet", &["172.24.4.1/24"])?;
+//!     lab.vm("vm1").on("hv1").mac("02:00:00:00:00:11").ip("10.0.0.11/24").gateway("10.0.0.1").plug()?;
+//!     az1.ready(&["vm1"])?;
+//!     ext.reaches("172.24.4.110")?;
+//!     lab.chassis("hv2")?.restart("ovn-controller")?;
+//!     ext.reaches("172.24.4.110")
+//! })
+//! # }
+//! ```
 
 mod lab;
 mod report;
