@@ -10,12 +10,21 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Adds what a line of output says; lines that are no summary add nothing.
-    pub(crate) fn see(&mut self, line: &str) {
-        if let Some(counts) = nextest_line(line).or_else(|| libtest_line(line)) {
-            self.passed += counts.passed;
-            self.failed += counts.failed;
-        }
+    /// Adds what a line of nextest's output says; lines that are no summary of its own add nothing, such as the summary
+    /// that a failed test printed itself.
+    pub(crate) fn see_nextest(&mut self, line: &str) {
+        self.add(nextest_line(line));
+    }
+
+    /// Adds what a line of the doctests' output says.
+    pub(crate) fn see_doctests(&mut self, line: &str) {
+        self.add(libtest_line(line));
+    }
+
+    fn add(&mut self, counts: Option<Counts>) {
+        let counts = counts.unwrap_or_default();
+        self.passed += counts.passed;
+        self.failed += counts.failed;
     }
 }
 
@@ -76,7 +85,13 @@ mod tests {
 
     fn counts(lines: &[&str]) -> Counts {
         let mut counts = Counts::default();
-        lines.iter().for_each(|line| counts.see(line));
+        lines.iter().for_each(|line| counts.see_nextest(line));
+        counts
+    }
+
+    fn doctests(lines: &[&str]) -> Counts {
+        let mut counts = Counts::default();
+        lines.iter().for_each(|line| counts.see_doctests(line));
         counts
     }
 
@@ -98,8 +113,9 @@ mod tests {
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
             "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
         ];
-        assert_eq!(counts(&lines), Counts { passed: 4, failed: 2 });
-        assert_eq!(counts(&lines).to_string(), "4 passed, 2 failed");
+        assert_eq!(doctests(&lines), Counts { passed: 4, failed: 2 });
+        assert_eq!(doctests(&lines).to_string(), "4 passed, 2 failed");
+        assert_eq!(counts(&lines), Counts::default(), "a failed test's own summary is no summary of nextest");
     }
 
     #[test]

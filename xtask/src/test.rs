@@ -31,13 +31,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut nextest = cargo();
     nextest.args(["nextest", "run", "--workspace", "--all-features", "--profile", "ci", "--color", colour]);
     nextest.args(&args.nextest);
-    let mut ok = tee(&mut nextest, |line| counts.see(line))?;
+    let mut ok = tee(&mut nextest, |line| counts.see_nextest(line))?;
 
     if args.nextest.is_empty() {
         heading("doctests");
         let mut doctest = cargo();
         doctest.args(["test", "--doc", "--workspace", "--all-features", "--quiet", "--color", colour]);
-        ok &= tee(&mut doctest, |line| counts.see(line))?;
+        ok &= tee(&mut doctest, |line| counts.see_doctests(line))?;
     }
 
     if !ok && counts.failed == 0 {

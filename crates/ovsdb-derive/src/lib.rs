@@ -1,6 +1,6 @@
 //! `#[derive(Table)]`: a struct becomes an OVSDB table, its fields the columns.
 //!
-//! ```ignore
+//! ```text
 //! #[derive(Clone, Debug, Default, PartialEq, Table)]
 //! #[ovsdb(database = "OVN_Southbound", table = "Port_Binding")]
 //! pub struct PortBinding {

@@ -55,9 +55,11 @@ mod tests {
 
     /// A corpus whose conversations break off at once would find nothing.
     #[test]
-    fn the_corpus_has_a_whole_conversation() {
-        let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../corpus/session/whole");
-        let (synced, sent) = converse(&std::fs::read(seed).unwrap());
-        assert!(synced, "never in sync; sent:\n{}", sent.join("\n"));
+    fn the_corpus_has_whole_conversations() {
+        for seed in ["whole", "canceled", "old_server"] {
+            let path = format!("{}/../corpus/session/{seed}", env!("CARGO_MANIFEST_DIR"));
+            let (synced, sent) = converse(&std::fs::read(path).unwrap());
+            assert!(synced, "{seed} was never in sync; sent:\n{}", sent.join("\n"));
+        }
     }
 }

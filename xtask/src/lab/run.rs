@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     nextest.args(&args.tests);
     let mut counts = Counts::default();
-    let ok = tee(&mut nextest, |line| counts.see(line))?;
+    let ok = tee(&mut nextest, |line| counts.see_nextest(line))?;
     if !ok && counts == Counts::default() {
         bail!(
             "no test ran: nothing has such a name (`cargo xtask lab list` shows the tests), or the build failed, see above"
