@@ -29,6 +29,7 @@ pub mod probe;
 pub mod process;
 pub mod rootfs;
 pub mod topology;
+pub mod train;
 
 pub use eventually::eventually;
 pub use harness::{Suite, Test};

@@ -1,20 +1,16 @@
-//! Traffic: pings, trains of pings, and questions over TCP.
+//! Traffic, one packet or one question at a time: pings, and TCP with a small server of our own.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use crate::eventually::eventually;
 use crate::node::Node;
 
 /// How long traffic may take to flow. The first packet to a neighbour of a router alone may take seconds.
-const FLOWS: Duration = Duration::from_secs(60);
+pub(crate) const FLOWS: Duration = Duration::from_secs(60);
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
@@ -55,26 +51,6 @@ impl Node {
             Err(_) => println!("{} does not reach {to}, as it should be", self.label()),
         }
         Ok(())
-    }
-
-    /// Sends a ping ten times a second until told to stop.
-    pub fn ping_train(&self, to: &str) -> Result<Train> {
-        let mut command = Command::new("ping");
-        command.args(["-n", "-D", "-i", "0.1", "-W", "1", to]);
-        let mut child =
-            self.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))?;
-        let out = child.stdout.take().context("ping has an output")?;
-        let (send, answers) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(out).lines().map_while(|line| line.ok()) {
-                if let Some(at) = answered_at(&line)
-                    && send.send(at).is_err()
-                {
-                    return;
-                }
-            }
-        });
-        Ok(Train { what: format!("{} to {to}", self.label()), child, answers, seen: Vec::new() })
     }
 
     /// Serves TCP on a port: each client is told this node's name and the client's address as seen here.
@@ -141,90 +117,4 @@ fn answer(mut stream: TcpStream, name: &str) -> std::io::Result<()> {
     }
     let body = format!("{name} {}\n", stream.peer_addr()?.ip());
     write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
-}
-
-/// When a line of `ping -D` says that there was an answer.
-fn answered_at(line: &str) -> Option<f64> {
-    let (time, rest) = line.strip_prefix('[')?.split_once(']')?;
-    rest.contains("bytes from").then(|| time.parse().ok()).flatten()
-}
-
-/// Pings under way.
-#[derive(Debug)]
-pub struct Train {
-    what: String,
-    child: std::process::Child,
-    answers: Receiver<f64>,
-    seen: Vec<f64>,
-}
-
-impl Train {
-    /// Waits for so many more answers: proof that traffic flows, and a beginning for what follows.
-    pub fn rolls(&mut self, answers: usize) -> Result<()> {
-        for _ in 0..answers {
-            let at = self
-                .answers
-                .recv_timeout(FLOWS)
-                .with_context(|| format!("ping train {}: no answer within {FLOWS:?}", self.what))?;
-            self.seen.push(at);
-        }
-        Ok(())
-    }
-
-    /// Forgets answers that came before now, so that what rolls next is new.
-    pub fn now(&mut self) {
-        self.seen.extend(self.answers.try_iter());
-    }
-
-    /// Ends the train; gives the longest time without an answer, and prints it.
-    pub fn end(mut self) -> Result<Duration> {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).context("a pid is an i32")?);
-        kill(pid, Signal::SIGINT).context("cannot stop ping")?;
-        self.child.wait().context("cannot wait for ping")?;
-        self.seen.extend(self.answers.iter());
-        ensure!(self.seen.len() > 1, "ping train {}: no traffic", self.what);
-        let gap = longest_gap(&self.seen);
-        println!(
-            "ping train {}: {} answers, longest gap {:.2} s",
-            self.what,
-            self.seen.len(),
-            gap.as_secs_f64()
-        );
-        Ok(gap)
-    }
-}
-
-impl Drop for Train {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn longest_gap(times: &[f64]) -> Duration {
-    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
-    Duration::try_from_secs_f64(gaps.fold(0.0, f64::max)).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_told_from_other_lines() {
-        let line = "[1700000000.250000] 64 bytes from 10.0.0.12: icmp_seq=3 ttl=64 time=3.1 ms";
-        assert_eq!(answered_at(line), Some(1_700_000_000.25));
-        for line in ["", "[17", "PING 10.0.0.12", "[1.5] no answer yet for icmp_seq=1", "[x] 64 bytes from a"]
-        {
-            assert_eq!(answered_at(line), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn the_longest_gap_is_between_neighbours() {
-        assert_eq!(longest_gap(&[1.0, 1.5, 4.5, 4.75]), Duration::from_secs(3));
-        assert_eq!(longest_gap(&[1.0]), Duration::ZERO);
-        // A clock that was set back is no gap.
-        assert_eq!(longest_gap(&[2.0, 1.0]), Duration::ZERO);
-    }
 }

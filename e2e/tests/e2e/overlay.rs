@@ -101,15 +101,20 @@ fn failover() -> Result<()> {
         tenants(lab)?;
         let (az1, ext) = (lab.central("az1")?, lab.find("ext")?);
         az1.lives_on("cr-lr0-public", "hv1")?;
-        let mut train = ext.ping_train("172.24.4.110")?;
-        train.rolls(5)?;
+        lab.find("vm2")?.serve(80)?;
+        let (mut pings, mut questions) = (ext.ping_train("172.24.4.110")?, ext.tcp_train("172.24.4.110:80"));
+        pings.rolls(5)?;
+        questions.rolls(5)?;
         let hv1 = lab.chassis("hv1")?;
         hv1.kill_all()?;
         hv1.cut()?;
-        train.now();
+        pings.now();
+        questions.now();
         az1.lives_on("cr-lr0-public", "hv2")?;
-        train.rolls(10)?;
-        train.end()?;
+        pings.rolls(10)?;
+        questions.rolls(10)?;
+        pings.end()?;
+        questions.end()?;
         Ok(())
     })
 }
