@@ -12,6 +12,7 @@
 //! machines), [`northbound`] (the network that OVN is to make) and [`mod@eventually`] (what comes true of it).
 
 pub mod capture;
+pub mod chaos;
 pub mod db;
 pub mod eventually;
 pub mod guest;

@@ -3,6 +3,7 @@
 mod bfd;
 mod bgp;
 mod border;
+mod chaos;
 mod fabric;
 mod faults;
 mod guest;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         vlan::tests(),
         metadata::tests(),
         transit::tests(),
+        chaos::tests(),
     ];
     Suite::new(env!("CARGO_TARGET_TMPDIR"))
         .tests(guest::tests())
