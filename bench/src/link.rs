@@ -4,7 +4,6 @@ use anyhow::{Context, Result};
 use ovsdb::replica::Delta;
 use ovsdb::session::Remotes;
 use ovsdb::{Client, ClientConfig, Feed, FeedEvent, Model, Snapshot, Transaction};
-use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 /// A client in sync.
@@ -33,14 +32,26 @@ impl Link {
     }
 
     /// Waits for the next change.
-    pub(crate) fn next_delta(&mut self) -> Result<Arc<Delta>> {
-        loop {
-            match self.runtime.block_on(self.feed.next()).context("the client is closed")? {
-                FeedEvent::Changed { delta, .. } => return Ok(delta),
-                FeedEvent::Disconnected { reason } => return Err(reason).context("the connection broke"),
-                FeedEvent::Synced { .. } | FeedEvent::Reconnected { .. } => {}
+    pub(crate) fn next_delta(&mut self) -> Result<()> {
+        self.follow(|_| Ok(false))
+    }
+
+    /// Hands over changes, as long as they are wanted.
+    pub(crate) fn follow(&mut self, mut see: impl FnMut(&Delta) -> Result<bool>) -> Result<()> {
+        let feed = &mut self.feed;
+        self.runtime.block_on(async move {
+            loop {
+                match feed.next().await.context("the client is closed")? {
+                    FeedEvent::Changed { delta, .. } => {
+                        if !see(&delta)? {
+                            return Ok(());
+                        }
+                    }
+                    FeedEvent::Disconnected { reason } => return Err(reason).context("the connection broke"),
+                    FeedEvent::Synced { .. } | FeedEvent::Reconnected { .. } => {}
+                }
             }
-        }
+        })
     }
 
     /// Commits and waits for the answer; what the feed tells of it is left aside.

@@ -113,16 +113,15 @@ fn main() -> Result<()> {
 
 /// Notes when each change of a sequence key is seen, until so many were.
 fn follow(link: &mut Link, seen: &mut Vec<(usize, i64)>, count: usize) -> Result<()> {
-    while seen.len() < count {
-        let delta = link.next_delta()?;
+    link.follow(|delta| {
         for change in delta.table::<PortBinding>() {
             let value = change.after.as_ref().and_then(|row| row.external_ids.get(SEQUENCE_KEY));
             if let Some(sequence) = value.and_then(|value| value.parse().ok()) {
                 seen.push((sequence, clock_gettime(ClockId::CLOCK_MONOTONIC)?.num_nanoseconds()));
             }
         }
-    }
-    Ok(())
+        Ok(seen.len() < count)
+    })
 }
 
 fn insert(link: &mut Link, switch: Uuid, ports: &[Port]) -> Result<()> {

@@ -88,13 +88,18 @@ impl<T: Ord> Set<T> {
 
     /// Symmetric difference: what `update2` means by a modified set.
     pub fn toggle(&mut self, diff: Set<T>) {
-        let mut items = std::mem::take(&mut self.0).into_vec();
-        for item in diff {
-            match items.binary_search(&item) {
-                Ok(at) => drop(items.remove(at)),
-                Err(at) => items.insert(at, item),
+        // Both are sorted, so one pass does. A switch may have thousands of ports and get hundreds more at once.
+        let mut items = Vec::with_capacity(self.len() + diff.len());
+        let mut diff = diff.into_iter().peekable();
+        for item in std::mem::take(self) {
+            while let Some(new) = diff.next_if(|new| *new < item) {
+                items.push(new);
+            }
+            if diff.next_if(|gone| *gone == item).is_none() {
+                items.push(item);
             }
         }
+        items.extend(diff);
         self.0 = items.into_boxed_slice();
     }
 }

@@ -31,8 +31,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 pub use apply::UpdateVersion;
 pub use delta::{Change, Delta};
 pub use dynamic::{Columns, DynamicRow, DynamicRows};
@@ -136,8 +134,8 @@ impl Replica {
 
     /// Takes in everything there is: the reply to a monitor request. What differs from before is the delta. On an
     /// error nothing has changed.
-    pub fn reload(&mut self, version: UpdateVersion, body: &RawValue) -> Result<Delta, ApplyError> {
-        self.reload_text(version, Text::Borrowed(body.get()), 0)
+    pub fn reload(&mut self, version: UpdateVersion, body: &str) -> Result<Delta, ApplyError> {
+        self.reload_text(version, Text::Borrowed(body), 0)
     }
 
     /// As [`Replica::reload`], from a message that is given up: the body stands at `body` in it. Its memory is freed
@@ -168,16 +166,15 @@ impl Replica {
     }
 
     /// Takes in one notification, as a whole. On an error nothing has changed, and only [`Replica::reload`] helps.
-    pub fn apply(&mut self, version: UpdateVersion, body: &RawValue) -> Result<Delta, ApplyError> {
+    pub fn apply(&mut self, version: UpdateVersion, body: &str) -> Result<Delta, ApplyError> {
         if self.stale {
             return Err(ApplyError::Stale);
         }
         let mut staged = Vec::new();
-        let text = body.get();
-        for (name, rows) in split::tables(text, 0).map_err(ApplyError::shapeless)? {
+        for (name, rows) in split::tables(body, 0).map_err(ApplyError::shapeless)? {
             // Tables that nobody asked for are none of ours.
             if let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) {
-                staged.push((at, self.state.tables[at].stage(version, text, &rows)?));
+                staged.push((at, self.state.tables[at].stage(version, body, &rows)?));
             }
         }
         Ok(self.commit(staged))

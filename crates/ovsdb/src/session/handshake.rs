@@ -364,7 +364,7 @@ impl Session {
             self.counters.strays += 1;
             return Ok(());
         }
-        match self.replica.apply(connection.method.version(), body) {
+        match self.replica.apply(connection.method.version(), body.get()) {
             Ok(delta) => {
                 self.last_id = last_id.filter(|id| !id.is_nil());
                 if !delta.is_empty() {
@@ -478,19 +478,50 @@ pub(super) struct Content<'a> {
     pub(super) found: bool,
     /// The last transaction in it.
     pub(super) last_id: Option<Uuid>,
-    pub(super) body: &'a RawValue,
+    pub(super) body: &'a str,
 }
 
 /// Reads a reply to a monitor request.
 pub(super) fn content(method: Method, reply: &RawValue, resume: bool) -> Result<Content<'_>, CloseReason> {
     match method {
         Method::CondSince => {
-            let (found, id, body): (bool, String, &RawValue) = serde_json::from_str(reply.get())
-                .map_err(|error| CloseReason::Protocol(format!("monitor_cond_since: {error}")))?;
+            let (found, id, body) = since(reply.get()).ok_or_else(|| {
+                CloseReason::Protocol("monitor_cond_since: the reply is not [found, id, updates]".into())
+            })?;
             // Without history a server gives the nil id, which resumes nothing.
-            let last_id = Uuid::try_parse(&id).ok().filter(|id| !id.is_nil());
+            let last_id = Uuid::try_parse(id).ok().filter(|id| !id.is_nil());
             Ok(Content { found: found && resume, last_id, body })
         }
-        Method::Cond | Method::Monitor => Ok(Content { found: false, last_id: None, body: reply }),
+        Method::Cond | Method::Monitor => Ok(Content { found: false, last_id: None, body: reply.get() }),
+    }
+}
+
+/// The parts of `[found, "id", updates]`. The text is JSON already, and the updates may be a hundred megabytes: they are
+/// not looked at here, and what else than an object they are is found out when they are decoded.
+fn since(reply: &str) -> Option<(bool, &str, &str)> {
+    let inside = reply.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let (found, rest) = inside.split_once(',')?;
+    let found = match found.trim() {
+        "true" => true,
+        "false" => false,
+        _ => return None,
+    };
+    let (id, rest) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+    Some((found, id, rest.trim_start().strip_prefix(',')?.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::since;
+
+    #[test]
+    fn a_reply_is_taken_apart_without_a_look_at_its_content() {
+        assert_eq!(since(r#"[true,"id",{"T":{}}]"#), Some((true, "id", r#"{"T":{}}"#)));
+        assert_eq!(since(" [ false , \"id\" , {} ] "), Some((false, "id", "{}")));
+        for other in
+            ["null", "[]", r#"[true,"id"]"#, r#"["id",true,{}]"#, r#"[1,"id",{}]"#, "{}", "[true,1,{}]"]
+        {
+            assert_eq!(since(other), None, "{other}");
+        }
     }
 }

@@ -45,8 +45,8 @@ impl Session {
     pub(super) fn receive_owned(&mut self, now: Instant, text: Vec<u8>) -> Result<(), CloseReason> {
         let found = match Message::parse(&text).map_err(|error| CloseReason::Protocol(describe(&error)))? {
             Message::Reply { id, result } => self.whole_content(id, result)?.map(|(id, content)| {
-                let start = content.body.get().as_ptr() as usize - text.as_ptr() as usize;
-                (id, content.last_id, start..start + content.body.get().len())
+                let start = content.body.as_ptr() as usize - text.as_ptr() as usize;
+                (id, content.last_id, start..start + content.body.len())
             }),
             _ => None,
         };

@@ -30,8 +30,7 @@ impl Rig {
         let mut replica = Replica::new(Model::new("Zoo").table::<Cage>());
         let publisher = Publisher::new(replica.snapshot(), limit, Arc::default());
         replica.fit(&DatabaseSchema::parse(schema).unwrap()).unwrap();
-        let nothing = serde_json::value::to_raw_value(&json!({})).unwrap();
-        replica.reload(UpdateVersion::V2, &nothing).unwrap();
+        replica.reload(UpdateVersion::V2, "{}").unwrap();
         Self { replica, publisher, rows: BTreeMap::new() }
     }
 
@@ -49,7 +48,7 @@ impl Rig {
             Some(size) => self.rows.insert(uuid, size),
             None => self.rows.remove(&uuid),
         };
-        let body = serde_json::value::to_raw_value(&json!({"Cage": {uuid.to_string(): update}})).unwrap();
+        let body = json!({"Cage": {uuid.to_string(): update}}).to_string();
         let delta = self.replica.apply(UpdateVersion::V2, &body).unwrap();
         self.publisher.changed(delta, &self.replica.snapshot());
     }

@@ -4,8 +4,6 @@ mod random;
 mod server;
 mod traps;
 
-use serde_json::value::RawValue;
-
 use super::*;
 use crate::model::{Map, Ref, Set};
 use crate::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
@@ -99,12 +97,8 @@ pub(super) fn model() -> Model {
 pub(super) fn loaded(body: &str) -> Replica {
     let mut replica = Replica::new(model());
     replica.fit(&schema()).unwrap();
-    replica.reload(UpdateVersion::V2, &raw(body)).unwrap();
+    replica.reload(UpdateVersion::V2, body).unwrap();
     replica
-}
-
-pub(super) fn raw(text: &str) -> Box<RawValue> {
-    RawValue::from_string(text.to_owned()).unwrap()
 }
 
 pub(super) fn uuid(n: u128) -> uuid::Uuid {

@@ -97,7 +97,7 @@ pub(super) fn update(
     to: &Table,
     wrapped: bool,
     initial: bool,
-) -> Box<RawValue> {
+) -> String {
     let mut rows = Object::new();
     for id in from.keys().chain(to.keys()).collect::<BTreeSet<_>>() {
         let said = match (version, from.get(id), to.get(id)) {
@@ -127,7 +127,7 @@ pub(super) fn update(
         };
         rows.insert(uuid((*id).into()).to_string(), said);
     }
-    raw(&if rows.is_empty() { json!({}) } else { json!({ "Cage": rows }) }.to_string())
+    if rows.is_empty() { json!({}) } else { json!({ "Cage": rows }) }.to_string()
 }
 
 pub(super) fn plain() -> impl Strategy<Value = Plain> {
