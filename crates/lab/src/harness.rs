@@ -19,13 +19,14 @@ use crate::inside;
 use crate::job::{Backend, Folder, Outcome, Spec, Task};
 use crate::need::{Need, lacking};
 use crate::rootfs::Rootfs;
+use crate::topology::Lab;
 
 /// A test's function; it runs inside.
 pub type Inside = fn() -> Result<()>;
 /// A function that runs on the host, to see what happens to guests there.
 pub type Outside = fn(&Bench<'_>) -> Result<()>;
-/// Brings up a topology, calls what it is given, and takes the topology down again.
-pub type Up = fn(&dyn Fn() -> Result<()>) -> Result<()>;
+/// Brings up a topology, hands it to what it is given, and takes it down again.
+pub type Up = fn(&dyn Fn(&Lab) -> Result<()>) -> Result<()>;
 
 /// How long a test may take unless it says otherwise.
 const TIME: Duration = Duration::from_secs(120);
@@ -325,6 +326,9 @@ impl Bench<'_> {
         let offered = host.kernel.offered().clone();
         let spec = Spec { task, backend, needs: needs.to_vec(), offered, env };
         let folder = Folder::make(&host.jobs, name)?;
+        if matches!(spec.task, Task::Shell { .. }) {
+            println!("/job in there is {} here, until it ends", folder.path().display());
+        }
         let ran = host.run(&folder, &spec, limits, |at, line| println!("{:8.3} {line}", at.as_secs_f64()));
         match ran {
             Ok(end) => Ok((folder, end)),

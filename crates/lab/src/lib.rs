@@ -26,6 +26,7 @@ pub mod need;
 pub mod netns;
 pub mod node;
 pub mod northbound;
+pub mod picture;
 pub mod probe;
 pub mod process;
 pub mod rootfs;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
 use ovn::MacAddr;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
 use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 
@@ -144,6 +144,22 @@ impl Netns {
         }
         self.ask(request.replace().execute())
             .with_context(|| format!("cannot give {address} to {device} in {}", self.name()))
+    }
+
+    /// The addresses that a device has.
+    pub fn addresses(&self, device: &str) -> Result<Vec<IpNet>> {
+        let found = self.netlink.address().get().set_link_index_filter(self.index(device)?).execute();
+        let messages: Vec<_> = self
+            .ask(found.try_collect())
+            .with_context(|| format!("cannot ask for the addresses of {device} in {}", self.name()))?;
+        let address = |message: &AddressMessage| {
+            let ip = message.attributes.iter().find_map(|attribute| match attribute {
+                AddressAttribute::Address(ip) => Some(*ip),
+                _ => None,
+            });
+            IpNet::new(ip?, message.header.prefix_len).ok()
+        };
+        Ok(messages.iter().filter_map(address).collect())
     }
 
     /// Routes a prefix by a neighbour.

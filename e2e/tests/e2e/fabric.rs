@@ -38,9 +38,9 @@ pub(crate) fn tenants(lab: &Lab) -> Result<()> {
 }
 
 /// The same, up for as long as somebody wants to look at it.
-pub(crate) fn for_shell(look: &dyn Fn() -> Result<()>) -> Result<()> {
+pub(crate) fn for_shell(look: &dyn Fn(&Lab) -> Result<()>) -> Result<()> {
     three_chassis().run(|lab| {
         tenants(lab)?;
-        look()
+        look(lab)
     })
 }

@@ -9,6 +9,7 @@ mod faults;
 mod guest;
 mod metadata;
 mod overlay;
+mod picture;
 mod sample;
 mod transit;
 mod vlan;
@@ -25,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 fn main() -> ExitCode {
     let networks = [
         words::tests(),
+        picture::tests(),
         overlay::tests(),
         bfd::tests(),
         bgp::tests(),

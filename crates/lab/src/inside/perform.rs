@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::harness::Suite;
 use crate::job::{Backend, INSIDE, Outcome, Spec, Task};
 use crate::need::{Need, lacking, offered};
+use crate::topology::Lab;
 
 /// The first argument that makes this binary the test's process.
 pub(crate) const PERFORM: &str = "--lab-perform";
@@ -34,7 +35,10 @@ fn perform(suite: &Suite) -> Result<()> {
         Task::Shell { topology: None, size } => shell(*size),
         Task::Shell { topology: Some(name), size } => {
             let up = suite.topology(name).with_context(|| format!("there is no topology `{name}`"))?;
-            up(&|| shell(*size))
+            up(&|lab| {
+                show(lab)?;
+                shell(*size)
+            })
         }
         Task::Probe => {
             found = probe();
@@ -110,6 +114,15 @@ fn probe() -> BTreeSet<Need> {
         works(&format!("ip link del {device}"));
     }
     found
+}
+
+/// Shows what is up, here as text and in the job folder as SVG.
+fn show(lab: &Lab) -> Result<()> {
+    let (picture, path) = (lab.picture(), Path::new(INSIDE).join("topology.svg"));
+    print!("{picture}");
+    std::fs::write(&path, picture.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("the same as SVG: {}", path.display());
+    Ok(())
 }
 
 /// Gives the terminal a shell of its own session, so that job control works.

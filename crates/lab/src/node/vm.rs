@@ -9,6 +9,7 @@ use ovn::MacAddr;
 
 use super::Node;
 use crate::link::{End, cable};
+use crate::picture::Part;
 use crate::topology::{Datapath, Lab};
 
 /// A VM that is not yet plugged in. Made by [`Lab::vm`].
@@ -79,6 +80,7 @@ impl VmSpec<'_> {
             node.default_route(gateway)?;
         }
         chassis.plug("br-int", &tap, Some(&self.name))?;
+        self.lab.note(Part::Vm(self.name.clone(), self.chassis.clone()));
         Ok(node)
     }
 }

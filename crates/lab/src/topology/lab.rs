@@ -18,10 +18,10 @@ use crate::netns::Netns;
 use crate::node::Node;
 use crate::node::central::Central;
 use crate::node::chassis::{Chassis, ChassisSpec};
+use crate::picture::{self, Addresses, Part, Picture, UNDERLAY};
 
 /// Carries 1500 bytes and a tunnel's header: the userspace datapath does not fragment.
 const UNDERLAY_MTU: u32 = 1600;
-const UNDERLAY: &str = "br-ul";
 
 /// A running topology.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Lab {
     chassis: BTreeMap<String, Chassis>,
     nodes: Mutex<Vec<Arc<Node>>>,
     physnets: Mutex<BTreeSet<String>>,
+    /// What was put in, for a picture of it.
+    parts: Mutex<Vec<Part>>,
     root: Arc<Netns>,
     datapath: Datapath,
     job: PathBuf,
@@ -53,6 +55,7 @@ impl Lab {
             chassis: BTreeMap::new(),
             nodes: Mutex::new(Vec::new()),
             physnets: Mutex::new(BTreeSet::new()),
+            parts: Mutex::new(Vec::new()),
             root,
             datapath: Datapath::chosen()?,
             job,
@@ -105,7 +108,9 @@ impl Lab {
     fn start_central(&self, topology: &Topology, zone: &str, empty: &Path) -> Result<Central> {
         let node = Arc::new(Node::new(zone, Arc::clone(&self.root), &self.logs())?);
         self.keep(&node);
-        Central::start(node, topology.zone_address(Some(zone)), empty)
+        let address = topology.zone_address(Some(zone));
+        self.note(Part::Central(zone.to_owned(), address.to_string()));
+        Central::start(node, address, empty)
     }
 
     fn start_chassis(
@@ -122,6 +127,9 @@ impl Lab {
             let bridge = self.physnet(physnet)?;
             self.wire(&node, &format!("phys{at}"), &bridge, &format!("p{at}-{}", spec.name), 1500)?;
         }
+        let mapped = |(physnet, bridge, _): &(String, String, bool)| format!("{physnet}:{bridge}");
+        let mappings = spec.mappings.iter().map(mapped).collect();
+        self.note(Part::Chassis(spec.name.clone(), tunnel_address(at).to_string(), mappings));
         let central = topology.zone_address(spec.zone.as_deref());
         Chassis::start(node, spec, tunnel_address(at), central, self.datapath, empty)
     }
@@ -129,6 +137,7 @@ impl Lab {
     /// A cable from a node to a bridge of the lab.
     fn wire(&self, node: &Node, device: &str, bridge: &str, port: &str, mtu: u32) -> Result<()> {
         cable(End::new(&self.root, port), End::new(node, device), mtu, Some(bridge))?;
+        self.note(Part::Port(picture::End::new(node.label(), device), bridge.to_owned()));
         if self.datapath == Datapath::Userspace {
             self.root.no_offload(port)?;
             node.no_offload(device)?;
@@ -151,6 +160,7 @@ impl Lab {
         let netns = Arc::new(Netns::make(self.runtime.handle(), name)?);
         let node = Arc::new(Node::new(name, netns, &self.logs())?);
         self.keep(&node);
+        self.note(Part::Node(name.to_owned()));
         Ok(node)
     }
 
@@ -177,7 +187,10 @@ impl Lab {
 
     /// A cable between two nodes.
     pub fn connect(&self, a: (&Node, &str), b: (&Node, &str)) -> Result<()> {
-        cable(End::new(a.0, a.1), End::new(b.0, b.1), 1500, None)
+        cable(End::new(a.0, a.1), End::new(b.0, b.1), 1500, None)?;
+        let [a, b] = [a, b].map(|(node, device)| picture::End::new(node.label(), device));
+        self.note(Part::Cable(a, b));
+        Ok(())
     }
 
     /// A chassis by its name.
@@ -200,6 +213,26 @@ impl Lab {
         self.datapath
     }
 
+    /// Its machines and cables as they are now.
+    pub fn picture(&self) -> Picture {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut addresses = Addresses::new();
+        let mut look = |end: &picture::End| {
+            // A device that is gone by now has none.
+            let found = self.find(&end.node).and_then(|node| node.addresses(&end.device));
+            addresses.insert(end.clone(), found.unwrap_or_default());
+        };
+        for part in &parts {
+            match part {
+                Part::Vm(name, _) => look(&picture::End::new(name, "eth0")),
+                Part::Port(end, _) => look(end),
+                Part::Cable(a, b) => [a, b].into_iter().for_each(&mut look),
+                Part::Node(_) | Part::Central(..) | Part::Chassis(..) => {}
+            }
+        }
+        Picture::new(&parts, addresses)
+    }
+
     /// What is left of the job.
     pub fn job(&self) -> &Path {
         &self.job
@@ -219,6 +252,11 @@ impl Lab {
 
     fn keep(&self, node: &Arc<Node>) {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(node));
+    }
+
+    /// Remembers a part for the picture.
+    pub(crate) fn note(&self, part: Part) {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
     }
 
     fn logs(&self) -> PathBuf {

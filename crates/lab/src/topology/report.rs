@@ -39,6 +39,9 @@ impl Lab {
     pub fn report(&self) {
         let dir = self.job().join("report");
         let _ = fs::create_dir_all(&dir);
+        let picture = self.picture();
+        keep(&dir, "topology", &picture.to_string());
+        let _ = fs::write(self.job().join("topology.svg"), picture.svg());
         for node in self.nodes() {
             for daemon in node.daemons().iter().filter(|daemon| !daemon.alive()) {
                 println!("{}: {} does not run", node.label(), daemon.name());
