@@ -1,0 +1,19 @@
+//! What runs on a node: the parts of the world that Meridian looks after there, and what decides for them.
+//!
+//! # Targets
+//!
+//! | module | looks after | ours is |
+//! |---|---|---|
+//! | [`kernel`] | devices, addresses, rules, routes, neighbours, NDP proxies, sysctls | what [`kernel::own`] says |
+//! | [`flows`] | OpenFlow of the provider bridges | flows with cookie 999 |
+//! | [`frr`] | what FRR redistributes and leaks | the lines of its two stanzas that [`frr::state`] names |
+//! | [`plane`] | the three above in one order | |
+//!
+//! The three are planned together, because safety is a matter of order across them: an address is announced when packets
+//! for it have a way, and the way stays until the announcement is gone. [`plane::Plane`] is the one target that a decider
+//! on a node writes to.
+
+pub mod flows;
+pub mod frr;
+pub mod kernel;
+pub mod plane;
