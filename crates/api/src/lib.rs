@@ -1,0 +1,27 @@
+//! The network API: Neutron v2.0 in front, OVN's Northbound behind.
+//!
+//! ```text
+//!  request ──▶ http ──▶ resource ──▶ world::Txn ──▶ store (SQL commit) ──▶ World ──▶ desired ──▶ Northbound rows
+//!               ▲                                                           │
+//!               └───────────── answers read from the World ◀────────────────┴──── report ◀── Northbound, Southbound
+//! ```
+//!
+//! The whole state of the API is one value, the [`World`]: immutable tables that share what did not change, so that a copy
+//! costs nothing. A request that changes something runs as a function of the present world ([`world::Txn`]): it looks,
+//! checks, and puts or removes entities in its own copy. If it fails, the copy is dropped and nothing happened. If it
+//! succeeds, what it changed is written to SQL in one transaction, and only then does the copy become the world that
+//! everybody sees. Requests that wait at the same time share one SQL transaction.
+//!
+//! Reading order: [`model`] (what is stored), [`world`] (how it hangs together), [`fault`] (how a request fails),
+//! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on).
+
+pub mod caller;
+pub mod fault;
+pub mod fleet;
+pub mod model;
+pub mod settings;
+pub mod world;
+
+pub use caller::Caller;
+pub use fault::Fault;
+pub use world::{Txn, World};

@@ -1,0 +1,15 @@
+//! Rows of an existing Northbound that were taken over with their UUIDs.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A row that stands for an object of ours under a UUID that we did not choose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adopted {
+    /// The UUID that `desired` would have chosen.
+    pub ours: Uuid,
+    /// The Northbound table.
+    pub table: String,
+    /// The UUID it has.
+    pub theirs: Uuid,
+}

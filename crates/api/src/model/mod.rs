@@ -1,0 +1,35 @@
+//! What is stored: one struct per noun, nothing computed.
+//!
+//! These are the rows of the store and the inputs of `desired`. What the API shows beyond them (status, `subnets` of a
+//! network, `external_gateways` of a router) is derived when it is asked for. Values have real types; text from outside has
+//! been checked before it gets here. [`Entity`] says how a noun is kept in the [`World`](crate::World).
+
+mod address_scope;
+mod adopted;
+mod agent_setting;
+mod floating_ip;
+mod network;
+mod placement;
+mod port;
+mod quota;
+mod rbac_policy;
+mod router;
+mod security_group;
+mod standard;
+mod subnet;
+mod subnet_pool;
+
+pub use address_scope::AddressScope;
+pub use adopted::Adopted;
+pub use agent_setting::AgentSetting;
+pub use floating_ip::FloatingIp;
+pub use network::{Network, NetworkType, Segment};
+pub use placement::{Placed, Placement};
+pub use port::{AddressPair, Binding, ExtraDhcpOpt, FixedIp, Port, owner};
+pub use quota::QuotaSet;
+pub use rbac_policy::{RbacAction, RbacObject, RbacPolicy};
+pub use router::{ExtraRoute, Router};
+pub use security_group::{Direction, Ethertype, SecurityGroup, SecurityGroupRule};
+pub use standard::Standard;
+pub use subnet::{AddressRange, HostRoute, Ipv6Mode, Subnet};
+pub use subnet_pool::SubnetPool;

@@ -1,0 +1,81 @@
+//! Networks.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Standard;
+
+/// A layer-2 network: one logical switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Also the UUID of its logical switch.
+    pub id: Uuid,
+    /// Owner.
+    pub project: String,
+    /// Not unique.
+    pub name: String,
+    /// Shown and kept; the network forwards either way.
+    pub admin_state_up: bool,
+    /// Routers may have gateways on it.
+    pub external: bool,
+    /// Where its frames go.
+    pub segment: Segment,
+    /// Bytes; never zero here.
+    pub mtu: u32,
+    /// What new ports start with.
+    pub port_security_enabled: bool,
+    /// Where the caller would like it to be.
+    pub availability_zone_hints: Vec<String>,
+    /// Ends with a dot, or is empty.
+    pub dns_domain: String,
+    /// The external network that is taken if none is named.
+    pub is_default: bool,
+    /// Revision, times, description, tags.
+    pub standard: Standard,
+}
+
+/// How a network reaches from chassis to chassis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Names the localnet port `provnet-<id>`.
+    pub id: Uuid,
+    /// The encapsulation.
+    pub network_type: NetworkType,
+    /// The physical network, of flat and VLAN ones.
+    pub physical_network: Option<String>,
+    /// VLAN tag or tunnel key.
+    pub segmentation_id: Option<u32>,
+}
+
+impl Segment {
+    /// Whether frames leave on a bridge of the chassis instead of in tunnels.
+    pub fn is_physical(&self) -> bool {
+        matches!(self.network_type, NetworkType::Flat | NetworkType::Vlan)
+    }
+}
+
+/// Encapsulation of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkType {
+    /// Tunnels between chassis.
+    Geneve,
+    /// A tag on a physical network.
+    Vlan,
+    /// A physical network without a tag.
+    Flat,
+    /// Never leaves its chassis.
+    Local,
+}
+
+impl NetworkType {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NetworkType::Geneve => "geneve",
+            NetworkType::Vlan => "vlan",
+            NetworkType::Flat => "flat",
+            NetworkType::Local => "local",
+        }
+    }
+}

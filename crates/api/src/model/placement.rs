@@ -1,0 +1,25 @@
+//! Which chassis a gateway port may be on.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The chassis of one gateway port, as scheduled. Kept in the store so that an emptied Northbound is rebuilt without moving
+/// a gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The gateway port.
+    pub port_id: Uuid,
+    /// Highest priority first. Never empty.
+    pub chassis: Vec<Placed>,
+}
+
+/// One chassis of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Name of the chassis.
+    pub chassis: String,
+    /// Unique in its group; the highest hosts the port.
+    pub priority: u16,
+    /// Put there by hand: stays until the chassis can no longer carry it.
+    pub pinned: bool,
+}

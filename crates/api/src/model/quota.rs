@@ -1,0 +1,14 @@
+//! Quotas.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The limits of one project that differ from the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaSet {
+    /// The project.
+    pub project: String,
+    /// By resource (`port`, `router`); -1 is no limit.
+    pub limits: BTreeMap<String, i64>,
+}

@@ -1,0 +1,45 @@
+//! Who may use what of another project.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// One permission. The `shared` flag of a network is the policy "everybody may use it as shared".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RbacPolicy {
+    /// Its id.
+    pub id: Uuid,
+    /// Who gave it.
+    pub project: String,
+    /// What kind of object it is about.
+    pub object_type: RbacObject,
+    /// Which one.
+    pub object_id: Uuid,
+    /// What is allowed.
+    pub action: RbacAction,
+    /// A project, or `*` for all.
+    pub target_project: String,
+}
+
+/// Objects that can be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RbacObject {
+    /// Networks.
+    Network,
+    /// Security groups.
+    SecurityGroup,
+    /// Subnet pools.
+    Subnetpool,
+    /// Address scopes.
+    AddressScope,
+}
+
+/// What a policy allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RbacAction {
+    /// To use it as if it were one's own.
+    AccessAsShared,
+    /// To have gateways and floating IPs on it.
+    AccessAsExternal,
+}

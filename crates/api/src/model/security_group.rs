@@ -1,0 +1,70 @@
+//! Security groups and their rules.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Standard;
+
+/// A set of rules that ports are put under.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecurityGroup {
+    /// Names the port group `pg_<id>`.
+    pub id: Uuid,
+    /// Owner.
+    pub project: String,
+    /// Not unique, but for `default`.
+    pub name: String,
+    /// Whether replies are let through by connection tracking.
+    pub stateful: bool,
+    /// The project's group for ports that name none.
+    pub is_default: bool,
+    /// Revision, times, description, tags.
+    pub standard: Standard,
+}
+
+/// One thing that a group allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecurityGroupRule {
+    /// Also the UUID of its ACL.
+    pub id: Uuid,
+    /// Owner.
+    pub project: String,
+    /// The group.
+    pub security_group_id: Uuid,
+    /// To or from the port.
+    pub direction: Direction,
+    /// Family.
+    pub ethertype: Ethertype,
+    /// As given: a name or a number; none means any.
+    pub protocol: Option<String>,
+    /// First port, or ICMP type.
+    pub port_range_min: Option<u16>,
+    /// Last port, or ICMP code.
+    pub port_range_max: Option<u16>,
+    /// The other side's prefix, as given.
+    pub remote_ip_prefix: Option<IpNet>,
+    /// The other side's group.
+    pub remote_group_id: Option<Uuid>,
+    /// Revision, times, description; rules have no tags.
+    pub standard: Standard,
+}
+
+/// Which way packets go, seen from the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// To the port.
+    Ingress,
+    /// From the port.
+    Egress,
+}
+
+/// Family of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Ethertype {
+    /// IPv4.
+    IPv4,
+    /// IPv6.
+    IPv6,
+}

@@ -1,0 +1,135 @@
+//! The whole state of the API at one instant.
+//!
+//! A [`World`] is a value: cloning it is cheap, and a clone never changes under its holder. Tables are ordered maps that
+//! share structure, because every request and every reconciler run takes a copy; lookups are slower than in a hash map, and
+//! still far below the cost of a request. Next to the tables stand the [`Link`]s, so that "the ports of this network" does
+//! not look at every port, and tallies, so that a quota check does not count.
+//!
+//! [`Txn`] is the only way to change one, and the store the only one to publish the result.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod entity;
+mod link;
+mod table;
+mod txn;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use smol_str::SmolStr;
+use uuid::Uuid;
+
+use crate::model::{
+    AddressScope, Adopted, AgentSetting, FloatingIp, Network, Placement, Port, QuotaSet, RbacPolicy, Router,
+    SecurityGroup, SecurityGroupRule, Subnet, SubnetPool,
+};
+
+pub use entity::{Change, Entity, Kind, Row};
+pub use link::Link;
+pub use table::Table;
+pub use txn::{Outside, Txn};
+
+/// Everything the API knows.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    tables: entity::Tables,
+    links: OrdSet<(Link, Uuid)>,
+    addresses: OrdMap<(Uuid, IpAddr), Uuid>,
+    tallies: OrdMap<(Kind, SmolStr), u64>,
+    seq: u64,
+}
+
+impl World {
+    /// The store's sequence number of the last change in it.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The table of one noun.
+    pub fn table<T: Entity>(&self) -> &Table<T> {
+        T::table(&self.tables)
+    }
+
+    /// One entity.
+    pub fn get<T: Entity>(&self, key: &T::Key) -> Option<&Arc<T>> {
+        self.table::<T>().get(key)
+    }
+
+    /// What a link leads to, in order of id. Ids whose entity is of another noun than `T` are passed over.
+    pub fn linked<T: Entity<Key = Uuid>>(&self, link: Link) -> impl Iterator<Item = &Arc<T>> {
+        let range = (link.clone(), Uuid::nil())..=(link, Uuid::max());
+        self.links.range(range).filter_map(|(_, id)| self.get::<T>(id))
+    }
+
+    /// Whether a link leads anywhere.
+    pub fn has_linked(&self, link: Link) -> bool {
+        let range = (link.clone(), Uuid::nil())..=(link, Uuid::max());
+        self.links.range(range).next().is_some()
+    }
+
+    /// The port that has an address of a subnet.
+    pub fn address_holder(&self, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
+        self.addresses.get(&(subnet, address)).copied()
+    }
+
+    /// The taken addresses of a subnet from `from` on, in order.
+    pub fn addresses_from(&self, subnet: Uuid, from: IpAddr) -> impl Iterator<Item = (IpAddr, Uuid)> + '_ {
+        self.addresses
+            .range((subnet, from)..)
+            .take_while(move |((of, _), _)| *of == subnet)
+            .map(|((_, address), port)| (*address, *port))
+    }
+
+    /// How many objects of a noun a project has.
+    pub fn tally(&self, kind: Kind, project: &str) -> u64 {
+        self.tallies.get(&(kind, SmolStr::new(project))).copied().unwrap_or(0)
+    }
+
+    /// Takes in changes that were committed as `seq`: by this process or by another on the same store.
+    pub fn advance<'c>(&mut self, seq: u64, changes: impl IntoIterator<Item = &'c Change>) {
+        for change in changes {
+            match change {
+                Change::Put(row) => row.clone().put_into(self),
+                Change::Remove(kind, key) => kind.remove_from(key, self),
+            }
+        }
+        self.seq = seq;
+    }
+
+    fn insert<T: Entity>(&mut self, entity: Arc<T>) -> Option<Arc<T>> {
+        let key = entity.key();
+        let before = self.delete::<T>(&key);
+        entity.links(&mut |link, id| drop(self.links.insert((link, id))));
+        entity.addresses(&mut |subnet, address, port| {
+            self.addresses.insert((subnet, address), port);
+        });
+        if let Some(project) = entity.counted_in() {
+            *self.tallies.entry((T::KIND, SmolStr::new(project))).or_insert(0) += 1;
+        }
+        T::table_mut(&mut self.tables).insert(key, entity);
+        before
+    }
+
+    fn delete<T: Entity>(&mut self, key: &T::Key) -> Option<Arc<T>> {
+        let before = T::table_mut(&mut self.tables).remove(key)?;
+        before.links(&mut |link, id| drop(self.links.remove(&(link, id))));
+        before.addresses(&mut |subnet, address, port| {
+            // The address may have moved to another port already.
+            if self.addresses.get(&(subnet, address)) == Some(&port) {
+                self.addresses.remove(&(subnet, address));
+            }
+        });
+        if let Some(project) = before.counted_in() {
+            let slot = (T::KIND, SmolStr::new(project));
+            match self.tallies.get(&slot) {
+                Some(n) if *n > 1 => drop(self.tallies.insert(slot, n - 1)),
+                _ => drop(self.tallies.remove(&slot)),
+            }
+        }
+        Some(before)
+    }
+}
+
+#[cfg(test)]
+mod tests;
