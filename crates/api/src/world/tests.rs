@@ -47,13 +47,14 @@ fn begin(world: World, seed: u64) -> Txn {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Put(Port),
+    Put(Box<Port>),
     Remove(u8),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let put = (0..6u8, 0..3u8, 0..3u8, 0..2u8)
-        .prop_map(|(n, network, subnet, project)| Step::Put(port(n, network, subnet, n + 1, project)));
+    let put = (0..6u8, 0..3u8, 0..3u8, 0..2u8).prop_map(|(n, network, subnet, project)| {
+        Step::Put(Box::new(port(n, network, subnet, n + 1, project)))
+    });
     proptest::collection::vec(prop_oneof![3 => put, 1 => (0..6u8).prop_map(Step::Remove)], 0..40)
 }
 
@@ -64,7 +65,7 @@ proptest! {
         let mut model = BTreeMap::new();
         for step in steps {
             match step {
-                Step::Put(port) => { model.insert(port.id, port.clone()); txn.put(port); }
+                Step::Put(port) => { model.insert(port.id, (*port).clone()); txn.put(*port); }
                 Step::Remove(n) => { model.remove(&id(n)); txn.remove::<Port>(&id(n)); }
             }
         }
