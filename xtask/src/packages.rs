@@ -21,7 +21,7 @@ pub(crate) enum Need {
     Central,
     /// The lab's root file system, which brings all the rest with it.
     Lab,
-    /// Everything the tests start: also TLS certificates.
+    /// Everything the tests start: also TLS certificates, PostgreSQL, and Python for OpenStack's tools.
     Test,
     /// The bench's peers: the C tools and a Python virtual environment.
     Bench,
@@ -41,6 +41,9 @@ impl Need {
                 "ovn-central",
                 "ovn-common",
                 "ovn-host",
+                "postgresql",
+                "python3",
+                "python3-venv",
             ],
             Need::Bench => &["openvswitch-common", "ovn-central", "ovn-common", "python3", "python3-venv"],
         }

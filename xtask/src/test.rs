@@ -23,6 +23,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.nextest.is_empty() {
         // Before the tests, so that none of them spends its time on it. Those named by hand make it when they need it.
         ::lab::harness::build()?;
+        ::lab::python::openstack()?;
+        ::lab::python::inside()?;
     }
 
     let colour = if console::colors_enabled_stderr() { "always" } else { "never" };

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use crate::guest::tools::Tools;
 use crate::guest::{self, End, Host, Limits};
 use crate::inside;
 use crate::job::{Backend, Folder, Outcome, Spec, Task};
@@ -40,6 +41,7 @@ pub struct Test {
     sentence: &'static str,
     needs: &'static [Need],
     limits: Limits,
+    tools: Tools,
     body: Body,
 }
 
@@ -59,6 +61,7 @@ impl Test {
             sentence,
             needs,
             limits: Limits { time: TIME, megabytes: MEGABYTES },
+            tools: Tools::default(),
             body: Body::Inside(run),
         }
     }
@@ -77,6 +80,20 @@ impl Test {
     #[must_use]
     pub fn within(mut self, time: Duration) -> Test {
         self.limits.time = time;
+        self
+    }
+
+    /// With the workspace's own `meridian` on the path, see [`Node::meridian`](crate::node::Node::meridian).
+    #[must_use]
+    pub fn meridian(mut self) -> Test {
+        self.tools.meridian = true;
+        self
+    }
+
+    /// With OpenStack's tools at hand, see [`Node::keystone`](crate::node::Node::keystone).
+    #[must_use]
+    pub fn openstack(mut self) -> Test {
+        self.tools.openstack = true;
         self
     }
 
@@ -196,7 +213,9 @@ impl Suite {
             Task::Shell { topology: topology.map(|name| name.to_owned()), size: Some((rows, columns)) };
         let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
         let limits = Limits { time: Duration::MAX, megabytes: memory(MEGABYTES) };
-        let end = bench.job("shell", task, &[], limits);
+        // Whoever wants to try `meridian` in there has built it.
+        let tools = Tools { meridian: Tools::built().is_ok(), openstack: false };
+        let end = bench.job("shell", task, &[], limits, tools);
         if let Some(saved) = saved {
             // A guest that died has left the terminal as it used it.
             let _ =
@@ -233,8 +252,9 @@ fn run(suite: &Suite, test: &Test) -> Result<(), String> {
         Body::Inside(_) | Body::Fixture(_) => {
             println!("{}: {}", test.name, test.sentence);
             let limits = Limits { megabytes: memory(test.limits.megabytes), ..test.limits };
-            let (folder, end) =
-                bench.job(test.name, Task::Test(test.name.to_owned()), test.needs, limits).map_err(told)?;
+            let (folder, end) = bench
+                .job(test.name, Task::Test(test.name.to_owned()), test.needs, limits, test.tools)
+                .map_err(told)?;
             let millis = settle(folder, end)?;
             println!("passed in {millis} ms");
             Ok(())
@@ -284,13 +304,14 @@ impl Bench<'_> {
         self.suite.inside(name).with_context(|| format!("there is no fixture `{name}`"))?;
         let limits = Limits { time, megabytes: memory(MEGABYTES) };
         // Always in a guest: what these do to their kernel must never be done to the host's.
-        self.job_on(Backend::Uml, name, Task::Test(name.to_owned()), &[], limits)
+        let task = Task::Test(name.to_owned());
+        self.job_on(Backend::Uml, name, task, &[], limits, Tools::default())
     }
 
     /// What the kernel of the chosen back end offers, found inside.
     fn probe(&self) -> Result<std::collections::BTreeSet<Need>> {
-        let (folder, end) =
-            self.job("probe", Task::Probe, &[], Limits { time: TIME, megabytes: memory(MEGABYTES) })?;
+        let limits = Limits { time: TIME, megabytes: memory(MEGABYTES) };
+        let (folder, end) = self.job("probe", Task::Probe, &[], limits, Tools::default())?;
         match end {
             End::Told(outcome) if outcome.failure.is_none() => {
                 folder.remove()?;
@@ -300,8 +321,15 @@ impl Bench<'_> {
         }
     }
 
-    fn job(&self, name: &str, task: Task, needs: &[Need], limits: Limits) -> Result<(Folder, End)> {
-        self.job_on(Backend::chosen()?, name, task, needs, limits)
+    fn job(
+        &self,
+        name: &str,
+        task: Task,
+        needs: &[Need],
+        limits: Limits,
+        tools: Tools,
+    ) -> Result<(Folder, End)> {
+        self.job_on(Backend::chosen()?, name, task, needs, limits, tools)
     }
 
     fn job_on(
@@ -311,6 +339,7 @@ impl Bench<'_> {
         task: Task,
         needs: &[Need],
         limits: Limits,
+        tools: Tools,
     ) -> Result<(Folder, End)> {
         let host = self.host()?;
         if backend == Backend::Uml
@@ -325,7 +354,9 @@ impl Bench<'_> {
             std::env::vars().filter(|(key, _)| key.starts_with("LAB_") || key.starts_with("RUST_")).collect();
         let offered = host.kernel.offered().clone();
         let spec = Spec { task, backend, needs: needs.to_vec(), offered, env };
+        let packed = tools.find()?;
         let folder = Folder::make(&host.jobs, name)?;
+        packed.put(folder.path())?;
         if matches!(spec.task, Task::Shell { .. }) {
             println!("/job in there is {} here, until it ends", folder.path().display());
         }

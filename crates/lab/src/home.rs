@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 
 /// The lab's cache: root file systems by key, and the lock files that labs of one user share.
 #[derive(Clone, Debug)]
@@ -43,5 +44,30 @@ impl Home {
             .write(true)
             .open(&path)
             .with_context(|| format!("cannot open the lock file {}", path.display()))
+    }
+}
+
+/// The name of a folder in the cache, which follows from what goes into it.
+pub(crate) fn key_of(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        // The length keeps two lists apart that join to the same text.
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_and_every_border_between_parts_counts() {
+        let base = key_of(&["trixie", "forky", "a,b"]);
+        assert_ne!(base, key_of(&["trixie", "forky", "a,c"]));
+        assert_ne!(base, key_of(&["sid", "forky", "a,b"]));
+        assert_ne!(key_of(&["ab", "c"]), key_of(&["a", "bc"]));
+        assert_ne!(key_of(&["a"]), key_of(&["a", ""]));
     }
 }

@@ -17,6 +17,9 @@ use crate::need::Need;
 /// Where a test finds its job folder.
 pub const INSIDE: &str = "/job";
 
+/// Where a test finds OpenStack's tools, if it asked for them.
+pub const OPENSTACK: &str = "/opt/openstack";
+
 /// The file in a job folder that is locked as long as the job runs.
 const LOCK: &str = ".lock";
 
@@ -187,10 +190,10 @@ impl Folder {
 
     /// Leaves the folder for a person to read, without what only the run needed.
     pub fn keep(self) -> PathBuf {
-        for name in ["init", "root", "g"] {
+        for name in ["init", "root", "g", "openstack"] {
             let _ = fs::remove_file(self.path.join(name));
         }
-        for name in ["uml", "mnt"] {
+        for name in ["bin", "uml", "mnt"] {
             let _ = fs::remove_dir_all(self.path.join(name));
         }
         drop(self.lock);

@@ -10,6 +10,8 @@
 //!
 //! What a test does inside begins at [`topology`] (what is brought up) and goes on with [`node`] (what is done with its
 //! machines), [`northbound`] (the network that OVN is to make) and [`mod@eventually`] (what comes true of it).
+//!
+//! [`postgres`], [`keystone`] and [`python`] serve ordinary tests as well, on the host and without a guest.
 
 pub mod capture;
 pub mod chaos;
@@ -21,14 +23,18 @@ pub mod home;
 mod inside;
 pub mod job;
 pub mod kernel;
+pub mod keystone;
 pub mod link;
 pub mod need;
 pub mod netns;
 pub mod node;
 pub mod northbound;
 pub mod picture;
+pub mod postgres;
 pub mod probe;
 pub mod process;
+mod progress;
+pub mod python;
 pub mod rootfs;
 pub mod topology;
 pub mod train;

@@ -92,7 +92,7 @@ impl Netns {
         self.output(command.args(args.iter().skip(1)), &args.join(" "))
     }
 
-    fn output(&self, command: &mut Command, line: &str) -> Result<String> {
+    pub(crate) fn output(&self, command: &mut Command, line: &str) -> Result<String> {
         command.stdin(Stdio::null());
         let out = self
             .enter(|| command.output())?

@@ -1,21 +1,32 @@
-//! Daemons: started in a namespace, killed and started again at will, their words kept in the job folder.
+//! Daemons: started on a node or on the host itself, ended and started again at will, their words kept.
 //!
-//! They run in the foreground as children of the test, so that a pid is known without asking and a death is noticed.
+//! They run in the foreground as children of the test, so that a pid is known without asking and a death is noticed. On the
+//! host, where a test may be killed and nobody clears up after it, they are bound to the life of the test's process.
+
+mod host;
 
 use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::netns::Netns;
 
 /// How long a daemon may take until it answers.
 const START: Duration = Duration::from_secs(60);
+/// How long a daemon that is dropped may take to end by itself.
+const GOODBYE: Duration = Duration::from_secs(10);
+/// How long one attempt to connect may take.
+const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// How a daemon is started.
 #[derive(Clone, Debug)]
@@ -23,19 +34,42 @@ pub struct Recipe {
     program: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
-    ready: Option<PathBuf>,
+    user: Option<(u32, u32)>,
+    goodbye: Signal,
+    ready: Option<Ready>,
+}
+
+/// What tells that a daemon is ready.
+#[derive(Clone, Debug)]
+enum Ready {
+    Socket(PathBuf),
+    Port(SocketAddr),
 }
 
 impl Recipe {
     /// A program, found on the path.
     pub fn new(program: &str) -> Recipe {
-        Recipe { program: program.to_owned(), args: Vec::new(), env: Vec::new(), ready: None }
+        Recipe {
+            program: program.to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            user: None,
+            goodbye: Signal::SIGKILL,
+            ready: None,
+        }
     }
 
     /// One more argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Recipe {
         self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Recipe {
+        self.args.extend(args.into_iter().map(|arg| arg.to_owned()));
         self
     }
 
@@ -46,10 +80,31 @@ impl Recipe {
         self
     }
 
+    /// As this user and group, for what refuses to run as root.
+    #[must_use]
+    pub fn user(mut self, user: u32, group: u32) -> Recipe {
+        self.user = Some((user, group));
+        self
+    }
+
+    /// What it is sent when nobody wants it any more; without, it is killed.
+    #[must_use]
+    pub fn goodbye(mut self, signal: Signal) -> Recipe {
+        self.goodbye = signal;
+        self
+    }
+
     /// It is ready when this unix socket takes connections.
     #[must_use]
     pub fn ready(mut self, socket: impl Into<PathBuf>) -> Recipe {
-        self.ready = Some(socket.into());
+        self.ready = Some(Ready::Socket(socket.into()));
+        self
+    }
+
+    /// It is ready when this address takes connections.
+    #[must_use]
+    pub fn ready_at(mut self, address: SocketAddr) -> Recipe {
+        self.ready = Some(Ready::Port(address));
         self
     }
 }
@@ -57,9 +112,11 @@ impl Recipe {
 /// A daemon.
 #[derive(Debug)]
 pub struct Daemon {
+    /// Where it runs, for people.
     node: String,
     name: String,
-    netns: Arc<Netns>,
+    /// Where it runs; nowhere in particular on the host.
+    netns: Option<Arc<Netns>>,
     recipe: Recipe,
     /// What it writes on its own accord, beside its log.
     said: PathBuf,
@@ -67,9 +124,25 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a daemon and does not wait for it. `said` is the file that gets its standard output and error.
+    /// Starts a daemon in a namespace and does not wait for it. `said` is the file that gets its standard output and error.
     pub(crate) fn start(
         netns: &Arc<Netns>,
+        node: &str,
+        name: &str,
+        said: &Path,
+        recipe: Recipe,
+    ) -> Result<Daemon> {
+        Daemon::begin(Some(Arc::clone(netns)), node, name, said, recipe)
+    }
+
+    /// Starts a daemon on the host, for a test outside of any guest, and does not wait for it. It does not outlive the
+    /// test's process. `said` is the file that gets its standard output and error.
+    pub fn start_here(name: &str, said: &Path, recipe: Recipe) -> Result<Daemon> {
+        Daemon::begin(None, "this host", name, said, recipe)
+    }
+
+    fn begin(
+        netns: Option<Arc<Netns>>,
         node: &str,
         name: &str,
         said: &Path,
@@ -78,7 +151,7 @@ impl Daemon {
         let daemon = Daemon {
             node: node.to_owned(),
             name: name.to_owned(),
-            netns: Arc::clone(netns),
+            netns,
             recipe,
             said: said.to_path_buf(),
             child: Mutex::new(None),
@@ -92,7 +165,7 @@ impl Daemon {
     }
 
     fn launch(&self) -> Result<()> {
-        if let Some(socket) = &self.recipe.ready {
+        if let Some(Ready::Socket(socket)) = &self.recipe.ready {
             // What a killed one left would be taken for an answer to come.
             let _ = fs::remove_file(socket);
         }
@@ -101,36 +174,73 @@ impl Daemon {
             .append(true)
             .open(&self.said)
             .with_context(|| format!("cannot open {}", self.said.display()))?;
-        let mut command = Command::new(&self.recipe.program);
+        let mut command = match &self.netns {
+            Some(_) => Command::new(&self.recipe.program),
+            None => host::bound(&self.recipe.program, self.recipe.goodbye),
+        };
         command
             .args(&self.recipe.args)
             .envs(self.recipe.env.iter().map(|(key, value)| (key, value)))
             .stdin(Stdio::null())
             .stdout(said.try_clone().context("cannot share a file")?)
             .stderr(said);
-        *self.child() = Some(self.netns.spawn(&mut command)?);
+        if let Some((user, group)) = self.recipe.user {
+            command.uid(user).gid(group);
+        }
+        *self.child() = Some(match &self.netns {
+            Some(netns) => netns.spawn(&mut command)?,
+            None => host::spawn(command).with_context(|| format!("cannot start {}", self.recipe.program))?,
+        });
         Ok(())
     }
 
     /// Waits until it answers.
     pub fn ready(&self) -> Result<()> {
-        let Some(socket) = &self.recipe.ready else { return Ok(()) };
-        let begin = Instant::now();
-        while UnixStream::connect(socket).is_err() {
+        let Some(ready) = &self.recipe.ready else { return Ok(()) };
+        let (begin, mut pause) = (Instant::now(), Duration::from_millis(3));
+        while !self.answers(ready)? {
             if !self.alive() {
                 bail!("{} of {} ended at its start: {}", self.name, self.node, self.last_words());
             }
             if begin.elapsed() > START {
-                bail!("{} of {} does not answer on {}", self.name, self.node, socket.display());
+                let at = match ready {
+                    Ready::Socket(socket) => socket.display().to_string(),
+                    Ready::Port(address) => address.to_string(),
+                };
+                bail!("{} of {} does not answer on {at}: {}", self.name, self.node, self.last_words());
             }
-            sleep(Duration::from_millis(3));
+            sleep(pause);
+            // What takes long is asked less often: in a guest, asking takes time from what is asked.
+            pause = (pause * 2).min(Duration::from_millis(50));
         }
         Ok(())
+    }
+
+    fn answers(&self, ready: &Ready) -> Result<bool> {
+        match (ready, &self.netns) {
+            (Ready::Socket(socket), _) => Ok(UnixStream::connect(socket).is_ok()),
+            (Ready::Port(address), None) => Ok(TcpStream::connect_timeout(address, ATTEMPT).is_ok()),
+            (Ready::Port(address), Some(netns)) => {
+                netns.enter(|| TcpStream::connect_timeout(address, ATTEMPT).is_ok())
+            }
+        }
     }
 
     /// Whether it lives.
     pub fn alive(&self) -> bool {
         self.child().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Its process, as long as it was not killed or stopped.
+    pub fn pid(&self) -> Option<u32> {
+        self.child().as_ref().map(|child| child.id())
+    }
+
+    /// Sends it a signal and waits for nothing: `SIGHUP` to read its configuration again, `SIGSTOP` to make it hang.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let child = self.child();
+        let Some(child) = child.as_ref() else { bail!("{} of {} does not run", self.name, self.node) };
+        send(child, signal).with_context(|| format!("cannot send {signal} to {}", self.name))
     }
 
     /// Kills it, without giving it a chance to say goodbye.
@@ -139,6 +249,26 @@ impl Daemon {
         child.kill().and_then(|()| child.wait()).with_context(|| format!("cannot kill {}", self.name))?;
         println!("killed {} of {}", self.name, self.node);
         Ok(())
+    }
+
+    /// Asks it to end (`SIGTERM`) and waits until it has; gives how it ended.
+    pub fn stop(&self, within: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::SIGTERM)?;
+        let status = self.ended(within)?;
+        println!("stopped {} of {} ({status})", self.name, self.node);
+        Ok(status)
+    }
+
+    /// Waits until it ends by itself; gives how.
+    pub fn ended(&self, within: Duration) -> Result<ExitStatus> {
+        let Some(mut child) = self.child().take() else { bail!("{} does not run", self.name) };
+        match waited(&mut child, within) {
+            Some(status) => Ok(status),
+            None => {
+                *self.child() = Some(child);
+                bail!("{} of {} did not end within {within:?}: {}", self.name, self.node, self.last_words())
+            }
+        }
     }
 
     /// Starts it again, as it was started first, and waits until it answers.
@@ -161,8 +291,13 @@ impl Daemon {
         &self.name
     }
 
+    /// All that it has written to its standard output and error so far, in every life of it.
+    pub fn said(&self) -> String {
+        fs::read(&self.said).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
+    }
+
     fn last_words(&self) -> String {
-        let text = fs::read_to_string(&self.said).unwrap_or_default();
+        let text = self.said();
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(3)..].join("; ");
         if tail.is_empty() { format!("it left no word, see {}", self.said.display()) } else { tail }
@@ -172,8 +307,33 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(mut child) = self.child().take() {
+            if self.recipe.goodbye != Signal::SIGKILL
+                && send(&child, self.recipe.goodbye).is_ok()
+                && waited(&mut child, GOODBYE).is_some()
+            {
+                return;
+            }
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
+
+fn send(child: &Child, signal: Signal) -> Result<()> {
+    Ok(kill(Pid::from_raw(i32::try_from(child.id()).context("a pid is an i32")?), signal)?)
+}
+
+/// Waits for a process to end; nothing when it did not.
+fn waited(child: &mut Child, within: Duration) -> Option<ExitStatus> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if begin.elapsed() < within => sleep(Duration::from_millis(10)),
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ enum Lab {
         /// The topology to bring up first; a bare guest without
         topology: Option<String>,
     },
-    /// Remove the root file systems and what finished jobs have left
+    /// Remove the root file systems, the Python environments and what finished jobs have left
     Clean,
 }
 
@@ -56,7 +56,9 @@ pub(crate) fn lab(args: &Args) -> Result<ExitCode> {
         Lab::Clean => {
             let roots = rootfs::clean(&Home::locate()?)?;
             let jobs = job::clean(&target_dir().join("lab"))?;
-            println!("removed {roots} root file systems and {jobs} job folders");
+            println!(
+                "removed {roots} folders of the cache (root file systems, Python environments) and {jobs} job folders"
+            );
             Ok(ExitCode::SUCCESS)
         }
     }

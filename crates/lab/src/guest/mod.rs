@@ -1,12 +1,14 @@
 //! Running a job from outside: start the guest, pass on what it says, watch the clock, tell how it ended.
 //!
 //! `uml` and `native` are the two kernels a job can run on, `keeper` stands between us and either, `cpu` shares out the
-//! CPUs, `console` keeps what a guest's kernel said last. What happens inside is in `inside`.
+//! CPUs, `console` keeps what a guest's kernel said last, `tools` puts into the job what a test asks to find in there. What
+//! happens inside is in `inside`.
 
 mod console;
 mod cpu;
 pub(crate) mod keeper;
 pub(crate) mod native;
+pub(crate) mod tools;
 pub(crate) mod uml;
 
 use std::fs::File;

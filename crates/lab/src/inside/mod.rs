@@ -44,7 +44,8 @@ fn supervise(spec: &Spec, stdio: Option<&File>) -> Result<()> {
         .current_dir("/root")
         .env_clear()
         .envs([
-            ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/frr"),
+            // The binary under test, where the test asked for it, before all.
+            ("PATH", "/job/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/frr"),
             ("HOME", "/root"),
             ("TERM", "linux"),
             ("LC_ALL", "C"),

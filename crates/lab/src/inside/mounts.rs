@@ -13,6 +13,14 @@ pub(super) fn mount_at(kind: &str, at: &Path, options: &str) -> Result<()> {
         .with_context(|| format!("cannot mount {kind} at {}", at.display()))
 }
 
+/// Shows a folder beside the job at `at`, for reading; only in a guest.
+pub(super) fn host_folder(name: &str, at: &Path) -> Result<()> {
+    fs::create_dir_all(at).with_context(|| format!("cannot make {}", at.display()))?;
+    let (kind, path) = ("hostfs", format!("/{name}"));
+    mount(Some(kind), at, Some(kind), MsFlags::MS_RDONLY, Some(path.as_str()))
+        .with_context(|| format!("cannot show the host's {name} at {}", at.display()))
+}
+
 /// Shows `from` at `at` as well.
 pub(super) fn bind(from: &Path, at: &Path) -> Result<()> {
     mount(Some(from), at, None::<&str>, MsFlags::MS_BIND, None::<&str>)

@@ -12,7 +12,8 @@ use nix::sys::signal::Signal;
 
 use super::mounts::{bind, enter, mount_at, overlay, settle, usual};
 use super::supervise;
-use crate::job::{INSIDE, Spec};
+use crate::guest::tools;
+use crate::job::{INSIDE, OPENSTACK, Spec};
 
 /// The host's devices that a lab uses.
 const DEVICES: &[&str] = &["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
@@ -34,6 +35,11 @@ pub(super) fn main(args: &[OsString]) -> Result<ExitCode> {
     usual(&root)?;
     std::os::unix::fs::symlink("pts/ptmx", root.join("dev/ptmx")).context("cannot link /dev/ptmx")?;
     bind(job, &root.join(INSIDE.trim_start_matches('/')))?;
+    if let Ok(tools) = job.join(tools::OPENSTACK).canonicalize() {
+        let at = root.join(OPENSTACK.trim_start_matches('/'));
+        fs::create_dir_all(&at).with_context(|| format!("cannot make {}", at.display()))?;
+        bind(&tools, &at)?;
+    }
     enter(&root)?;
     settle()?;
     let spec = Spec::inside()?;

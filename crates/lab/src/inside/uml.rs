@@ -8,9 +8,10 @@ use anyhow::{Context, Result, bail};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::termios::{SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
 
-use super::mounts::{enter, mount_at, overlay, settle, usual, write};
+use super::mounts::{enter, host_folder, mount_at, overlay, settle, usual, write};
 use super::{fail, supervise};
-use crate::job::{INSIDE, Spec, Task};
+use crate::guest::tools;
+use crate::job::{INSIDE, OPENSTACK, Spec, Task};
 
 /// What a lab loads, in one go. The kernel cannot load them itself when they are wanted, as it looks in the wrong root.
 const MODULES: &[&str] = &[
@@ -52,6 +53,9 @@ fn run() -> Result<()> {
     usual(&root)?;
     // The option is the whole of the path here, as this is the old way to mount; mount(8) goes another.
     mount_at("hostfs", &root.join(INSIDE.trim_start_matches('/')), "/")?;
+    if Path::new(INSIDE).join(tools::OPENSTACK).symlink_metadata().is_ok() {
+        host_folder(tools::OPENSTACK, &root.join(OPENSTACK.trim_start_matches('/')))?;
+    }
     enter(&root)?;
     settle()?;
     // A kernel that stumbles is to fall where one sees it.

@@ -55,6 +55,14 @@ impl Node {
         Ok(daemon)
     }
 
+    /// Starts the workspace's own `meridian` with these arguments, under a name of one's choice, and does not wait for it.
+    /// The test has to ask for it by [`Test::meridian`](crate::Test::meridian). What it prints is kept with all logs; it is
+    /// ended ([`Daemon::stop`], [`Daemon::kill`]) and started again like any daemon.
+    pub fn meridian(&self, name: &str, args: &[&str]) -> Result<Arc<Daemon>> {
+        self.start(name, Recipe::new("meridian").args(args.iter().copied()))
+            .context("is the test registered with `.meridian()`?")
+    }
+
     /// All daemons that were started here.
     pub fn daemons(&self) -> Vec<Arc<Daemon>> {
         self.daemons.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::progress::Progress;
 use super::recipe;
+use crate::progress::Progress;
 
 /// The Debian mirror: `$LAB_MIRROR`, else the one that the host's apt is configured with.
 pub(super) fn mirror() -> Result<String> {

@@ -7,7 +7,6 @@
 mod debootstrap;
 mod fixup;
 mod interp;
-mod progress;
 mod recipe;
 
 use std::collections::BTreeMap;
@@ -20,9 +19,12 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
+use crate::progress::Progress;
 pub(crate) use fixup::FIRST;
-use progress::Progress;
 pub use recipe::key;
+
+/// How many steps a build has: lists, download, unpack, finish.
+const STEPS: u64 = 4;
 
 /// What unpacking takes at its peak, with some air.
 const ROOM: u64 = 1200 << 20;
@@ -154,7 +156,7 @@ fn build(part: &Path, home: &Home) -> Result<()> {
         "User Mode Linux runs on x86-64 only; LAB_BACKEND=native needs no guest but the same root file system"
     );
     room(free_bytes(home.path())?, home.path())?;
-    let mut progress = Progress::begin("building the lab's root file system (once)");
+    let mut progress = Progress::begin("building the lab's root file system (once)", STEPS);
     let (root, kernel) = (part.join("root"), part.join("kernel"));
     fs::create_dir_all(part.join("tmp")).with_context(|| format!("cannot make {}", part.display()))?;
     let mirror = debootstrap::mirror()?;

@@ -1,21 +1,20 @@
-//! What a build shows while it runs: a bar on a terminal, a line per step elsewhere.
+//! What a build (of a root file system, of a Python environment) shows while it runs: a bar on a terminal, a line per step
+//! elsewhere.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How many steps a build has: lists, download, unpack, finish.
-const STEPS: u64 = 4;
-
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     step: String,
     begin: Instant,
 }
 
 impl Progress {
-    pub(super) fn begin(what: &str) -> Progress {
-        let bar = ProgressBar::new(STEPS);
+    /// A build of so many steps begins.
+    pub(crate) fn begin(what: &str, steps: u64) -> Progress {
+        let bar = ProgressBar::new(steps);
         bar.set_style(
             ProgressStyle::with_template("{spinner:.cyan} {prefix} [{bar:24.cyan}] {wide_msg} {elapsed}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -29,7 +28,7 @@ impl Progress {
     }
 
     /// The next step begins.
-    pub(super) fn step(&mut self, name: &str) {
+    pub(crate) fn step(&mut self, name: &str) {
         if !self.step.is_empty() {
             self.bar.inc(1);
         }
@@ -41,12 +40,12 @@ impl Progress {
     }
 
     /// How far the step is.
-    pub(super) fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         self.bar.set_message(format!("{}: {text}", self.step));
     }
 
     /// All is done; `text` says what came of it.
-    pub(super) fn done(self, text: &str) {
+    pub(crate) fn done(self, text: &str) {
         let seconds = self.begin.elapsed().as_secs();
         self.bar.finish_and_clear();
         eprintln!("{text} ({seconds} s)");

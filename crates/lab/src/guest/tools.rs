@@ -1,0 +1,127 @@
+//! What a test asks to find inside beside the root file system: the binary under test, and OpenStack's tools.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+
+use crate::python;
+
+/// The link in a job folder to OpenStack's tools.
+pub(crate) const OPENSTACK: &str = "openstack";
+
+/// What a test asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tools {
+    pub(crate) meridian: bool,
+    pub(crate) openstack: bool,
+}
+
+/// Where it was found.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    meridian: Option<PathBuf>,
+    openstack: Option<PathBuf>,
+}
+
+impl Tools {
+    /// Finds it all, before anything is started.
+    pub(crate) fn find(self) -> Result<Packed> {
+        Ok(Packed {
+            meridian: self.meridian.then(Tools::built).transpose()?,
+            openstack: self.openstack.then(python::inside).transpose()?,
+        })
+    }
+
+    /// The binary under test: `LAB_MERIDIAN`, else the one that cargo built beside this test, if it is not older than what it
+    /// is made from.
+    pub(crate) fn built() -> Result<PathBuf> {
+        if let Some(named) = std::env::var_os("LAB_MERIDIAN").filter(|named| !named.is_empty()) {
+            let named = PathBuf::from(named);
+            if !named.is_file() {
+                bail!("LAB_MERIDIAN names {}, where there is no binary", named.display());
+            }
+            return Ok(named);
+        }
+        let me = std::env::current_exe().context("cannot tell which program this is")?;
+        let dir = me.parent().and_then(|deps| deps.parent()).context("this program lies in no folder")?;
+        let path = dir.join("meridian");
+        match newer(&path) {
+            None => {
+                bail!("the binary under test, {}, is not built: `cargo build -p meridian`", path.display())
+            }
+            Some(Some(source)) => bail!(
+                "the binary under test, {}, is older than {}: `cargo build -p meridian`",
+                path.display(),
+                source.display()
+            ),
+            Some(None) => Ok(path),
+        }
+    }
+}
+
+impl Packed {
+    /// Puts it into a job folder.
+    pub(crate) fn put(&self, job: &Path) -> Result<()> {
+        if let Some(path) = &self.meridian {
+            let bin = job.join("bin");
+            fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+            let there = bin.join("meridian");
+            if fs::hard_link(path, &there).is_err() {
+                fs::copy(path, &there)
+                    .with_context(|| format!("cannot copy {} to {}", path.display(), there.display()))?;
+            }
+        }
+        if let Some(path) = &self.openstack {
+            symlink(path, job.join(OPENSTACK)).context("cannot link OpenStack's tools into the job")?;
+        }
+        Ok(())
+    }
+}
+
+/// A source of a binary, by what cargo noted of it, that is newer than the binary itself; nothing at all where there is none.
+fn newer(binary: &Path) -> Option<Option<PathBuf>> {
+    let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+    let built: SystemTime = changed(binary)?;
+    let note = fs::read_to_string(binary.with_extension("d")).unwrap_or_default();
+    Some(sources(&note).into_iter().find(|source| changed(source).is_some_and(|at| at > built)))
+}
+
+/// The files that a makefile's rule says something is made from. A blank in a name has a backslash before it.
+fn sources(note: &str) -> Vec<PathBuf> {
+    let Some((_, list)) = note.split_once(": ") else { return Vec::new() };
+    let list = list.lines().next().unwrap_or_default().replace("\\ ", "\0");
+    list.split(' ').filter(|name| !name.is_empty()).map(|name| name.replace('\0', " ").into()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_that_is_older_than_a_source_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [binary, source, spaced] = ["meridian", "main.rs", "a b.rs"].map(|name| dir.path().join(name));
+        assert_eq!(newer(&binary), None);
+        for path in [&binary, &source, &spaced] {
+            fs::write(path, "").unwrap();
+        }
+        let long_ago = SystemTime::now() - std::time::Duration::from_secs(60);
+        let age =
+            |path: &Path| fs::File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+        age(&source);
+        age(&spaced);
+        let blank = spaced.display().to_string().replace(' ', "\\ ");
+        fs::write(
+            dir.path().join("meridian.d"),
+            format!("{}: {} {blank}\n", binary.display(), source.display()),
+        )
+        .unwrap();
+        assert_eq!(newer(&binary), Some(None));
+        age(&binary);
+        fs::write(&spaced, "changed").unwrap();
+        assert_eq!(newer(&binary), Some(Some(spaced)));
+    }
+}

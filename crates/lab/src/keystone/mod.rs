@@ -1,0 +1,167 @@
+//! A real Keystone: on the host for ordinary tests, on a node for tests in a guest.
+//!
+//! ```no_run
+//! # fn test() -> anyhow::Result<()> {
+//! let keystone = lab::keystone::Keystone::start(std::path::Path::new("/tmp/keystone"))?;
+//! let (project, alice) = (keystone.project("demo")?, keystone.user("alice", "secret")?);
+//! keystone.grant("member", &alice, &project)?;
+//! let network = keystone.service("network", "meridian")?;
+//! keystone.endpoint(&network, "public", "http://127.0.0.1:9696")?;
+//! let token = keystone.token("alice", "secret", "demo")?;
+//! # Ok(()) }
+//! ```
+//!
+//! `setup` is what every one begins with, `rest` what it is asked over HTTP.
+
+mod rest;
+pub(crate) mod setup;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::job::OPENSTACK;
+use crate::netns::Netns;
+use crate::node::Node;
+use crate::process::{Daemon, Recipe};
+use crate::python;
+
+/// Serves Keystone's application: configuration file, address, port.
+const SERVE: &str = "import sys, os
+os.environ['OS_KEYSTONE_CONFIG_FILES'] = sys.argv[1]
+sys.argv, (host, port) = sys.argv[:1], sys.argv[2:]
+import waitress
+from keystone.server import wsgi
+waitress.serve(wsgi.initialize_public_application(), host=host, port=int(port), threads=4)
+";
+
+/// How often another port is tried when somebody else was faster to take the one that was free.
+const TRIES: usize = 5;
+/// The port on a node.
+const PORT: u16 = 5000;
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// A running Keystone. It ends with its value.
+#[derive(Debug)]
+pub struct Keystone {
+    daemon: Arc<Daemon>,
+    url: String,
+    /// Where it is asked from; nowhere in particular on the host.
+    netns: Option<Arc<Netns>>,
+    agent: ureq::Agent,
+}
+
+impl Keystone {
+    /// Starts one on the host, on a free port of the loopback device, with its things in a folder. The Python environment that
+    /// it needs is made if it is not there.
+    pub fn start(dir: &Path) -> Result<Keystone> {
+        let environment = python::openstack()?;
+        let config = furnish(&environment, dir)?;
+        let python = environment.join("bin/python3").display().to_string();
+        for _ in 0..TRIES {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+            let address = free.context("cannot find a free port")?;
+            let recipe = recipe(&python, &config, address);
+            let daemon = Daemon::start_here("keystone", &dir.join("keystone.out"), recipe)?;
+            match daemon.ready() {
+                Err(_) if daemon.said().contains("Address already in use") => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Keystone::up(Arc::new(daemon), &format!("http://{address}/v3"), None),
+            }
+        }
+        bail!("no port of the loopback device stayed free for Keystone")
+    }
+
+    fn up(daemon: Arc<Daemon>, url: &str, netns: Option<Arc<Netns>>) -> Result<Keystone> {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(ANSWER));
+        let keystone = Keystone { daemon, url: url.to_owned(), netns, agent: agent.build().into() };
+        keystone.move_identity()?;
+        Ok(keystone)
+    }
+
+    /// Where it is: what `OS_AUTH_URL` and `www_authenticate_uri` are set to.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The password of the user `admin`, who has the role `admin` on the project `admin`.
+    pub fn admin_password(&self) -> &'static str {
+        setup::ADMIN_PASSWORD
+    }
+
+    /// The region of its endpoints.
+    pub fn region(&self) -> &'static str {
+        setup::REGION
+    }
+
+    /// Its process, to be killed and started again.
+    pub fn daemon(&self) -> &Arc<Daemon> {
+        &self.daemon
+    }
+
+    /// The variables with which `openstack` and the SDK act as a user of the domain `Default` in a project.
+    pub fn env(&self, user: &str, password: &str, project: &str) -> Vec<(String, String)> {
+        [
+            ("OS_AUTH_URL", self.url.as_str()),
+            ("OS_USERNAME", user),
+            ("OS_PASSWORD", password),
+            ("OS_PROJECT_NAME", project),
+            ("OS_USER_DOMAIN_NAME", "Default"),
+            ("OS_PROJECT_DOMAIN_NAME", "Default"),
+            ("OS_REGION_NAME", setup::REGION),
+            ("OS_IDENTITY_API_VERSION", "3"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+    }
+}
+
+impl Node {
+    /// Starts Keystone on this node, on port 5000 of all its addresses; `address` is the one by which others know it. The test
+    /// has to ask for the tools by [`Test::openstack`](crate::Test::openstack).
+    pub fn keystone(&self, address: Ipv4Addr) -> Result<Keystone> {
+        let environment = Path::new(OPENSTACK);
+        if !environment.is_dir() {
+            bail!("OpenStack's tools are not in this guest: register the test with `.openstack()`");
+        }
+        let config = furnish(environment, &self.dir().join("keystone"))?;
+        let recipe = recipe("python3", &config, (Ipv4Addr::UNSPECIFIED, PORT).into())
+            .env("PYTHONPATH", OPENSTACK)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .ready_at((Ipv4Addr::LOCALHOST, PORT).into());
+        let daemon = self.start("keystone", recipe)?;
+        daemon.ready()?;
+        let url = format!("http://{address}:{PORT}/v3");
+        Keystone::up(daemon, &url, Some(Arc::clone(self.netns())))
+    }
+
+    /// Runs the `openstack` command here, with the variables of [`Keystone::env`]; gives what it printed.
+    pub fn openstack(&self, env: &[(String, String)], args: &[&str]) -> Result<String> {
+        let mut command = std::process::Command::new("python3");
+        command.args(["-m", "openstackclient.shell"]).args(args).env("PYTHONPATH", OPENSTACK);
+        command.env("PYTHONDONTWRITEBYTECODE", "1").envs(env.iter().map(|(key, value)| (key, value)));
+        self.output(&mut command, &format!("openstack {}", args.join(" ")))
+    }
+}
+
+/// Puts a Keystone's things into a folder; gives its configuration.
+fn furnish(environment: &Path, dir: &Path) -> Result<PathBuf> {
+    setup::unfold(environment, dir)?;
+    setup::configure(dir)
+}
+
+fn recipe(python: &str, config: &Path, at: SocketAddr) -> Recipe {
+    Recipe::new(python)
+        .args(["-W", "ignore", "-c", SERVE])
+        .arg(config.display().to_string())
+        .arg(at.ip().to_string())
+        .arg(at.port().to_string())
+        .ready_at(at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! A real PostgreSQL: on the host for ordinary tests, on a node for tests in a guest.
+//!
+//! ```no_run
+//! # fn test() -> anyhow::Result<()> {
+//! let postgres = lab::postgres::Postgres::start(std::path::Path::new("/tmp/postgres"))?;
+//! postgres.create_database("meridian")?;
+//! let url = postgres.url("meridian"); // postgres://meridian@localhost/meridian?host=...
+//! postgres.daemon().kill()?; // kill -9
+//! postgres.start_again()?;
+//! # Ok(()) }
+//! ```
+//!
+//! Debian's own, with a database cluster that is made for the test. What a test loses when the machine does is of no interest,
+//! so nothing waits for the disk; what was committed outlives the server's death all the same. PostgreSQL refuses to run as root; for root it runs as nobody.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
+
+use crate::eventually::quietly;
+use crate::node::Node;
+use crate::process::{Daemon, Recipe};
+
+/// Where Debian has its servers, by version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+/// The owner of everything: may do all, and needs no password.
+const OWNER: &str = "meridian";
+/// The port on a node, and the number in the socket's name on the host.
+const PORT: u16 = 5432;
+/// How long the processes of a killed server may take to notice.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The user and group `nobody`, for whom is root.
+const NOBODY: u32 = 65534;
+
+/// Nothing waits for the disk, and a small machine will do.
+const SETTINGS: &[&str] = &[
+    "fsync=off",
+    "full_page_writes=off",
+    "shared_buffers=16MB",
+    "max_wal_size=64MB",
+    "min_wal_size=32MB",
+    "jit=off",
+];
+
+/// A running PostgreSQL. It ends with its value.
+#[derive(Debug)]
+pub struct Postgres {
+    daemon: Arc<Daemon>,
+    /// Where its socket is.
+    dir: PathBuf,
+    bin: PathBuf,
+}
+
+impl Postgres {
+    /// Makes a cluster in a folder of the host, which is made if need be, and starts a server on a unix socket there.
+    pub fn start(dir: &Path) -> Result<Postgres> {
+        let (bin, owner) = (bin()?, owner());
+        make(dir, &bin, owner)?;
+        let recipe = recipe(dir, &bin, owner, "");
+        let daemon = Daemon::start_here("postgres", &dir.join("postgres.out"), recipe)?;
+        daemon.ready()?;
+        Ok(Postgres { daemon: Arc::new(daemon), dir: dir.to_path_buf(), bin })
+    }
+
+    /// How a database is reached by the socket, in the form that sqlx and libpq take.
+    pub fn url(&self, database: &str) -> String {
+        // As a value in a URL: a path may have anything in it.
+        let host: String = self.dir.to_string_lossy().bytes().map(escaped).collect();
+        format!("postgres://{OWNER}@localhost:{PORT}/{database}?host={host}")
+    }
+
+    /// How a database is reached over the network, where this runs on a node that has the address.
+    pub fn url_at(&self, address: Ipv4Addr, database: &str) -> String {
+        format!("postgres://{OWNER}@{address}:{PORT}/{database}")
+    }
+
+    /// Makes a database.
+    pub fn create_database(&self, name: &str) -> Result<()> {
+        self.sql("postgres", &format!("CREATE DATABASE \"{}\"", name.replace('"', "\"\""))).map(|_| ())
+    }
+
+    /// Runs a statement in a database, by psql; gives the rows, a line each, columns separated by `|`.
+    pub fn sql(&self, database: &str, statement: &str) -> Result<String> {
+        let mut command = Command::new(self.bin.join("psql"));
+        command
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", OWNER, "-h"])
+            .arg(&self.dir)
+            .args(["-d", database, "-c", statement])
+            .env("PGCONNECT_TIMEOUT", "20")
+            .stdin(Stdio::null());
+        let out = command.output().context("cannot run psql")?;
+        ensure!(
+            out.status.success(),
+            "`{statement}` failed: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// Starts it again after it was killed, as soon as the last process of it has noticed.
+    pub fn start_again(&self) -> Result<()> {
+        quietly(AGAIN, "PostgreSQL starts again", || self.daemon.start_again())
+    }
+
+    /// Its process, to be killed.
+    pub fn daemon(&self) -> &Arc<Daemon> {
+        &self.daemon
+    }
+}
+
+impl Node {
+    /// Starts PostgreSQL on this node, on a unix socket and on port 5432 of all its addresses.
+    pub fn postgres(&self) -> Result<Postgres> {
+        let (dir, bin, owner) = (self.dir().join("postgres"), bin()?, owner());
+        make(&dir, &bin, owner)?;
+        let daemon = self.start("postgres", recipe(&dir, &bin, owner, "*"))?;
+        daemon.ready()?;
+        Ok(Postgres { daemon, dir, bin })
+    }
+}
+
+/// The newest server there is.
+fn bin() -> Result<PathBuf> {
+    let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let found = versions
+        .map(|entry| entry.path())
+        .filter(|path| path.join("bin/initdb").is_file())
+        .filter_map(|path| Some((number(&path)?, path)))
+        .max();
+    let (_, path) = found.context(
+        "PostgreSQL is not installed: `sudo apt-get install postgresql` (as root, `cargo xtask test` does that by itself)",
+    )?;
+    Ok(path.join("bin"))
+}
+
+/// Whom it runs as: us, or nobody where we are root.
+fn owner() -> Option<(u32, u32)> {
+    nix::unistd::geteuid().is_root().then_some((NOBODY, NOBODY))
+}
+
+/// Makes a cluster.
+fn make(dir: &Path, bin: &Path, owner: Option<(u32, u32)>) -> Result<()> {
+    let cannot = || format!("cannot make a folder for PostgreSQL in {}", dir.display());
+    // A unix socket's path has room for 107 bytes.
+    ensure!(
+        dir.as_os_str().len() < 80,
+        "{} is too long a path for PostgreSQL's socket: name a shorter one",
+        dir.display()
+    );
+    fs::create_dir_all(dir).with_context(cannot)?;
+    if let Some((user, group)) = owner {
+        chown(dir, Some(user), Some(group)).with_context(cannot)?;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).with_context(cannot)?;
+    }
+    let mut command = Command::new(bin.join("initdb"));
+    command
+        .args([
+            "--no-sync",
+            "--no-instructions",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--username",
+        ])
+        .arg(OWNER)
+        .arg("--pgdata")
+        .arg(dir.join("data"))
+        .current_dir("/")
+        .stdin(Stdio::null());
+    if let Some((user, group)) = owner {
+        command.uid(user).gid(group);
+    }
+    let out = command.output().context("cannot run initdb")?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    let hint = if said.contains("Permission denied") && owner.is_some() {
+        ": PostgreSQL runs as nobody here, who has to be able to get there (not below /root, for one)"
+    } else {
+        ""
+    };
+    ensure!(out.status.success(), "initdb cannot make {}{hint}\n{}", dir.join("data").display(), said.trim());
+    // From anywhere: what listens on the network does so on a node of a lab.
+    let rules = "local all all trust\nhost all all 0.0.0.0/0 trust\nhost all all ::/0 trust\n";
+    fs::write(dir.join("data/pg_hba.conf"), rules).context("cannot write PostgreSQL's rules")
+}
+
+fn recipe(dir: &Path, bin: &Path, owner: Option<(u32, u32)>, listen: &str) -> Recipe {
+    let mut recipe = Recipe::new(&bin.join("postgres").display().to_string())
+        .arg("-D")
+        .arg(dir.join("data").display().to_string())
+        .arg("-k")
+        .arg(dir.display().to_string())
+        .arg("-p")
+        .arg(PORT.to_string())
+        .arg("-c")
+        .arg(format!("listen_addresses={listen}"))
+        // At once, but with its shared memory given back.
+        .goodbye(Signal::SIGQUIT)
+        .ready(dir.join(format!(".s.PGSQL.{PORT}")));
+    for setting in SETTINGS {
+        recipe = recipe.arg("-c").arg(*setting);
+    }
+    match owner {
+        Some((user, group)) => recipe.user(user, group),
+        None => recipe,
+    }
+}
+
+/// A byte of a URL's query value.
+fn escaped(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+        char::from(byte).to_string()
+    } else {
+        format!("%{byte:02X}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_what_was_committed_over_a_kill_and_ends_with_its_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let postgres = Postgres::start(dir.path()).unwrap();
+        postgres.create_database("me\"ridian").unwrap();
+        let sql = |statement: &str| postgres.sql("me\"ridian", statement);
+        sql("CREATE TABLE port (name text, number int)").unwrap();
+        sql("INSERT INTO port VALUES ('eth0', 1), ('eth1', 2)").unwrap();
+        let error = sql("SELECT nothing FROM nowhere").unwrap_err().to_string();
+        assert!(
+            error.contains("`SELECT nothing FROM nowhere` failed") && error.contains("nowhere"),
+            "{error}"
+        );
+        postgres.daemon().kill().unwrap();
+        assert!(sql("SELECT 1").is_err(), "a killed server answers");
+        postgres.start_again().unwrap();
+        let rows = crate::eventually(AGAIN, "recovered", || sql("SELECT * FROM port ORDER BY number"));
+        assert_eq!(rows.unwrap(), "eth0|1\neth1|2\n");
+        let pid = postgres.daemon().pid().unwrap();
+        drop(postgres);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it outlived its value");
+    }
+
+    #[test]
+    fn a_url_carries_any_path() {
+        let all: String = "/tmp/a b?c&d".bytes().map(escaped).collect();
+        assert_eq!(all, "/tmp/a%20b%3Fc%26d");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_a_socket_is_told() {
+        let long = PathBuf::from("/tmp").join("x".repeat(90));
+        let error = make(&long, Path::new("/nowhere"), None).unwrap_err().to_string();
+        assert!(error.contains("too long a path"), "{error}");
+    }
+}

@@ -1,0 +1,196 @@
+//! Python, for what the project is tested with and is written in it: Keystone, the `openstack` command, OpenStack's SDK,
+//! schemathesis.
+//!
+//! `python/requirements.txt` names every package with its version. From it a virtual environment is made once, in the cache,
+//! under a key that follows from the list; a test asks for it by [`openstack`]. Guests have another Python and see nothing of
+//! the host, so for them the same packages lie in a second folder ([`inside`]), which is mounted where a test asks for it. With
+//! both goes a Keystone that is set up already: its database and keys are copied for each one that is started.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::home::{Home, key_of};
+use crate::keystone::setup;
+use crate::progress::Progress;
+
+/// Every package with its version.
+const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
+/// Debian's interpreter: another one, first on the path, may lack what the environment needs.
+const PYTHON: &str = "/usr/bin/python3";
+/// The file that tells that an environment is whole.
+const READY: &str = "ready";
+/// Python of the guests, which decides which packages run there.
+const INSIDE_VERSION: &str = "3.13";
+
+/// The virtual environment with OpenStack's tools, made if it is not there: `bin/openstack`, `bin/python3`,
+/// `bin/schemathesis`.
+pub fn openstack() -> Result<PathBuf> {
+    let home = Home::locate()?;
+    let interpreter = fs::canonicalize(PYTHON)
+        .with_context(|| format!("there is no {PYTHON}: `sudo apt-get install python3 python3-venv`"))?;
+    // Packages are made for one Python: another one, by an upgrade of the system, makes another environment.
+    let dir = home.path().join(format!("openstack-{}", key(&interpreter.to_string_lossy())));
+    ensure_whole(&home, &dir, || {
+        let mut progress = Progress::begin("making a Python environment with OpenStack's tools (once)", 3);
+        progress.step("a virtual environment");
+        said(Command::new(PYTHON).args(["-m", "venv"]).arg(&dir))
+            .context("cannot make a virtual environment: `sudo apt-get install python3-venv`")?;
+        progress.step("packages");
+        pip(&dir, Command::new(dir.join("bin/pip")).arg("install"), &progress)?;
+        progress.step("Keystone's database and keys");
+        setup::template(&dir)?;
+        progress.done(&format!("OpenStack's tools are in {}", dir.display()));
+        Ok(())
+    })?;
+    Ok(dir)
+}
+
+/// The packages of [`openstack`] for the guests' Python, made if they are not there.
+pub fn inside() -> Result<PathBuf> {
+    let (home, environment) = (Home::locate()?, openstack()?);
+    let dir = home.path().join(format!("openstack-guest-{}", key(INSIDE_VERSION)));
+    ensure_whole(&home, &dir, || {
+        let mut progress = Progress::begin("fetching OpenStack's tools for guests (once)", 1);
+        progress.step("packages");
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let mut command = Command::new(environment.join("bin/pip"));
+        command.args(["install", "--only-binary=:all:", "--implementation=cp", "--python-version"]);
+        command.arg(INSIDE_VERSION);
+        for abi in ["cp313", "abi3", "none"] {
+            command.arg(format!("--abi={abi}"));
+        }
+        for platform in ["manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64"] {
+            command.arg(format!("--platform={platform}"));
+        }
+        pip(&dir, command.arg("--target").arg(&dir), &progress)?;
+        setup::copy(&environment, &dir)?;
+        progress.done(&format!("OpenStack's tools for guests are in {}", dir.display()));
+        Ok(())
+    })?;
+    Ok(dir)
+}
+
+fn key(python: &str) -> String {
+    key_of(&[REQUIREMENTS, python, setup::RECIPE])
+}
+
+/// Makes what is not there or was left half-done, one at a time.
+fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
+    let whole = || {
+        let ready = dir.join(READY).is_file();
+        // Tells that it is in use: what nobody uses for long goes one day.
+        let _ = ready.then(|| fs::File::create(dir.join("used")));
+        ready
+    };
+    if whole() {
+        return Ok(());
+    }
+    let lock = home.lock_file("build")?;
+    if lock.try_lock().is_err() {
+        eprintln!("another build in the lab's cache is under way; waiting for it");
+        lock.lock().context("cannot wait for the other build")?;
+    }
+    if whole() {
+        return Ok(());
+    }
+    let _ = fs::remove_dir_all(dir);
+    let made = make().and_then(|()| fs::write(dir.join(READY), "").context("cannot finish the environment"));
+    if made.is_err() {
+        let _ = fs::remove_dir_all(dir);
+    }
+    made
+}
+
+/// Lets pip install what is required.
+fn pip(dir: &Path, command: &mut Command, progress: &Progress) -> Result<()> {
+    let list = dir.join("requirements.txt");
+    fs::write(&list, REQUIREMENTS).with_context(|| format!("cannot write {}", list.display()))?;
+    let all = REQUIREMENTS.lines().filter(|line| line.contains("==")).count();
+    command.args(["--no-deps", "--progress-bar=off", "--disable-pip-version-check", "--no-color", "-r"]);
+    let mut child = command
+        .arg(&list)
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run pip")?;
+    let errors = child.stderr.take().map(|errors| {
+        std::thread::spawn(move || {
+            BufReader::new(errors).lines().map_while(|line| line.ok()).collect::<Vec<String>>()
+        })
+    });
+    let mut seen = 0;
+    let out = child.stdout.take().map(|out| BufReader::new(out).lines());
+    for line in out.into_iter().flatten().map_while(|line| line.ok()) {
+        if line.starts_with("Collecting ") {
+            seen += 1;
+            progress.note(&format!("{seen} of {all}"));
+        }
+    }
+    let status = child.wait().context("cannot wait for pip")?;
+    let errors = errors.and_then(|reader| reader.join().ok()).unwrap_or_default();
+    if !status.success() {
+        let last = errors[errors.len().saturating_sub(6)..].join("\n");
+        bail!(
+            "pip failed ({status}): is PyPI reachable? PIP_INDEX_URL names another index, LAB_CACHE another disk\n{last}"
+        );
+    }
+    Ok(())
+}
+
+/// Runs a command to its end; a failure carries what it said last.
+pub(crate) fn said(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let out = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {program}"))?;
+    let errors = String::from_utf8_lossy(&out.stderr);
+    let lines: Vec<&str> = errors.lines().collect();
+    ensure!(
+        out.status.success(),
+        "{program} failed ({}): {}",
+        out.status,
+        lines[lines.len().saturating_sub(6)..].join("\n")
+    );
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_has_its_version() {
+        let lines = REQUIREMENTS.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        for line in lines.clone() {
+            let (name, version) = line.split_once("==").unwrap_or_default();
+            assert!(!name.is_empty() && version.starts_with(|c: char| c.is_ascii_digit()), "{line}");
+        }
+        for wanted in ["keystone", "waitress", "python-openstackclient", "openstacksdk", "schemathesis"] {
+            assert!(lines.clone().any(|line| line.starts_with(&format!("{wanted}=="))), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn what_was_left_half_done_is_made_anew_and_what_is_whole_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path()).unwrap();
+        let at = dir.path().join("openstack-x");
+        let make = |text: &'static str| {
+            let at = at.clone();
+            move || {
+                fs::create_dir_all(&at)?;
+                Ok(fs::write(at.join(text), "")?)
+            }
+        };
+        ensure_whole(&home, &at, || make("half")().and_then(|()| bail!("no PyPI"))).unwrap_err();
+        assert!(!at.exists(), "a failed build was left");
+        make("half")().unwrap();
+        ensure_whole(&home, &at, make("new")).unwrap();
+        assert!(at.join("new").exists() && !at.join("half").exists());
+        ensure_whole(&home, &at, || bail!("made again")).unwrap();
+    }
+}
