@@ -9,6 +9,8 @@ use uuid::Uuid;
 pub struct Placement {
     /// The gateway port.
     pub port_id: Uuid,
+    /// The physical network it needs; none if it is reached through tunnels. Kept here because load is counted by it.
+    pub physical_network: Option<String>,
     /// Highest priority first. Never empty.
     pub chassis: Vec<Placed>,
 }

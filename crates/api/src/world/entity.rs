@@ -29,6 +29,8 @@ pub trait Entity:
     fn links(&self, note: &mut dyn FnMut(Link, Uuid));
     /// The addresses it takes: subnet, address, port.
     fn addresses(&self, _note: &mut dyn FnMut(Uuid, IpAddr, Uuid)) {}
+    /// The gateway load it is: physical network, chassis, rank from 0 for the highest priority.
+    fn loads(&self, _note: &mut dyn FnMut(&str, &str, u8)) {}
     /// The project whose quota it counts in.
     fn counted_in(&self) -> Option<&str>;
 
@@ -147,6 +149,9 @@ macro_rules! entities {
             }
             fn addresses(&self, note: &mut dyn FnMut(Uuid, IpAddr, Uuid)) {
                 self.note_addresses(note);
+            }
+            fn loads(&self, note: &mut dyn FnMut(&str, &str, u8)) {
+                self.note_loads(note);
             }
             fn counted_in(&self) -> Option<&str> {
                 self.quota_project()

@@ -50,12 +50,17 @@ pub enum Link {
     FloatingIpsOfPort(Uuid),
     /// Floating IPs that go through a router.
     FloatingIpsOfRouter(Uuid),
+    /// Gateway ports, of all routers.
+    GatewayPorts,
+    /// Placements of gateway ports that name a chassis.
+    PlacementsOn(SmolStr),
     /// Who may use an object.
     PoliciesOfObject(Uuid),
 }
 
 type Note<'n> = &'n mut dyn FnMut(Link, Uuid);
 type NoteAddress<'n> = &'n mut dyn FnMut(Uuid, IpAddr, Uuid);
+type NoteLoad<'n> = &'n mut dyn FnMut(&str, &str, u8);
 
 /// Owner and name, which most nouns have.
 macro_rules! named {
@@ -70,6 +75,7 @@ macro_rules! counted {
     ($($noun:ident)*) => {
         $(impl $noun {
             pub(super) fn note_addresses(&self, _note: NoteAddress<'_>) {}
+            pub(super) fn note_loads(&self, _note: NoteLoad<'_>) {}
 
             pub(super) fn quota_project(&self) -> Option<&str> {
                 (!self.project.is_empty()).then_some(self.project.as_str())
@@ -84,6 +90,7 @@ macro_rules! plain {
         $(impl $noun {
             pub(super) fn note_links(&self, _note: Note<'_>) {}
             pub(super) fn note_addresses(&self, _note: NoteAddress<'_>) {}
+            pub(super) fn note_loads(&self, _note: NoteLoad<'_>) {}
             pub(super) fn quota_project(&self) -> Option<&str> {
                 None
             }
@@ -92,7 +99,7 @@ macro_rules! plain {
 }
 
 counted! { AddressScope SubnetPool Network Subnet SecurityGroup SecurityGroupRule Router FloatingIp RbacPolicy }
-plain! { Placement QuotaSet AgentSetting Adopted }
+plain! { QuotaSet AgentSetting Adopted }
 
 impl AddressScope {
     pub(super) fn note_links(&self, note: Note<'_>) {
@@ -166,6 +173,9 @@ impl Port {
         if !self.binding.host_id.is_empty() {
             note(Link::PortsOnHost(SmolStr::new(&self.binding.host_id)), self.id);
         }
+        if self.is_gateway() {
+            note(Link::GatewayPorts, self.id);
+        }
     }
 
     pub(super) fn note_addresses(&self, note: NoteAddress<'_>) {
@@ -173,6 +183,8 @@ impl Port {
             note(fixed.subnet_id, fixed.ip_address, self.id);
         }
     }
+
+    pub(super) fn note_loads(&self, _note: NoteLoad<'_>) {}
 
     /// Gateway and floating IP ports belong to no project and use up nobody's quota.
     pub(super) fn quota_project(&self) -> Option<&str> {
@@ -203,5 +215,26 @@ impl RbacPolicy {
     pub(super) fn note_links(&self, note: Note<'_>) {
         note(Link::OwnedBy(Kind::RbacPolicy, SmolStr::new(&self.project)), self.id);
         note(Link::PoliciesOfObject(self.object_id), self.id);
+    }
+}
+
+impl Placement {
+    pub(super) fn note_links(&self, note: Note<'_>) {
+        for placed in &self.chassis {
+            note(Link::PlacementsOn(SmolStr::new(&placed.chassis)), self.port_id);
+        }
+    }
+
+    pub(super) fn note_addresses(&self, _note: NoteAddress<'_>) {}
+
+    pub(super) fn note_loads(&self, note: NoteLoad<'_>) {
+        let physical = self.physical_network.as_deref().unwrap_or_default();
+        for (rank, placed) in (0..).zip(&self.chassis) {
+            note(physical, &placed.chassis, rank);
+        }
+    }
+
+    pub(super) fn quota_project(&self) -> Option<&str> {
+        None
     }
 }

@@ -3,7 +3,7 @@
 //! A [`World`] is a value: cloning it is cheap, and a clone never changes under its holder. Tables are ordered maps that
 //! share structure, because every request and every reconciler run takes a copy; lookups are slower than in a hash map, and
 //! still far below the cost of a request. Next to the tables stand the [`Link`]s, so that "the ports of this network" does
-//! not look at every port, and tallies, so that a quota check does not count.
+//! not look at every port, and tallies, so that neither a quota check nor the placing of a gateway counts.
 //!
 //! [`Txn`] is the only way to change one, and the store the only one to publish the result.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -37,6 +37,7 @@ pub struct World {
     links: OrdSet<(Link, Uuid)>,
     addresses: OrdMap<(Uuid, IpAddr), Uuid>,
     tallies: OrdMap<(Kind, SmolStr), u64>,
+    loads: OrdMap<(SmolStr, SmolStr, u8), u32>,
     seq: u64,
 }
 
@@ -86,6 +87,11 @@ impl World {
         self.tallies.get(&(kind, SmolStr::new(project))).copied().unwrap_or(0)
     }
 
+    /// How many gateway ports of a physical network (empty: reached through tunnels) each chassis has at each rank.
+    pub fn gateway_loads(&self) -> impl Iterator<Item = (&SmolStr, &SmolStr, u8, u32)> {
+        self.loads.iter().map(|((physical, chassis, rank), ports)| (physical, chassis, *rank, *ports))
+    }
+
     /// Takes in changes that were committed as `seq`: by this process or by another on the same store.
     pub fn advance<'c>(&mut self, seq: u64, changes: impl IntoIterator<Item = &'c Change>) {
         for change in changes {
@@ -107,6 +113,9 @@ impl World {
         if let Some(project) = entity.counted_in() {
             *self.tallies.entry((T::KIND, SmolStr::new(project))).or_insert(0) += 1;
         }
+        entity.loads(&mut |physical, chassis, rank| {
+            *self.loads.entry((SmolStr::new(physical), SmolStr::new(chassis), rank)).or_insert(0) += 1;
+        });
         T::table_mut(&mut self.tables).insert(key, entity);
         before
     }
@@ -127,6 +136,13 @@ impl World {
                 _ => drop(self.tallies.remove(&slot)),
             }
         }
+        before.loads(&mut |physical, chassis, rank| {
+            let slot = (SmolStr::new(physical), SmolStr::new(chassis), rank);
+            match self.loads.get(&slot) {
+                Some(n) if *n > 1 => drop(self.loads.insert(slot, n - 1)),
+                _ => drop(self.loads.remove(&slot)),
+            }
+        });
         Some(before)
     }
 }

@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::*;
-use crate::model::{Binding, FixedIp, Standard};
+use crate::model::{Binding, FixedIp, Placed, Standard};
 
 fn id(n: u8) -> Uuid {
     Uuid::from_u128(0x1000 + u128::from(n))
@@ -136,4 +136,29 @@ fn rows_are_read_back_as_they_were_written() {
     let row = Port::row(Arc::new(port(1, 2, 3, 4, 0)));
     assert_eq!(row.kind().read(&row.to_json()).unwrap(), row);
     assert!(Kind::Port.read("{}").is_err());
+}
+
+#[test]
+fn gateway_loads_follow_placements() {
+    let placement = |n, chassis: &[&str]| Placement {
+        port_id: id(n),
+        physical_network: Some("phy1".into()),
+        chassis: (0u16..)
+            .zip(chassis)
+            .map(|(i, name)| Placed { chassis: (*name).into(), priority: 9 - i, pinned: false })
+            .collect(),
+    };
+    let loads = |world: &World| -> Vec<(String, u8, u32)> {
+        world.gateway_loads().map(|(_, chassis, rank, ports)| (chassis.to_string(), rank, ports)).collect()
+    };
+    let mut txn = begin(World::default(), 1);
+    txn.put(placement(1, &["a", "b"]));
+    txn.put(placement(2, &["a", "c"]));
+    assert_eq!(loads(&txn), [("a".into(), 0, 2), ("b".into(), 1, 1), ("c".into(), 1, 1)]);
+    txn.put(placement(2, &["c", "a"]));
+    assert_eq!(loads(&txn), [("a".into(), 0, 1), ("a".into(), 1, 1), ("b".into(), 1, 1), ("c".into(), 0, 1)]);
+    txn.remove::<Placement>(&id(1));
+    assert_eq!(loads(&txn), [("a".into(), 1, 1), ("c".into(), 0, 1)]);
+    let on = txn.linked::<Placement>(Link::PlacementsOn("a".into())).map(|p| p.port_id).collect::<Vec<_>>();
+    assert_eq!(on, [id(2)]);
 }
