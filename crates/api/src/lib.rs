@@ -19,6 +19,7 @@ pub mod caller;
 pub mod fault;
 pub mod fleet;
 pub mod model;
+pub mod resource;
 pub mod settings;
 pub mod world;
 

@@ -10,6 +10,7 @@
 
 mod entity;
 mod link;
+mod runs;
 mod table;
 mod txn;
 
@@ -27,6 +28,7 @@ use crate::model::{
 
 pub use entity::{Change, Entity, Kind, Row};
 pub use link::Link;
+pub use runs::{after, before};
 pub use table::Table;
 pub use txn::{Outside, Txn};
 
@@ -36,6 +38,7 @@ pub struct World {
     tables: entity::Tables,
     links: OrdSet<(Link, Uuid)>,
     addresses: OrdMap<(Uuid, IpAddr), Uuid>,
+    runs: runs::Runs,
     tallies: OrdMap<(Kind, SmolStr), u64>,
     loads: OrdMap<(SmolStr, SmolStr, u8), u32>,
     seq: u64,
@@ -82,6 +85,16 @@ impl World {
             .map(|((_, address), port)| (*address, *port))
     }
 
+    /// The last of the taken addresses of a subnet that follow `address` without a gap; none if it is free itself.
+    pub fn last_taken(&self, subnet: Uuid, address: IpAddr) -> Option<IpAddr> {
+        self.runs.last_taken(subnet, address)
+    }
+
+    /// The taken addresses of a subnet as runs without gaps: first and last of each.
+    pub fn taken_runs(&self, subnet: Uuid) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
+        self.runs.of(subnet)
+    }
+
     /// How many objects of a noun a project has.
     pub fn tally(&self, kind: Kind, project: &str) -> u64 {
         self.tallies.get(&(kind, SmolStr::new(project))).copied().unwrap_or(0)
@@ -109,6 +122,7 @@ impl World {
         entity.links(&mut |link, id| drop(self.links.insert((link, id))));
         entity.addresses(&mut |subnet, address, port| {
             self.addresses.insert((subnet, address), port);
+            self.runs.take(subnet, address);
         });
         if let Some(project) = entity.counted_in() {
             *self.tallies.entry((T::KIND, SmolStr::new(project))).or_insert(0) += 1;
@@ -127,6 +141,7 @@ impl World {
             // The address may have moved to another port already.
             if self.addresses.get(&(subnet, address)) == Some(&port) {
                 self.addresses.remove(&(subnet, address));
+                self.runs.free(subnet, address);
             }
         });
         if let Some(project) = before.counted_in() {

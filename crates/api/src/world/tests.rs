@@ -95,6 +95,7 @@ proptest! {
         prop_assert!(other.table::<Port>().changes_since(world.table::<Port>()).all(|(b, a)| b == a));
         prop_assert_eq!(other.links, world.links);
         prop_assert_eq!(other.addresses, world.addresses);
+        prop_assert_eq!(other.runs, world.runs);
         prop_assert_eq!(other.tallies, world.tallies);
     }
 }

@@ -1,0 +1,74 @@
+//! Ports that the API makes for itself: router interfaces, gateways, floating IPs, metadata.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ovn::MacAddr;
+use uuid::Uuid;
+
+use super::mac;
+use crate::fault::Fault;
+use crate::model::{Binding, Network, Port, Standard};
+use crate::resource::ipam::{self, FixedIpRequest};
+use crate::world::Txn;
+
+/// What differs from one internal port to the next. They are up, under no security group, and trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Internal {
+    /// Where it is.
+    pub network_id: Uuid,
+    /// Owner; empty if the port uses up nobody's quota.
+    pub project: String,
+    /// Usually empty.
+    pub name: String,
+    /// What it belongs to.
+    pub device_id: String,
+    /// See [`owner`](crate::model::owner).
+    pub device_owner: String,
+    /// Addresses; none leaves the choice free, an empty list asks for none.
+    pub fixed_ips: Option<Vec<FixedIpRequest>>,
+    /// A random one if none.
+    pub mac: Option<MacAddr>,
+    /// Of gateways, see [`Port::gateway_ordinal`].
+    pub gateway_ordinal: Option<u64>,
+}
+
+impl Internal {
+    /// A port on a network, with all else left open.
+    pub fn on(network_id: Uuid) -> Self {
+        Internal { network_id, ..Internal::default() }
+    }
+}
+
+/// Makes one. Quotas and who may do it are the caller's business.
+pub fn create_internal(txn: &mut Txn, internal: Internal) -> Result<Arc<Port>, Fault> {
+    let network = internal.network_id;
+    if txn.get::<Network>(&network).is_none() {
+        return Err(Fault::absent("NetworkNotFound", "Network", network));
+    }
+    let mac = mac::choose(txn, network, internal.mac)?;
+    let request = internal.fixed_ips.as_deref();
+    let fixed_ips = ipam::allocate(txn, network, request, &internal.device_owner, mac)?;
+    let port = Port {
+        id: txn.new_id(),
+        project: internal.project,
+        name: internal.name,
+        network_id: network,
+        admin_state_up: true,
+        mac,
+        fixed_ips,
+        device_id: internal.device_id,
+        device_owner: internal.device_owner,
+        security_groups: BTreeSet::new(),
+        port_security_enabled: false,
+        allowed_address_pairs: Vec::new(),
+        extra_dhcp_opts: Vec::new(),
+        binding: Binding::default(),
+        dns_name: String::new(),
+        gateway_ordinal: internal.gateway_ordinal,
+        standard: Standard::new(txn.now(), ""),
+    };
+    let id = port.id;
+    txn.put(port);
+    super::found(txn, id).cloned()
+}
