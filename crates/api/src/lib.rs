@@ -13,16 +13,18 @@
 //! everybody sees. Requests that wait at the same time share one SQL transaction.
 //!
 //! Reading order: [`model`] (what is stored), [`world`] (how it hangs together), [`fault`] (how a request fails),
-//! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on).
+//! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`] (what OVN reports back).
 
 pub mod caller;
 pub mod fault;
 pub mod fleet;
 pub mod model;
 pub mod resource;
+pub mod report;
 pub mod settings;
 pub mod world;
 
 pub use caller::Caller;
 pub use fault::Fault;
+pub use report::Report;
 pub use world::{Txn, World};

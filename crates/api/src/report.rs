@@ -1,0 +1,211 @@
+//! What OVN reports back: where ports are, whether they are up, which next hops answer, which agents live.
+//!
+//! A [`Report`] is a value like the [`World`](crate::World): a copy costs nothing and never changes under its holder. It is
+//! kept current from the changes of the Northbound and Southbound replicas (`follow`), never read from them on demand, so
+//! that views and `desired` need no database. Nothing of it is stored. [`Report::default`] knows nothing: every port is down
+//! and no gateway is hosted, which is also the truth before OVN answered.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod agent;
+mod follow;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use smol_str::SmolStr;
+use uuid::Uuid;
+
+use crate::model::{Port, owner};
+
+pub use agent::{Agent, AgentKind, Judgement, agents, fleet};
+pub use follow::{northbound_model, southbound_model};
+
+/// What OVN reports, at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Ports whose switch port is up.
+    pub(crate) up: OrdSet<Uuid>,
+    /// Where VIFs are bound.
+    pub(crate) bound: OrdMap<Uuid, Place>,
+    /// Which port claimed a virtual port.
+    pub(crate) parents: OrdMap<Uuid, Uuid>,
+    /// Which chassis hosts a gateway port.
+    pub(crate) gateways: OrdMap<Uuid, Place>,
+    /// Floating IPs with a NAT row.
+    pub(crate) nat: OrdSet<Uuid>,
+    /// Sessions by router port and peer.
+    pub(crate) bfd: OrdMap<(SmolStr, IpAddr), BfdState>,
+    /// Rows of gateway default routes, with the session each refers to.
+    pub(crate) routes: OrdMap<Uuid, Option<Uuid>>,
+    /// Default routes that are there, by gateway port and next hop.
+    pub(crate) installed: OrdSet<(Uuid, IpAddr)>,
+    /// The one row of `NB_Global`, once there is one.
+    pub(crate) nb_global: Option<Uuid>,
+    /// Chassis by row, for those who refer to them.
+    places: OrdMap<Uuid, Place>,
+    /// Bindings by the chassis row they refer to, so that a chassis that changes its name takes its ports along.
+    bindings: OrdMap<Uuid, follow::Binding>,
+    agents: Arc<Vec<Agent>>,
+}
+
+/// A chassis, as far as ports care.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its `system-id`.
+    pub chassis: SmolStr,
+    /// Its host name.
+    pub host: SmolStr,
+}
+
+/// State of a BFD session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BfdState {
+    /// Nothing refers to the session.
+    AdminDown,
+    /// The peer is not heard.
+    Down,
+    /// The peer is heard and does not hear us.
+    Init,
+    /// Both hear each other.
+    Up,
+}
+
+impl BfdState {
+    /// OVN's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BfdState::AdminDown => "admin_down",
+            BfdState::Down => "down",
+            BfdState::Init => "init",
+            BfdState::Up => "up",
+        }
+    }
+}
+
+/// What `status` of a port shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PortStatus {
+    /// It forwards.
+    Active,
+    /// It does not.
+    Down,
+    /// It only holds an address.
+    NotApplicable,
+}
+
+impl PortStatus {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PortStatus::Active => "ACTIVE",
+            PortStatus::Down => "DOWN",
+            PortStatus::NotApplicable => "N/A",
+        }
+    }
+}
+
+impl Report {
+    /// Whether OVN says that the port's switch port is up.
+    pub fn port_up(&self, port: Uuid) -> bool {
+        self.up.contains(&port)
+    }
+
+    /// What `status` of a port shows. A gateway works where it is hosted, whatever its switch side says.
+    pub fn port_status(&self, port: &Port) -> PortStatus {
+        let active = match port.device_owner.as_str() {
+            owner::FLOATING_IP => return PortStatus::NotApplicable,
+            owner::ROUTER_GATEWAY => self.gateways.contains_key(&port.id),
+            _ => self.port_up(port.id),
+        };
+        if active && port.admin_state_up { PortStatus::Active } else { PortStatus::Down }
+    }
+
+    /// Host name of the chassis that hosts a gateway port.
+    pub fn gateway_host(&self, port: Uuid) -> Option<&str> {
+        self.gateways.get(&port).map(|place| place.host.as_str())
+    }
+
+    /// Name of the chassis that hosts a gateway port.
+    pub fn gateway_chassis(&self, port: Uuid) -> Option<&str> {
+        self.gateways.get(&port).map(|place| place.chassis.as_str())
+    }
+
+    /// Host name of the chassis that a VIF is bound to.
+    pub fn bound_host(&self, port: Uuid) -> Option<&str> {
+        self.bound.get(&port).map(|place| place.host.as_str())
+    }
+
+    /// The port that has claimed a virtual port.
+    pub fn virtual_parent(&self, port: Uuid) -> Option<Uuid> {
+        self.parents.get(&port).copied()
+    }
+
+    /// State of the session from a router port (`lrp-<port>`) to a next hop.
+    pub fn bfd(&self, router_port: &str, nexthop: IpAddr) -> Option<BfdState> {
+        self.bfd.get(&(SmolStr::new(router_port), nexthop)).copied()
+    }
+
+    /// Whether the default route of a gateway port through a next hop is in the Northbound.
+    pub fn route_installed(&self, gateway_port: Uuid, nexthop: IpAddr) -> bool {
+        self.installed.contains(&(gateway_port, nexthop))
+    }
+
+    /// Whether a floating IP's NAT row is in the Northbound.
+    pub fn fip_active(&self, floating_ip: Uuid) -> bool {
+        self.nat.contains(&floating_ip)
+    }
+
+    /// Everything that reports as an agent, in order of id.
+    pub fn agents(&self) -> &[Agent] {
+        &self.agents
+    }
+
+    /// Says that a port is up, or is not.
+    pub fn set_up(&mut self, port: Uuid, up: bool) {
+        match up {
+            true => drop(self.up.insert(port)),
+            false => drop(self.up.remove(&port)),
+        }
+    }
+
+    /// Says where a VIF is bound.
+    pub fn set_bound(&mut self, port: Uuid, place: Option<Place>) {
+        set(&mut self.bound, port, place);
+    }
+
+    /// Says where a gateway port is hosted.
+    pub fn set_gateway(&mut self, port: Uuid, place: Option<Place>) {
+        set(&mut self.gateways, port, place);
+    }
+
+    /// Says how a session stands.
+    pub fn set_bfd(&mut self, router_port: impl Into<SmolStr>, nexthop: IpAddr, state: Option<BfdState>) {
+        set(&mut self.bfd, (router_port.into(), nexthop), state);
+    }
+
+    /// Says whether a floating IP has its NAT row.
+    pub fn set_nat(&mut self, floating_ip: Uuid, present: bool) {
+        match present {
+            true => drop(self.nat.insert(floating_ip)),
+            false => drop(self.nat.remove(&floating_ip)),
+        }
+    }
+
+    /// Says which agents there are.
+    pub fn set_agents(&mut self, agents: Vec<Agent>) {
+        if *self.agents != agents {
+            self.agents = Arc::new(agents);
+        }
+    }
+}
+
+fn set<K: Ord + Clone, V: Clone>(map: &mut OrdMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! The report follows the replicas: each change of a row changes what is reported, and nothing else is looked at.
+
+use std::net::IpAddr;
+
+use ovn::ident::name;
+use ovn::nb::{self, BfdStatus};
+use ovn::sb;
+use ovn::text::Nexthop;
+use ovn::text::neutron::{boolean, key};
+use ovn::{PortType, target};
+use ovsdb::model::Condition;
+use ovsdb::replica::Delta;
+use ovsdb::wire::clause::Function;
+use ovsdb::{Map, Model, Snapshot, Str};
+use smol_str::SmolStr;
+use uuid::Uuid;
+
+use super::agent::{Judgement, agents};
+use super::{BfdState, Place, Report, set};
+
+/// The tables of the Northbound that are written and reported from.
+pub fn northbound_model() -> Model {
+    target::Tables::northbound().model(None)
+}
+
+/// The tables of the Southbound that are reported from: chassis, and bindings of ports that have a place. What grows with
+/// traffic (MAC bindings, flows) is never asked for.
+pub fn southbound_model() -> Model {
+    let kind =
+        |kind: PortType| Condition::column::<sb::PortBinding>(sb::PortBinding::KIND, Function::Equal, &kind);
+    let placed = kind(PortType::Vif)
+        .or(kind(PortType::ChassisRedirect))
+        .or(kind(PortType::L3Gateway))
+        .or(kind(PortType::Virtual));
+    Model::new("OVN_Southbound")
+        .table::<sb::Chassis>()
+        .table::<sb::ChassisPrivate>()
+        .table_where::<sb::PortBinding>(placed)
+}
+
+/// A binding that has a place in the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    Vif { port: Uuid, chassis: Uuid },
+    Gateway { port: Uuid, chassis: Uuid },
+}
+
+impl Report {
+    /// Takes in a change of the Northbound.
+    pub fn northbound_changed(&mut self, delta: &Delta) {
+        for change in delta.table::<nb::LogicalSwitchPort>() {
+            let row = change.after.as_ref().or(change.before.as_ref());
+            let Some(port) = row.and_then(|row| Uuid::try_parse(&row.name).ok()) else { continue };
+            self.set_up(port, change.after.as_ref().is_some_and(|row| row.up == Some(true)));
+        }
+        for change in delta.table::<nb::Nat>() {
+            if let Some(id) = change.before.as_ref().and_then(|row| floating_ip(row)) {
+                self.set_nat(id, false);
+            }
+            if let Some(id) = change.after.as_ref().and_then(|row| floating_ip(row)) {
+                self.set_nat(id, true);
+            }
+        }
+        for change in delta.table::<nb::Bfd>() {
+            if let Some(session) = change.before.as_ref().and_then(|row| session(row)) {
+                self.bfd.remove(&session);
+            }
+            if let Some(row) = &change.after
+                && let Some(session) = session(row)
+            {
+                set(&mut self.bfd, session, row.status.as_ref().map(state));
+            }
+        }
+        for change in delta.table::<nb::LogicalRouterStaticRoute>() {
+            if let Some(route) = change.before.as_ref().and_then(|row| gateway_route(row)) {
+                self.routes.remove(&change.uuid);
+                self.installed.remove(&route);
+            }
+            if let Some(row) = &change.after
+                && let Some(route) = gateway_route(row)
+            {
+                self.routes.insert(change.uuid, row.bfd.map(|bfd| bfd.uuid()));
+                self.installed.insert(route);
+            }
+        }
+        for change in delta.table::<nb::NbGlobal>() {
+            match (&change.after, self.nb_global) {
+                (Some(_), _) => self.nb_global = Some(change.uuid),
+                (None, Some(row)) if row == change.uuid => self.nb_global = None,
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// Takes in a change of the Southbound.
+    pub fn southbound_changed(&mut self, delta: &Delta) {
+        let mut moved = Vec::new();
+        for change in delta.table::<sb::Chassis>() {
+            let place = change
+                .after
+                .as_ref()
+                .map(|row| Place { chassis: SmolStr::new(&row.name), host: SmolStr::new(&row.hostname) });
+            if self.places.get(&change.uuid) != place.as_ref() {
+                set(&mut self.places, change.uuid, place);
+                moved.push(change.uuid);
+            }
+        }
+        for change in delta.table::<sb::PortBinding>() {
+            if let Some(before) = self.bindings.remove(&change.uuid) {
+                self.place(&before, None);
+            }
+            let binding = change.after.as_ref().and_then(|row| binding(row));
+            if let Some(binding) = binding {
+                let place = self.places.get(binding.chassis()).cloned();
+                self.place(&binding, place);
+                self.bindings.insert(change.uuid, binding);
+            }
+            let row = change.after.as_ref().or(change.before.as_ref());
+            if let Some(port) = row.and_then(|row| Uuid::try_parse(&row.logical_port).ok()) {
+                let parent = change.after.as_ref().and_then(|row| row.virtual_parent.as_ref());
+                set(&mut self.parents, port, parent.and_then(|name| Uuid::try_parse(name).ok()));
+            }
+        }
+        if !moved.is_empty() {
+            // Chassis come and go seldom; then every binding may have to be told anew.
+            let concerned: Vec<Binding> =
+                self.bindings.values().filter(|binding| moved.contains(binding.chassis())).cloned().collect();
+            for binding in concerned {
+                let place = self.places.get(binding.chassis()).cloned();
+                self.place(&binding, place);
+            }
+        }
+    }
+
+    /// Judges the agents anew.
+    pub fn judge_agents(&mut self, sb: &Snapshot, judge: Judgement) {
+        self.set_agents(agents(sb, judge));
+    }
+
+    fn place(&mut self, binding: &Binding, place: Option<Place>) {
+        match binding {
+            Binding::Vif { port, .. } => self.set_bound(*port, place),
+            Binding::Gateway { port, .. } => self.set_gateway(*port, place),
+        }
+    }
+}
+
+impl Binding {
+    fn chassis(&self) -> &Uuid {
+        match self {
+            Binding::Vif { chassis, .. } | Binding::Gateway { chassis, .. } => chassis,
+        }
+    }
+}
+
+fn binding(row: &sb::PortBinding) -> Option<Binding> {
+    let chassis = row.chassis?.uuid();
+    match row.kind {
+        PortType::Vif | PortType::Virtual => {
+            Some(Binding::Vif { port: Uuid::try_parse(&row.logical_port).ok()?, chassis })
+        }
+        // `cr-lrp-<port>` of a distributed router, `lrp-<port>` of one that is bound to a chassis as a whole.
+        PortType::ChassisRedirect | PortType::L3Gateway => {
+            let name_of = row.logical_port.strip_prefix("cr-").unwrap_or(&row.logical_port);
+            Some(Binding::Gateway { port: name::router_port_id(name_of)?, chassis })
+        }
+        _ => None,
+    }
+}
+
+fn floating_ip(row: &nb::Nat) -> Option<Uuid> {
+    Uuid::try_parse(row.external_ids.get(key::FIP_ID)?).ok()
+}
+
+fn session(row: &nb::Bfd) -> Option<(SmolStr, IpAddr)> {
+    Some((SmolStr::new(&row.logical_port), *row.dst_ip.value()?))
+}
+
+fn state(status: &BfdStatus) -> BfdState {
+    match status {
+        BfdStatus::Up => BfdState::Up,
+        BfdStatus::Init => BfdState::Init,
+        BfdStatus::AdminDown => BfdState::AdminDown,
+        BfdStatus::Down | BfdStatus::Other(_) => BfdState::Down,
+    }
+}
+
+/// The gateway port and next hop of a gateway's default route.
+fn gateway_route(row: &nb::LogicalRouterStaticRoute) -> Option<(Uuid, IpAddr)> {
+    let ids: &Map<Str, Str> = &row.external_ids;
+    if ids.get(key::IS_EXT_GW).and_then(|text| boolean(text)) != Some(true) {
+        return None;
+    }
+    let port = Uuid::try_parse(ids.get(key::GATEWAY_PORT)?).ok()?;
+    match row.nexthop.value() {
+        Some(Nexthop::Ip(ip)) => Some((port, *ip)),
+        _ => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! The report says what the replicas say, change by change.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use ovsdb::Snapshot;
+use ovsdb::replica::{Delta, Replica, UpdateVersion};
+use ovsdb::wire::schema::DatabaseSchema;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::agent::{Judgement, agents, fleet};
+use super::*;
+
+const NB: &str = include_str!("../../../ovn/testdata/schema/ovn-nb-23.03.json");
+const SB: &str = include_str!("../../../ovn/testdata/schema/ovn-sb-23.03.json");
+
+/// A replica that is told by hand what the server would tell.
+struct Told(Replica);
+
+impl Told {
+    fn northbound() -> Self {
+        Told::new(northbound_model(), NB)
+    }
+
+    fn southbound() -> Self {
+        Told::new(southbound_model(), SB)
+    }
+
+    fn new(model: ovsdb::Model, schema: &str) -> Self {
+        let mut replica = Replica::new(model);
+        replica.fit(&DatabaseSchema::parse(schema).unwrap()).unwrap();
+        replica.reload(UpdateVersion::V2, "{}").unwrap();
+        Told(replica)
+    }
+
+    fn tell(&mut self, table: &str, row: Uuid, change: &str, columns: Value) -> Delta {
+        let update = json!({ table: { row.to_string(): { change: columns } } });
+        self.0.apply(UpdateVersion::V2, &update.to_string()).unwrap()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+}
+
+fn id(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+fn reference(uuid: Uuid) -> Value {
+    json!(["uuid", uuid.to_string()])
+}
+
+#[test]
+fn ports_are_up_when_ovn_says_so() {
+    let (mut nb, mut report) = (Told::northbound(), Report::default());
+    let port = id(1);
+    report.northbound_changed(&nb.tell(
+        "Logical_Switch_Port",
+        port,
+        "insert",
+        json!({"name": port.to_string()}),
+    ));
+    assert!(!report.port_up(port));
+    report.northbound_changed(&nb.tell("Logical_Switch_Port", port, "modify", json!({"up": true})));
+    assert!(report.port_up(port));
+    report.northbound_changed(&nb.tell("Logical_Switch_Port", port, "delete", Value::Null));
+    assert!(!report.port_up(port));
+}
+
+#[test]
+fn sessions_routes_and_translations_come_and_go() {
+    let (mut nb, mut report) = (Told::northbound(), Report::default());
+    let hop: IpAddr = "192.0.2.1".parse().unwrap();
+    report.northbound_changed(&nb.tell(
+        "BFD",
+        id(1),
+        "insert",
+        json!({"logical_port": "lrp-a", "dst_ip": "192.0.2.1", "status": "up"}),
+    ));
+    assert_eq!(report.bfd("lrp-a", hop), Some(BfdState::Up));
+    report.northbound_changed(&nb.tell("BFD", id(1), "modify", json!({"status": "down"})));
+    assert_eq!(report.bfd("lrp-a", hop), Some(BfdState::Down));
+    report.northbound_changed(&nb.tell("BFD", id(1), "delete", Value::Null));
+    assert_eq!(report.bfd("lrp-a", hop), None);
+
+    let gateway = id(2);
+    let ids = json!(["map", [["neutron:is_ext_gw", "true"], ["meridian:gw_port_id", gateway.to_string()]]]);
+    let route = json!({"ip_prefix": "0.0.0.0/0", "nexthop": "192.0.2.1", "external_ids": ids});
+    report.northbound_changed(&nb.tell("Logical_Router_Static_Route", id(3), "insert", route));
+    assert!(report.route_installed(gateway, hop));
+    report.northbound_changed(&nb.tell("Logical_Router_Static_Route", id(3), "delete", Value::Null));
+    assert!(!report.route_installed(gateway, hop));
+
+    let nat = json!({"type": "dnat_and_snat", "external_ip": "192.0.2.9", "logical_ip": "10.0.0.9",
+        "external_ids": ["map", [["neutron:fip_id", id(5).to_string()]]]});
+    report.northbound_changed(&nb.tell("NAT", id(4), "insert", nat));
+    assert!(report.fip_active(id(5)));
+    report.northbound_changed(&nb.tell("NAT", id(4), "delete", Value::Null));
+    assert!(!report.fip_active(id(5)));
+}
+
+#[test]
+fn gateways_are_where_their_redirect_port_is() {
+    let (mut sb, mut report) = (Told::southbound(), Report::default());
+    let (gateway, vif, chassis) = (id(1), id(2), id(10));
+    // The binding may be heard of before its chassis.
+    let binding = json!({"logical_port": format!("cr-lrp-{gateway}"), "type": "chassisredirect", "tunnel_key": 1,
+        "datapath": reference(id(99)), "chassis": reference(chassis)});
+    report.southbound_changed(&sb.tell("Port_Binding", id(20), "insert", binding));
+    assert_eq!(report.gateway_host(gateway), None);
+    let row = json!({"name": "ch1", "hostname": "node1", "encaps": reference(id(98))});
+    report.southbound_changed(&sb.tell("Chassis", chassis, "insert", row));
+    assert_eq!((report.gateway_host(gateway), report.gateway_chassis(gateway)), (Some("node1"), Some("ch1")));
+    let binding = json!({"logical_port": vif.to_string(), "tunnel_key": 2, "datapath": reference(id(99)),
+        "chassis": reference(chassis)});
+    report.southbound_changed(&sb.tell("Port_Binding", id(21), "insert", binding));
+    assert_eq!(report.bound_host(vif), Some("node1"));
+    report.southbound_changed(&sb.tell("Chassis", chassis, "modify", json!({"hostname": "node9"})));
+    assert_eq!((report.gateway_host(gateway), report.bound_host(vif)), (Some("node9"), Some("node9")));
+    report.southbound_changed(&sb.tell("Port_Binding", id(20), "modify", json!({"chassis": ["set", []]})));
+    assert_eq!(report.gateway_host(gateway), None);
+    report.southbound_changed(&sb.tell("Chassis", chassis, "delete", Value::Null));
+    assert_eq!(report.bound_host(vif), None);
+}
+
+#[test]
+fn agents_are_judged_by_what_they_carried_out_and_when() {
+    let mut sb = Told::southbound();
+    let at = |second: i64| Timestamp::from_second(second).unwrap();
+    let chassis = |name: &str, options: &str| {
+        json!({"name": name, "hostname": format!("host-{name}"), "encaps": reference(id(98)),
+            "other_config": ["map", [["ovn-cms-options", options], ["ovn-bridge-mappings", "phy1:br-ex"]]]})
+    };
+    sb.tell("Chassis", id(1), "insert", chassis("ch1", "enable-chassis-as-gw,availability-zones=az1:az2"));
+    sb.tell("Chassis", id(2), "insert", chassis("ch2", ""));
+    let private = |name: &str, row: Option<Uuid>, nb_cfg: i64, ids: Value| {
+        json!({"name": name, "chassis": row.map_or(json!(["set", []]), reference), "nb_cfg": nb_cfg,
+            "nb_cfg_timestamp": 1_000_000, "external_ids": ids})
+    };
+    let metadata = json!(["map", [["neutron:ovn-metadata-id", "m1"], ["neutron:ovn-metadata-sb-cfg", "3"]]]);
+    sb.tell("Chassis_Private", id(11), "insert", private("ch1", Some(id(1)), 9, metadata));
+    sb.tell("Chassis_Private", id(12), "insert", private("ch2", Some(id(2)), 7, json!(["map", []])));
+    sb.tell("Chassis_Private", id(13), "insert", private("gone", None, 9, json!(["map", []])));
+
+    let judge = |now: i64| Judgement { now: at(now), nb_cfg: 10, agent_down_time: 75 };
+    let alive = |now: i64| -> Vec<(String, bool)> {
+        agents(&sb.snapshot(), judge(now)).into_iter().map(|agent| (agent.id, agent.alive)).collect()
+    };
+    let told = |list: [(&str, bool); 4]| list.map(|(id, alive)| (id.to_owned(), alive)).to_vec();
+    assert_eq!(alive(1_010), told([("ch1", true), ("ch2", true), ("gone", false), ("m1", true)]));
+    assert_eq!(alive(1_100), told([("ch1", true), ("ch2", false), ("gone", false), ("m1", false)]));
+
+    let agents = agents(&sb.snapshot(), judge(1_100));
+    assert_eq!(agents[0].kind, AgentKind::Gateway);
+    assert_eq!(agents[1].kind, AgentKind::Controller);
+    assert_eq!(agents[3].kind, AgentKind::Metadata);
+    let fleet = fleet(&sb.snapshot(), &agents);
+    assert_eq!(fleet.chassis.len(), 2);
+    let ch1 = fleet.named("ch1").unwrap();
+    assert!(ch1.gateway && ch1.alive && ch1.physical_networks.contains("phy1") && ch1.zones.len() == 2);
+    assert!(!fleet.on_host("host-ch2").unwrap().alive);
+}
