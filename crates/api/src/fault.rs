@@ -37,6 +37,11 @@ impl Fault {
         Self::new(400, "BadRequest", format!("Bad {resource} request: {message}."))
     }
 
+    /// 400 with Neutron's words for attributes that do not fit each other: `Invalid input for operation: <message>.`
+    pub fn input(message: impl fmt::Display) -> Self {
+        Self::new(400, "InvalidInput", format!("Invalid input for operation: {message}."))
+    }
+
     /// 404 of an object: `Network <id> could not be found.`
     pub fn absent(kind: &'static str, what: &str, id: impl fmt::Display) -> Self {
         Self::new(404, kind, format!("{what} {id} could not be found."))

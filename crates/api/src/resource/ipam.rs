@@ -235,11 +235,10 @@ impl<'w> Choice<'w> {
 
     fn subnet(&self, id: Uuid) -> Result<&'w Arc<Subnet>, Fault> {
         self.subnets.iter().copied().find(|subnet| subnet.id == id).ok_or_else(|| {
-            let message = format!(
+            Fault::input(format!(
                 "Failed to create port on network {}, because fixed_ips included invalid subnet {id}",
                 self.network
-            );
-            Fault::new(400, "InvalidInput", format!("Invalid input for operation: {message}."))
+            ))
         })
     }
 

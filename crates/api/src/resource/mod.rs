@@ -3,6 +3,7 @@
 
 pub mod ipam;
 pub mod port;
+pub mod rbac_policy;
 
 #[cfg(test)]
 mod fixture;

@@ -1,0 +1,152 @@
+//! What the stored policies permit. The `shared` flag of a network is the policy that lets everybody use it.
+
+use uuid::Uuid;
+
+use crate::model::{Port, RbacAction, RbacObject, RbacPolicy, SecurityGroup, Subnet, SubnetPool};
+use crate::world::{Link, Txn, World};
+
+/// The target that means everybody.
+pub const EVERYBODY: &str = "*";
+
+/// Whether a project may do this with an object of another.
+pub fn permits(world: &World, object: Uuid, action: RbacAction, project: &str) -> bool {
+    policies(world, object, action).any(|policy| {
+        policy.target_project == EVERYBODY || (!project.is_empty() && policy.target_project == project)
+    })
+}
+
+/// Whether everybody may do this with an object.
+pub fn open_to_all(world: &World, object: Uuid, action: RbacAction) -> bool {
+    policies(world, object, action).any(|policy| policy.target_project == EVERYBODY)
+}
+
+/// Opens an object to everybody, or ends that. Who uses it then without permission is found by [`foreign_users`].
+pub fn set_open_to_all(
+    txn: &mut Txn,
+    object_type: RbacObject,
+    object: Uuid,
+    action: RbacAction,
+    owner: &str,
+    open: bool,
+) {
+    let found: Vec<Uuid> = policies(txn, object, action)
+        .filter(|policy| policy.target_project == EVERYBODY)
+        .map(|policy| policy.id)
+        .collect();
+    if !open {
+        for id in found {
+            txn.remove::<RbacPolicy>(&id);
+        }
+    } else if found.is_empty() {
+        let id = txn.new_id();
+        txn.put(RbacPolicy {
+            id,
+            project: owner.to_owned(),
+            object_type,
+            object_id: object,
+            action,
+            target_project: EVERYBODY.to_owned(),
+        });
+    }
+}
+
+/// Removes every policy of an object that goes.
+pub fn forget(txn: &mut Txn, object: Uuid) {
+    let found: Vec<Uuid> = txn.linked::<RbacPolicy>(Link::PoliciesOfObject(object)).map(|it| it.id).collect();
+    for id in found {
+        txn.remove::<RbacPolicy>(&id);
+    }
+}
+
+/// A project that uses an object of `owner` as shared though nothing permits it (any more).
+pub fn foreign_users<'w>(
+    world: &'w World,
+    object_type: RbacObject,
+    object: Uuid,
+    owner: &'w str,
+) -> impl Iterator<Item = &'w str> {
+    let users: Box<dyn Iterator<Item = &'w str>> = match object_type {
+        RbacObject::Network => Box::new(
+            world
+                .linked::<Port>(Link::PortsOfNetwork(object))
+                .map(|port| port.project.as_str())
+                .chain(world.linked::<Subnet>(Link::SubnetsOfNetwork(object)).map(|it| it.project.as_str())),
+        ),
+        RbacObject::SecurityGroup => {
+            Box::new(world.linked::<Port>(Link::PortsOfGroup(object)).map(|port| port.project.as_str()))
+        }
+        RbacObject::Subnetpool => Box::new(
+            world.linked::<Subnet>(Link::SubnetsOfPool(object)).map(|subnet| subnet.project.as_str()),
+        ),
+        RbacObject::AddressScope => {
+            Box::new(world.linked::<SubnetPool>(Link::PoolsOfScope(object)).map(|pool| pool.project.as_str()))
+        }
+    };
+    users.filter(move |user| {
+        !user.is_empty() && *user != owner && !permits(world, object, RbacAction::AccessAsShared, user)
+    })
+}
+
+/// Whether a caller may use a group: its own, or one that is shared with it.
+pub fn may_use_group(world: &World, group: &SecurityGroup, project: &str, admin: bool) -> bool {
+    admin || group.project == project || permits(world, group.id, RbacAction::AccessAsShared, project)
+}
+
+fn policies(world: &World, object: Uuid, action: RbacAction) -> impl Iterator<Item = &RbacPolicy> {
+    world
+        .linked::<RbacPolicy>(Link::PoliciesOfObject(object))
+        .map(|policy| &**policy)
+        .filter(move |policy| policy.action == action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::fixture::{id, network, txn};
+    use crate::resource::port::{Internal, create_internal};
+
+    #[test]
+    fn everybody_or_one_project() {
+        let mut txn = txn();
+        let share = |txn: &mut Txn, n, target: &str| {
+            txn.put(RbacPolicy {
+                id: id(n),
+                project: "p".into(),
+                object_type: RbacObject::Network,
+                object_id: id(1),
+                action: RbacAction::AccessAsShared,
+                target_project: target.into(),
+            });
+        };
+        let shared = |txn: &Txn, project| permits(txn, id(1), RbacAction::AccessAsShared, project);
+        assert!(!shared(&txn, "q"));
+        share(&mut txn, 100, "q");
+        assert!(shared(&txn, "q") && !shared(&txn, "r") && !shared(&txn, ""));
+        assert!(!permits(&txn, id(1), RbacAction::AccessAsExternal, "q"));
+        assert!(!open_to_all(&txn, id(1), RbacAction::AccessAsShared));
+        for open in [true, true] {
+            set_open_to_all(&mut txn, RbacObject::Network, id(1), RbacAction::AccessAsShared, "p", open);
+        }
+        assert_eq!(txn.linked::<RbacPolicy>(Link::PoliciesOfObject(id(1))).count(), 2);
+        assert!(shared(&txn, "r") && open_to_all(&txn, id(1), RbacAction::AccessAsShared));
+        set_open_to_all(&mut txn, RbacObject::Network, id(1), RbacAction::AccessAsShared, "p", false);
+        assert!(!shared(&txn, "r") && shared(&txn, "q"));
+        forget(&mut txn, id(1));
+        assert!(!shared(&txn, "q"));
+    }
+
+    #[test]
+    fn who_uses_a_network_without_permission() {
+        let mut txn = txn();
+        txn.put(network(1, "p"));
+        for project in ["p", "", "q"] {
+            create_internal(&mut txn, Internal { project: project.into(), ..Internal::on(id(1)) }).unwrap();
+        }
+        let users = |txn: &Txn| {
+            foreign_users(txn, RbacObject::Network, id(1), "p").map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(users(&txn), ["q"]);
+        set_open_to_all(&mut txn, RbacObject::Network, id(1), RbacAction::AccessAsShared, "p", true);
+        assert!(users(&txn).is_empty());
+    }
+}
