@@ -13,7 +13,9 @@
 //! for it have a way, and the way stays until the announcement is gone. [`plane::Plane`] is the one target that a decider
 //! on a node writes to.
 
+pub mod bgp;
 pub mod flows;
 pub mod frr;
+pub mod ini;
 pub mod kernel;
 pub mod plane;

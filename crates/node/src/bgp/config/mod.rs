@@ -1,0 +1,292 @@
+//! What the BGP agent is told: every option of a `bgp-agent.conf`, and our own.
+//!
+//! [`options::OPTIONS`] is the list of them. The same list reads oslo INI files ([`Config::from_ini`]) and the `[bgp]` table of
+//! the node's TOML ([`Config::from_pairs`]), so an option means the same wherever it stands. What we do not do is refused by
+//! name, with what to use instead; what does not matter to us is accepted in silence; what nobody knows is a warning, since
+//! files live longer than programs.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod options;
+mod value;
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ovsdb::session::Remotes;
+use smol_str::SmolStr;
+use thiserror::Error;
+
+use crate::ini::Ini;
+pub use options::{OPTIONS, Opt};
+
+/// Which addresses of tenant networks are exposed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tenants {
+    /// None.
+    #[default]
+    Hidden,
+    /// Those of globally routed IPv6 prefixes.
+    Gua,
+    /// All.
+    All,
+}
+
+/// How tenant networks are announced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Advertisement {
+    /// Each address by itself.
+    #[default]
+    Host,
+    /// The subnet's prefix, once.
+    Subnet,
+}
+
+/// How the kernel is made to look into a bridge's table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleMode {
+    /// A rule for each address or subnet.
+    #[default]
+    PerIp,
+    /// One rule for each table, which leaves its default route out.
+    Aggregate,
+}
+
+/// How FRR is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrrBackend {
+    /// On its vty sockets.
+    #[default]
+    Vty,
+    /// By running `vtysh`.
+    Vtysh,
+}
+
+/// A database and the keys that open it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// Where it is; `None` is wherever the local switch's settings say.
+    pub remotes: Option<Remotes>,
+    /// Private key for `ssl:` remotes.
+    pub private_key: PathBuf,
+    /// Certificate for `ssl:` remotes.
+    pub certificate: PathBuf,
+    /// Certificate of the authority that signed the server's.
+    pub ca_cert: PathBuf,
+}
+
+/// An IPv6 address to answer for on provider networks, beside those that OVN tells of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NdpProxy {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The physical network it is answered for on; `None` is all of them.
+    pub physnet: Option<SmolStr>,
+}
+
+/// Everything the agent is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// How often the world is read in full though nothing happened.
+    pub reconcile_interval: Duration,
+    /// How often FRR's configuration is read though nothing happened.
+    pub frr_reconcile_interval: Duration,
+    /// `expose_tenant_networks`.
+    pub expose_tenant_networks: bool,
+    /// `expose_ipv6_gua_tenant_networks`.
+    pub expose_ipv6_gua_tenant_networks: bool,
+    /// How tenant networks are announced.
+    pub advertisement: Advertisement,
+    /// Only subnets of these address scopes are exposed; empty is no such limit.
+    pub address_scopes: BTreeSet<SmolStr>,
+    /// The local switch's database; `None` looks in the usual places.
+    pub ovsdb_connection: Option<Remotes>,
+    /// How long the local switch's database may take to answer.
+    pub ovsdb_connection_timeout: Duration,
+    /// The Southbound database.
+    pub sb: Database,
+    /// AS number of the FRR stanzas, as FRR writes it.
+    pub bgp_as: SmolStr,
+    /// Router id of the VRF's stanza; `None` takes that of the default instance.
+    pub bgp_router_id: Option<Ipv4Addr>,
+    /// The device that announced addresses are put on.
+    pub bgp_nic: SmolStr,
+    /// The VRF it is in.
+    pub bgp_vrf: SmolStr,
+    /// That VRF's routing table.
+    pub bgp_vrf_table_id: u32,
+    /// Whether the VRF's table is emptied at the start.
+    pub clear_vrf_routes_on_startup: bool,
+    /// Priority of our rules.
+    pub rule_priority: u32,
+    /// How the kernel is made to look into a bridge's table.
+    pub rule_mode: RuleMode,
+    /// The file that names routing tables.
+    pub rt_tables: PathBuf,
+    /// Where FRR's vty sockets are.
+    pub frr_vty_dir: PathBuf,
+    /// How FRR is spoken to.
+    pub frr_backend: FrrBackend,
+    /// Where the sockets of Open vSwitch are; `None` is what `OVS_RUNDIR` says, else the distribution's place.
+    pub ovs_rundir: Option<PathBuf>,
+    /// IPv6 addresses to answer for on provider networks, such as their gateways.
+    pub ndp_proxy_extra: BTreeSet<NdpProxy>,
+    /// How long traffic may still arrive between a withdrawal and the removal of its wiring.
+    pub withdraw_drain: Duration,
+    /// How long our row in `Chassis` may be missing before everything is withdrawn.
+    pub chassis_grace: Duration,
+    /// How long the loss of most addresses after a reconnection is disbelieved.
+    pub mass_withdraw_hold: Duration,
+    /// Whether a stop withdraws the announcements.
+    pub withdraw_on_stop: bool,
+    /// Whether only to say what would be done.
+    pub dry_run: bool,
+    /// Where metrics are served.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Where admin requests are taken.
+    pub admin_socket: Option<PathBuf>,
+    /// `debug`.
+    pub debug: bool,
+    /// `log_file`, in `log_dir` where that is given.
+    pub log_file: Option<PathBuf>,
+    /// `log_dir`.
+    pub log_dir: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            reconcile_interval: Duration::from_secs(300),
+            frr_reconcile_interval: Duration::from_secs(15),
+            expose_tenant_networks: false,
+            expose_ipv6_gua_tenant_networks: false,
+            advertisement: Advertisement::Host,
+            address_scopes: BTreeSet::new(),
+            ovsdb_connection: None,
+            ovsdb_connection_timeout: Duration::from_secs(180),
+            sb: Database {
+                remotes: None,
+                private_key: "/etc/pki/tls/private/ovn_bgp_agent.key".into(),
+                certificate: "/etc/pki/tls/certs/ovn_bgp_agent.crt".into(),
+                ca_cert: "/etc/ipa/ca.crt".into(),
+            },
+            bgp_as: SmolStr::new_static("64999"),
+            bgp_router_id: None,
+            bgp_nic: SmolStr::new_static("bgp-nic"),
+            bgp_vrf: SmolStr::new_static("bgp-vrf"),
+            bgp_vrf_table_id: 10,
+            clear_vrf_routes_on_startup: false,
+            rule_priority: 32000,
+            rule_mode: RuleMode::PerIp,
+            rt_tables: "/etc/iproute2/rt_tables".into(),
+            frr_vty_dir: "/run/frr".into(),
+            frr_backend: FrrBackend::Vty,
+            ovs_rundir: None,
+            ndp_proxy_extra: BTreeSet::new(),
+            withdraw_drain: Duration::ZERO,
+            chassis_grace: Duration::from_secs(30),
+            mass_withdraw_hold: Duration::from_secs(10),
+            withdraw_on_stop: false,
+            dry_run: false,
+            metrics_listen: None,
+            admin_socket: None,
+            debug: false,
+            log_file: None,
+            log_dir: None,
+        }
+    }
+}
+
+/// One option as somebody wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The section, `DEFAULT` for most.
+    pub section: String,
+    /// The option.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Where it was written: a file and line, a variable.
+    pub place: String,
+}
+
+/// What was read, and what of it is worth a word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Options that nobody knows, and such that have no meaning here.
+    pub warnings: Vec<String>,
+}
+
+/// The configuration cannot be used; everything that is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the configuration cannot be used{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
+pub struct ConfigError {
+    /// Each with its place.
+    pub problems: Vec<String>,
+}
+
+impl Config {
+    /// Reads the options of oslo INI files.
+    pub fn from_ini(ini: &Ini) -> Result<Loaded, ConfigError> {
+        Self::from_pairs(ini.entries.iter().map(|entry| Pair {
+            section: entry.section.clone(),
+            name: entry.name.clone(),
+            value: ini.value(entry),
+            place: entry.place.to_string(),
+        }))
+    }
+
+    /// Reads options in the order given; the later ones win. All that is wrong is said at once.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = Pair>) -> Result<Loaded, ConfigError> {
+        let mut config = Self::default();
+        let (mut warnings, mut problems) = (Vec::new(), Vec::new());
+        for Pair { section, name, value, place } in pairs {
+            let value = value.trim();
+            let option = format!("[{section}] {name}");
+            match options::find(&section, &name) {
+                // An empty value is what a template leaves of an option that was not set.
+                Some(_) if value.is_empty() => {}
+                Some(opt) => match (opt.set)(&mut config, value) {
+                    Ok(()) => {}
+                    Err(what) => problems.push(format!("{place}: {option}: {what}")),
+                },
+                None if options::is_ignored(&section, &name) => {}
+                None => match options::meaningless(&section, &name) {
+                    Some(why) => warnings.push(format!("{place}: {option} has no effect: {why}")),
+                    None => warnings.push(format!("{place}: nobody knows {option}; it is ignored")),
+                },
+            }
+        }
+        if config.expose_tenant_networks && config.expose_ipv6_gua_tenant_networks {
+            warnings.push(
+                "expose_tenant_networks outranks expose_ipv6_gua_tenant_networks: all are exposed".into(),
+            );
+        }
+        if problems.is_empty() { Ok(Loaded { config, warnings }) } else { Err(ConfigError { problems }) }
+    }
+
+    /// Which addresses of tenant networks are exposed.
+    pub fn tenants(&self) -> Tenants {
+        match (self.expose_tenant_networks, self.expose_ipv6_gua_tenant_networks) {
+            (true, _) => Tenants::All,
+            (false, true) => Tenants::Gua,
+            (false, false) => Tenants::Hidden,
+        }
+    }
+
+    /// The file to log to, if any.
+    pub fn log_path(&self) -> Option<PathBuf> {
+        match (&self.log_dir, &self.log_file) {
+            (Some(dir), Some(file)) => Some(dir.join(file)),
+            (Some(dir), None) => Some(dir.join("bgp-agent.log")),
+            (None, file) => file.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

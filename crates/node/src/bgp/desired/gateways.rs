@@ -1,0 +1,109 @@
+//! D2: gateway ports of routers that are bound here are exposed, whether tenant networks are or not: floating IPs, load
+//! balancers and tenant networks are reached through them.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use ovn::sb::PortBinding;
+use ovn::text::{HostAddr, PortAddresses, Text};
+use ovn::{MacAddr, PortType};
+use ovsdb::Uuid;
+
+use super::draft::Draft;
+use super::networks::{Network, Networks};
+use super::{Named, Reason};
+use crate::bgp::snapshot::Snapshot;
+
+/// A gateway that is bound here.
+pub(super) struct Gateway {
+    pub(super) port: Named,
+    /// The router's port on the provider network.
+    pub(super) router_port: Uuid,
+    pub(super) router: Uuid,
+    /// The provider network's switch.
+    pub(super) switch: Uuid,
+    pub(super) network: Network,
+    /// Its addresses with their prefix lengths, in the order written.
+    pub(super) addresses: Vec<HostAddr>,
+}
+
+impl Gateway {
+    /// The address that packets of a family are sent to.
+    pub(super) fn next_hop(&self, like: IpAddr) -> Option<IpAddr> {
+        self.addresses.iter().map(|host| host.addr).find(|ip| ip.is_ipv4() == like.is_ipv4())
+    }
+
+    /// The prefixes of the provider network.
+    pub(super) fn nets(&self) -> impl Iterator<Item = IpNet> + '_ {
+        self.addresses.iter().map(|host| host.to_net().trunc())
+    }
+}
+
+/// From a gateway port to the router's port it is of, and on to the provider network's port. OVN's names are conventions of
+/// clouds; what links the rows are their options.
+pub(in crate::bgp) fn provider_side<'s>(
+    snapshot: &'s Snapshot,
+    gateway: &PortBinding,
+) -> Option<((Uuid, &'s PortBinding), &'s PortBinding)> {
+    let router_port = gateway.options.get("distributed-port").map(|name| name.as_str());
+    let router_port = snapshot.port(router_port.or_else(|| gateway.logical_port.strip_prefix("cr-"))?)?;
+    let (_, switch_port) = snapshot.peer(router_port.1)?;
+    Some((router_port, switch_port))
+}
+
+pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Vec<Gateway> {
+    let snapshot = draft.snapshot;
+    let mut found = Vec::new();
+    for (row, port) in snapshot.bound_to(me).filter(|(_, port)| port.kind == PortType::ChassisRedirect) {
+        let Some((router_port, switch_port)) = provider_side(snapshot, port) else { continue };
+        let switch = switch_port.datapath.uuid();
+        let Some(network) = networks.of(switch) else { continue };
+        let gateway = Gateway {
+            port: Named::new(&port.logical_port, row),
+            router_port: router_port.0,
+            router: port.datapath.uuid(),
+            switch,
+            network: network.clone(),
+            addresses: addresses(draft, port),
+        };
+        draft.decision.has_gateway = true;
+        one(draft, &gateway, port.ethernet());
+        found.push(gateway);
+    }
+    // The order of rows is that of their UUIDs; conflicts are settled by name.
+    found.sort_by(|a, b| a.port.cmp(&b.port));
+    found
+}
+
+fn one(draft: &mut Draft<'_>, gateway: &Gateway, mac: Option<MacAddr>) {
+    for host in &gateway.addresses {
+        let reason = Reason::Gateway { port: gateway.port.clone() };
+        draft.wire(host.addr, &gateway.network, mac, reason);
+        if let (IpAddr::V6(ip), IpNet::V6(net)) = (host.addr, host.to_net()) {
+            draft.proxy(ip, &gateway.network);
+            // Where the network's gateway has the lowest address it is asked for by that.
+            draft.proxy(net.network(), &gateway.network);
+        }
+    }
+}
+
+/// The addresses in a port's `mac`, with their prefix lengths; reports what is malformed.
+pub(super) fn addresses(draft: &mut Draft<'_>, port: &PortBinding) -> Vec<HostAddr> {
+    report_malformed(draft, port);
+    port.mac.iter().filter_map(Text::value).flat_map(PortAddresses::fixed).copied().collect()
+}
+
+/// Reports malformed elements of a port's `mac`; what was exposed because of the port then stays.
+pub(super) fn report_malformed(draft: &mut Draft<'_>, port: &PortBinding) {
+    let error = port.mac.iter().find_map(|text| Some((text, text.parsed().err()?)));
+    if let Some((text, error)) = error {
+        let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
+        let what = format!(
+            "its addresses {:?} cannot be read: {error}{cause}; correct them in the Northbound database",
+            text.to_string()
+        );
+        draft.unreadable(port, "bad-addresses", what);
+    }
+}

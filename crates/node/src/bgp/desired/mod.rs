@@ -1,0 +1,173 @@
+//! What must be reachable through this node, and why.
+//!
+//! [`decide`] is one pure function from a [`Snapshot`] to a [`Decision`]. Its rules have the numbers by which the
+//! documentation and `meridian explain` name them:
+//!
+//! | rule | exposes | file |
+//! |---|---|---|
+//! | D1 | ports of provider networks that are bound here | `provider_ports.rs` |
+//! | D2 | gateway ports of routers that are bound here | `gateways.rs` |
+//! | D3 | addresses that routers translate, where the port that they stand for is bound here | `nat.rs` |
+//! | D4 | subnets behind the routers of D2 | `subnets.rs` |
+//! | D5 | ports in the subnets of D4, wherever they are bound | `tenant_ports.rs` |
+//! | D6 | load balancers on provider networks, behind the gateways of D2 | `load_balancers.rs` |
+//! | D7 | an address stays while any rule wants it | `draft.rs` |
+//! | D8 | what its owner opted out is left out of D1, D3, D4 and D5 | each of them |
+//! | D9 | of two places for one address the one it has is kept, and the conflict reported | `draft.rs` |
+//!
+//! Which networks there are and what devices they are met on is in `networks.rs`; `wire.rs` says what kernel, switch and FRR
+//! must look like for a decision to come true.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod address;
+mod draft;
+mod gateways;
+mod load_balancers;
+mod nat;
+mod networks;
+mod provider_ports;
+mod reason;
+mod subnets;
+mod tenant_ports;
+mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::IpNet;
+use ovn::MacAddr;
+use ovsdb::Uuid;
+use reconcile::{Class, ObjectId, Outcome, Problem};
+
+use super::snapshot::Snapshot;
+use crate::kernel::Dev;
+use draft::Draft;
+
+pub use address::{exposable, is_gua};
+pub use networks::{Network, device_name};
+pub use reason::{Named, Reason};
+pub use wire::wire;
+
+/// What must be reachable through this node, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// The provider bridges that are there, in the order of their numbers.
+    pub bridges: BTreeMap<Dev, ProviderBridge>,
+    /// The provider networks, by the device that the kernel meets them on.
+    pub networks: BTreeMap<Dev, Network>,
+    /// The addresses.
+    pub addresses: BTreeMap<IpAddr, Address>,
+    /// The subnets behind routers.
+    pub subnets: BTreeMap<IpNet, Subnet>,
+    /// Addresses that the kernel answers for on a device.
+    pub proxies: BTreeSet<(Dev, Ipv6Addr)>,
+    /// Whether the gateway of some router is bound here: then load balancers matter.
+    pub has_gateway: bool,
+    /// Switches whose ports matter wherever they are bound: those behind the routers of gateways that are bound here.
+    pub tenant_switches: BTreeSet<Uuid>,
+    /// Why nothing is announced although it is wired, if so.
+    pub silence: Option<Silence>,
+}
+
+/// Why nothing is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// OVN does not know this node any more.
+    ChassisGone,
+    /// The agent is about to end.
+    Stopping,
+}
+
+/// A provider bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderBridge {
+    /// Its place among the bridge mappings, from 1.
+    pub index: usize,
+    /// Its own Ethernet address, once the switch has one.
+    pub mac: Option<MacAddr>,
+    /// Its patch ports by OpenFlow number, with the device on which the kernel meets that network.
+    pub patch_ports: BTreeMap<u32, Dev>,
+}
+
+/// An exposed address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// What carries its packets.
+    pub place: Place,
+    /// The Ethernet address that has it, where the network does not tell.
+    pub neighbour: Option<MacAddr>,
+    /// Why it is exposed.
+    pub reasons: Vec<Reason>,
+}
+
+/// What carries the packets to an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A rule and a route of its own.
+    Wired {
+        /// The bridge whose table it is in.
+        bridge: Dev,
+        /// The device it is met on.
+        dev: Dev,
+    },
+    /// Those of the subnet that it is in.
+    Subnet(IpNet),
+}
+
+/// An exposed subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// The bridge whose table it is in.
+    pub bridge: Dev,
+    /// The device the gateway is met on.
+    pub dev: Dev,
+    /// The router's address on the provider network.
+    pub via: IpAddr,
+    /// The router's port in the subnet.
+    pub port: Named,
+    /// The gateway port.
+    pub gateway: Named,
+}
+
+/// Decides. Nothing that is wrong with one row keeps others from being decided.
+pub fn decide(snapshot: &Snapshot) -> Outcome<Decision> {
+    let Some(me) = snapshot.me() else { return without_chassis(snapshot) };
+    let mut draft = Draft::new(snapshot);
+    let networks = networks::find(&mut draft);
+    let gateways = gateways::expose(&mut draft, &networks, me);
+    provider_ports::expose(&mut draft, &networks, me);
+    nat::expose(&mut draft, &networks, me);
+    let switches = subnets::expose(&mut draft, &networks, &gateways);
+    tenant_ports::expose(&mut draft, &switches);
+    load_balancers::expose(&mut draft, &gateways);
+    if snapshot.rebinding {
+        draft.carry_all();
+    }
+    draft.finish(silence(snapshot, false))
+}
+
+/// OVN does not know us: what was exposed stays as it is, and after a while it is not announced any more.
+fn without_chassis(snapshot: &Snapshot) -> Outcome<Decision> {
+    let mut draft = Draft::new(snapshot);
+    networks::find(&mut draft);
+    draft.carry_all();
+    let gone = snapshot.chassis_missing >= snapshot.config.chassis_grace;
+    let name = snapshot.system_id().map_or("", |name| name.as_str());
+    let what = format!(
+        "OVN's Southbound database has no Chassis row {name:?}; see whether ovn-controller runs here. What is exposed stays{}",
+        if gone { " wired, but is not announced any more" } else { " for now" }
+    );
+    draft.report(Problem::error(ObjectId::new("chassis", name), Class::Transient, "no-chassis", what));
+    draft.finish(silence(snapshot, gone))
+}
+
+fn silence(snapshot: &Snapshot, gone: bool) -> Option<Silence> {
+    if snapshot.silent {
+        return Some(Silence::Stopping);
+    }
+    gone.then_some(Silence::ChassisGone)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! The decision, as tables: a world in, what must be there out.
+
+mod bad_input;
+mod balancers;
+mod networks;
+mod provider;
+mod tenants;
+pub(crate) mod world;

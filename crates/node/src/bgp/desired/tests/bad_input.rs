@@ -1,0 +1,131 @@
+//! Rows that do not say what they should: reported on that object, all others decided, nothing taken away that worked.
+
+use super::world::{World, options};
+use ovn::PortType;
+use ovn::text::Text;
+
+fn two_vms() -> World {
+    let mut world = World::new();
+    world.vif("vm1", "neutron-pub", &["fa:16:3e:00:00:01 172.24.4.10"]).bind("vm1", "ch-a");
+    world.vif("vm2", "neutron-pub", &["fa:16:3e:00:00:02 172.24.4.11"]).bind("vm2", "ch-a");
+    world.settle();
+    world
+}
+
+#[test]
+fn malformed_mac() {
+    let mut world = two_vms();
+    let before = world.state();
+    for bad in ["fa:16:3e 172.24.4.10", "fa:16:3e:00:00:01 172.24.4.300", "", "?", "unknown 1"] {
+        world.port("vm1").mac = [Text::new(bad)].into();
+        assert_eq!(world.problems(), ["port/vm1 bad-addresses"], "{bad:?}");
+        assert_eq!(world.state(), before, "{bad:?}");
+    }
+    // A good element beside a bad one counts.
+    let mut fresh = World::new();
+    fresh.vif("vm1", "neutron-pub", &["garbage", "fa:16:3e:00:00:01 172.24.4.10"]).bind("vm1", "ch-a");
+    assert_eq!(fresh.state().len(), 3);
+    assert_eq!(fresh.problems(), ["port/vm1 bad-addresses"]);
+    let message = fresh.decide().problems.remove(0).message;
+    assert!(message.contains("\"garbage\" cannot be read: ") && message.contains("Northbound"), "{message}");
+}
+
+#[test]
+fn malformed_cidrs() {
+    let mut world = World::new();
+    world.vif("vm1", "neutron-pub", &["unknown"]).bind("vm1", "ch-a");
+    world.external_id("vm1", "neutron:cidrs", "nonsense 172.24.4.10/99");
+    assert_eq!((world.problems(), world.state()), (vec!["port/vm1 bad-cidrs".to_owned()], vec![]));
+    world.external_id("vm1", "neutron:cidrs", "nonsense 172.24.4.10/24");
+    assert_eq!(world.state().len(), 3, "the good item counts");
+}
+
+#[test]
+fn malformed_nat_addresses() {
+    let mut world = World::new();
+    world.bind("cr-lrp-gw1", "ch-a");
+    let good = "fa:16:3e:aa:00:01 172.24.4.198 is_chassis_resident(\"cr-lrp-gw1\")";
+    world.nat("gw1", &[good]).settle();
+    let before = world.state();
+    world.nat("gw1", &["fa:16:3e:aa:00:01 172.24.4.198 is_chassis_resident(cr-lrp-gw1)"]);
+    assert_eq!(world.problems(), ["port/gw1 bad-nat-addresses"]);
+    assert_eq!(world.state(), before);
+    world.nat("gw1", &["router", good, "x"]);
+    assert_eq!(world.state(), before);
+    assert_eq!(world.nat("gw1", &[]).problems(), [""; 0]);
+    assert!(!world.state().contains(&"A 172.24.4.198".to_owned()));
+}
+
+#[test]
+fn malformed_gateway() {
+    let mut world = World::new().tenants();
+    world.bind("cr-lrp-gw1", "ch-a").settle();
+    let before = world.state();
+    world.port("cr-lrp-gw1").mac = [Text::new("fa:16:3e:aa:00:01 172.24.4.221/240")].into();
+    assert_eq!(world.problems(), ["port/cr-lrp-gw1 bad-addresses"]);
+    let announced = |lines: &[String]| lines.iter().filter(|line| line.starts_with("A ")).count();
+    assert_eq!(announced(&world.state()), announced(&before), "what was announced stays");
+}
+
+/// Rows that lead nowhere, and such of kinds that nobody knows.
+#[test]
+fn missing_and_unknown_things() {
+    let mut world = two_vms();
+    let before = world.state();
+    world.row("strange", "neutron-pub", PortType::from("hologram"), &["fa:16:3e:00:00:03 172.24.4.12"]);
+    world.bind("strange", "ch-a");
+    world.row("lost", "no-such-datapath", PortType::Vif, &["fa:16:3e:00:00:04 172.24.4.13"]);
+    world.bind("lost", "ch-a");
+    world
+        .row("cr-lost", "neutron-r1", PortType::ChassisRedirect, &["fa:16:3e:00:00:05 172.24.4.14/24"])
+        .options = options([("distributed-port", "nothing")]);
+    world.bind("cr-lost", "ch-a");
+    world.row("no-options", "neutron-r1", PortType::ChassisRedirect, &["fa:16:3e:00:00:05 172.24.4.15/24"]);
+    world.bind("no-options", "ch-a");
+    world.datapaths.clear();
+    assert_eq!(
+        (world.state(), world.problems()),
+        (before, vec![]),
+        "not even the switch's own row is needed"
+    );
+}
+
+#[test]
+fn bad_localnets() {
+    let mut world = two_vms();
+    let before = world.state();
+    world.row("provnet-x", "neutron-x", PortType::Localnet, &["unknown"]);
+    world.switch("neutron-y").localnet("provnet-y", "neutron-y", "physnet1", Some(4095));
+    assert_eq!(world.problems(), ["port/provnet-x no-physical-network", "port/provnet-y bad-vlan"]);
+    assert_eq!(world.state(), before);
+    assert_eq!(world.base(), World::new().base());
+}
+
+#[test]
+fn a_bridge_without_an_ethernet_address_has_no_flows_yet() {
+    let mut world = two_vms();
+    world.bridges.insert("br-ex".into(), None);
+    assert_eq!(world.problems(), ["device/br-ex no-bridge-mac"]);
+    assert_eq!((world.plane().flows.len(), world.state().len()), (0, 6));
+}
+
+#[test]
+fn settings_that_are_missing() {
+    let mut world = two_vms();
+    world.settings.clear();
+    let outcome = world.decide();
+    assert_eq!(outcome.problems[0].code, "no-chassis");
+    world.settings.insert("system-id".into(), "ch-a".into());
+    assert_eq!((world.state(), world.problems()), (vec![], vec![]), "no mappings, no networks");
+}
+
+/// Malformed load balancer addresses cost themselves only.
+#[test]
+fn malformed_vips() {
+    let mut world = World::new();
+    world.bind("cr-lrp-gw1", "ch-a");
+    let group = world.group("g", &["neutron-r1"]);
+    world.balancer("lb", &["172.24.4.300:80", "172.24.4.50", "x"]).lr_datapath_group = group;
+    assert!(world.state().contains(&"A 172.24.4.50".to_owned()));
+    assert_eq!(world.problems(), [""; 0]);
+}

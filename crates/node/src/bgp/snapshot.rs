@@ -1,0 +1,241 @@
+//! What the agent decides from: the Southbound database, the local switch's database, the configuration and the time, all at
+//! one instant, and the views over them.
+//!
+//! Rows are found by index, never by looking through a table: a node holds some thousand port bindings, and decides anew with
+//! every change.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ovn::sb::{Chassis, DatapathBinding, LoadBalancer, LogicalDpGroup, PortBinding};
+use ovn::text::bridge_mappings::BridgeMappings;
+use ovn::text::neutron::{device_owner, key};
+use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
+use ovn::{MacAddr, PortType, ident};
+use ovsdb::replica::Index;
+use ovsdb::{Model, Str, Uuid};
+
+use super::config::Config;
+use super::desired::Decision;
+
+/// The local switch's settings that we read.
+pub mod setting {
+    /// The node's name as a chassis.
+    pub const SYSTEM_ID: &str = "system-id";
+    /// The Southbound database.
+    pub const REMOTE: &str = "ovn-remote";
+    /// Physical networks and their bridges.
+    pub const BRIDGE_MAPPINGS: &str = "ovn-bridge-mappings";
+}
+
+/// On a patch port that OVN made: the localnet port it is for.
+const LOCALNET_PORT: &str = "ovn-localnet-port";
+
+/// Port bindings by their names.
+pub struct ByName;
+/// Port bindings by their switch or router.
+pub struct ByDatapath;
+/// Port bindings by the chassis they are bound to.
+pub struct ByChassis;
+/// The few port bindings that are looked for by what they are.
+pub struct ByRole;
+
+/// What a port binding is looked for as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It connects a switch to a physical network.
+    Localnet,
+    /// It has addresses to announce for a router.
+    Nat,
+}
+
+impl Index for ByName {
+    type Row = PortBinding;
+    type Key = Str;
+
+    fn keys(row: &PortBinding, emit: &mut dyn FnMut(Str)) {
+        emit(row.logical_port.clone());
+    }
+}
+
+impl Index for ByDatapath {
+    type Row = PortBinding;
+    type Key = Uuid;
+
+    fn keys(row: &PortBinding, emit: &mut dyn FnMut(Uuid)) {
+        emit(row.datapath.uuid());
+    }
+}
+
+impl Index for ByChassis {
+    type Row = PortBinding;
+    type Key = Uuid;
+
+    fn keys(row: &PortBinding, emit: &mut dyn FnMut(Uuid)) {
+        row.chassis.iter().for_each(|chassis| emit(chassis.uuid()));
+    }
+}
+
+impl Index for ByRole {
+    type Row = PortBinding;
+    type Key = Role;
+
+    fn keys(row: &PortBinding, emit: &mut dyn FnMut(Role)) {
+        if row.kind == PortType::Localnet {
+            emit(Role::Localnet);
+        }
+        if !row.nat_addresses.is_empty() {
+            emit(Role::Nat);
+        }
+    }
+}
+
+/// What is held of the Southbound database; its conditions are the agent's business.
+pub fn southbound_model() -> Model {
+    Model::new("OVN_Southbound")
+        .table::<Chassis>()
+        .table::<DatapathBinding>()
+        .table::<PortBinding>()
+        .table::<LoadBalancer>()
+        .table::<LogicalDpGroup>()
+        .index::<ByName>()
+        .index::<ByDatapath>()
+        .index::<ByChassis>()
+        .index::<ByRole>()
+}
+
+/// What is held of the local switch's database.
+pub fn vswitch_model() -> Model {
+    Model::new("Open_vSwitch").table::<OpenVSwitch>().table::<Bridge>().table::<Port>().table::<Interface>()
+}
+
+/// All inputs at one instant.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The Southbound database.
+    pub sb: ovsdb::Snapshot,
+    /// The local switch's database.
+    pub vswitch: ovsdb::Snapshot,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// For how long our row in `Chassis` has been missing; zero while it is there.
+    pub chassis_missing: Duration,
+    /// Whether withdrawals are to be doubted, as the inputs were not there a moment ago.
+    pub guard: bool,
+    /// Whether our ports are to be given the time to be bound again, as our row in `Chassis` was made anew a moment ago.
+    pub rebinding: bool,
+    /// Whether nothing is to be announced, as the agent is about to end.
+    pub silent: bool,
+    /// What was decided last: of two that cannot be had together, the one that is there is kept.
+    pub before: Arc<Decision>,
+}
+
+impl Snapshot {
+    /// The node's name as a chassis.
+    pub fn system_id(&self) -> Option<&Str> {
+        system_id(&self.vswitch)
+    }
+
+    /// Our row in `Chassis`.
+    pub fn me(&self) -> Option<Uuid> {
+        let name = self.system_id()?;
+        self.sb.table::<Chassis>().iter().find(|(_, row)| row.name == *name).map(|(row, _)| row.uuid())
+    }
+
+    /// The physical networks that this node is connected to.
+    pub fn mappings(&self) -> BridgeMappings {
+        BridgeMappings::read(setting(&self.vswitch, setting::BRIDGE_MAPPINGS).map_or("", Str::as_str))
+    }
+
+    /// A port binding by name.
+    pub fn port(&self, name: &str) -> Option<(Uuid, &PortBinding)> {
+        self.sb.unique::<ByName>(&Str::new(name)).map(|(row, port)| (row.uuid(), port))
+    }
+
+    /// The port bindings of a switch or router.
+    pub fn ports_on(&self, datapath: Uuid) -> impl Iterator<Item = (Uuid, &PortBinding)> {
+        self.sb.range::<ByDatapath>(datapath..=datapath).map(|(_, row, port)| (row.uuid(), port))
+    }
+
+    /// The port bindings that are bound to a chassis and ready.
+    pub fn bound_to(&self, chassis: Uuid) -> impl Iterator<Item = (Uuid, &PortBinding)> {
+        let bound = self.sb.range::<ByChassis>(chassis..=chassis).map(|(_, row, port)| (row.uuid(), port));
+        bound.filter(move |(_, port)| port.is_bound(chassis))
+    }
+
+    /// The port bindings of a role.
+    pub fn ports_as(&self, role: Role) -> impl Iterator<Item = (Uuid, &PortBinding)> {
+        self.sb.range::<ByRole>(role..=role).map(|(_, row, port)| (row.uuid(), port))
+    }
+
+    /// The other side of a link between datapaths.
+    pub fn peer(&self, port: &PortBinding) -> Option<(Uuid, &PortBinding)> {
+        self.port(port.options.get("peer")?)
+    }
+
+    /// The switches and routers of a load balancer, from whichever columns this version of OVN fills.
+    pub fn members(&self, lb: &LoadBalancer) -> impl Iterator<Item = Uuid> {
+        let groups = [lb.datapath_group, lb.ls_datapath_group, lb.lr_datapath_group];
+        let groups = groups.into_iter().flatten().filter_map(|group| self.sb.get(group));
+        let grouped = groups.flat_map(|group| group.datapaths.iter().map(|datapath| datapath.uuid()));
+        lb.datapaths.iter().map(|datapath| datapath.uuid()).chain(grouped)
+    }
+
+    /// A bridge of the local switch.
+    pub fn bridge(&self, name: &str) -> Option<&Bridge> {
+        self.vswitch.table::<Bridge>().iter().map(|(_, bridge)| bridge).find(|bridge| bridge.name == name)
+    }
+
+    /// A bridge's own Ethernet address.
+    pub fn bridge_mac(&self, name: &str) -> Option<MacAddr> {
+        let own = self.vswitch.table::<Interface>().iter().find(|(_, interface)| interface.name == name);
+        own.and_then(|(_, interface)| interface.mac_in_use.as_ref()?.value().copied())
+    }
+
+    /// The patch ports that lead from a bridge into the overlay: the localnet port each is for, and its OpenFlow number once
+    /// it has one.
+    pub fn patch_ports<'s>(&'s self, bridge: &'s Bridge) -> impl Iterator<Item = (&'s Str, Option<u32>)> {
+        let ports = bridge.ports.iter().filter_map(|port| self.vswitch.get(*port));
+        ports.filter_map(|port| {
+            let localnet = port.external_ids.get(LOCALNET_PORT)?;
+            let mut interfaces = port.interfaces.iter().filter_map(|row| self.vswitch.get(*row));
+            let number = interfaces.find_map(|interface| u32::try_from(interface.ofport?).ok());
+            // 0 is no port, and the numbers from 0xffffff00 on are not those of ports.
+            Some((localnet, number.filter(|number| (1..0xffff_ff00).contains(number))))
+        })
+    }
+}
+
+/// A setting of the local switch; one for this chassis alone outranks the general one.
+fn setting<'s>(vswitch: &'s ovsdb::Snapshot, name: &str) -> Option<&'s Str> {
+    let (_, row) = vswitch.table::<OpenVSwitch>().iter().next()?;
+    let own = row.external_ids.get(setting::SYSTEM_ID);
+    let own = own.and_then(|id| row.external_ids.get(format!("{name}-{id}").as_str()));
+    own.or_else(|| row.external_ids.get(name))
+}
+
+/// The node's name as a chassis, from the local switch's settings.
+pub fn system_id(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
+    let (_, row) = vswitch.table::<OpenVSwitch>().iter().next()?;
+    row.external_ids.get(setting::SYSTEM_ID).filter(|id| !id.is_empty())
+}
+
+/// Where the Southbound database is, by the local switch's settings.
+pub fn remote(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
+    setting(vswitch, setting::REMOTE).filter(|remote| !remote.is_empty())
+}
+
+/// Whether a port holds the address of a load balancer. Its addresses tell nothing: older clouds leave them out.
+pub fn is_vip_port(port: &PortBinding) -> bool {
+    let id = |key: &str| port.external_ids.get(key).map_or("", Str::as_str);
+    port.kind == PortType::Vif
+        && (ident::name::is_lb_vip_port(id(key::PORT_NAME)) || id(key::DEVICE_OWNER) == device_owner::LB_VIP)
+}
+
+/// Whether the owner of a port does not want it announced.
+pub fn opted_out(port: &PortBinding) -> bool {
+    let off = |value: Option<&Str>| value.is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    off(port.external_ids.get(key::ADVERTISE)) || off(port.options.get("dynamic-routing-advertise"))
+}
