@@ -13,14 +13,16 @@
 //! everybody sees. Requests that wait at the same time share one SQL transaction.
 //!
 //! Reading order: [`model`] (what is stored), [`world`] (how it hangs together), [`fault`] (how a request fails),
-//! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`] (what OVN reports back).
+//! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`] (what OVN reports back),
+//! [`scheduler`] (where gateways are).
 
 pub mod caller;
 pub mod fault;
 pub mod fleet;
 pub mod model;
-pub mod resource;
 pub mod report;
+pub mod resource;
+pub mod scheduler;
 pub mod settings;
 pub mod world;
 
