@@ -24,9 +24,11 @@ pub mod report;
 pub mod resource;
 pub mod scheduler;
 pub mod settings;
+pub mod store;
 pub mod world;
 
 pub use caller::Caller;
 pub use fault::Fault;
 pub use report::Report;
+pub use store::Store;
 pub use world::{Txn, World};

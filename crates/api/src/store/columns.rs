@@ -1,0 +1,239 @@
+//! Changes as SQL statements, the same for both engines.
+//!
+//! Beside its JSON an entity has columns for what a database can check by itself, and some have rows in a second table:
+//! the addresses of ports, the flags and ports of routers.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use uuid::Uuid;
+
+use crate::model::{Port, Router};
+use crate::world::{Change, Kind, Row};
+
+use super::schema::CHANGES_KEPT;
+
+/// A value for a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(Option<String>),
+    Number(i64),
+    Flag(bool),
+}
+
+impl<T: ToString> From<&T> for Value {
+    fn from(value: &T) -> Self {
+        Value::Text(Some(value.to_string()))
+    }
+}
+
+/// A statement with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    pub(super) sql: String,
+    pub(super) values: Vec<Value>,
+}
+
+impl Statement {
+    pub(super) fn new(sql: impl Into<String>, values: Vec<Value>) -> Self {
+        Statement { sql: sql.into(), values }
+    }
+}
+
+/// What writes `changes` as `seq`. What goes away goes first, so that what is unique can move within a transaction.
+///
+/// `batch` names the transaction: a writer whose connection broke during the commit looks for it afterwards.
+pub(super) fn statements(seq: u64, batch: Uuid, changes: &[Change]) -> Vec<Statement> {
+    let mut all = Vec::new();
+    for change in changes {
+        match change {
+            Change::Put(Row::Port(port)) => delete_children(Kind::Port, &port.id.to_string(), &mut all),
+            Change::Put(_) => {}
+            Change::Remove(kind, key) => delete_children(*kind, key, &mut all),
+        }
+    }
+    for change in changes.iter().rev() {
+        if let Change::Remove(kind, key) = change {
+            let sql = format!("DELETE FROM {} WHERE id = $1", kind.table());
+            all.push(Statement::new(sql, vec![key.into()]));
+        }
+    }
+    for change in changes {
+        if let Change::Put(row) = change {
+            put(row, &mut all);
+        }
+    }
+    for change in changes {
+        let key = match change {
+            Change::Put(row) => row.key(),
+            Change::Remove(_, key) => key.clone(),
+        };
+        all.push(Statement::new(
+            "INSERT INTO changes (seq, batch, kind, key) VALUES ($1, $2, $3, $4)",
+            vec![number(seq), (&batch).into(), (&change.kind().table()).into(), (&key).into()],
+        ));
+    }
+    all.push(Statement::new("UPDATE state SET seq = $1 WHERE one = 1", vec![number(seq)]));
+    if seq.is_multiple_of(CHANGES_KEPT) {
+        let old = number(seq - CHANGES_KEPT);
+        all.push(Statement::new("DELETE FROM changes WHERE seq <= $1", vec![old]));
+    }
+    all
+}
+
+/// A sequence number as SQL has it.
+pub(super) fn number(seq: u64) -> Value {
+    Value::Number(i64::try_from(seq).unwrap_or(i64::MAX))
+}
+
+fn delete_children(kind: Kind, key: &str, all: &mut Vec<Statement>) {
+    let children: &[&str] = match kind {
+        Kind::Port => {
+            &["DELETE FROM ipallocations WHERE port_id = $1", "DELETE FROM routerports WHERE port_id = $1"]
+        }
+        Kind::Router => &["DELETE FROM router_extra_attributes WHERE router_id = $1"],
+        _ => &[],
+    };
+    all.extend(children.iter().map(|sql| Statement::new(*sql, vec![Value::Text(Some(key.to_owned()))])));
+}
+
+fn put(row: &Row, all: &mut Vec<Statement>) {
+    let mut columns = vec![("id", (&row.key()).into())];
+    columns.extend(checked(row));
+    columns.push(("body", Value::Text(Some(row.to_json()))));
+    all.push(upsert(row.kind().table(), "id", columns));
+    match row {
+        Row::Port(port) => put_port_children(port, all),
+        Row::Router(router) => all.push(put_router_attributes(router)),
+        _ => {}
+    }
+}
+
+/// What the database checks on its own.
+fn checked(row: &Row) -> Vec<(&'static str, Value)> {
+    let optional = |id: &Option<Uuid>| Value::Text(id.map(|id| id.to_string()));
+    match row {
+        Row::AddressScope(e) => vec![("project_id", (&e.project).into())],
+        Row::SubnetPool(e) => {
+            vec![("project_id", (&e.project).into()), ("address_scope_id", optional(&e.address_scope_id))]
+        }
+        Row::Network(e) => vec![("project_id", (&e.project).into())],
+        Row::Subnet(e) => vec![
+            ("project_id", (&e.project).into()),
+            ("network_id", (&e.network_id).into()),
+            ("subnetpool_id", optional(&e.subnetpool_id)),
+            ("cidr", (&e.cidr).into()),
+        ],
+        Row::SecurityGroup(e) => vec![("project_id", (&e.project).into())],
+        Row::SecurityGroupRule(e) => {
+            vec![("project_id", (&e.project).into()), ("security_group_id", (&e.security_group_id).into())]
+        }
+        Row::Port(e) => vec![
+            ("project_id", (&e.project).into()),
+            ("network_id", (&e.network_id).into()),
+            ("mac_address", (&e.mac).into()),
+            ("device_id", (&e.device_id).into()),
+            ("device_owner", (&e.device_owner).into()),
+        ],
+        Row::Router(e) => vec![("project_id", (&e.project).into()), ("gw_port_id", optional(&e.gw_port_id))],
+        Row::FloatingIp(e) => vec![
+            ("project_id", (&e.project).into()),
+            ("floating_network_id", (&e.floating_network_id).into()),
+            ("floating_ip_address", (&e.floating_ip_address).into()),
+            ("floating_port_id", (&e.floating_port_id).into()),
+            ("fixed_port_id", optional(&e.port_id)),
+            ("router_id", optional(&e.router_id)),
+        ],
+        Row::RbacPolicy(e) => vec![("project_id", (&e.project).into())],
+        Row::Placement(_) | Row::QuotaSet(_) | Row::AgentSetting(_) | Row::Adopted(_) => Vec::new(),
+    }
+}
+
+fn put_port_children(port: &Port, all: &mut Vec<Statement>) {
+    for fixed in &port.fixed_ips {
+        all.push(Statement::new(
+            "INSERT INTO ipallocations (port_id, subnet_id, ip_address) VALUES ($1, $2, $3)",
+            vec![(&port.id).into(), (&fixed.subnet_id).into(), (&fixed.ip_address).into()],
+        ));
+    }
+    if let Some(router) = port.router_id() {
+        all.push(Statement::new(
+            "INSERT INTO routerports (router_id, port_id, port_type) VALUES ($1, $2, $3)",
+            vec![(&router).into(), (&port.id).into(), (&port.device_owner).into()],
+        ));
+    }
+}
+
+fn put_router_attributes(router: &Router) -> Statement {
+    upsert(
+        "router_extra_attributes",
+        "router_id",
+        vec![
+            ("router_id", (&router.id).into()),
+            ("enable_default_route_ecmp", Value::Flag(router.enable_default_route_ecmp)),
+            ("enable_default_route_bfd", Value::Flag(router.enable_default_route_bfd)),
+        ],
+    )
+}
+
+fn upsert(table: &str, key: &str, columns: Vec<(&'static str, Value)>) -> Statement {
+    let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
+    let places: Vec<_> = (1..=columns.len()).map(|n| format!("${n}")).collect();
+    let set: Vec<_> =
+        names.iter().filter(|name| **name != key).map(|name| format!("{name} = excluded.{name}")).collect();
+    let sql = format!(
+        "INSERT INTO {table} ({}) VALUES ({}) ON CONFLICT ({key}) DO UPDATE SET {}",
+        names.join(", "),
+        places.join(", "),
+        set.join(", ")
+    );
+    Statement::new(sql, columns.into_iter().map(|(_, value)| value).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::model::{Network, NetworkType, Segment, Standard};
+
+    #[test]
+    fn what_goes_away_goes_before_what_comes() {
+        let id = Uuid::from_u128(1);
+        let network = Network {
+            id,
+            project: "p".into(),
+            name: "n'); DROP TABLE networks; --".into(),
+            admin_state_up: true,
+            external: false,
+            segment: Segment {
+                id,
+                network_type: NetworkType::Geneve,
+                physical_network: None,
+                segmentation_id: Some(7),
+            },
+            mtu: 1442,
+            port_security_enabled: true,
+            availability_zone_hints: Vec::new(),
+            dns_domain: String::new(),
+            is_default: false,
+            standard: Standard::new(Timestamp::UNIX_EPOCH, ""),
+        };
+        let changes =
+            [Change::Put(Row::Network(Arc::new(network))), Change::Remove(Kind::Port, id.to_string())];
+        let sql: Vec<_> = statements(3, id, &changes).into_iter().map(|statement| statement.sql).collect();
+        assert_eq!(
+            sql,
+            [
+                "DELETE FROM ipallocations WHERE port_id = $1",
+                "DELETE FROM routerports WHERE port_id = $1",
+                "DELETE FROM ports WHERE id = $1",
+                "INSERT INTO networks (id, project_id, body) VALUES ($1, $2, $3) \
+                 ON CONFLICT (id) DO UPDATE SET project_id = excluded.project_id, body = excluded.body",
+                "INSERT INTO changes (seq, batch, kind, key) VALUES ($1, $2, $3, $4)",
+                "INSERT INTO changes (seq, batch, kind, key) VALUES ($1, $2, $3, $4)",
+                "UPDATE state SET seq = $1 WHERE one = 1",
+            ]
+        );
+    }
+}

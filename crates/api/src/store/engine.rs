@@ -1,0 +1,192 @@
+//! What the writer needs of a database, and which databases there are.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::world::{Change, Row};
+
+use super::postgres::Postgres;
+use super::sqlite::Sqlite;
+
+/// Where a store is: `sqlite:///path/to/file` or `postgres://user:password@host/database`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Url {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A PostgreSQL server, in the words of its own connection strings.
+    Postgres(String),
+}
+
+/// A store's address that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no database: it must be sqlite:///path/to/file or postgres://user@host/database")]
+pub struct UrlError(String);
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if let Some(path) = text.strip_prefix("sqlite://").filter(|path| path.len() > 1) {
+            Ok(Url::Sqlite(path.into()))
+        } else if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            Ok(Url::Postgres(text.to_owned()))
+        } else {
+            Err(UrlError(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Url::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
+            Url::Postgres(url) => {
+                let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+                match rest.split_once('@') {
+                    Some((who, rest)) => {
+                        write!(f, "{scheme}://{}@{rest}", who.split(':').next().unwrap_or_default())
+                    }
+                    None => write!(f, "{scheme}://{rest}"),
+                }
+            }
+        }
+    }
+}
+
+/// Why a store could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It does not answer, or not now. Trying again may help.
+    #[error("{tried}")]
+    Unavailable {
+        /// What was attempted.
+        tried: String,
+        /// Why it failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It answers, and refuses. Trying the same again will not help.
+    #[error("{tried}")]
+    Refused {
+        /// What was attempted.
+        tried: String,
+        /// Why it failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Its tables are from a later version.
+    #[error(
+        "the tables are of version {found}, this program knows up to {known}: run the version that wrote them, or a later one"
+    )]
+    Newer {
+        /// What is there.
+        found: i64,
+        /// What can be read.
+        known: i64,
+    },
+    /// A stored entity cannot be read back.
+    #[error("read {table} {key}")]
+    Unreadable {
+        /// Its table.
+        table: &'static str,
+        /// Its key.
+        key: String,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl StoreError {
+    /// Whether trying again may help.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, StoreError::Unavailable { .. })
+    }
+}
+
+/// Everything that is stored, as of a sequence number.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) seq: u64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// What others wrote since.
+#[derive(Debug)]
+pub(super) enum Missed {
+    /// These changes lead to `seq`; none if it is the number that was known.
+    Changes { seq: u64, changes: Vec<Change> },
+    /// Too much to tell one by one: all of it.
+    Everything(Contents),
+}
+
+/// Decides, with all in view that others wrote, what is to be written.
+pub(super) type Decide = Box<dyn FnOnce(Missed) -> Vec<Change> + Send>;
+
+/// One of the two databases.
+#[derive(Debug)]
+pub(super) enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
+}
+
+impl Engine {
+    pub(super) async fn open(url: &Url) -> Result<Self, StoreError> {
+        Ok(match url {
+            Url::Sqlite(path) => Engine::Sqlite(Sqlite::open(path).await?),
+            Url::Postgres(url) => Engine::Postgres(Box::new(Postgres::open(url).await?)),
+        })
+    }
+
+    /// Whether other processes write to it.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Engine::Postgres(_))
+    }
+
+    /// Reads everything.
+    pub(super) async fn load(&mut self) -> Result<Contents, StoreError> {
+        match self {
+            Engine::Sqlite(sqlite) => sqlite.load().await,
+            Engine::Postgres(postgres) => postgres.load().await,
+        }
+    }
+
+    /// What was written after `known`.
+    pub(super) async fn missed(&mut self, known: u64) -> Result<Missed, StoreError> {
+        match self {
+            Engine::Sqlite(_) => Ok(Missed::Changes { seq: known, changes: Vec::new() }),
+            Engine::Postgres(postgres) => postgres.missed(known).await,
+        }
+    }
+
+    /// One transaction: keeps other writers out, tells `decide` what was written after `known`, and writes what it wants.
+    /// Gives the sequence number that stands then.
+    pub(super) async fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
+        match self {
+            Engine::Sqlite(sqlite) => sqlite.commit(known, decide).await,
+            Engine::Postgres(postgres) => postgres.commit(known, decide).await,
+        }
+    }
+
+    /// Returns when somebody else may have written. Never for a database of our own.
+    pub(super) async fn written(&mut self) {
+        match self {
+            Engine::Sqlite(_) => std::future::pending().await,
+            Engine::Postgres(postgres) => postgres.written().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_stores() {
+        assert_eq!("sqlite:///var/lib/x.db".parse(), Ok(Url::Sqlite("/var/lib/x.db".into())));
+        let postgres: Url = "postgres://neutron:s3cret@db.example/meridian".parse().unwrap();
+        assert_eq!(postgres.to_string(), "postgres://neutron@db.example/meridian");
+        for bad in ["", "sqlite://", "mysql://x", "/var/lib/x.db"] {
+            assert!(bad.parse::<Url>().is_err(), "{bad}");
+        }
+    }
+}

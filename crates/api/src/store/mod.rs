@@ -1,0 +1,110 @@
+//! Where the world is kept: SQLite in a file, or PostgreSQL.
+//!
+//! SQL is the durable side of the [`World`] and nothing else: at start every row is read, afterwards rows are only written.
+//! Each table holds the keys and references that a database can check on its own (the address of a port is unique in its
+//! subnet, a router's `gw_port_id` is a port) and the whole entity as JSON beside them. That is three statements per noun on
+//! either engine, so there is no object mapper here; the statements are the same text for both.
+//!
+//! * [`Store`]: what the rest sees. Give it a function on [`Txn`]; it comes back when the outcome is durable.
+//! * `writer`: one task that runs these functions one after another, as many as are waiting in one SQL transaction.
+//! * `columns`, `schema`: entities as rows, and the tables.
+//! * `sqlite`, `postgres`: the two engines behind [`Engine`](engine::Engine).
+//!
+//! # Several servers on one PostgreSQL
+//!
+//! Every transaction locks the one row of `state`, whose sequence number tells whether another server has written since. If
+//! so, what it changed is read first and the function runs on that. No decision is ever made on an old world. Reads ask for
+//! the number too ([`Store::fresh`]), so that a write answered by one server is seen through every other.
+
+mod columns;
+mod engine;
+mod postgres;
+mod schema;
+mod sqlite;
+mod writer;
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::fault::Fault;
+use crate::world::{Outside, Txn, World};
+
+pub use engine::{StoreError, Url, UrlError};
+
+/// A handle on the store; clones are the same store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    jobs: mpsc::Sender<writer::Job>,
+    world: watch::Receiver<World>,
+    shared: bool,
+}
+
+/// What a request came to.
+#[derive(Clone, Debug)]
+pub struct Committed<T> {
+    /// What the function returned.
+    pub value: T,
+    /// The world right after it; it is durable.
+    pub world: World,
+}
+
+impl Store {
+    /// Opens a store, brings its tables up to date and reads all of it. `outside` is what transactions get to see besides
+    /// the world.
+    pub async fn open(url: &Url, outside: watch::Receiver<Arc<Outside>>) -> Result<Self, StoreError> {
+        let engine = engine::Engine::open(url).await?;
+        let shared = engine.is_shared();
+        let (writer, world) = writer::Writer::start(engine, outside).await?;
+        // More than this many waiting requests is overload; those beyond wait before they are even queued.
+        let (jobs, queue) = mpsc::channel(1024);
+        tokio::spawn(writer.run(queue));
+        Ok(Store { jobs, world, shared })
+    }
+
+    /// Runs a function on the world and makes its changes durable. It may be run again if another server was faster or a
+    /// neighbour in its transaction failed, so it must not reach beyond its [`Txn`].
+    pub async fn execute<T, F>(&self, mut run: F) -> Result<Committed<T>, Fault>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Txn) -> Result<T, Fault> + Send + 'static,
+    {
+        let value = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&value);
+        let run = Box::new(move |txn: &mut Txn| {
+            let result = run(txn)?;
+            *slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(result);
+            Ok(())
+        });
+        let (answer, answered) = oneshot::channel();
+        let gone = || Fault::unavailable("The server is stopping.");
+        self.jobs.send(writer::Job::Run { run, answer }).await.map_err(|_| gone())?;
+        let world = answered.await.map_err(|_| gone())??;
+        let value = value.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        match value {
+            Some(value) => Ok(Committed { value, world }),
+            None => unreachable!("a request that succeeded has left its value"),
+        }
+    }
+
+    /// The newest world this process knows.
+    pub fn world(&self) -> World {
+        self.world.borrow().clone()
+    }
+
+    /// A world that holds every write that was answered before this call, by whichever server.
+    pub async fn fresh(&self) -> Result<World, Fault> {
+        if self.shared {
+            let (answer, answered) = oneshot::channel();
+            let gone = || Fault::unavailable("The server is stopping.");
+            self.jobs.send(writer::Job::Refresh { answer }).await.map_err(|_| gone())?;
+            return answered.await.map_err(|_| gone())?;
+        }
+        Ok(self.world())
+    }
+
+    /// Every world as it comes.
+    pub fn subscribe(&self) -> watch::Receiver<World> {
+        self.world.clone()
+    }
+}

@@ -1,0 +1,251 @@
+//! The one task that changes the world.
+//!
+//! Requests queue up here. The writer takes all that wait, runs them one after another, each on the world the one before
+//! left, and writes what they changed in one SQL transaction. While the disk syncs, the next ones gather: more clients make
+//! larger transactions, not a longer queue.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::engine::{Contents, Engine, Missed, StoreError};
+use crate::fault::Fault;
+use crate::world::{Change, Outside, Txn, World};
+
+/// Most requests in one transaction.
+const BATCH: usize = 64;
+/// How long a request waits for a database that does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(100);
+/// A look at a shared database even if nobody told that something was written.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(super) type Run = Box<dyn FnMut(&mut Txn) -> Result<(), Fault> + Send>;
+type Answer = oneshot::Sender<Result<World, Fault>>;
+
+pub(super) enum Job {
+    /// Change the world.
+    Run { run: Run, answer: Answer },
+    /// Take in what others wrote.
+    Refresh { answer: Answer },
+}
+
+pub(super) struct Writer {
+    engine: Engine,
+    world: watch::Sender<World>,
+    outside: watch::Receiver<Arc<Outside>>,
+}
+
+/// A request that has been run: what it answers if the transaction succeeds.
+struct Ran {
+    run: Run,
+    answer: Answer,
+    outcome: Result<World, Fault>,
+}
+
+impl Writer {
+    pub(super) async fn start(
+        mut engine: Engine,
+        outside: watch::Receiver<Arc<Outside>>,
+    ) -> Result<(Self, watch::Receiver<World>), StoreError> {
+        let (world, seen) = watch::channel(whole(engine.load().await?));
+        Ok((Writer { engine, world, outside }, seen))
+    }
+
+    /// Runs until the last handle is gone.
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+        let mut jobs = Vec::with_capacity(BATCH);
+        loop {
+            tokio::select! {
+                taken = queue.recv_many(&mut jobs, BATCH) => if taken == 0 { return },
+                () = self.engine.written() => {}
+                () = tokio::time::sleep(LOOK), if self.engine.is_shared() => {}
+            }
+            let mut runs = Vec::new();
+            let mut looks = Vec::new();
+            for job in jobs.drain(..) {
+                match job {
+                    Job::Run { run, answer } => runs.push((run, answer)),
+                    Job::Refresh { answer } => looks.push(answer),
+                }
+            }
+            if runs.is_empty() {
+                self.refresh(looks).await;
+            } else {
+                self.batch(runs).await;
+                // The transaction has looked at what others wrote.
+                self.refresh(looks).await;
+            }
+        }
+    }
+
+    async fn refresh(&mut self, looks: Vec<Answer>) {
+        let known = self.world.borrow().seq();
+        let outcome = match self.engine.missed(known).await {
+            Ok(missed) => {
+                let present = self.world.borrow().clone();
+                let world = caught_up(present, missed);
+                if world.seq() != known {
+                    self.world.send_replace(world.clone());
+                }
+                Ok(world)
+            }
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "the database does not answer");
+                Err(unavailable())
+            }
+        };
+        for answer in looks {
+            let _ = answer.send(outcome.clone());
+        }
+    }
+
+    /// Runs requests in one transaction. If the database refuses it, each is tried alone: one bad request fails alone.
+    async fn batch(&mut self, mut runs: Vec<(Run, Answer)>) {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let (ran, result) = self.transaction(runs).await;
+            match result {
+                Ok(()) => {
+                    for Ran { answer, outcome, .. } in ran {
+                        let _ = answer.send(outcome);
+                    }
+                    return;
+                }
+                Err(error) if error.is_transient() && Instant::now() < give_up => {
+                    tracing::warn!(error = %chain(&error), "the database does not answer; trying again");
+                    tokio::time::sleep(RETRY).await;
+                    runs = again(ran);
+                }
+                Err(error) if !error.is_transient() && ran.len() > 1 => {
+                    for (run, answer) in again(ran) {
+                        Box::pin(self.batch(vec![(run, answer)])).await;
+                    }
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "a change could not be stored");
+                    let fault = if error.is_transient() { unavailable() } else { internal() };
+                    for Ran { answer, .. } in ran {
+                        let _ = answer.send(Err(fault.clone()));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn transaction(&mut self, runs: Vec<(Run, Answer)>) -> (Vec<Ran>, Result<(), StoreError>) {
+        let present = self.world.borrow().clone();
+        let known = present.seq();
+        let outside = Arc::clone(&self.outside.borrow());
+        // The engine decides on which thread requests run, and drops what it was given if it fails before that.
+        let shared = Arc::new(Mutex::new((runs, Vec::new(), None)));
+        let inside = Arc::clone(&shared);
+        let decide = Box::new(move |missed: Missed| {
+            let mut world = caught_up(present, missed);
+            let mut all = Vec::new();
+            let mut state = inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            for (mut run, answer) in std::mem::take(&mut state.0) {
+                let txn = Txn::new(world.clone(), Timestamp::now(), fastrand::u64(..), Arc::clone(&outside));
+                let outcome = match attempt(&mut run, txn) {
+                    Ok((after, changes)) => {
+                        world = after.clone();
+                        all.extend(changes);
+                        Ok(after)
+                    }
+                    Err(fault) => Err(fault),
+                };
+                state.1.push(Ran { run, answer, outcome });
+            }
+            state.2 = Some(world);
+            merged(all)
+        });
+        let result = self.engine.commit(known, decide).await;
+        let mut state = shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut ran = std::mem::take(&mut state.1);
+        let untouched = std::mem::take(&mut state.0);
+        ran.extend(untouched.into_iter().map(|(run, answer)| Ran { run, answer, outcome: Err(internal()) }));
+        let result = result.map(|seq| {
+            if let Some(mut world) = state.2.take() {
+                world.advance(seq, []);
+                for ran in &mut ran {
+                    if let Ok(world) = &mut ran.outcome {
+                        world.advance(seq, []);
+                    }
+                }
+                self.world.send_if_modified(|present| {
+                    let news = present.seq() != seq;
+                    *present = world;
+                    news
+                });
+            }
+        });
+        drop(state);
+        (ran, result)
+    }
+}
+
+/// Runs one request. A panic is our bug, and its own.
+fn attempt(run: &mut Run, txn: Txn) -> Result<(World, Vec<Change>), Fault> {
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        let mut txn = txn;
+        run(&mut txn).map(|()| txn.finish())
+    }));
+    ran.unwrap_or_else(|_| {
+        tracing::error!("a request panicked; it was undone");
+        Err(internal())
+    })
+}
+
+/// Requests later in a transaction may have changed what earlier ones did: the last word on each entity counts.
+fn merged(changes: Vec<Change>) -> Vec<Change> {
+    let mut last = std::collections::BTreeMap::new();
+    for change in changes {
+        let key = match &change {
+            Change::Put(row) => row.key(),
+            Change::Remove(_, key) => key.clone(),
+        };
+        last.insert((change.kind(), key), change);
+    }
+    last.into_values().collect()
+}
+
+fn again(ran: Vec<Ran>) -> Vec<(Run, Answer)> {
+    ran.into_iter().map(|ran| (ran.run, ran.answer)).collect()
+}
+
+fn whole(contents: Contents) -> World {
+    let mut world = World::default();
+    let changes: Vec<_> = contents.rows.into_iter().map(Change::Put).collect();
+    world.advance(contents.seq, &changes);
+    world
+}
+
+fn caught_up(mut world: World, missed: Missed) -> World {
+    match missed {
+        Missed::Everything(contents) => whole(contents),
+        Missed::Changes { seq, changes } => {
+            world.advance(seq, &changes);
+            world
+        }
+    }
+}
+
+fn unavailable() -> Fault {
+    Fault::unavailable("The database does not answer. Try again later.")
+}
+
+fn internal() -> Fault {
+    let words = "Request Failed: internal server error while processing your request.";
+    Fault::new(500, "HTTPInternalServerError", words)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,288 @@
+//! The store on both engines, the real ones.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::model::{Network, NetworkType, Router, Segment, Standard, Subnet};
+use api::store::{Store, StoreError, Url};
+use api::world::{Link, Outside, Txn};
+use api::{Fault, World};
+use jiff::Timestamp;
+use lab::postgres::Postgres;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// A store that can be opened again.
+enum Place {
+    Sqlite(tempfile::TempDir),
+    Postgres(Postgres, #[expect(dead_code, reason = "kept until the server is gone")] tempfile::TempDir),
+}
+
+impl Place {
+    fn both() -> [Place; 2] {
+        [Place::Sqlite(tempfile::tempdir().unwrap()), Place::postgres()]
+    }
+
+    fn postgres() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let postgres = Postgres::start(&dir.path().join("pg")).unwrap();
+        postgres.create_database("meridian").unwrap();
+        Place::Postgres(postgres, dir)
+    }
+
+    fn url(&self) -> Url {
+        match self {
+            Place::Sqlite(dir) => Url::Sqlite(dir.path().join("api.db")),
+            Place::Postgres(postgres, _) => postgres.url("meridian").parse().unwrap(),
+        }
+    }
+
+    async fn open(&self) -> Store {
+        open(&self.url()).await.unwrap()
+    }
+
+    fn server(&self) -> &Postgres {
+        match self {
+            Place::Postgres(postgres, _) => postgres,
+            Place::Sqlite(_) => panic!("no server here"),
+        }
+    }
+}
+
+async fn open(url: &Url) -> Result<Store, StoreError> {
+    let (_, outside) = watch::channel(Arc::new(Outside::default()));
+    Store::open(url, outside).await
+}
+
+fn network(txn: &mut Txn) -> Network {
+    let id = txn.new_id();
+    Network {
+        id,
+        project: "p".into(),
+        name: "it's \"here\" \\ ☃".into(),
+        admin_state_up: true,
+        external: false,
+        segment: Segment {
+            id: txn.new_id(),
+            network_type: NetworkType::Geneve,
+            physical_network: None,
+            segmentation_id: Some(7),
+        },
+        mtu: 1442,
+        port_security_enabled: true,
+        availability_zone_hints: Vec::new(),
+        dns_domain: String::new(),
+        is_default: false,
+        standard: Standard::new(txn.now(), "a network"),
+    }
+}
+
+fn router(id: Uuid) -> Router {
+    Router {
+        id,
+        project: "p".into(),
+        name: String::new(),
+        admin_state_up: true,
+        gw_port_id: None,
+        enable_snat: true,
+        enable_default_route_ecmp: true,
+        enable_default_route_bfd: false,
+        routes: Vec::new(),
+        availability_zone_hints: Vec::new(),
+        distributed: false,
+        standard: Standard::new(Timestamp::UNIX_EPOCH, ""),
+    }
+}
+
+/// A subnet on a network that is not there: no request of ours makes one, and the database must not take it.
+fn stray_subnet(id: Uuid) -> Subnet {
+    Subnet {
+        id,
+        project: "p".into(),
+        name: String::new(),
+        network_id: Uuid::from_u128(0xbad),
+        cidr: "10.0.0.0/24".parse().unwrap(),
+        gateway_ip: None,
+        allocation_pools: Vec::new(),
+        enable_dhcp: false,
+        dns_nameservers: Vec::new(),
+        host_routes: Vec::new(),
+        ipv6_ra_mode: None,
+        ipv6_address_mode: None,
+        service_types: Vec::new(),
+        subnetpool_id: None,
+        dhcp_server_mac: "fa:16:3e:00:00:01".parse().unwrap(),
+        standard: Standard::new(Timestamp::UNIX_EPOCH, ""),
+    }
+}
+
+const COUNTER: Uuid = Uuid::from_u128(0xc0);
+
+fn begin_counting(txn: &mut Txn) -> Result<(), Fault> {
+    txn.put(router(COUNTER));
+    Ok(())
+}
+
+async fn count(store: &Store) -> Result<World, Fault> {
+    let bump = |txn: &mut Txn| {
+        let now = txn.now();
+        txn.edit::<Router>(&COUNTER, |router| router.standard.bump(now));
+        Ok(())
+    };
+    store.execute(bump).await.map(|done| done.world)
+}
+
+fn counted(world: &World) -> u64 {
+    world.get::<Router>(&COUNTER).unwrap().standard.revision
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_restart() {
+    for place in Place::both() {
+        let store = place.open().await;
+        let made = store
+            .execute(|txn| {
+                let network = network(txn);
+                txn.put(network.clone());
+                txn.put(router(COUNTER));
+                Ok(network)
+            })
+            .await
+            .unwrap();
+        assert_eq!(made.world.seq(), 1);
+        let refused = store.execute(|txn| {
+            txn.remove::<Router>(&COUNTER);
+            Err::<(), _>(Fault::bad("no"))
+        });
+        assert_eq!(refused.await.unwrap_err().status, 400);
+        drop(store);
+        let store = place.open().await;
+        let world = store.fresh().await.unwrap();
+        assert_eq!(**world.get::<Network>(&made.value.id).unwrap(), made.value);
+        assert!(world.get::<Router>(&COUNTER).is_some());
+        assert!(world.has_linked(Link::OwnedBy(api::world::Kind::Router, "p".into())));
+        assert_eq!(world.seq(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_request_the_database_refuses_fails_alone() {
+    for place in Place::both() {
+        let store = place.open().await;
+        store.execute(begin_counting).await.unwrap();
+        let mut running = tokio::task::JoinSet::new();
+        for n in 0..20u64 {
+            let store = store.clone();
+            running.spawn(async move {
+                if n == 7 {
+                    let stray = store.execute(|txn| Ok(txn.put(stray_subnet(Uuid::from_u128(1))))).await;
+                    assert_eq!(stray.unwrap_err().status, 500);
+                } else if n == 11 {
+                    let panicked =
+                        store.execute(|_| -> Result<(), Fault> { panic!("a bug in a request") }).await;
+                    assert_eq!(panicked.unwrap_err().status, 500);
+                } else {
+                    count(&store).await.unwrap();
+                }
+            });
+        }
+        while let Some(done) = running.join_next().await {
+            done.unwrap();
+        }
+        assert_eq!(counted(&store.world()), 18);
+        drop(store);
+        assert_eq!(counted(&place.open().await.world()), 18);
+    }
+}
+
+#[tokio::test]
+async fn two_servers_on_one_database_see_each_other_and_lose_nothing() {
+    let place = Place::postgres();
+    let (one, other) = (place.open().await, place.open().await);
+    one.execute(begin_counting).await.unwrap();
+    assert_eq!(counted(&other.fresh().await.unwrap()), 0);
+    let mut running = tokio::task::JoinSet::new();
+    for n in 0..200 {
+        let (mine, theirs) =
+            if n % 2 == 0 { (one.clone(), other.clone()) } else { (other.clone(), one.clone()) };
+        running.spawn(async move {
+            let after = count(&mine).await.unwrap();
+            assert!(
+                counted(&theirs.fresh().await.unwrap()) >= counted(&after),
+                "an answered write is seen elsewhere"
+            );
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(counted(&one.fresh().await.unwrap()), 200);
+    // Without being asked, too.
+    count(&one).await.unwrap();
+    let mut seen = other.subscribe();
+    tokio::time::timeout(Duration::from_secs(30), seen.wait_for(|world| counted(world) == 201))
+        .await
+        .unwrap()
+        .unwrap();
+    let flags = place.server().sql("meridian", "SELECT * FROM router_extra_attributes").unwrap();
+    assert_eq!(flags.trim(), format!("{COUNTER}|t|f"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_dies_and_comes_back_has_each_answered_request_once() {
+    let place = Place::postgres();
+    let store = place.open().await;
+    store.execute(begin_counting).await.unwrap();
+    let writing = store.clone();
+    let writer = tokio::spawn(async move {
+        let mut answered = 0;
+        for _ in 0..300 {
+            match count(&writing).await {
+                Ok(_) => answered += 1,
+                Err(fault) => assert_eq!(fault.status, 503, "{fault}"),
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        answered
+    });
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        tokio::task::block_in_place(|| {
+            place.server().daemon().kill().unwrap();
+            place.server().start_again().unwrap();
+        });
+    }
+    let answered = writer.await.unwrap();
+    assert!(answered > 0);
+    assert_eq!(counted(&store.fresh().await.unwrap()), answered);
+}
+
+#[tokio::test]
+async fn tables_of_a_later_version_are_left_alone() {
+    let place = Place::Sqlite(tempfile::tempdir().unwrap());
+    drop(place.open().await);
+    let Url::Sqlite(path) = place.url() else { unreachable!() };
+    sqlite(&path, "UPDATE schema_version SET version = 99");
+    let refused = open(&place.url()).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Newer { found: 99, .. }), "{refused}");
+    assert!(refused.to_string().contains("version 99"));
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_opened_says_why() {
+    let nowhere = open(&Url::Sqlite("/nowhere/at/all/api.db".into())).await.unwrap_err();
+    assert!(nowhere.to_string().contains("/nowhere/at/all/api.db"), "{nowhere}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api.db");
+    std::fs::write(&path, "this is not a database, but long enough to be looked at as one".repeat(100))
+        .unwrap();
+    let garbage = open(&Url::Sqlite(path)).await.unwrap_err();
+    assert!(!garbage.is_transient(), "{garbage}");
+    let silent = open(&"postgres://nobody@127.0.0.1:1/none".parse().unwrap()).await.unwrap_err();
+    assert!(silent.is_transient(), "{silent}");
+}
+
+fn sqlite(path: &Path, statement: &str) {
+    rusqlite::Connection::open(path).unwrap().execute_batch(statement).unwrap();
+}
