@@ -4,10 +4,8 @@
 //! `meridian` binary never depends on it.
 
 mod bench;
-mod central;
 mod check;
 mod command;
-mod daemon;
 mod fuzz;
 mod guides;
 mod lab;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -215,16 +214,6 @@ fn spinner(message: &str) -> ProgressBar {
         eprintln!("{message}");
     }
     bar
-}
-
-/// Whether a program is on the PATH, or in the directories of system programs that a user's PATH often leaves out.
-pub(crate) fn find_program(name: &str) -> Result<std::path::PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/usr/bin", "/sbin"].map(|dir| Path::new(dir).to_path_buf()))
-        .map(|dir| dir.join(name))
-        .find(|file| file.is_file())
-        .with_context(|| format!("cannot find the program `{name}` although its package is installed"))
 }
 
 #[cfg(test)]

@@ -12,10 +12,9 @@ use anyhow::{Context, Result, bail};
 use console::style;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::central::{Central, Database};
 use crate::command::{cargo, heading, root, run, target_dir};
-use crate::daemon::Daemon;
 use crate::packages::{self, Need};
+use central::{Central, Daemon, Database};
 
 /// How long `--check` waits for a row to be shown.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);

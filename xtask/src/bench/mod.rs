@@ -20,10 +20,9 @@ use self::peer::{Load, Peer, Program, Tool};
 use self::report::{Goal, Report, Who};
 use self::rows::{Kind, uuid};
 use self::rpc::Rpc;
-use crate::central::{Database, Server};
 use crate::command::{cargo, heading, output, run, target_dir};
-use crate::daemon::end_leftover;
-use crate::packages::{self, Need, find_program};
+use crate::packages::{self, Need};
+use central::{Database, Server, end_leftover, find_program};
 
 /// How many rows go into one transaction, and how many are inserted in all by us and by the slower others.
 const INSERTS: [(usize, usize, usize); 3] = [(1, 1_000, 300), (100, 10_000, 2_000), (1_000, 20_000, 4_000)];

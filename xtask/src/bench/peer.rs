@@ -23,10 +23,8 @@ use serde_json::{Value, json};
 use super::meter::{cpu_seconds, monotonic, peak_mib, percentile};
 use super::rows::{Kind, Port, SEQUENCE_KEY, change, uuid};
 use super::rpc::Rpc;
-use crate::central::{Database, Server};
 use crate::command::{output, shown};
-use crate::daemon::end_leftover;
-use crate::packages::find_program;
+use central::{Database, Server, end_leftover, find_program};
 
 /// The time between two changes: long enough that no client handles two at once.
 const PACE: Duration = Duration::from_millis(2);

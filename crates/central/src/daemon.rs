@@ -11,13 +11,14 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::command::shown;
+use crate::program::shown;
 
 /// How long a program may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A running program of ours.
-pub(crate) struct Daemon {
+#[derive(Debug)]
+pub struct Daemon {
     name: String,
     child: Child,
     log: PathBuf,
@@ -25,7 +26,7 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts it with its standard error (and output, unless the command sets one) in `log`.
-    pub(crate) fn start(name: &str, command: &mut Command, log: &Path) -> Result<Daemon> {
+    pub fn start(name: &str, command: &mut Command, log: &Path) -> Result<Daemon> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("cannot write {}", log.display()))?;
         command.stdin(Stdio::null()).stderr(file).process_group(0);
@@ -34,18 +35,17 @@ impl Daemon {
     }
 
     /// Its process id.
-    #[cfg(test)]
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Its standard output, if the command asked for a pipe; once.
-    pub(crate) fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
+    pub fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
     }
 
     /// An error, with the end of its log, if it has ended: none of ours should by itself.
-    pub(crate) fn still_running(&mut self) -> Result<()> {
+    pub fn still_running(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
@@ -76,7 +76,7 @@ impl Drop for Daemon {
 
 /// Ends what an earlier, killed run left behind. Only a process that names this very pid file on its command line is
 /// ours; a number that meanwhile belongs to somebody else is left alone.
-pub(crate) fn end_leftover(pidfile: &Path) -> Result<()> {
+pub fn end_leftover(pidfile: &Path) -> Result<()> {
     let Ok(text) = std::fs::read_to_string(pidfile) else { return Ok(()) };
     if let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).map(Pid::from_raw)
         && is_ours(pid, pidfile)

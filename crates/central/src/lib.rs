@@ -1,6 +1,10 @@
 //! Real OVSDB servers in a directory of ours: one database, or an OVN central (both databases and ovn-northd).
 //!
-//! Unix sockets only, every path inside the directory, no root needed. The data stays when the servers end.
+//! Unix sockets only, every path inside the directory, no root needed. The data stays when the servers end. This is for
+//! `meridian server --dev`, for `cargo xtask` and for tests on the host; the lab starts its own in namespaces.
+
+mod daemon;
+mod program;
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -11,23 +15,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::output;
-use crate::daemon::{Daemon, end_leftover};
-use crate::packages::find_program;
+use program::output;
+
+pub use daemon::{Daemon, end_leftover};
+pub use program::find_program;
 
 /// How long a server may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// One of OVN's two databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Database {
+pub enum Database {
+    /// What is wanted.
     Northbound,
+    /// What ovn-northd makes of it.
     Southbound,
 }
 
 impl Database {
     /// The name in the schema.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Database::Northbound => "OVN_Northbound",
             Database::Southbound => "OVN_Southbound",
@@ -35,7 +42,7 @@ impl Database {
     }
 
     /// The short form in file names.
-    pub(crate) fn short(self) -> &'static str {
+    pub fn short(self) -> &'static str {
         match self {
             Database::Northbound => "nb",
             Database::Southbound => "sb",
@@ -43,13 +50,14 @@ impl Database {
     }
 
     /// The installed schema file.
-    pub(crate) fn schema(self) -> PathBuf {
+    pub fn schema(self) -> PathBuf {
         PathBuf::from(format!("/usr/share/ovn/ovn-{}.ovsschema", self.short()))
     }
 }
 
 /// An ovsdb-server with one database.
-pub(crate) struct Server {
+#[derive(Debug)]
+pub struct Server {
     daemon: Daemon,
     socket: PathBuf,
 }
@@ -57,7 +65,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on the directory's database, made if it is not there and converted if its schema is older than
     /// the installed one; returns when it answers.
-    pub(crate) fn start(dir: &Path, database: Database) -> Result<Server> {
+    pub fn start(dir: &Path, database: Database) -> Result<Server> {
         let file = |suffix: &str| dir.join(format!("{}.{suffix}", database.short()));
         let (db, socket, pidfile) = (file("db"), file("sock"), file("pid"));
         end_leftover(&pidfile)?;
@@ -88,18 +96,19 @@ impl Server {
     }
 
     /// How clients name it: `unix:PATH`.
-    pub(crate) fn remote(&self) -> String {
+    pub fn remote(&self) -> String {
         format!("unix:{}", self.socket.display())
     }
 
     /// Its socket.
-    pub(crate) fn socket(&self) -> &Path {
+    pub fn socket(&self) -> &Path {
         &self.socket
     }
 }
 
 /// An OVN central: two servers and ovn-northd, for one user at a time.
-pub(crate) struct Central {
+#[derive(Debug)]
+pub struct Central {
     // Fields are dropped in this order: northd first, so that it never sees a database go away; the lock last.
     northd: Daemon,
     sb: Server,
@@ -108,7 +117,8 @@ pub(crate) struct Central {
 }
 
 impl Central {
-    pub(crate) fn start(dir: &Path) -> Result<Central> {
+    /// Starts all three, and returns when they work together.
+    pub fn start(dir: &Path) -> Result<Central> {
         let lock = DirLock::take(dir)?;
         let pidfile = dir.join("northd.pid");
         end_leftover(&pidfile)?;
@@ -131,7 +141,7 @@ impl Central {
     }
 
     /// The remote of one database.
-    pub(crate) fn remote(&self, database: Database) -> String {
+    pub fn remote(&self, database: Database) -> String {
         match database {
             Database::Northbound => self.nb.remote(),
             Database::Southbound => self.sb.remote(),
@@ -139,13 +149,13 @@ impl Central {
     }
 
     /// Runs ovn-nbctl on it.
-    pub(crate) fn nbctl(&self, args: &[&str]) -> Result<String> {
+    pub fn nbctl(&self, args: &[&str]) -> Result<String> {
         let mut nbctl = Command::new(find_program("ovn-nbctl")?);
         output(nbctl.arg(format!("--db={}", self.nb.remote())).arg("--timeout=60").args(args))
     }
 
     /// An error if one of its programs has ended.
-    pub(crate) fn still_running(&mut self) -> Result<()> {
+    pub fn still_running(&mut self) -> Result<()> {
         self.nb.daemon.still_running()?;
         self.sb.daemon.still_running()?;
         self.northd.still_running()
@@ -175,6 +185,7 @@ fn answers(socket: &Path) -> bool {
 }
 
 /// Keeps a second run off the same directory; the kernel lets go of it when we end, however we end.
+#[derive(Debug)]
 struct DirLock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl DirLock {
@@ -188,8 +199,7 @@ impl DirLock {
             let mut pid = String::new();
             file.read_to_string(&mut pid)?;
             bail!(
-                "{} is in use by another `cargo xtask up` (process {}): end that one, or choose another directory with \
-                 --data-dir",
+                "{} is in use by process {}: end that one, or choose another directory with --data-dir",
                 dir.display(),
                 pid.trim()
             );
