@@ -1,7 +1,22 @@
 //! The BGP agent: what of an OVN cloud must be reachable from outside through this node, decided from OVN's Southbound database.
 //!
-//! [`config`] is what the agent is told, [`snapshot`] what it decides from, [`desired`] the decision.
+//! | module | holds |
+//! |---|---|
+//! | [`config`] | what the agent is told |
+//! | [`snapshot`] | what it decides from: rows, settings, the time |
+//! | [`desired`] | the decision, rule by rule, and what the data plane must be for it |
+//! | [`explain`] | the same rules, asked why an address is exposed or not |
+//! | [`conditions`] | which rows the Southbound database is asked for |
+//! | [`standing`] | when the inputs are to be doubted |
+//! | [`decider`], [`agent`] | the loop and its connections |
 
+pub mod agent;
+pub mod conditions;
 pub mod config;
+pub mod decider;
 pub mod desired;
+pub mod explain;
 pub mod snapshot;
+pub mod standing;
+
+pub use agent::Agent;

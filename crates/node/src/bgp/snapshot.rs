@@ -92,9 +92,14 @@ impl Index for ByRole {
     }
 }
 
-/// What is held of the Southbound database; its conditions are the agent's business.
+/// All rows of the tables that decisions are made from.
 pub fn southbound_model() -> Model {
-    Model::new("OVN_Southbound")
+    with_indexes(Model::new("OVN_Southbound"))
+}
+
+/// The tables that decisions are made from, all rows of those that the model has no condition for, with their indexes.
+pub fn with_indexes(model: Model) -> Model {
+    model
         .table::<Chassis>()
         .table::<DatapathBinding>()
         .table::<PortBinding>()

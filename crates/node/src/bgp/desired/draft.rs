@@ -87,6 +87,15 @@ impl<'s> Draft<'s> {
         self.carry(|reason| reason.row().name == port.logical_port);
     }
 
+    /// Keeps the networks that were there, as far as their bridges are.
+    pub(super) fn carry_networks(&mut self) {
+        for (dev, network) in &self.snapshot.before.networks {
+            if self.decision.bridges.contains_key(&network.bridge) {
+                self.decision.networks.entry(dev.clone()).or_insert_with(|| network.clone());
+            }
+        }
+    }
+
     /// Keeps everything that was exposed.
     pub(super) fn carry_all(&mut self) {
         self.carry(|_| true);

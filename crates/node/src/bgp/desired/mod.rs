@@ -142,15 +142,37 @@ pub fn decide(snapshot: &Snapshot) -> Outcome<Decision> {
     tenant_ports::expose(&mut draft, &switches);
     load_balancers::expose(&mut draft, &gateways);
     if snapshot.rebinding {
+        draft.carry_networks();
         draft.carry_all();
     }
     draft.finish(silence(snapshot, false))
+}
+
+/// What the gateways that are bound here make matter beyond what is bound here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Switches behind them.
+    pub switches: BTreeSet<Uuid>,
+    /// Whether there are any.
+    pub has_gateway: bool,
+}
+
+/// Finds out what must be known before all can be decided. `None` while OVN does not know us, and so nothing is bound here.
+pub fn reach(snapshot: &Snapshot) -> Option<Reach> {
+    let me = snapshot.me()?;
+    let mut draft = Draft::new(snapshot);
+    let networks = networks::find(&mut draft);
+    let gateways = gateways::expose(&mut draft, &networks, me);
+    subnets::expose(&mut draft, &networks, &gateways);
+    let Decision { tenant_switches: switches, has_gateway, .. } = draft.decision;
+    Some(Reach { switches, has_gateway })
 }
 
 /// OVN does not know us: what was exposed stays as it is, and after a while it is not announced any more.
 fn without_chassis(snapshot: &Snapshot) -> Outcome<Decision> {
     let mut draft = Draft::new(snapshot);
     networks::find(&mut draft);
+    draft.carry_networks();
     draft.carry_all();
     let gone = snapshot.chassis_missing >= snapshot.config.chassis_grace;
     let name = snapshot.system_id().map_or("", |name| name.as_str());
@@ -170,4 +192,4 @@ fn silence(snapshot: &Snapshot, gone: bool) -> Option<Silence> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -31,7 +31,7 @@ macro_rules! schema {
 
 pub(crate) const OLD: &str = schema!("ovn-sb-23.03.json");
 pub(crate) const NEW: &str = schema!("ovn-sb-26.03.json");
-const VSWITCH: &str = schema!("vswitch-3.1.json");
+pub(crate) const VSWITCH: &str = schema!("vswitch-3.1.json");
 
 pub(crate) const ROUTER_MAC: &str = "fa:16:3e:aa:00:01";
 
@@ -227,22 +227,34 @@ impl World {
         self.balancers.entry(name.to_owned()).insert_entry(row).into_mut()
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    fn southbound(&self) -> Body {
         let mut sb = Body::new(self.schema);
         sb.add(&self.chassis);
         sb.add(&self.datapaths);
         sb.add(&self.ports);
         sb.add(&self.balancers);
         sb.add(&self.groups);
+        sb
+    }
+
+    fn vswitch(&self) -> Body {
         let mut vswitch = Body::new(VSWITCH);
         let external_ids =
             self.settings.iter().map(|(key, value)| (Str::from(key.as_str()), Str::from(value.as_str())));
-        let settings = OpenVSwitch { external_ids: external_ids.collect(), ..Default::default() };
+        let bridges: Set<_> = self.bridges.keys().map(|name| Ref::new(id(name))).collect();
+        let settings = OpenVSwitch { bridges, external_ids: external_ids.collect(), ..Default::default() };
         vswitch.add(&BTreeMap::from([("Open_vSwitch".to_owned(), settings)]));
         let mut bridges: BTreeMap<String, Bridge> = BTreeMap::new();
         let (mut ports, mut interfaces) = (BTreeMap::new(), BTreeMap::new());
         for (name, mac) in &self.bridges {
-            bridges.insert(name.clone(), Bridge { name: name.as_str().into(), ..Default::default() });
+            let own = Set::from([Ref::new(id(name))]);
+            bridges.insert(
+                name.clone(),
+                Bridge { name: name.as_str().into(), ports: own, ..Default::default() },
+            );
+            let interfaces_of = Set::from([Ref::new(id(name))]);
+            let own = Port { name: name.as_str().into(), interfaces: interfaces_of, ..Default::default() };
+            ports.insert(name.clone(), own);
             let mac_in_use = mac.as_ref().map(|mac| Text::new(mac));
             let own = Interface {
                 name: name.as_str().into(),
@@ -273,9 +285,37 @@ impl World {
         vswitch.add(&bridges);
         vswitch.add(&ports);
         vswitch.add(&interfaces);
+        vswitch
+    }
+
+    /// The Southbound rows as operations that insert them.
+    pub(crate) fn southbound_rows(&self) -> Vec<Value> {
+        let mut ops: Vec<Value> =
+            self.chassis.keys().flat_map(|name| Self::chassis_rows(name, id(name))).collect();
+        ops.extend(self.southbound().inserts().into_iter().filter(|op| op["table"] != "Chassis"));
+        ops
+    }
+
+    /// A chassis and its tunnel end.
+    pub(crate) fn chassis_rows(name: &str, row: Uuid) -> Vec<Value> {
+        let [a, b, ..] = row.into_bytes();
+        let encap = json!({ "type": "geneve", "ip": format!("10.0.{a}.{b}"), "chassis_name": name });
+        let chassis = json!({ "name": name, "hostname": format!("{name}.example"), "encaps": ["named-uuid", format!("e{}", row.simple())] });
+        vec![
+            json!({ "op": "insert", "table": "Encap", "row": encap, "uuid-name": format!("e{}", row.simple()) }),
+            json!({ "op": "insert", "table": "Chassis", "row": chassis, "uuid": row.to_string() }),
+        ]
+    }
+
+    /// The local switch's rows as operations that insert them.
+    pub(crate) fn vswitch_rows(&self) -> Vec<Value> {
+        self.vswitch().inserts()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
-            sb: sb.load(southbound_model()),
-            vswitch: vswitch.load(vswitch_model()),
+            sb: self.southbound().load(southbound_model()),
+            vswitch: self.vswitch().load(vswitch_model()),
             config: Arc::new(self.config.clone()),
             chassis_missing: self.chassis_missing,
             guard: false,
@@ -397,6 +437,24 @@ impl Body {
             })
             .collect();
         self.tables.insert(T::TABLE.to_owned(), Value::Object(rows));
+    }
+
+    /// The rows as operations that insert them; columns that are at their defaults or written by the server are left out.
+    fn inserts(self) -> Vec<Value> {
+        let mut ops = Vec::new();
+        for (table, rows) in &self.tables {
+            for (row, cells) in rows.as_object().into_iter().flatten() {
+                let cells: Object<String, Value> = cells["initial"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(_, value)| **value != json!(["set", []]))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect();
+                ops.push(json!({ "op": "insert", "table": table, "row": cells, "uuid": row }));
+            }
+        }
+        ops
     }
 
     fn load(self, model: Model) -> ovsdb::Snapshot {

@@ -1,0 +1,453 @@
+//! The running agent: its connections, its loop, its end.
+//!
+//! It connects to the local switch's database, learns there who this node is and where the Southbound database is, connects to
+//! that, asks for the rows that matter, and then lets the loop run. All of it goes on by itself through restarts of either
+//! database, changes of the settings and of our row in `Chassis`; while something is missing, the status says what.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ovsdb::client::{ClientConfig, TlsConfig};
+use ovsdb::session::{Remote, Remotes};
+use ovsdb::{Client, FeedEvent};
+use reconcile::{Driver, Handle, Metrics, NoPlan, Preview, State, Target, Timing, Waiting};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{debug, error, info, warn};
+
+use super::conditions::Conditions;
+use super::config::Config;
+use super::decider::Decider;
+use super::desired::{Decision, Reach, reach};
+use super::explain::{Explanation, explain};
+use super::snapshot::{Snapshot, remote, southbound_model, system_id, vswitch_model};
+use super::standing::Standing;
+use crate::plane;
+
+/// The loop's name in status, metrics and logs.
+pub const COMPONENT: &str = "bgp";
+
+/// How long the databases must be quiet before a decision. Whole transactions arrive at once, so this need not be long.
+const QUIET: Duration = Duration::from_millis(1);
+/// How long a decision is put off at most when they are not.
+const BUSY: Duration = Duration::from_millis(20);
+/// How long the local switch's database may say nothing, as ovn-bgp-agent has it.
+const VSWITCH_PROBE: Duration = Duration::from_secs(60);
+/// How long after a failure that needs somebody to act it is tried again.
+const LATER: Duration = Duration::from_secs(10);
+/// How long a stop may take to withdraw announcements.
+const WITHDRAWAL: Duration = Duration::from_secs(10);
+/// How long an explanation may wait for the Southbound database.
+const EXPLAINING: Duration = Duration::from_secs(20);
+/// Where distributions and builds of one's own have the local switch's database.
+const VSWITCH_SOCKETS: [&str; 2] = ["/run/openvswitch/db.sock", "/usr/local/var/run/openvswitch/db.sock"];
+
+/// A running agent.
+#[derive(Debug)]
+pub struct Agent {
+    handle: Handle,
+    shared: Arc<Shared>,
+    driver: JoinHandle<()>,
+    follower: JoinHandle<()>,
+}
+
+/// What the parts of the agent share.
+#[derive(Debug)]
+struct Shared {
+    config: Arc<Config>,
+    vswitch: Client,
+    southbound: Mutex<Option<Client>>,
+    /// The conditions in force, once all rows that matter are there.
+    in_force: Mutex<Option<Conditions>>,
+    /// What is waited for.
+    waiting: Mutex<String>,
+    standing: Mutex<Standing>,
+    silent: watch::Sender<bool>,
+    decision: watch::Sender<Arc<Decision>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Agent {
+    /// Starts an agent in the present runtime. It writes to `target`, and looks again when any of `changes` does.
+    pub fn start<T>(
+        config: Config,
+        target: T,
+        changes: impl IntoIterator<Item = watch::Receiver<u64>>,
+        metrics: Metrics,
+    ) -> Self
+    where
+        T: Target<Desired = plane::Desired> + 'static,
+        T::Observed: 'static,
+        T::Op: 'static,
+    {
+        info!("Starting BGP Agent...");
+        let config = Arc::new(config);
+        let mut vswitch =
+            ClientConfig::new(config.ovsdb_connection.clone().unwrap_or_else(|| local(&config)));
+        vswitch.session.leader_only = false;
+        vswitch.session.shuffle = false;
+        vswitch.session.probe_interval = VSWITCH_PROBE;
+        vswitch.session.load_patience = config.ovsdb_connection_timeout;
+        let shared = Arc::new(Shared {
+            vswitch: Client::open(vswitch, vswitch_model()),
+            southbound: Mutex::new(None),
+            in_force: Mutex::new(None),
+            waiting: Mutex::new("the local switch's database (ovsdb_connection)".into()),
+            standing: Mutex::default(),
+            silent: watch::Sender::new(false),
+            decision: watch::Sender::new(Arc::default()),
+            config: Arc::clone(&config),
+        });
+        let timing =
+            Timing { window: QUIET, max_delay: BUSY, resync: config.reconcile_interval, ..Timing::default() };
+        let (wake_at, alarm) = watch::channel(None);
+        let inputs = {
+            let shared = Arc::clone(&shared);
+            move || shared.inputs(&wake_at)
+        };
+        let decider = Decider::new(shared.decision.clone());
+        let driver = Driver::new(COMPONENT, timing, inputs, decider, target).with_metrics(metrics);
+        let handle = driver.handle();
+        changes.into_iter().for_each(|change| handle.follow(change));
+        tokio::spawn(ring(alarm, handle.clone()));
+        let driver = tokio::spawn(driver.run());
+        let follower = tokio::spawn(follow(Arc::clone(&shared), handle.clone()));
+        Self { handle, shared, driver, follower }
+    }
+
+    /// The loop's remote control.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// The connections to databases.
+    pub fn databases(&self) -> Vec<Client> {
+        let southbound = lock(&self.shared.southbound).clone();
+        std::iter::once(self.shared.vswitch.clone()).chain(southbound).collect()
+    }
+
+    /// What was decided last.
+    pub fn decision(&self) -> Arc<Decision> {
+        self.shared.decision.borrow().clone()
+    }
+
+    /// What would be done now.
+    pub async fn plan(&self) -> Result<Preview, NoPlan> {
+        self.handle.plan().await
+    }
+
+    /// Why an address is exposed here, or why not.
+    pub async fn explain(&self, ip: std::net::IpAddr) -> Result<Explanation, String> {
+        let decision = self.decision();
+        let mut snapshot =
+            self.shared.snapshot().map_err(|Waiting(what)| format!("the agent waits for {what}"))?;
+        // Rows of others are not held; who asks about an address that is not ours wants to know about them.
+        if !decision.addresses.contains_key(&ip) {
+            match self.shared.everything().await {
+                Ok(all) => snapshot.sb = all,
+                Err(why) => warn!(%why, "explaining from the rows at hand"),
+            }
+        }
+        Ok(explain(&snapshot, &decision, ip))
+    }
+
+    /// Ends the agent: what it made stays, save for the announcements where that was asked for.
+    pub async fn stop(self) {
+        if self.shared.config.withdraw_on_stop {
+            info!("withdrawing all announcements");
+            self.shared.silent.send_replace(true);
+            self.handle.run_now();
+            let mut status = self.handle.status();
+            let begun = status.borrow().generation;
+            // The run under way may have begun before; the next one has not.
+            let done = status.wait_for(|now| now.generation > begun + 1 && now.state == State::Converged);
+            if timeout(WITHDRAWAL, done).await.is_err() {
+                warn!("not everything was withdrawn within {} s", WITHDRAWAL.as_secs());
+            }
+        }
+        self.handle.stop();
+        let _ = self.driver.await;
+        self.follower.abort();
+        let southbound = lock(&self.shared.southbound).take();
+        if let Some(southbound) = southbound {
+            southbound.close().await;
+        }
+        self.shared.vswitch.close().await;
+        info!("BGP Agent stopped.");
+    }
+}
+
+impl Shared {
+    /// The loop's inputs, or what they wait for.
+    fn inputs(&self, wake_at: &watch::Sender<Option<Instant>>) -> Result<Snapshot, Waiting> {
+        let snapshot = self.snapshot()?;
+        let next = lock(&self.standing).next(Instant::now().into_std(), &self.config);
+        wake_at.send_if_modified(|at| {
+            std::mem::replace(at, next.map(Instant::from_std)) != next.map(Instant::from_std)
+        });
+        Ok(snapshot)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Waiting> {
+        let waiting = || Waiting(lock(&self.waiting).clone());
+        let (southbound, in_force) = (lock(&self.southbound).clone(), lock(&self.in_force).clone());
+        let (Some(southbound), Some(in_force)) = (southbound, in_force) else { return Err(waiting()) };
+        let mut snapshot = Snapshot {
+            sb: southbound.snapshot(),
+            vswitch: self.vswitch.snapshot(),
+            config: Arc::clone(&self.config),
+            chassis_missing: Duration::ZERO,
+            guard: false,
+            rebinding: false,
+            silent: *self.silent.borrow(),
+            before: self.decision.borrow().clone(),
+        };
+        let me = snapshot.me();
+        if me.is_some() && me != in_force.me {
+            return Err(Waiting("the Southbound database to tell what is bound to this chassis".into()));
+        }
+        let connections = southbound.status().borrow().counters.connections;
+        let now = Instant::now().into_std();
+        let doubts = lock(&self.standing).look(now, me, connections, &self.config);
+        if me.is_none()
+            && *snapshot.before == Decision::default()
+            && doubts.chassis_missing < self.config.chassis_grace
+        {
+            // Nothing is known of what is there, so nothing is touched before it is certain that OVN does not know us.
+            let name = in_force.system_id;
+            return Err(Waiting(format!(
+                "the Chassis row {name:?} in the Southbound database; see whether ovn-controller runs here"
+            )));
+        }
+        snapshot.chassis_missing = doubts.chassis_missing;
+        snapshot.guard = doubts.guard;
+        snapshot.rebinding = doubts.rebinding;
+        Ok(snapshot)
+    }
+
+    /// The whole Southbound database, for once.
+    async fn everything(&self) -> Result<ovsdb::Snapshot, String> {
+        let remotes = self.remotes().ok_or("nobody tells where the Southbound database is")?;
+        let client = Client::open(self.client(remotes), southbound_model());
+        let snapshot = client.synced_within(EXPLAINING).await.map_err(|error| error.to_string());
+        client.close().await;
+        snapshot
+    }
+
+    /// Where the Southbound database is.
+    fn remotes(&self) -> Option<Remotes> {
+        if let Some(remotes) = &self.config.sb.remotes {
+            return Some(remotes.clone());
+        }
+        let vswitch = self.vswitch.snapshot();
+        let text = remote(&vswitch)?;
+        text.parse().inspect_err(|error| error!(%error, "the local switch's ovn-remote cannot be read")).ok()
+    }
+
+    fn client(&self, remotes: Remotes) -> ClientConfig {
+        let sb = &self.config.sb;
+        let tls = remotes.list.iter().any(|remote| matches!(remote, Remote::Ssl(_)));
+        let mut client = ClientConfig::new(remotes);
+        // Any member of a cluster will do to read from.
+        client.session.leader_only = false;
+        if tls {
+            client = client.tls(TlsConfig::new(&sb.ca_cert).identity(&sb.certificate, &sb.private_key));
+        }
+        client
+    }
+
+    fn wait_for(&self, what: impl Into<String>) {
+        *lock(&self.waiting) = what.into();
+    }
+}
+
+/// Where the local switch's database is when nobody said.
+fn local(config: &Config) -> Remotes {
+    let rundir = config.ovs_rundir.clone().or_else(|| std::env::var_os("OVS_RUNDIR").map(Into::into));
+    let list = match rundir {
+        Some(dir) => vec![Remote::Unix(dir.join("db.sock"))],
+        None => VSWITCH_SOCKETS.map(|path| Remote::Unix(path.into())).into(),
+    };
+    Remotes { list, cluster_id: None }
+}
+
+/// Wakes the loop when time alone changes what is to be decided.
+async fn ring(mut alarm: watch::Receiver<Option<Instant>>, handle: Handle) {
+    loop {
+        let at = *alarm.borrow_and_update();
+        tokio::select! {
+            changed = alarm.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            () = async {
+                match at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            } => {
+                handle.wake();
+                // Once; the next run tells the next time.
+                if alarm.changed().await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Connects, asks for the rows that matter, and goes on asking for those that come to matter.
+async fn follow(shared: Arc<Shared>, handle: Handle) {
+    let mut vswitch = shared.vswitch.subscribe();
+    while let Err(error) = shared.vswitch.synced().await {
+        error!(%error, "the local switch's database cannot be used");
+        shared.wait_for(format!("a local switch's database that fits: {error}"));
+        sleep(LATER).await;
+    }
+    handle.wake();
+    let (name, remotes) = loop {
+        let snapshot = shared.vswitch.snapshot();
+        match (system_id(&snapshot).cloned(), shared.remotes()) {
+            (None, _) => shared.wait_for("external_ids:system-id in the local switch's database"),
+            (Some(_), None) => shared.wait_for(
+                "external_ids:ovn-remote in the local switch's database, or the option ovn_sb_connection",
+            ),
+            (Some(name), Some(remotes)) => break (name, remotes),
+        }
+        handle.wake();
+        if vswitch.next().await.is_none() {
+            return;
+        }
+    };
+    info!("Loaded chassis {name}.");
+    shared.wait_for("the Southbound database");
+    let mut conditions = Conditions { system_id: name, ..Default::default() };
+    let mut remotes = remotes;
+    let southbound = Client::open(shared.client(remotes.clone()), model(&conditions));
+    let mut feed = southbound.subscribe();
+    *lock(&shared.southbound) = Some(southbound.clone());
+    handle.wake();
+    while let Err(error) = southbound.synced().await {
+        error!(%error, "the Southbound database cannot be used");
+        shared.wait_for(format!("a Southbound database that fits: {error}"));
+        handle.wake();
+        sleep(LATER).await;
+    }
+    loop {
+        let ready = lock(&shared.in_force).is_some();
+        let wanted = wanted(&shared, &southbound, &conditions);
+        if wanted != conditions {
+            debug!(?wanted, "asking for other rows");
+            if ask(&southbound, &conditions, &wanted).await.is_err() {
+                return;
+            }
+            conditions = wanted;
+            // Before the first decision it is looked again whether the new rows make others matter.
+            if !ready {
+                continue;
+            }
+        }
+        if !ready {
+            info!("BGP Agent Started...");
+        }
+        let before = lock(&shared.in_force).replace(conditions.clone());
+        if before.as_ref() != Some(&conditions) {
+            handle.wake();
+        }
+        tokio::select! {
+            event = feed.next() => match event {
+                Some(event) => {
+                    told(&event);
+                    handle.wake();
+                }
+                None => return,
+            },
+            event = vswitch.next() => match event {
+                Some(event) => {
+                    told(&event);
+                    if let Some(other) = shared.remotes().filter(|other| *other != remotes) {
+                        info!("the Southbound database is elsewhere now");
+                        southbound.set_remotes(other.clone()).await;
+                        remotes = other;
+                    }
+                    handle.wake();
+                }
+                None => return,
+            },
+        }
+    }
+}
+
+fn told(event: &FeedEvent) {
+    match event {
+        FeedEvent::Disconnected { reason } => warn!(%reason, "a database is lost; everything stays as it is"),
+        FeedEvent::Reconnected { how } => info!(?how, "the database is back"),
+        FeedEvent::Synced { .. } | FeedEvent::Changed { .. } => {}
+    }
+}
+
+/// What is held of the Southbound database at the start.
+fn model(conditions: &Conditions) -> ovsdb::Model {
+    use ovn::sb::{Chassis, LoadBalancer, LogicalDpGroup, PortBinding};
+    let model = ovsdb::Model::new("OVN_Southbound")
+        .table_where::<Chassis>(conditions.chassis())
+        .table_where::<PortBinding>(conditions.ports())
+        .table_where::<LoadBalancer>(conditions.balancers())
+        .table_where::<LogicalDpGroup>(conditions.balancers());
+    super::snapshot::with_indexes(model)
+}
+
+/// The conditions that the rows at hand ask for.
+fn wanted(shared: &Shared, southbound: &Client, now: &Conditions) -> Conditions {
+    let snapshot = Snapshot {
+        sb: southbound.snapshot(),
+        vswitch: shared.vswitch.snapshot(),
+        config: Arc::clone(&shared.config),
+        chassis_missing: Duration::ZERO,
+        guard: false,
+        rebinding: false,
+        silent: false,
+        before: Arc::default(),
+    };
+    let system_id = snapshot.system_id().cloned().unwrap_or_else(|| now.system_id.clone());
+    match reach(&snapshot) {
+        Some(Reach { switches, has_gateway }) => {
+            Conditions { system_id, me: snapshot.me(), switches, balancers: has_gateway }
+        }
+        // While OVN does not know us, what mattered is kept: it is likely to matter again.
+        None => Conditions { system_id, ..now.clone() },
+    }
+}
+
+/// Changes the conditions that differ; fails when the client is closed.
+async fn ask(client: &Client, now: &Conditions, wanted: &Conditions) -> Result<(), ()> {
+    use ovn::sb::{Chassis, LoadBalancer, LogicalDpGroup, PortBinding};
+    use ovsdb::client::ConditionError;
+    let check = |result| match result {
+        Err(ConditionError::Closed) => Err(()),
+        Err(error @ ConditionError::Refused { .. }) => {
+            error!(%error, "the Southbound database does not tell the rows that matter");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    };
+    if now.system_id != wanted.system_id {
+        check(client.set_condition::<Chassis>(wanted.chassis()).await)?;
+    }
+    if (now.me, &now.switches) != (wanted.me, &wanted.switches) {
+        check(client.set_condition::<PortBinding>(wanted.ports()).await)?;
+    }
+    if now.balancers != wanted.balancers {
+        check(client.set_condition::<LogicalDpGroup>(wanted.balancers()).await)?;
+        check(client.set_condition::<LoadBalancer>(wanted.balancers()).await)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

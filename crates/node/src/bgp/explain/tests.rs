@@ -1,0 +1,111 @@
+use super::*;
+use crate::bgp::desired::decide;
+use crate::bgp::desired::tests::world::World;
+
+fn explained(world: &World, ip: &str) -> Vec<String> {
+    let snapshot = world.snapshot();
+    let decision = decide(&snapshot).value;
+    explain(&snapshot, &decision, ip.parse().unwrap()).text
+}
+
+fn vm1(chassis: &str) -> World {
+    let mut world = World::new();
+    world.vif("vm1", "neutron-pub", &["fa:16:3e:00:00:01 172.24.4.10"]).bind("vm1", chassis);
+    world
+}
+
+#[test]
+fn what_is_exposed_names_its_rules_and_rows() {
+    assert_eq!(
+        explained(&vm1("ch-a"), "172.24.4.10"),
+        [
+            "172.24.4.10 is announced by ch-a, and carried by a rule to table br-ex and a route to br-ex.",
+            "D1: port vm1 of a provider network is bound here.",
+        ]
+    );
+    let mut world = World::new().tenants();
+    world
+        .vif("vm2", "neutron-ten", &["fa:16:3e:00:00:02 10.1.0.5"])
+        .bind("vm2", "ch-b")
+        .bind("cr-lrp-gw1", "ch-a");
+    assert_eq!(
+        explained(&world, "10.1.0.5"),
+        [
+            "10.1.0.5 is announced by ch-a, and carried by rule and route of its subnet 10.1.0.0/24 via 172.24.4.221.",
+            "D5: port vm2 is in a tenant subnet behind the router gateway cr-lrp-gw1, which is bound here.",
+        ]
+    );
+    world.config.advertisement = Advertisement::Subnet;
+    assert!(
+        explained(&world, "10.1.0.5")[0]
+            .contains("through its subnet 10.1.0.0/24, which is announced as such")
+    );
+}
+
+#[test]
+fn what_is_not_says_why() {
+    let not = |world: &World, ip: &str, why: &str| {
+        let text = explained(world, ip);
+        assert_eq!(text[0], format!("{ip} is not announced by ch-a."));
+        assert!(text[1..].iter().any(|line| line.contains(why)), "{text:?} should say {why:?}");
+    };
+    not(&World::new(), "172.24.4.99", "Nothing in OVN's Southbound database has it");
+    not(&World::new(), "169.254.1.1", "means nothing outside of its link");
+    not(
+        &vm1("ch-b"),
+        "172.24.4.10",
+        "D1: port vm1 of a provider network has it, and is bound to chassis ch-b ()",
+    );
+    let mut world = vm1("ch-a");
+    world.port("vm1").up = Some(false);
+    not(&world, "172.24.4.10", "is bound here, but not up yet");
+    world.unbind("vm1");
+    not(&world, "172.24.4.10", "is bound to no chassis");
+    let mut world = vm1("ch-a");
+    world.external_id("vm1", "meridian:advertise", "false");
+    not(&world, "172.24.4.10", "D8: port vm1 has it, and its owner does not want it announced");
+    let mut world = vm1("ch-a");
+    world.settings.insert("ovn-bridge-mappings".into(), "physnet2:br-ex".into());
+    not(&world, "172.24.4.10", "its network is on \"physnet1\", which ovn-bridge-mappings has no bridge for");
+    world.settings.insert("ovn-bridge-mappings".into(), "physnet1:br-none".into());
+    not(&world, "172.24.4.10", "its network is on bridge br-none, which cannot be used");
+}
+
+#[test]
+fn routers_tenants_and_balancers_say_why_not() {
+    let not = |world: &World, ip: &str, why: &str| {
+        let text = explained(world, ip);
+        assert!(text[1..].iter().any(|line| line.contains(why)), "{text:?} should say {why:?}");
+    };
+    let mut world = World::new();
+    world
+        .vif("vm2", "neutron-ten", &["fa:16:3e:00:00:02 10.1.0.5"])
+        .bind("vm2", "ch-b")
+        .bind("cr-lrp-gw1", "ch-b");
+    not(&world, "172.24.4.221", "D2: the router gateway cr-lrp-gw1 has it, and is bound to chassis ch-b");
+    not(
+        &world,
+        "10.1.0.5",
+        "D5: port vm2 of a tenant network has it, and tenant networks are not exposed: expose_tenant_networks is off",
+    );
+    world.nat("gw1", &["fa:16:3e:ff:00:01 172.24.4.199 is_chassis_resident(\"vm2\")"]);
+    not(
+        &world,
+        "172.24.4.199",
+        "D3: the router behind port gw1 announces it for port vm2, which is bound to chassis ch-b",
+    );
+    world.nat("gw1", &["fa:16:3e:ff:00:01 172.24.4.199 is_chassis_resident(\"gone\")"]);
+    not(&world, "172.24.4.199", "for port gone, which is not there");
+    world.balancer("lb", &["172.24.4.50:80"]);
+    not(&world, "172.24.4.50", "D6: load balancer lb has it, but no gateway that is bound here");
+    let mut world = world.tenants();
+    not(&world, "10.1.0.5", "the gateway cr-lrp-gw1 of its router is bound to chassis ch-b");
+    world.config.expose_tenant_networks = false;
+    world.config.expose_ipv6_gua_tenant_networks = true;
+    not(&world, "10.1.0.5", "only globally routed IPv6 addresses of tenants are exposed");
+    let mut world = world.tenants();
+    world.bind("cr-lrp-gw1", "ch-a").unbind("vm2");
+    not(&world, "10.1.0.5", "it is bound to no chassis");
+    world.bind("vm2", "ch-b").config.address_scopes = ["S".into()].into();
+    not(&world, "10.1.0.5", "its subnet is not exposed: see address_scopes");
+}

@@ -1,0 +1,93 @@
+//! How far the inputs can be trusted. Told the time and what is there, it says what to doubt, and until when.
+//!
+//! - Our row in `Chassis` may be gone for a moment, while ovn-controller restarts: `chassis_grace`.
+//! - When it is back, it is another row, and our ports are bound to it one by one: `mass_withdraw_hold`.
+//! - A database that was away may come back empty, or as it was last week: `mass_withdraw_hold`.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::time::{Duration, Instant};
+
+use ovsdb::Uuid;
+
+use super::config::Config;
+
+/// What to doubt now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// For how long our row in `Chassis` has been missing.
+    pub chassis_missing: Duration,
+    /// Whether a loss of most addresses is to be disbelieved.
+    pub guard: bool,
+    /// Whether ports are still being bound to our new row in `Chassis`.
+    pub rebinding: bool,
+}
+
+/// What was seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    me: Option<Uuid>,
+    missing_since: Option<Instant>,
+    connections: Option<u64>,
+    guarded_until: Option<Instant>,
+    rebound_until: Option<Instant>,
+}
+
+impl Standing {
+    /// Takes in what is there now: our row in `Chassis`, and how often the database was connected to so far.
+    pub fn look(&mut self, now: Instant, me: Option<Uuid>, connections: u64, config: &Config) -> Doubts {
+        if self.connections.replace(connections) != Some(connections) {
+            self.guarded_until = now.checked_add(config.mass_withdraw_hold);
+        }
+        match me {
+            Some(me) => {
+                self.missing_since = None;
+                // The first one is nobody's successor.
+                if self.me.replace(me).is_some_and(|before| before != me) {
+                    self.rebound_until = now.checked_add(config.mass_withdraw_hold);
+                }
+            }
+            None => _ = self.missing_since.get_or_insert(now),
+        }
+        Doubts {
+            chassis_missing: self.missing_since.map_or(Duration::ZERO, |since| now.duration_since(since)),
+            guard: self.guarded_until.is_some_and(|until| now < until),
+            rebinding: self.rebound_until.is_some_and(|until| now < until),
+        }
+    }
+
+    /// When the doubts change by time alone.
+    pub fn next(&self, now: Instant, config: &Config) -> Option<Instant> {
+        let grace = self.missing_since.and_then(|since| since.checked_add(config.chassis_grace));
+        let all = [grace, self.guarded_until, self.rebound_until];
+        all.into_iter().flatten().filter(|at| *at > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubts_begin_and_end() {
+        let (mut standing, config) = (Standing::default(), Config::default());
+        // Where time begins does not matter, so any instant will do.
+        let start = tokio::time::Instant::now().into_std();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let (old, new) = (Some(Uuid::from_u128(1)), Some(Uuid::from_u128(2)));
+        let guard = Doubts { guard: true, ..Default::default() };
+        assert_eq!(standing.look(at(0), old, 1, &config), guard, "the first connection is one, too");
+        assert_eq!(standing.next(at(0), &config), Some(at(10)));
+        assert_eq!(standing.look(at(10), old, 1, &config), Doubts::default());
+        assert_eq!(standing.next(at(10), &config), None);
+        assert_eq!(standing.look(at(20), old, 2, &config), guard);
+        // Our row goes, and comes back as another.
+        standing.look(at(40), None, 2, &config);
+        assert_eq!(standing.next(at(40), &config), Some(at(70)));
+        assert_eq!(standing.look(at(69), None, 2, &config).chassis_missing, Duration::from_secs(29));
+        let rebinding = Doubts { rebinding: true, ..Default::default() };
+        assert_eq!(standing.look(at(80), new, 2, &config), rebinding);
+        assert_eq!(standing.look(at(89), new, 2, &config), rebinding);
+        assert_eq!(standing.look(at(90), new, 2, &config), Doubts::default());
+    }
+}
