@@ -38,4 +38,14 @@ impl Caller {
     pub fn owns(&self, project: &str) -> bool {
         !project.is_empty() && self.project == project
     }
+
+    /// Whether objects of `project` are there for the caller.
+    pub fn sees_project(&self, project: &str) -> bool {
+        self.admin || self.service || ((self.reader || self.member) && self.owns(project))
+    }
+
+    /// Whether the caller may make, change and delete objects of `project`.
+    pub fn changes_project(&self, project: &str) -> bool {
+        self.admin || (self.member && self.owns(project))
+    }
 }

@@ -52,6 +52,17 @@ impl Fault {
         Self::new(404, "HTTPNotFound", "The resource could not be found.")
     }
 
+    /// 405 of a method that a path does not have.
+    pub fn not_allowed() -> Self {
+        Self::new(405, "HTTPMethodNotAllowed", "The method is not allowed for this resource.")
+    }
+
+    /// 412 of a change that was conditional on a revision.
+    pub fn revised(expected: u64, present: u64) -> Self {
+        let text = format!("Constrained to {expected}, but current revision is {present}");
+        Self::new(412, "RevisionNumberConstraintFailed", text)
+    }
+
     /// 403 of a rule: `(rule:<rule>) is disallowed by policy`.
     pub fn forbidden(rule: impl fmt::Display) -> Self {
         Self::new(403, "PolicyNotAuthorized", format!("(rule:{rule}) is disallowed by policy"))

@@ -1,9 +1,141 @@
-//! The nouns of the API: what a request may do to each, as functions of a transaction.
+//! The nouns of the API: one file each, and the rules that hold for all of them.
+//!
+//! A noun is a [`Resource`]: a table of [`Attribute`]s, a view, and what create, update and delete do, as functions of a
+//! [`Txn`]. [`Computed`] nouns are read from elsewhere and stored nowhere. [`Noun`] is either kind with its type forgotten;
+//! it carries the rules that are the same for all (checks, policy, revisions, bulk, lists), and is all that `http` sees.
+//!
+//! Nothing here does input or output, and nothing here knows of HTTP beyond the numbers in a [`Fault`].
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod action;
+pub mod attribute;
+pub mod computed;
+mod engine;
 pub mod ipam;
+pub mod list;
+pub mod network;
 pub mod port;
+pub mod quota;
 pub mod rbac_policy;
+pub mod tags;
+pub mod view;
+
+use uuid::Uuid;
+
+use crate::model::Standard;
+use crate::report::Report;
+use crate::world::{Entity, Link, Outside};
+use crate::{Caller, Fault, Txn, World};
+
+pub use action::{Act, Action, Call, Method, Reply};
+pub use attribute::{Attribute, Checked, Field, Preset, Shape, Shown as ShownTo, Who};
+pub use computed::Computed;
+pub use engine::{Asked, Changed, Noun, Precondition, Preparation, Verb, of};
+pub use list::{Filters, Page, Query};
+pub use view::{Selection, Shown, View};
+
+/// What a view may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// What is stored.
+    pub world: &'a World,
+    /// What OVN reports back.
+    pub report: &'a Report,
+    /// The operator's choices and the chassis.
+    pub outside: &'a Outside,
+    /// Who asks.
+    pub caller: &'a Caller,
+}
+
+/// A noun that is stored.
+///
+/// What the caller may see and change is asked before `update`, `delete` and actions run; attributes are checked. Revision
+/// and `updated_at` of the object grow by themselves when it comes out changed; a noun that changes its parent too calls
+/// [`touch`].
+pub trait Resource: 'static {
+    /// What is stored.
+    type Entity: Entity<Key = Uuid>;
+    /// In bodies: `security_group`.
+    const NAME: &'static str;
+    /// In answers to lists: `security_groups`.
+    const COLLECTION: &'static str;
+    /// In paths: `security-groups`.
+    const PATH: &'static str;
+    /// Type of the fault if there is none with an id, and how its text begins: `("NetworkNotFound", "Network")`.
+    const ABSENT: (&'static str, &'static str);
+    /// What can be done with it besides looking.
+    const VERBS: &'static [Verb] = &[Verb::Create, Verb::Update, Verb::Delete];
+    /// Whether it has the sub-resource `tags`.
+    const TAGGED: bool = true;
+
+    /// Its attributes, in the order in which views write them.
+    fn attributes() -> &'static [Attribute];
+    /// What else can be asked of one.
+    fn actions() -> &'static [Action] {
+        &[]
+    }
+    /// The owner.
+    fn project(entity: &Self::Entity) -> &str;
+    /// Revision, times, description, labels, if it has them.
+    fn standard(entity: &Self::Entity) -> Option<&Standard>;
+    /// The same, to change.
+    fn standard_mut(entity: &mut Self::Entity) -> Option<&mut Standard>;
+
+    /// Whether the caller may know that it exists. Its own by default.
+    fn visible(entity: &Self::Entity, _world: &World, caller: &Caller) -> bool {
+        caller.sees_project(Self::project(entity))
+    }
+    /// Whether the caller may make any at all. Members by default.
+    fn creatable(caller: &Caller) -> bool {
+        caller.admin || caller.member
+    }
+    /// Whether the caller may change or delete it. Its own by default.
+    fn changeable(entity: &Self::Entity, _world: &World, caller: &Caller) -> bool {
+        caller.changes_project(Self::project(entity))
+    }
+    /// Where a filtered list need look: what these links lead to holds all that the filters let through.
+    fn reach(_filters: &Filters) -> Option<Vec<Link>> {
+        None
+    }
+    /// Writes all attributes.
+    fn view(entity: &Self::Entity, scene: &Scene<'_>, view: &mut View<'_>);
+
+    /// Makes one for [`Checked::project`].
+    fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault>;
+    /// Changes one that is there.
+    fn update(txn: &mut Txn, caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault>;
+    /// Removes one that is there.
+    fn delete(txn: &mut Txn, caller: &Caller, id: Uuid) -> Result<(), Fault>;
+    /// What has to be made before the caller's list can be read, if anything: some nouns come to be by being looked for.
+    fn prepare(_world: &World, _caller: &Caller) -> Option<Preparation> {
+        None
+    }
+}
+
+/// The fault if there is none with this id.
+pub fn absent<R: Resource>(id: impl std::fmt::Display) -> Fault {
+    Fault::absent(R::ABSENT.0, R::ABSENT.1, id)
+}
+
+/// Counts a change of something that belongs to it: an interface of a router, a rule of a group.
+pub fn touch<R: Resource>(txn: &mut Txn, id: Uuid) {
+    let now = txn.now();
+    txn.edit::<R::Entity>(&id, |entity| {
+        if let Some(standard) = R::standard_mut(entity) {
+            standard.bump(now);
+        }
+    });
+}
+
+/// All nouns, in the order in which documents list them.
+pub static NOUNS: &[&dyn Noun] = &[of::<network::Networks>()];
+
+/// The noun that a path names.
+pub fn at_path(path: &str) -> Option<&'static dyn Noun> {
+    NOUNS.iter().copied().find(|noun| noun.path() == path)
+}
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@ use ovn::MacAddr;
 use smol_str::SmolStr;
 use uuid::Uuid;
 
+use crate::model::{NetworkType, Segment};
+
 use super::{
     AddressScope, Adopted, AgentSetting, FloatingIp, Kind, Network, Placement, Port, QuotaSet, RbacPolicy,
     Router, SecurityGroup, SecurityGroupRule, Subnet, SubnetPool,
@@ -20,6 +22,8 @@ pub enum Link {
     Named(Kind, SmolStr),
     /// Networks on a physical network.
     NetworksOnPhysical(SmolStr),
+    /// The network with a VLAN tag or tunnel key, or without one; the name is empty if there is no physical network.
+    NetworkOfSegment(NetworkType, SmolStr, Option<u32>),
     /// Subnets of a network.
     SubnetsOfNetwork(Uuid),
     /// Subnets cut from a pool.
@@ -119,9 +123,12 @@ impl SubnetPool {
 impl Network {
     pub(super) fn note_links(&self, note: Note<'_>) {
         named!(Network, self, note);
-        if let Some(physical) = &self.segment.physical_network {
+        let Segment { network_type, physical_network, segmentation_id, .. } = &self.segment;
+        if let Some(physical) = physical_network {
             note(Link::NetworksOnPhysical(SmolStr::new(physical)), self.id);
         }
+        let physical = SmolStr::new(physical_network.as_deref().unwrap_or_default());
+        note(Link::NetworkOfSegment(*network_type, physical, *segmentation_id), self.id);
     }
 }
 

@@ -1,0 +1,314 @@
+//! What values look like: the check, the normal form, and the JSON schema of each shape.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use ovn::MacAddr;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// What a value looks like.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// `true` or `false`; also as text and as 0 or 1, because clients send these.
+    Bool,
+    /// Any text up to a length in characters.
+    Text {
+        /// Most characters.
+        max: usize,
+    },
+    /// Text that a function accepts and brings into its normal form.
+    Word {
+        /// What it is, for the API document.
+        format: &'static str,
+        /// The check; an error says what is wrong with the text.
+        parse: fn(&str) -> Result<String, String>,
+    },
+    /// A UUID in its usual form.
+    Uuid,
+    /// A whole number, both ends included; also as text.
+    Integer {
+        /// Least.
+        min: i64,
+        /// Most.
+        max: i64,
+    },
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// An IPv4 or IPv6 address.
+    Address,
+    /// An address and a prefix length.
+    Cidr,
+    /// A MAC address.
+    Mac,
+    /// A time, as answers show it.
+    Time,
+    /// A list.
+    List {
+        /// What its elements look like.
+        of: &'static Shape,
+        /// Most elements.
+        max: usize,
+        /// Whether repeats are refused.
+        unique: bool,
+    },
+    /// An object with known keys.
+    Object(&'static [Field]),
+    /// An object with any keys.
+    Free,
+    /// Or `null`.
+    Nullable(&'static Shape),
+    /// Anything. For what is only shown.
+    Any,
+}
+
+/// One key of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The key.
+    pub name: &'static str,
+    /// What its value looks like.
+    pub shape: Shape,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+impl Field {
+    /// A key that may be left out.
+    pub const fn new(name: &'static str, shape: Shape) -> Self {
+        Field { name, shape, required: false }
+    }
+
+    /// A key that must be there.
+    pub const fn required(name: &'static str, shape: Shape) -> Self {
+        Field { name, shape, required: true }
+    }
+}
+
+/// A label: the comma separates labels in filters.
+pub(super) const TAG: Shape = Shape::Word { format: "tag", parse: crate::resource::tags::parse };
+
+impl Shape {
+    /// Whether it is one value, not a structure.
+    pub const fn is_plain(&self) -> bool {
+        match self {
+            Shape::List { .. } | Shape::Object(_) | Shape::Free | Shape::Any => false,
+            Shape::Nullable(of) => of.is_plain(),
+            _ => true,
+        }
+    }
+
+    /// The value in its normal form, or what is wrong with it.
+    pub fn check(&self, value: &Value) -> Result<Value, String> {
+        match self {
+            Shape::Nullable(_) if value.is_null() => Ok(Value::Null),
+            Shape::Nullable(of) => of.check(value),
+            Shape::Any => Ok(value.clone()),
+            Shape::Bool => truth(value).map(Value::Bool),
+            Shape::Text { max } => text(value, *max).map(Value::from),
+            Shape::Word { parse, .. } => parse(text(value, LONGEST)?).map(Value::from),
+            Shape::Uuid => uuid(text(value, LONGEST)?).map(|uuid| uuid.to_string().into()),
+            Shape::Integer { min, max } => integer(value, *min, *max).map(Value::from),
+            Shape::OneOf(words) => {
+                let word = text(value, LONGEST)?;
+                match words.iter().find(|known| **known == word) {
+                    Some(known) => Ok(Value::from(*known)),
+                    None => Err(format!("'{word}' is not in ({})", quoted(words))),
+                }
+            }
+            Shape::Address => {
+                let text = text(value, LONGEST)?;
+                let address: Result<IpAddr, _> = text.parse();
+                address
+                    .map(|it| it.to_string().into())
+                    .map_err(|_| format!("'{text}' is not a valid IP address"))
+            }
+            Shape::Cidr => {
+                let text = text(value, LONGEST)?;
+                let prefix: Result<IpNet, _> = text.parse();
+                prefix
+                    .map(|it| it.to_string().into())
+                    .map_err(|_| format!("'{text}' is not a valid IP subnet"))
+            }
+            Shape::Mac => {
+                let text = text(value, LONGEST)?;
+                let mac: Result<MacAddr, _> = text.parse();
+                mac.map(|it| it.to_string().into())
+                    .map_err(|_| format!("'{text}' is not a valid MAC address"))
+            }
+            Shape::Time => {
+                let text = text(value, LONGEST)?;
+                let time: Result<jiff::Timestamp, _> = text.parse();
+                time.map(|it| it.to_string().into()).map_err(|_| format!("'{text}' is not a valid time"))
+            }
+            Shape::List { of, max, unique } => list(value, of, *max, *unique),
+            Shape::Object(fields) => object(value, fields).map(Value::Object),
+            Shape::Free => match value {
+                Value::Object(_) => Ok(value.clone()),
+                other => Err(format!("'{}' is not a dictionary", shown(other))),
+            },
+        }
+    }
+
+    /// What the API document says about it.
+    pub fn schema(&self) -> Value {
+        match self {
+            Shape::Bool => json!({"type": "boolean"}),
+            Shape::Text { max } => json!({"type": "string", "maxLength": max}),
+            Shape::Word { format, .. } => json!({"type": "string", "format": format}),
+            Shape::Uuid => json!({"type": "string", "format": "uuid"}),
+            Shape::Integer { min, max } if *max == i64::MAX => json!({"type": "integer", "minimum": min}),
+            Shape::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
+            Shape::OneOf(words) => json!({"type": "string", "enum": words}),
+            Shape::Address => {
+                json!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]})
+            }
+            Shape::Cidr => json!({"type": "string", "format": "cidr"}),
+            Shape::Mac => json!({"type": "string", "format": "mac-address"}),
+            Shape::Time => json!({"type": "string", "format": "date-time"}),
+            Shape::List { of, max, unique } => {
+                let mut schema = json!({"type": "array", "items": of.schema()});
+                if *max != usize::MAX {
+                    schema["maxItems"] = (*max).into();
+                }
+                if *unique {
+                    schema["uniqueItems"] = true.into();
+                }
+                schema
+            }
+            Shape::Object(fields) => {
+                let properties: Map<_, _> =
+                    fields.iter().map(|field| (field.name.to_owned(), field.shape.schema())).collect();
+                let required: Vec<_> =
+                    fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+                let mut schema =
+                    json!({"type": "object", "properties": properties, "additionalProperties": false});
+                if !required.is_empty() {
+                    schema["required"] = required.into();
+                }
+                schema
+            }
+            Shape::Free => json!({"type": "object"}),
+            Shape::Nullable(of) => match of.schema() {
+                Value::Object(mut schema) if schema.contains_key("type") && !schema.contains_key("enum") => {
+                    let of = schema.remove("type").unwrap_or_default();
+                    schema.insert("type".into(), json!([of, "null"]));
+                    Value::Object(schema)
+                }
+                schema => json!({"anyOf": [schema, {"type": "null"}]}),
+            },
+            Shape::Any => json!({}),
+        }
+    }
+}
+
+/// Longer than anything that has a form of its own.
+const LONGEST: usize = 4096;
+
+fn truth(value: &Value) -> Result<bool, String> {
+    match value {
+        Value::Bool(value) => Ok(*value),
+        Value::Number(number) if number.as_u64() == Some(0) => Ok(false),
+        Value::Number(number) if number.as_u64() == Some(1) => Ok(true),
+        Value::String(text) if text.eq_ignore_ascii_case("true") || text == "1" => Ok(true),
+        Value::String(text) if text.eq_ignore_ascii_case("false") || text == "0" => Ok(false),
+        other => Err(format!("'{}' cannot be converted to boolean", shown(other))),
+    }
+}
+
+fn text(value: &Value, max: usize) -> Result<&str, String> {
+    let Value::String(text) = value else {
+        return Err(format!("'{}' is not a valid string", shown(value)));
+    };
+    // PostgreSQL's text cannot hold it, and nothing that people write does.
+    if text.contains('\0') {
+        return Err("it contains a NUL character".to_owned());
+    }
+    // The length in bytes is never less, so that short texts need no count.
+    if text.len() > max && text.chars().count() > max {
+        return Err(format!("'{}' exceeds maximum length of {max}", shown(value)));
+    }
+    Ok(text)
+}
+
+fn uuid(text: &str) -> Result<Uuid, String> {
+    let parsed = if text.len() == 36 { Uuid::try_parse(text).ok() } else { None };
+    parsed.ok_or_else(|| format!("'{text}' is not a valid UUID"))
+}
+
+fn integer(value: &Value, min: i64, max: i64) -> Result<i64, String> {
+    let number = match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let Some(number) = number else {
+        return Err(format!("'{}' is not an integer", shown(value)));
+    };
+    if number < min {
+        return Err(format!("'{number}' is too small - must be at least '{min}'"));
+    }
+    if number > max {
+        return Err(format!("'{number}' is too large - must be no larger than '{max}'"));
+    }
+    Ok(number)
+}
+
+fn list(value: &Value, of: &Shape, max: usize, unique: bool) -> Result<Value, String> {
+    let Value::Array(elements) = value else {
+        return Err(format!("'{}' is not a list", shown(value)));
+    };
+    if elements.len() > max {
+        return Err(format!("it has {} elements, and {max} is the most", elements.len()));
+    }
+    let mut checked = Vec::with_capacity(elements.len());
+    for element in elements {
+        let element = of.check(element)?;
+        if unique && checked.contains(&element) {
+            return Err(format!("Duplicate items in the list: '{}'", shown(&element)));
+        }
+        checked.push(element);
+    }
+    Ok(Value::Array(checked))
+}
+
+fn object(value: &Value, fields: &[Field]) -> Result<Map<String, Value>, String> {
+    let Value::Object(given) = value else {
+        return Err(format!("'{}' is not a dictionary", shown(value)));
+    };
+    if let Some(unknown) = given.keys().find(|key| !fields.iter().any(|field| field.name == *key)) {
+        return Err(format!("'{unknown}' is not one of its keys ({})", quoted_names(fields)));
+    }
+    let mut checked = Map::new();
+    for field in fields {
+        match given.get(field.name) {
+            Some(value) => {
+                let value = field.shape.check(value).map_err(|reason| format!("{}: {reason}", field.name))?;
+                checked.insert(field.name.to_owned(), value);
+            }
+            None if field.required => return Err(format!("'{}' is missing in it", field.name)),
+            None => {}
+        }
+    }
+    Ok(checked)
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted_names(fields: &[Field]) -> String {
+    fields.iter().map(|field| format!("'{}'", field.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// A value in an error text: without quotes around text, and cut where it would fill the page.
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

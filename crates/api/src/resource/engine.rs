@@ -1,0 +1,376 @@
+//! The rules that hold for every noun, with the noun's type forgotten.
+//!
+//! Order of a change: is there such an object that the caller may see (404), may the caller change it (403), is it still at
+//! the expected revision (412), is the body in order (400), may the caller set these attributes (403), and only then the
+//! noun's own function. Everything happens in one [`Txn`], so a bulk request is all or nothing.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::list::{self, Page, Query};
+use super::{
+    Act, Action, Attribute, Call, Checked, Method, Reply, Resource, Scene, Selection, Shown, View, Who,
+    absent, tags,
+};
+use crate::report::Report;
+use crate::world::Outside;
+use crate::{Caller, Fault, Txn, World};
+
+/// What can be done with a noun besides looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `POST` on the collection.
+    Create,
+    /// `PUT` on an object.
+    Update,
+    /// `DELETE` on an object.
+    Delete,
+}
+
+/// Who changes something, and on which condition.
+#[derive(Clone, Copy, Debug)]
+pub struct Precondition<'a> {
+    /// Who.
+    pub caller: &'a Caller,
+    /// What OVN reports back; answers show it.
+    pub report: &'a Report,
+    /// The revision that the object must have.
+    pub revision: Option<u64>,
+}
+
+impl<'a> Precondition<'a> {
+    /// Somebody, on no condition.
+    pub fn none(caller: &'a Caller, report: &'a Report) -> Self {
+        Precondition { caller, report, revision: None }
+    }
+
+    pub(super) fn scene<'t>(&'t self, world: &'t World, outside: &'t Outside) -> Scene<'t> {
+        Scene { world, report: self.report, outside, caller: self.caller }
+    }
+}
+
+/// What a create request answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changed {
+    /// The one object.
+    One(Shown),
+    /// All objects of a bulk request, in its order.
+    Many(Vec<Shown>),
+}
+
+/// Something that runs before a list is read.
+pub type Preparation = fn(&mut Txn, &Caller) -> Result<(), Fault>;
+
+/// A noun with its type forgotten.
+pub trait Noun: Send + Sync {
+    /// In bodies.
+    fn name(&self) -> &'static str;
+    /// In answers to lists.
+    fn collection(&self) -> &'static str;
+    /// In paths.
+    fn path(&self) -> &'static str;
+    /// Its attributes.
+    fn attributes(&self) -> &'static [Attribute];
+    /// What can be done with it.
+    fn verbs(&self) -> &'static [Verb];
+    /// Whether single ones can be asked for.
+    fn single(&self) -> bool {
+        true
+    }
+    /// Whether it has labels.
+    fn tagged(&self) -> bool;
+    /// What else can be asked of one.
+    fn actions(&self) -> &'static [Action];
+    /// What has to be made before the caller's list can be read, if anything.
+    fn prepare(&self, world: &World, caller: &Caller) -> Option<Preparation>;
+
+    /// What a list shows.
+    fn list(&self, scene: &Scene<'_>, query: &Query) -> Result<Page, Fault>;
+    /// One object, cut down to `fields` if there are any.
+    fn show(&self, scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<Shown, Fault>;
+    /// Makes one or, if the body has the collection's name, many.
+    fn create(&self, txn: &mut Txn, who: &Precondition<'_>, body: &Value) -> Result<Changed, Fault>;
+    /// Changes one.
+    fn update(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str, body: &Value) -> Result<Shown, Fault>;
+    /// Removes one.
+    fn delete(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str) -> Result<(), Fault>;
+    /// Answers an action that looks.
+    fn look(&self, scene: &Scene<'_>, action: &Action, call: Asked<'_>) -> Result<Reply, Fault>;
+    /// Runs an action that changes. The object is shown back if the action says so.
+    fn act(
+        &self,
+        txn: &mut Txn,
+        who: &Precondition<'_>,
+        action: &Action,
+        call: Asked<'_>,
+    ) -> Result<(Reply, Option<Shown>), Fault>;
+    /// The labels of one.
+    fn tags(&self, scene: &Scene<'_>, id: &str, tag: Option<&str>) -> Result<(u16, Reply), Fault>;
+    /// Changes the labels of one.
+    fn set_tags(
+        &self,
+        txn: &mut Txn,
+        who: &Precondition<'_>,
+        method: Method,
+        call: Asked<'_>,
+    ) -> Result<(u16, Reply), Fault>;
+}
+
+/// What a request on one object says.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The object's id, as the path has it.
+    pub id: &'a str,
+    /// What stood for each `*` of an action's path.
+    pub args: &'a [&'a str],
+    /// The body; `null` if there was none.
+    pub body: &'a Value,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn by(self, caller: &'a Caller, id: Uuid) -> Call<'a> {
+        Call { caller, id, name: self.id, args: self.args, body: self.body }
+    }
+}
+
+struct Of<R>(PhantomData<fn() -> R>);
+
+/// The noun of a resource.
+pub const fn of<R: Resource>() -> &'static dyn Noun {
+    const { &Of::<R>(PhantomData) }
+}
+
+/// The one object that a body is about: what stands under the noun's name.
+pub(super) fn unwrap<'b>(name: &str, body: &'b Value) -> Result<&'b Map<String, Value>, Fault> {
+    let body = body.as_object().ok_or_else(invalid_body)?;
+    match body.get(name) {
+        Some(Value::Object(object)) => Ok(object),
+        Some(_) => Err(invalid_body()),
+        None => Err(Fault::bad(format!("Unable to find '{name}' in request body"))),
+    }
+}
+
+fn invalid_body() -> Fault {
+    Fault::bad("Body contains invalid data")
+}
+
+/// An object that the caller may see.
+fn seen<'w, R: Resource>(
+    world: &'w World,
+    caller: &Caller,
+    id: &str,
+) -> Result<(Uuid, &'w Arc<R::Entity>), Fault> {
+    let uuid = Uuid::try_parse(id).ok();
+    uuid.and_then(|uuid| world.get::<R::Entity>(&uuid).map(|entity| (uuid, entity)))
+        .filter(|(_, entity)| R::visible(entity, world, caller))
+        .ok_or_else(|| absent::<R>(id))
+}
+
+/// An object that the caller may change and that has the expected revision.
+fn changeable<R: Resource>(
+    world: &World,
+    who: &Precondition<'_>,
+    id: &str,
+    rule: impl FnOnce() -> String,
+) -> Result<(Uuid, Arc<R::Entity>), Fault> {
+    let (id, entity) = seen::<R>(world, who.caller, id)?;
+    if !R::changeable(entity, world, who.caller) {
+        return Err(Fault::forbidden(rule()));
+    }
+    expect::<R>(who, entity)?;
+    Ok((id, Arc::clone(entity)))
+}
+
+fn expect<R: Resource>(who: &Precondition<'_>, entity: &R::Entity) -> Result<(), Fault> {
+    match (who.revision, R::standard(entity)) {
+        (Some(expected), Some(standard)) if standard.revision != expected => {
+            Err(Fault::revised(expected, standard.revision))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Counts the change if the object is another than before and nobody counted it yet.
+fn count<R: Resource>(txn: &mut Txn, id: Uuid, before: &R::Entity) {
+    let revision = |entity: &R::Entity| R::standard(entity).map(|standard| standard.revision);
+    let changed = |after: &Arc<R::Entity>| **after != *before && revision(after) == revision(before);
+    if txn.get::<R::Entity>(&id).is_some_and(changed) {
+        super::touch::<R>(txn, id);
+    }
+}
+
+fn shown<R: Resource>(txn: &Txn, who: &Precondition<'_>, id: Uuid) -> Result<Shown, Fault> {
+    let outside = txn.outside();
+    let entity = txn.get::<R::Entity>(&id).ok_or_else(|| absent::<R>(id))?;
+    let selection = Selection::new(R::attributes(), who.caller, &[]);
+    let mut view = View::new(&selection);
+    R::view(entity, &who.scene(txn, &outside), &mut view);
+    Ok(view.finish())
+}
+
+fn create_one<R: Resource>(
+    txn: &mut Txn,
+    who: &Precondition<'_>,
+    body: &Map<String, Value>,
+) -> Result<Uuid, Fault> {
+    let new = Checked::create(R::NAME, R::attributes(), who.caller, body)?;
+    if new.project().is_empty() && !body.contains_key("project_id") && !body.contains_key("tenant_id") {
+        return Err(Fault::bad("The credentials name no project: say which one with 'project_id'"));
+    }
+    R::create(txn, who.caller, &new)
+}
+
+/// Whether the caller may run an action on an object that it sees.
+fn may_act<R: Resource>(
+    action: &Action,
+    entity: &R::Entity,
+    world: &World,
+    caller: &Caller,
+) -> Result<(), Fault> {
+    let may = match action.who {
+        Who::Nobody => true,
+        Who::Owner => R::changeable(entity, world, caller),
+        who => who.includes(caller),
+    };
+    if may { Ok(()) } else { Err(Fault::forbidden(action.rule)) }
+}
+
+impl<R: Resource> Noun for Of<R> {
+    fn name(&self) -> &'static str {
+        R::NAME
+    }
+    fn collection(&self) -> &'static str {
+        R::COLLECTION
+    }
+    fn path(&self) -> &'static str {
+        R::PATH
+    }
+    fn attributes(&self) -> &'static [Attribute] {
+        R::attributes()
+    }
+    fn verbs(&self) -> &'static [Verb] {
+        R::VERBS
+    }
+    fn tagged(&self) -> bool {
+        R::TAGGED
+    }
+    fn actions(&self) -> &'static [Action] {
+        R::actions()
+    }
+    fn prepare(&self, world: &World, caller: &Caller) -> Option<Preparation> {
+        R::prepare(world, caller)
+    }
+
+    fn list(&self, scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
+        list::stored::<R>(scene, query)
+    }
+
+    fn show(&self, scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<Shown, Fault> {
+        let (_, entity) = seen::<R>(scene.world, scene.caller, id)?;
+        let selection = Selection::new(R::attributes(), scene.caller, fields);
+        let mut view = View::new(&selection);
+        R::view(entity, scene, &mut view);
+        Ok(view.finish())
+    }
+
+    fn create(&self, txn: &mut Txn, who: &Precondition<'_>, body: &Value) -> Result<Changed, Fault> {
+        if !R::creatable(who.caller) {
+            return Err(Fault::forbidden(format!("create_{}", R::NAME)));
+        }
+        let Some(many) = body.as_object().ok_or_else(invalid_body)?.get(R::COLLECTION) else {
+            let id = create_one::<R>(txn, who, unwrap(R::NAME, body)?)?;
+            return shown::<R>(txn, who, id).map(Changed::One);
+        };
+        let elements = many.as_array().ok_or_else(invalid_body)?;
+        if elements.is_empty() {
+            return Err(Fault::bad("Resources required"));
+        }
+        let mut ids = Vec::with_capacity(elements.len());
+        for element in elements {
+            let element = element.as_object().ok_or_else(invalid_body)?;
+            let body = match element.get(R::NAME) {
+                Some(Value::Object(inner)) if element.len() == 1 => inner,
+                _ => element,
+            };
+            ids.push(create_one::<R>(txn, who, body)?);
+        }
+        // Shown when all are there: a later one may have changed an earlier one.
+        ids.into_iter().map(|id| shown::<R>(txn, who, id)).collect::<Result<_, _>>().map(Changed::Many)
+    }
+
+    fn update(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str, body: &Value) -> Result<Shown, Fault> {
+        let (id, before) = changeable::<R>(txn, who, id, || format!("update_{}", R::NAME))?;
+        let change = Checked::update(R::NAME, R::attributes(), who.caller, unwrap(R::NAME, body)?)?;
+        R::update(txn, who.caller, id, &change)?;
+        if let Some(description) = change.text("description") {
+            txn.edit::<R::Entity>(&id, |entity| {
+                if let Some(standard) = R::standard_mut(entity) {
+                    description.clone_into(&mut standard.description);
+                }
+            });
+        }
+        count::<R>(txn, id, &before);
+        shown::<R>(txn, who, id)
+    }
+
+    fn delete(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str) -> Result<(), Fault> {
+        let (id, _) = changeable::<R>(txn, who, id, || format!("delete_{}", R::NAME))?;
+        R::delete(txn, who.caller, id)
+    }
+
+    fn look(&self, scene: &Scene<'_>, action: &Action, asked: Asked<'_>) -> Result<Reply, Fault> {
+        let (id, entity) = seen::<R>(scene.world, scene.caller, asked.id)?;
+        may_act::<R>(action, entity, scene.world, scene.caller)?;
+        match action.act {
+            Act::Read(read) => read(scene, &asked.by(scene.caller, id)),
+            Act::Change(_) => Err(Fault::not_allowed()),
+        }
+    }
+
+    fn act(
+        &self,
+        txn: &mut Txn,
+        who: &Precondition<'_>,
+        action: &Action,
+        asked: Asked<'_>,
+    ) -> Result<(Reply, Option<Shown>), Fault> {
+        let (id, before) = seen::<R>(txn, who.caller, asked.id)?;
+        may_act::<R>(action, before, txn, who.caller)?;
+        expect::<R>(who, before)?;
+        let before = Arc::clone(before);
+        let Act::Change(change) = action.act else { return Err(Fault::not_allowed()) };
+        let reply = change(txn, &asked.by(who.caller, id))?;
+        count::<R>(txn, id, &before);
+        let object = if reply == Reply::Object { Some(shown::<R>(txn, who, id)?) } else { None };
+        Ok((reply, object))
+    }
+
+    fn tags(&self, scene: &Scene<'_>, id: &str, tag: Option<&str>) -> Result<(u16, Reply), Fault> {
+        let (_, entity) = seen::<R>(scene.world, scene.caller, id)?;
+        let mut tags = R::standard(entity).map(|standard| standard.tags.clone()).unwrap_or_default();
+        tags::apply(&mut tags, id, Method::Get, tag, &Value::Null)
+    }
+
+    fn set_tags(
+        &self,
+        txn: &mut Txn,
+        who: &Precondition<'_>,
+        method: Method,
+        asked: Asked<'_>,
+    ) -> Result<(u16, Reply), Fault> {
+        let (id, before) = changeable::<R>(txn, who, asked.id, || format!("update_{}_tags", R::PATH))?;
+        let mut tags = R::standard(&before).map(|standard| standard.tags.clone()).unwrap_or_default();
+        let answer = tags::apply(&mut tags, asked.id, method, asked.args.first().copied(), asked.body)?;
+        txn.edit::<R::Entity>(&id, |entity| {
+            if let Some(standard) = R::standard_mut(entity) {
+                standard.tags = tags;
+            }
+        });
+        count::<R>(txn, id, &before);
+        Ok(answer)
+    }
+}

@@ -1,0 +1,172 @@
+//! What a list shows: filters, order, pages. The same rules for every noun.
+//!
+//! ```text
+//! where to look (links)  ->  visible  ->  filters  ->  order  ->  page  ->  views
+//! ```
+//!
+//! Only what a filter or the order needs is made of each object; whole views are made of the page alone.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod filter;
+mod order;
+mod query;
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use serde_json::Value;
+use smol_str::SmolStr;
+use uuid::Uuid;
+
+use super::{Attribute, Computed, Resource, Scene, Selection, Shown, View, absent, computed};
+use crate::Fault;
+use crate::world::{Entity, Link};
+use order::{Order, Rank};
+
+pub use filter::Filters;
+pub use query::{Direction, Query};
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// What it shows.
+    pub items: Vec<Shown>,
+    /// Where the pages beside it are, as (`next` or `previous`, query string).
+    pub links: Vec<(&'static str, String)>,
+}
+
+/// The list of a stored noun.
+pub(super) fn stored<R: Resource>(scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
+    let filters = Filters::new(R::attributes(), query)?;
+    let visible = |entity: &&Arc<R::Entity>| R::visible(entity, scene.world, scene.caller);
+    let table = scene.world.table::<R::Entity>();
+    let items: Vec<&Arc<R::Entity>> = match reach::<R>(scene, &filters) {
+        Some(found) => found.into_iter().filter(visible).collect(),
+        None => table.iter().filter(visible).collect(),
+    };
+    let marker = |id: &str| {
+        let uuid = Uuid::try_parse(id).ok();
+        uuid.and_then(|uuid| table.get(&uuid)).filter(visible).ok_or_else(|| absent::<R>(id))
+    };
+    let view = |entity: &&Arc<R::Entity>, selection: &Selection| {
+        let mut view = View::new(selection);
+        R::view(entity, scene, &mut view);
+        view.finish()
+    };
+    let list = List { attributes: R::attributes(), scene, query, filters, view };
+    list.page(items, |entity| entity.key(), marker)
+}
+
+/// The list of a computed noun.
+pub(super) fn computed<C: Computed>(scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
+    let filters = Filters::new(C::attributes(), query)?;
+    let key = C::KEY.unwrap_or("name");
+    let text = |row: &serde_json::Map<String, Value>| {
+        row.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut items = C::rows(scene);
+    items.sort_by_key(text);
+    let rows = items.clone();
+    let marker = |id: &str| {
+        let found = rows.iter().find(|row| text(row) == id).cloned();
+        found.ok_or_else(|| Fault::absent(C::ABSENT.0, C::ABSENT.1, id))
+    };
+    let view = |row: &serde_json::Map<String, Value>, selection: &Selection| {
+        computed::cut(row, C::attributes(), selection)
+    };
+    let list = List { attributes: C::attributes(), scene, query, filters, view };
+    list.page(items, text, marker)
+}
+
+/// What the filters can let through at most, in order of id; none if they do not say.
+fn reach<'w, R: Resource>(scene: &Scene<'w>, filters: &Filters) -> Option<Vec<&'w Arc<R::Entity>>> {
+    let world = scene.world;
+    let kind = <R::Entity as Entity>::KIND;
+    let mut found: Vec<_> = if let Some(ids) = filters.uuids("id") {
+        ids.iter().filter_map(|id| world.get::<R::Entity>(id)).collect()
+    } else {
+        let all = |link: &dyn Fn(SmolStr) -> Link, values: &[String]| {
+            values.iter().map(|value| link(SmolStr::new(value))).collect::<Vec<_>>()
+        };
+        let links = R::reach(filters)
+            .or_else(|| filters.values("name").map(|names| all(&|name| Link::Named(kind, name), names)))
+            .or_else(|| {
+                let projects = filters.values("project_id").or_else(|| filters.values("tenant_id"))?;
+                Some(all(&|project| Link::OwnedBy(kind, project), projects))
+            })?;
+        links.into_iter().flat_map(|link| world.linked::<R::Entity>(link)).collect()
+    };
+    found.sort_by_key(|entity| entity.key());
+    found.dedup_by_key(|entity| entity.key());
+    Some(found)
+}
+
+struct List<'a, V> {
+    attributes: &'static [Attribute],
+    scene: &'a Scene<'a>,
+    query: &'a Query,
+    filters: Filters,
+    view: V,
+}
+
+impl<V> List<'_, V> {
+    /// The page that the query asks for. `items` are in order of `key`.
+    fn page<T, K: Ord + Display>(
+        &self,
+        mut items: Vec<T>,
+        key: impl Fn(&T) -> K,
+        marker: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Result<Page, Fault>
+    where
+        V: Fn(&T, &Selection) -> Shown,
+    {
+        let caller = self.scene.caller;
+        if !self.filters.is_empty() {
+            let needed = Selection::only(self.attributes, caller, self.filters.names());
+            items.retain(|item| self.filters.admit(&(self.view)(item, &needed)));
+        }
+        let order = Order::new(self.attributes, self.query)?;
+        let rank = |item: &T| order.rank(|selection| (self.view)(item, selection), caller, self.attributes);
+        let mut ranked: Vec<_> = items.into_iter().map(|item| (rank(&item), key(&item), item)).collect();
+        if !order.is_by_id() {
+            ranked.sort_by(|(a, ida, _), (b, idb, _)| order.compare(a, b).then_with(|| order.ids(ida, idb)));
+        } else if order.is_descending() {
+            ranked.reverse();
+        }
+
+        let limit = self.query.page_size(self.scene.outside.settings.pagination_max_limit);
+        let mut range = 0..ranked.len();
+        if let (Some(_), Some(id)) = (limit, &self.query.marker) {
+            let item = marker(id)?;
+            let (rank, id) = (rank(&item), key(&item));
+            let before = |(other, other_id, _): &(Vec<Rank>, K, T)| {
+                order.compare(other, &rank).then_with(|| order.ids(other_id, &id))
+            };
+            if self.query.page_reverse {
+                range.end = ranked.partition_point(|item| before(item).is_lt());
+            } else {
+                range.start = ranked.partition_point(|item| before(item).is_le());
+            }
+        }
+        if let Some(limit) = limit {
+            if self.query.page_reverse {
+                range.start = range.start.max(range.end.saturating_sub(limit));
+            } else {
+                range.end = range.end.min(range.start.saturating_add(limit));
+            }
+        }
+        let page = &ranked[range];
+        let links = match limit {
+            Some(limit) => {
+                let ends = page.first().zip(page.last()).map(|((_, first, _), (_, last, _))| (first, last));
+                self.query.links(page.len() < limit, ends)
+            }
+            None => Vec::new(),
+        };
+        let selection = Selection::new(self.attributes, caller, &self.query.fields);
+        Ok(Page { items: page.iter().map(|(_, _, item)| (self.view)(item, &selection)).collect(), links })
+    }
+}
+
+#[cfg(test)]
+mod tests;

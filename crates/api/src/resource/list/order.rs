@@ -1,0 +1,94 @@
+//! The order of a list: sort keys of the request, then the id.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::filter::listed;
+use super::query::{Direction, Query};
+use crate::resource::{Attribute, Selection, Shown};
+use crate::{Caller, Fault};
+
+/// What a list is sorted by.
+#[derive(Debug)]
+pub(super) struct Order {
+    keys: Vec<(String, Direction)>,
+    /// Whether the id itself is among the keys, which then decides its direction.
+    by_id: bool,
+    id: Direction,
+}
+
+/// What one object is compared by. Nothing sorts before something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Nothing,
+    Truth(bool),
+    Number(i64),
+    Text(String),
+}
+
+impl Order {
+    pub(super) fn new(attributes: &'static [Attribute], query: &Query) -> Result<Self, Fault> {
+        let unknown: Vec<_> = query
+            .sort
+            .iter()
+            .map(|(key, _)| key.as_str())
+            .filter(|key| !attributes.iter().any(|it| it.sort && it.name == *key))
+            .collect();
+        if !unknown.is_empty() {
+            return Err(Fault::bad(format!("{} is invalid attribute for sort_keys", listed(&unknown))));
+        }
+        // What comes after the id decides nothing.
+        let end = query.sort.iter().position(|(key, _)| key == "id");
+        let id = end.map_or(Direction::Ascending, |at| query.sort[at].1);
+        let keys = query.sort[..end.unwrap_or(query.sort.len())].to_vec();
+        Ok(Order { by_id: keys.is_empty(), keys, id })
+    }
+
+    pub(super) fn is_by_id(&self) -> bool {
+        self.by_id
+    }
+
+    pub(super) fn is_descending(&self) -> bool {
+        self.id == Direction::Descending
+    }
+
+    pub(super) fn rank(
+        &self,
+        view: impl FnOnce(&Selection) -> Shown,
+        caller: &Caller,
+        attributes: &'static [Attribute],
+    ) -> Vec<Rank> {
+        if self.by_id {
+            return Vec::new();
+        }
+        let names = self.keys.iter().map(|(key, _)| key.as_str());
+        let shown = view(&Selection::only(attributes, caller, names.clone()));
+        names.map(|name| Rank::of(shown.get(name))).collect()
+    }
+
+    pub(super) fn compare(&self, a: &[Rank], b: &[Rank]) -> Ordering {
+        let pairs = a.iter().zip(b).zip(&self.keys);
+        pairs.fold(Ordering::Equal, |so_far, ((a, b), (_, direction))| {
+            so_far.then_with(|| direction.apply(a.cmp(b)))
+        })
+    }
+
+    pub(super) fn ids<K: Ord>(&self, a: &K, b: &K) -> Ordering {
+        self.id.apply(a.cmp(b))
+    }
+}
+
+impl Rank {
+    fn of(value: Option<&Value>) -> Self {
+        match value {
+            Some(Value::Bool(value)) => Rank::Truth(*value),
+            Some(Value::Number(number)) => {
+                number.as_i64().map_or_else(|| Rank::Text(number.to_string()), Rank::Number)
+            }
+            // Without case, as people look for names.
+            Some(Value::String(text)) => Rank::Text(text.to_uppercase()),
+            _ => Rank::Nothing,
+        }
+    }
+}

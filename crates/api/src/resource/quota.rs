@@ -1,0 +1,166 @@
+//! Limits on how many objects a project may have.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::engine::unwrap;
+use crate::model::QuotaSet;
+use crate::settings::Settings;
+use crate::world::Kind;
+use crate::{Caller, Fault, Txn, World};
+
+/// What can be limited, and the noun that is counted; `router_route` is counted in each router instead of in the project.
+const LIMITED: [(&str, Option<Kind>); 11] = [
+    ("address_scope", Some(Kind::AddressScope)),
+    ("floatingip", Some(Kind::FloatingIp)),
+    ("network", Some(Kind::Network)),
+    ("port", Some(Kind::Port)),
+    ("rbac_policy", Some(Kind::RbacPolicy)),
+    ("router", Some(Kind::Router)),
+    ("router_route", None),
+    ("security_group", Some(Kind::SecurityGroup)),
+    ("security_group_rule", Some(Kind::SecurityGroupRule)),
+    ("subnet", Some(Kind::Subnet)),
+    ("subnetpool", Some(Kind::SubnetPool)),
+];
+
+/// Refuses `more` objects of a noun that would be over the project's limit. What belongs to no project is not limited.
+pub fn check(txn: &Txn, kind: Kind, project: &str, more: u64) -> Result<(), Fault> {
+    let Some((name, _)) = LIMITED.iter().find(|(_, counted)| *counted == Some(kind)) else { return Ok(()) };
+    check_count(txn, name, project, txn.tally(kind, project) + more)
+}
+
+/// Refuses `count` of something that is limited by name: the routes of one router are `router_route`.
+pub fn check_count(txn: &Txn, name: &str, project: &str, count: u64) -> Result<(), Fault> {
+    let limit = limit(txn, &txn.outside().settings, project, name);
+    match u64::try_from(limit) {
+        Ok(limit) if count > limit && !project.is_empty() => {
+            Err(Fault::conflict("OverQuota", format!("Quota exceeded for resources: ['{name}'].")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One limit of a project; below zero is none.
+pub fn limit(world: &World, settings: &Settings, project: &str, name: &str) -> i64 {
+    let own = world.get::<QuotaSet>(&project.to_owned()).and_then(|set| set.limits.get(name).copied());
+    own.or_else(|| settings.quotas.get(name).copied()).unwrap_or(-1)
+}
+
+fn limits(world: &World, settings: &Settings, project: &str) -> Map<String, Value> {
+    LIMITED
+        .iter()
+        .map(|(name, _)| ((*name).to_owned(), limit(world, settings, project, name).into()))
+        .collect()
+}
+
+/// `GET /quotas`: the projects that have limits of their own.
+pub fn list(world: &World, settings: &Settings, caller: &Caller) -> Result<Value, Fault> {
+    require_admin(caller, "get_quota")?;
+    let sets = world.table::<QuotaSet>().iter().map(|set| {
+        let mut limits = limits(world, settings, &set.project);
+        limits.insert("tenant_id".into(), set.project.as_str().into());
+        limits.insert("project_id".into(), set.project.as_str().into());
+        Value::Object(limits)
+    });
+    Ok(json!({"quotas": sets.collect::<Vec<_>>()}))
+}
+
+/// `GET /quotas/{project}`.
+pub fn show(world: &World, settings: &Settings, caller: &Caller, project: &str) -> Result<Value, Fault> {
+    require_sight(caller, project)?;
+    Ok(json!({"quota": limits(world, settings, project)}))
+}
+
+/// `GET /quotas/{project}/default`.
+pub fn default(settings: &Settings, caller: &Caller, project: &str) -> Result<Value, Fault> {
+    require_sight(caller, project)?;
+    Ok(json!({"quota": limits(&World::default(), settings, project)}))
+}
+
+/// `GET /quotas/{project}/details`: how much of each limit is used.
+pub fn details(world: &World, settings: &Settings, caller: &Caller, project: &str) -> Result<Value, Fault> {
+    require_sight(caller, project)?;
+    let quota: Map<_, _> = LIMITED
+        .iter()
+        .map(|(name, kind)| {
+            let used = kind.map_or(0, |kind| world.tally(kind, project));
+            let limit = limit(world, settings, project, name);
+            ((*name).to_owned(), json!({"used": used, "limit": limit, "reserved": 0}))
+        })
+        .collect();
+    Ok(json!({"quota": quota}))
+}
+
+/// `PUT /quotas/{project}`: sets limits. With `check_limit` no limit may be below what is used already.
+pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Result<Value, Fault> {
+    require_admin(caller, "update_quota")?;
+    let mut strict = false;
+    let mut changes = BTreeMap::new();
+    for (name, value) in unwrap("quota", body)? {
+        match name.as_str() {
+            "check_limit" => strict = flag(name, value)?,
+            // Limits below the use are set anyway unless `check_limit` says otherwise.
+            "force" => drop(flag(name, value)?),
+            "tenant_id" | "project_id" if value.as_str() == Some(project) => {}
+            "tenant_id" | "project_id" => {
+                return Err(Fault::bad(format!("Cannot update read-only attribute {name}")));
+            }
+            _ if LIMITED.iter().any(|(known, _)| known == name) => {
+                let limit = super::Shape::Integer { min: -1, max: i64::from(i32::MAX) }.check(value);
+                let limit = limit.map_err(|reason| Fault::invalid(name, reason))?;
+                changes.insert(name.clone(), limit.as_i64().unwrap_or(-1));
+            }
+            _ => return Err(Fault::bad(format!("Unrecognized attribute(s) '{name}'"))),
+        }
+    }
+    if strict {
+        check_use(txn, project, &changes)?;
+    }
+    let mut set = txn.get::<QuotaSet>(&project.to_owned()).map(|set| (**set).clone()).unwrap_or_default();
+    set.project = project.to_owned();
+    set.limits.extend(changes);
+    txn.put(set);
+    let outside = txn.outside();
+    Ok(json!({"quota": limits(txn, &outside.settings, project)}))
+}
+
+/// `DELETE /quotas/{project}`: back to the defaults.
+pub fn reset(txn: &mut Txn, caller: &Caller, project: &str) -> Result<(), Fault> {
+    require_admin(caller, "delete_quota")?;
+    match txn.remove::<QuotaSet>(&project.to_owned()) {
+        Some(_) => Ok(()),
+        None => Err(Fault::absent("TenantQuotaNotFound", "Quota for tenant", project)),
+    }
+}
+
+fn check_use(world: &World, project: &str, changes: &BTreeMap<String, i64>) -> Result<(), Fault> {
+    for (name, limit) in changes {
+        let kind = LIMITED.iter().find(|(known, _)| known == name).and_then(|(_, kind)| *kind);
+        let used = kind.map_or(0, |kind| world.tally(kind, project));
+        if u64::try_from(*limit).is_ok_and(|limit| limit < used) {
+            let text = format!("Quota limit for {name} cannot be {limit}: {used} are in use.");
+            return Err(Fault::bad(text));
+        }
+    }
+    Ok(())
+}
+
+fn flag(name: &str, value: &Value) -> Result<bool, Fault> {
+    let checked = super::Shape::Bool.check(value).map_err(|reason| Fault::invalid(name, reason))?;
+    Ok(checked.as_bool().unwrap_or(false))
+}
+
+fn require_admin(caller: &Caller, rule: &str) -> Result<(), Fault> {
+    if caller.admin { Ok(()) } else { Err(Fault::forbidden(rule)) }
+}
+
+/// Limits of other projects are nobody's business but an administrator's.
+fn require_sight(caller: &Caller, project: &str) -> Result<(), Fault> {
+    if caller.sees_project(project) { Ok(()) } else { Err(Fault::forbidden("get_quota")) }
+}
+
+#[cfg(test)]
+mod tests;
