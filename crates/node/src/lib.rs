@@ -14,6 +14,7 @@
 //! on a node writes to.
 
 pub mod bgp;
+mod cause;
 pub mod flows;
 pub mod frr;
 pub mod ini;

@@ -1,5 +1,18 @@
 //! Flows of the provider bridges: what comes from the overlay is handed to the kernel to be routed.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`state`] | what can be wanted, seen and changed; what marks a flow ours |
+//! | [`plan`] | what to change |
+//! | [`openflow`] | the protocol's encoding |
+//! | [`Flows`] | reads and changes them, and notices what others change |
 
+mod connection;
+mod observe;
+pub mod openflow;
+pub mod plan;
 pub mod state;
 
-pub use state::{Bridge, Desired};
+pub use connection::FlowError;
+pub use observe::Flows;
+pub use state::{Bridge, Desired, Flow, Observed, Op, Seen, SeenFlow};

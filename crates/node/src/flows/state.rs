@@ -1,11 +1,14 @@
-//! What can be wanted of the bridges' flows, and what marks them ours.
+//! What can be wanted and seen of the bridges' flows, and what marks them ours.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
 
 use ovn::MacAddr;
+use serde::Serialize;
 
-use crate::kernel::Dev;
+use crate::kernel::{Dev, Family};
 
 /// The cookie that marks a flow ours, the one ovn-bgp-agent uses.
 pub const COOKIE: u64 = 999;
@@ -23,5 +26,119 @@ pub struct Bridge {
     pub ports: BTreeMap<u32, Dev>,
 }
 
+impl Bridge {
+    /// The flows of one port.
+    pub fn flows_of(&self, in_port: u32) -> [Flow; 2] {
+        Family::BOTH.map(|family| Flow { in_port, family, mac: self.mac })
+    }
+}
+
 /// The flows wanted, bridge by bridge. On a bridge that is named without ports, stale flows of ours are removed.
 pub type Desired = BTreeMap<Dev, Bridge>;
+
+/// A flow that we make: packets of a family from a port get an Ethernet address and are switched as usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Flow {
+    /// The port they come from.
+    pub in_port: u32,
+    /// IPv4 or IPv6.
+    pub family: Family,
+    /// The address they get.
+    pub mac: MacAddr,
+}
+
+/// A flow with our cookie.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SeenFlow {
+    /// What it does; nothing where it is not as we make them.
+    pub flow: Option<Flow>,
+    /// The flow table it is in.
+    pub table: u8,
+    /// Its priority.
+    pub priority: u16,
+    /// What it matches, in the switch's encoding, by which exactly this one is deleted. Empty in models.
+    #[serde(skip)]
+    pub matched: Matched,
+}
+
+impl SeenFlow {
+    /// A flow as we make it.
+    pub fn plain(flow: Flow) -> Self {
+        SeenFlow { flow: Some(flow), table: 0, priority: PRIORITY, matched: Matched::default() }
+    }
+}
+
+/// A flow's match on the wire.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Matched(pub Arc<[u8]>);
+
+impl fmt::Debug for Matched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// What is seen of a bridge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// The flows with our cookie.
+    Flows(BTreeSet<SeenFlow>),
+    /// Open vSwitch did not answer, and why.
+    Silent(String),
+}
+
+/// What is seen, bridge by bridge. Bridges that were not asked are not in it.
+pub type Observed = BTreeMap<Dev, Seen>;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// Make a flow, or correct the one with the same match.
+    Add {
+        /// The bridge.
+        bridge: Dev,
+        /// The flow.
+        flow: Flow,
+    },
+    /// Delete a flow.
+    Delete {
+        /// The bridge.
+        bridge: Dev,
+        /// The flow.
+        seen: SeenFlow,
+    },
+}
+
+impl Op {
+    /// The bridge it is about.
+    pub fn bridge(&self) -> &Dev {
+        match self {
+            Op::Add { bridge, .. } | Op::Delete { bridge, .. } => bridge,
+        }
+    }
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = match self.family {
+            Family::V4 => "ip",
+            Family::V6 => "ipv6",
+        };
+        write!(f, "{family},in_port={} actions=mod_dl_dst:{},NORMAL", self.in_port, self.mac)
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Add { bridge, flow } => write!(f, "add flow {flow} to {bridge}"),
+            Op::Delete { bridge, seen: SeenFlow { flow: Some(flow), .. } } => {
+                write!(f, "delete flow {flow} from {bridge}")
+            }
+            Op::Delete { bridge, seen } => {
+                write!(f, "delete a flow of priority {} from {bridge}", seen.priority)
+            }
+        }
+    }
+}

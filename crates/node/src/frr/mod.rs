@@ -1,5 +1,20 @@
 //! FRR's configuration, as far as it carries our announcements.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`state`] | what can be wanted and seen; which lines are ours |
+//! | [`config`] | a running configuration as a tree |
+//! | [`plan`] | which lines to enter |
+//! | [`vty`] | the language of the daemons' sockets |
+//! | [`Frr`] | reads and changes it, and notices when bgpd goes and comes |
 
+mod apply;
+pub mod config;
+mod observe;
+pub mod plan;
 pub mod state;
+pub mod vty;
 
-pub use state::{Desired, Redistribute};
+pub use observe::{Backend, Config, Frr, default_router_id};
+pub use state::{Desired, Observed, Op, Redistribute};
+pub use vty::VtyError;

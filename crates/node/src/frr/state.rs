@@ -1,11 +1,17 @@
-//! What can be wanted of FRR: the leak of what is connected in the exposure VRF into the default instance.
+//! What can be wanted and seen of FRR: the leak of what is connected in the exposure VRF into the default instance.
+//!
+//! Ours are these lines, and no others: `import vrf VRF` in both families of the default instance; the router id and plain
+//! `redistribute` lines in the VRF's. Peers, filters and everything else are the operator's.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use serde::Serialize;
 use smol_str::SmolStr;
+
+use super::config::Node;
 
 /// The two stanzas. Lines of the operator in them, and everything else, stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,11 +37,42 @@ pub enum Redistribute {
 }
 
 impl Redistribute {
+    /// Both.
+    pub const ALL: [Redistribute; 2] = [Redistribute::Connected, Redistribute::Kernel];
+
     /// The word in FRR's configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Redistribute::Connected => "connected",
             Redistribute::Kernel => "kernel",
         }
+    }
+}
+
+/// What is seen of bgpd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed {
+    /// Its running configuration.
+    Config {
+        /// The stanzas.
+        tree: Vec<Node>,
+        /// The router id of the default instance, where it has one.
+        router_id: Option<Ipv4Addr>,
+    },
+    /// It does not answer, and why.
+    Silent(String),
+}
+
+/// Lines to be entered in configuration mode, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Op {
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.lines.iter().filter(|line| !line.starts_with("exit"));
+        write!(f, "configure FRR: {}", shown.map(String::as_str).collect::<Vec<_>>().join("; "))
     }
 }

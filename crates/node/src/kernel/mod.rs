@@ -1,9 +1,30 @@
 //! The kernel's network configuration, in the namespace the process was started in.
 //!
-//! What can be wanted and seen is in [`state`], what of it is ours in [`own`].
+//! | file | holds |
+//! |---|---|
+//! | [`state`], [`seen`] | what can be wanted, what can be seen |
+//! | [`own`], [`tables`] | what of it is ours; which routing table a bridge has |
+//! | [`way`] | whether packets for an address have a way |
+//! | [`plan`], [`op`] | what to change |
+//! | [`Kernel`] | reads it, keeps what it read current by the kernel's notifications, and changes it |
 
+mod apply;
+mod decode;
+mod netlink;
+mod observe;
+pub mod op;
 pub mod own;
+pub mod plan;
+pub mod seen;
 pub mod state;
+pub mod tables;
+pub mod way;
 
-pub use own::Own;
+pub use apply::OpError;
+pub use netlink::Refused;
+pub use observe::{Kernel, KernelError};
+pub use op::Op;
+pub use own::{Own, base_addresses};
+pub use seen::{Observed, SeenLink, SeenRoute, SeenRule};
 pub use state::{Address, Desired, Dev, Family, Hop, Knob, Link, Rule, Select, Sysctl, Table};
+pub use tables::vlan_device;

@@ -3,7 +3,12 @@
 //! The marks are those of ovn-bgp-agent, so that a node can be taken over from it without touching a working route.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::Dev;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host, protocol};
+use super::state::{Address, Dev};
+use super::tables::{Tables, vlan_device};
 
 /// The names and numbers that mark what is ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,3 +29,108 @@ impl Default for Own {
         Own { announce: "bgp-nic".into(), vrf_table: 10, priority: 32000, clear_vrf: false }
     }
 }
+
+impl Own {
+    /// An address that we announce, or that a predecessor did.
+    pub fn announces(&self, address: &Address) -> bool {
+        address.dev == self.announce && is_host(address.net) && !is_link_local(address.net.addr())
+    }
+}
+
+/// What is ours in what is seen.
+#[derive(Debug)]
+pub struct Ours<'a> {
+    own: &'a Own,
+    have: &'a Observed,
+    /// Tables of provider bridges, present and former.
+    tables: BTreeMap<u32, &'a Dev>,
+    /// The present and former provider bridges themselves.
+    bridges: BTreeMap<&'a Dev, ()>,
+}
+
+impl<'a> Ours<'a> {
+    /// Looks through the eyes of `own`.
+    pub fn new(own: &'a Own, have: &'a Observed, tables: &'a Tables) -> Self {
+        let current = tables.current.iter().map(|(bridge, n)| (*n, bridge));
+        let former = tables.former.iter().map(|(n, bridge)| (*n, bridge));
+        let tables: BTreeMap<u32, &Dev> = former.chain(current).collect();
+        let bridges = tables.values().map(|bridge| (*bridge, ())).collect();
+        Ours { own, have, tables, bridges }
+    }
+
+    /// The bridge a table is for.
+    pub fn bridge_of(&self, table: u32) -> Option<&'a Dev> {
+        self.tables.get(&table).copied()
+    }
+
+    /// A rule at our priority that points to a bridge's table.
+    pub fn rule(&self, rule: &SeenRule) -> bool {
+        rule.priority == self.own.priority && self.tables.contains_key(&rule.table)
+    }
+
+    /// A route in a bridge's table; in the VRF's table one of ours.
+    pub fn route(&self, route: &SeenRoute) -> bool {
+        if route.table != self.own.vrf_table {
+            return self.tables.contains_key(&route.table);
+        }
+        let made_by_hand = route.protocol == protocol::BOOT;
+        let through = route.hop.as_ref().is_some_and(|hop| hop.dev == self.own.announce);
+        let others = [protocol::KERNEL, protocol::BGP, protocol::OVN];
+        (made_by_hand && through) || (self.own.clear_vrf && !others.contains(&route.protocol))
+    }
+
+    /// Whether permanent neighbours and proxy entries of a device are ours: it is a provider bridge or a VLAN device of one.
+    pub fn device(&self, dev: &Dev) -> bool {
+        self.bridges.contains_key(dev)
+            || self.have.links.get(dev).is_some_and(|link| self.vlan_of(dev, link).is_some())
+    }
+
+    /// A VLAN device that we made: on a provider bridge, with our name for it, and with the address that we give it. The
+    /// address tells it from an administrator's device of the same name.
+    pub fn link(&self, dev: &Dev, link: &SeenLink) -> bool {
+        let first = Address { dev: dev.clone(), net: super::state::Family::V4.default_net() };
+        self.vlan_of(dev, link).is_some()
+            && self.have.addresses.range(first..).take_while(|a| a.dev == *dev).any(is_base)
+    }
+
+    /// An address that makes a provider device speak ARP or NDP.
+    pub fn address(&self, address: &Address) -> bool {
+        is_base(address) && self.device(&address.dev)
+    }
+
+    fn vlan_of(&self, dev: &Dev, link: &SeenLink) -> Option<&'a Dev> {
+        match &link.kind {
+            Kind::Vlan { parent: Some(parent), tag } if *dev == vlan_device(parent, *tag) => {
+                self.bridges.get_key_value(parent).map(|(bridge, ())| *bridge)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether an address is of the kind that we give to provider devices.
+fn is_base(address: &Address) -> bool {
+    is_host(address.net) && base_contains(address.net.addr())
+}
+
+fn base_contains(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.segments()[..4] == [0xfd53, 0xd91e, 0x400, 0x7f17],
+    }
+}
+
+/// The addresses of a provider device: of the `index`-th bridge in the mappings (from 1), or of a VLAN on it.
+pub fn base_addresses(index: usize, tag: Option<u16>) -> (Ipv4Addr, Ipv6Addr) {
+    let low = |n: usize| (n % 256) as u8;
+    let unit = tag.map_or(index, |tag| usize::from(tag) % 256);
+    let v6 = [0xfd53, 0xd91e, 0x400, 0x7f17, 0, 0, (index % 0x10000) as u16, (unit % 0x10000) as u16];
+    (Ipv4Addr::new(169, 254, low(index), low(unit)), Ipv6Addr::from(v6))
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,22 @@
 //!
 //! Objects are named so that a decider, a plan and `status` speak of the same thing (see [`object`]). A decider that cannot
 //! decide about an address names it in [`Outcome::keep`](reconcile::Outcome::keep), and what carries it stays as it is.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`state`] | what can be wanted, seen and done |
+//! | [`phase`] | the order of changes across the parts |
+//! | [`plan`] | the parts' plans in that order |
+//! | [`needs`] | whether a step may be taken, whatever became of those before it |
+//! | [`Plane`] | the target |
 
+pub mod keep;
+pub mod needs;
 pub mod object;
+pub mod phase;
+pub mod plan;
 pub mod state;
+mod target;
 
-pub use state::Desired;
+pub use state::{Act, Desired, Observed, Op};
+pub use target::{Config, Plane};

@@ -1,8 +1,15 @@
-//! What can be wanted of a node's data plane.
+//! What can be wanted of a node's data plane, what can be seen of it and what can be done.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
+use super::phase::Phase;
+use crate::flows::Flow;
+use crate::kernel::Dev;
 use crate::{flows, frr, kernel};
 
 /// What the data plane should be.
@@ -24,3 +31,80 @@ pub struct Desired {
 
 /// So many addresses are withdrawn without a second thought.
 pub const MASS: usize = 20;
+
+/// The data plane as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// The kernel.
+    pub kernel: Arc<kernel::Observed>,
+    /// The flows of bridges.
+    pub flows: Arc<flows::Observed>,
+    /// FRR.
+    pub frr: Arc<frr::Observed>,
+}
+
+/// One change, with what must hold before it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Op {
+    /// The change.
+    #[serde(flatten)]
+    pub act: Act,
+    /// What it needs.
+    #[serde(skip)]
+    pub needs: Needs,
+    /// When it is due.
+    #[serde(skip)]
+    pub phase: Phase,
+}
+
+/// A change of one of the parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Of the kernel.
+    Kernel(kernel::Op),
+    /// Of a bridge's flows.
+    Flow(flows::Op),
+    /// Of FRR.
+    Frr(frr::Op),
+    /// Of nothing: wait until the fabric has forgotten what was withdrawn.
+    Drain {
+        /// How long.
+        milliseconds: u64,
+    },
+}
+
+/// What must hold when a change is made, whatever became of the changes before it: they may have failed, or wait.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Needs {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// For a rule: the route to which it leads.
+    Route,
+    /// For an announcement: rule, route and these flows.
+    Way {
+        /// The priority of our rules.
+        priority: u32,
+        /// The flows, with their bridge.
+        flows: Vec<(Dev, Flow)>,
+    },
+    /// For a removal: that no address which is still announced needs it.
+    Idle {
+        /// The device of announcements.
+        announce: Dev,
+        /// The priority of our rules.
+        priority: u32,
+    },
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.act {
+            Act::Kernel(op) => op.fmt(f),
+            Act::Flow(op) => op.fmt(f),
+            Act::Frr(op) => op.fmt(f),
+            Act::Drain { milliseconds } => write!(f, "wait {milliseconds} ms for the fabric"),
+        }
+    }
+}

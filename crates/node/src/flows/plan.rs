@@ -1,0 +1,144 @@
+//! From wanted and seen flows to changes.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeSet;
+
+use reconcile::{Class, Problem};
+
+use super::state::{Desired, Flow, Observed, Op, PRIORITY, Seen, SeenFlow};
+use crate::kernel::Dev;
+use crate::plane::keep::Keep;
+use crate::plane::object;
+use crate::plane::phase::{Part, Phase};
+
+/// What leads from `have` to `want`.
+pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
+    let mut part = Part::default();
+    let none = BTreeSet::new();
+    for (name, bridge) in want {
+        let seen = match have.get(name) {
+            Some(Seen::Flows(flows)) => flows,
+            Some(Seen::Silent(why)) => {
+                let message = format!(
+                    "Open vSwitch does not answer for it ({why}), so packets from the overlay are not steered; see that \
+                     ovs-vswitchd runs"
+                );
+                part.problems.push(Problem::error(
+                    object::device(name),
+                    Class::Transient,
+                    "no-openflow",
+                    message,
+                ));
+                &none
+            }
+            None => &none,
+        };
+        let wanted: BTreeSet<Flow> = bridge.ports.keys().flat_map(|port| bridge.flows_of(*port)).collect();
+        for flow in &wanted {
+            if !part.count(seen.iter().any(|seen| is(seen, flow))) {
+                let op = Op::Add { bridge: name.clone(), flow: *flow };
+                part.push(Phase::Flow, object::flows(name, flow.in_port), op);
+            }
+        }
+        // A flow with the same match is corrected by the one that is added.
+        let corrected = |seen: &SeenFlow| {
+            let place =
+                |flow: &Flow| wanted.iter().any(|w| (w.in_port, w.family) == (flow.in_port, flow.family));
+            seen.table == 0 && seen.priority == PRIORITY && seen.flow.as_ref().is_some_and(place)
+        };
+        delete(&mut part, name, seen.iter().filter(|seen| !corrected(seen)));
+    }
+    for (name, seen) in have {
+        if let (false, Seen::Flows(flows)) = (want.contains_key(name) || keep.device(name), seen) {
+            delete(&mut part, name, flows.iter());
+        }
+    }
+    part
+}
+
+fn is(seen: &SeenFlow, flow: &Flow) -> bool {
+    seen.table == 0 && seen.priority == PRIORITY && seen.flow.as_ref() == Some(flow)
+}
+
+fn delete<'a>(part: &mut Part<Op>, bridge: &Dev, flows: impl Iterator<Item = &'a SeenFlow>) {
+    for seen in flows {
+        let object = object::flows(bridge, seen.flow.map_or(0, |flow| flow.in_port));
+        part.push(Phase::DropFlow, object, Op::Delete { bridge: bridge.clone(), seen: seen.clone() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::state::{Bridge, Matched};
+
+    fn want(mac: u8, ports: &[u32]) -> Desired {
+        let ports = ports.iter().map(|port| (*port, "br-ex".into())).collect();
+        [("br-ex".into(), Bridge { mac: ovn::MacAddr([2, 0, 0, 0, 0, mac]), ports })].into()
+    }
+
+    fn seen(want: &Desired) -> Observed {
+        let flows = |bridge: &Bridge| {
+            bridge.ports.keys().flat_map(|p| bridge.flows_of(*p)).map(SeenFlow::plain).collect()
+        };
+        want.iter().map(|(name, bridge)| (name.clone(), Seen::Flows(flows(bridge)))).collect()
+    }
+
+    fn text(want: &Desired, have: &Observed) -> Vec<String> {
+        let mut steps = plan(want, &Keep::default(), have).steps;
+        steps.sort_by_key(|step| step.phase);
+        steps.iter().map(|step| step.op.to_string()).collect()
+    }
+
+    #[test]
+    fn nothing_to_do_where_all_is_there() {
+        let want = want(1, &[5, 7]);
+        let part = plan(&want, &Keep::default(), &seen(&want));
+        assert_eq!((part.steps.len(), part.want, part.have), (0, 4, 4));
+    }
+
+    #[test]
+    fn a_port_that_changes_its_number_gets_new_flows_before_the_old_go() {
+        assert_eq!(
+            text(&want(1, &[9]), &seen(&want(1, &[7]))),
+            [
+                "add flow ip,in_port=9 actions=mod_dl_dst:02:00:00:00:00:01,NORMAL to br-ex",
+                "add flow ipv6,in_port=9 actions=mod_dl_dst:02:00:00:00:00:01,NORMAL to br-ex",
+                "delete flow ip,in_port=7 actions=mod_dl_dst:02:00:00:00:00:01,NORMAL from br-ex",
+                "delete flow ipv6,in_port=7 actions=mod_dl_dst:02:00:00:00:00:01,NORMAL from br-ex",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_bridge_with_a_new_address_has_its_flows_corrected_in_place() {
+        let steps = text(&want(2, &[5]), &seen(&want(1, &[5])));
+        assert_eq!(steps.len(), 2);
+        assert!(
+            steps.iter().all(|step| step.starts_with("add flow") && step.contains(":00:02,")),
+            "{steps:?}"
+        );
+    }
+
+    #[test]
+    fn flows_of_our_cookie_in_another_form_go_and_so_do_those_of_unmapped_bridges() {
+        let want = want(1, &[5]);
+        let mut have = seen(&want);
+        let odd = SeenFlow { flow: None, table: 3, priority: 900, matched: Matched::default() };
+        let low = SeenFlow { priority: 10, ..SeenFlow::plain(want["br-ex"].flows_of(5)[0]) };
+        let Some(Seen::Flows(flows)) = have.get_mut("br-ex") else { panic!() };
+        flows.extend([odd.clone(), low]);
+        have.insert("br-old".into(), Seen::Flows([odd].into()));
+        let steps = text(&want, &have);
+        assert_eq!(steps.len(), 3);
+        assert!(steps.iter().all(|step| step.starts_with("delete")), "{steps:?}");
+    }
+
+    #[test]
+    fn a_silent_bridge_is_reported_and_its_flows_are_tried() {
+        let want = want(1, &[5]);
+        let part = plan(&want, &Keep::default(), &[("br-ex".into(), Seen::Silent("gone".into()))].into());
+        assert_eq!((part.steps.len(), part.problems.len()), (2, 1));
+        assert_eq!(part.problems[0].code, "no-openflow");
+    }
+}

@@ -1,0 +1,99 @@
+//! Tests of what is ours.
+
+use super::*;
+use crate::kernel::seen::Wire;
+use crate::kernel::state::{Hop, Select};
+
+fn address(dev: &str, net: &str) -> Address {
+    Address { dev: dev.into(), net: net.parse().unwrap() }
+}
+
+fn link(kind: Kind) -> SeenLink {
+    SeenLink { index: 1, kind, up: true, master: None }
+}
+
+#[test]
+fn host_addresses_of_the_announcing_device_are_ours() {
+    let own = Own::default();
+    for (dev, net, ours) in [
+        ("bgp-nic", "172.24.4.10/32", true),
+        ("bgp-nic", "2001:db8::1/128", true),
+        ("bgp-nic", "172.24.4.10/24", false),
+        ("bgp-nic", "fe80::1/128", false),
+        ("bgp-nic", "fe80::1/64", false),
+        ("lo", "172.24.4.10/32", false),
+    ] {
+        assert_eq!(own.announces(&address(dev, net)), ours, "{dev} {net}");
+    }
+}
+
+#[test]
+fn rules_need_our_priority_and_a_bridges_table_whatever_else_they_say() {
+    let (own, have) = (Own::default(), Observed::default());
+    let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
+    let ours = Ours::new(&own, &have, &tables);
+    let rule = |select, table, priority| SeenRule { select, table, priority, wire: Wire::default() };
+    let to = Some(Select::To("172.24.4.10/32".parse().unwrap()));
+    assert!(ours.rule(&rule(to, 201, 32000)));
+    assert!(ours.rule(&rule(None, 201, 32000)));
+    assert!(!ours.rule(&rule(to, 201, 100)));
+    assert!(!ours.rule(&rule(to, 202, 32000)));
+}
+
+#[test]
+fn in_the_vrfs_table_only_what_goes_through_the_announcing_device_is_ours() {
+    let have = Observed::default();
+    let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
+    let route = |table, dev: &str, protocol| SeenRoute {
+        protocol,
+        ..SeenRoute::plain(table, "10.1.0.0/24".parse().unwrap(), Hop { dev: dev.into(), via: None })
+    };
+    for (clear_vrf, table, dev, protocol, is) in [
+        (false, 201, "eth0", protocol::STATIC, true),
+        (false, 202, "br-ex", protocol::BOOT, false),
+        (false, 10, "bgp-nic", protocol::BOOT, true),
+        (false, 10, "bgp-nic", protocol::STATIC, false),
+        (false, 10, "eth1", protocol::BOOT, false),
+        (true, 10, "eth1", protocol::STATIC, true),
+        (true, 10, "eth1", protocol::BGP, false),
+        (true, 10, "eth1", protocol::KERNEL, false),
+    ] {
+        let own = Own { clear_vrf, ..Own::default() };
+        let ours = Ours::new(&own, &have, &tables);
+        assert_eq!(ours.route(&route(table, dev, protocol)), is, "{clear_vrf} {table} {dev} {protocol}");
+    }
+}
+
+#[test]
+fn a_vlan_device_is_ours_by_parent_name_and_address() {
+    let own = Own::default();
+    let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
+    let vlan = |parent: &str| link(Kind::Vlan { parent: Some(parent.into()), tag: 100 });
+    let mut have = Observed::default();
+    have.links.extend([("br-ex.100".into(), vlan("br-ex")), ("eth0.100".into(), vlan("eth0"))]);
+    let is = |have: &Observed, dev: &str| {
+        let dev = Dev::new(dev);
+        Ours::new(&own, have, &tables).link(&dev, &have.links[&dev])
+    };
+    assert!(!is(&have, "br-ex.100"), "an administrator's");
+    have.addresses
+        .extend([address("br-ex.100", "169.254.1.100/32"), address("eth0.100", "169.254.1.100/32")]);
+    assert!(is(&have, "br-ex.100") && !is(&have, "eth0.100"));
+    let ours = Ours::new(&own, &have, &tables);
+    assert!(ours.device(&"br-ex.100".into()) && ours.device(&"br-ex".into()) && !ours.device(&"eth0".into()));
+    assert!(ours.address(&address("br-ex", "fd53:d91e:400:7f17::1:1/128")));
+    assert!(!ours.address(&address("br-ex", "1.1.1.1/32")), "kept, as it may be an older agent's");
+    assert!(!ours.address(&address("eth0", "169.254.1.1/32")));
+}
+
+#[test]
+fn base_addresses_follow_position_and_vlan() {
+    for (index, tag, v4, v6) in [
+        (1, None, "169.254.1.1", "fd53:d91e:400:7f17::1:1"),
+        (1, Some(100), "169.254.1.100", "fd53:d91e:400:7f17::1:64"),
+        (2, Some(257), "169.254.2.1", "fd53:d91e:400:7f17::2:1"),
+    ] {
+        let (a, b) = base_addresses(index, tag);
+        assert_eq!((a.to_string().as_str(), b.to_string().as_str()), (v4, v6));
+    }
+}

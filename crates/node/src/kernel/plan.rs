@@ -1,0 +1,403 @@
+//! From what is wanted and what is seen to changes.
+//!
+//! Each change gets a phase; the order within a phase does not matter. Only what [`Ours`] claims is ever removed.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+use reconcile::{Class, ObjectId, Problem};
+
+use super::op::Op;
+use super::own::Ours;
+use super::seen::{Kind, Observed, SeenLink, SeenRoute, default_metric, is_host, protocol};
+use super::state::{Desired, Dev, Family, Hop, Link, Rule, Select, Table};
+use super::tables::Tables;
+use super::way::Wanted;
+use crate::plane::keep::Keep;
+use crate::plane::object;
+use crate::plane::phase::{Part, Phase};
+
+/// What leads from `have` to `want`.
+pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
+    let tables = Tables::resolve(want, have);
+    let ours = Ours::new(&want.own, have, &tables);
+    let mut planner =
+        Planner { want, keep, have, tables: &tables, ours, unusable: BTreeSet::new(), part: Part::default() };
+    planner.tables();
+    planner.links();
+    planner.addresses();
+    planner.sysctls();
+    planner.routes();
+    planner.neighbours();
+    planner.proxies();
+    planner.rules();
+    planner.forwarding();
+    planner.part
+}
+
+struct Planner<'a> {
+    want: &'a Desired,
+    keep: &'a Keep,
+    have: &'a Observed,
+    tables: &'a Tables,
+    ours: Ours<'a>,
+    /// Devices that are not there and cannot be made: what stands on them has to wait.
+    unusable: BTreeSet<&'a Dev>,
+    part: Part<Op>,
+}
+
+impl<'a> Planner<'a> {
+    fn tables(&mut self) {
+        for (bridge, table) in &self.tables.unnamed {
+            let op = Op::NameTable { table: *table, bridge: bridge.clone() };
+            self.part.push(Phase::Device, object::device(bridge), op);
+        }
+        for (bridge, why) in &self.tables.refused {
+            self.problem(bridge, "no-table", format!("has no routing table: {why}"));
+        }
+    }
+
+    fn links(&mut self) {
+        for (dev, link) in &self.want.links {
+            let seen = self.have.links.get(dev);
+            if let Some(why) = self.obstacle(dev, link, seen) {
+                self.unusable.insert(dev);
+                let (code, message) = why;
+                self.problem(dev, code, message);
+                self.part.count(false);
+                continue;
+            }
+            let phase = match link {
+                Link::Vrf { .. } => Phase::Device,
+                _ => Phase::SubDevice,
+            };
+            let Some(seen) = seen else {
+                self.part.count(false);
+                let op = Op::AddLink { dev: dev.clone(), link: link.clone() };
+                self.part.push(phase, object::device(dev), op);
+                continue;
+            };
+            let elsewhere = match link {
+                Link::Dummy { master: Some(master) } if seen.master.as_ref() != Some(master) => Some(master),
+                _ => None,
+            };
+            self.part.count(seen.up && elsewhere.is_none());
+            if let Some(master) = elsewhere {
+                let op = Op::SetMaster { dev: dev.clone(), master: master.clone() };
+                self.part.push(phase, object::device(dev), op);
+            }
+            if !seen.up {
+                self.part.push(phase, object::device(dev), Op::SetUp { dev: dev.clone() });
+            }
+        }
+        for (dev, link) in &self.have.links {
+            if !self.want.links.contains_key(dev) && self.ours.link(dev, link) && !self.kept_device(dev, link)
+            {
+                self.part.push(Phase::DropDevice, object::device(dev), Op::DelLink { dev: dev.clone() });
+            }
+        }
+    }
+
+    /// What stands in the way of a device.
+    fn obstacle(&self, dev: &Dev, link: &Link, seen: Option<&SeenLink>) -> Option<(&'static str, String)> {
+        let taken = |what: &str| {
+            let message = format!("a device of this name is there and is not {what}; rename or remove it");
+            Some(("device-in-the-way", message))
+        };
+        match (link, seen.map(|seen| &seen.kind)) {
+            (Link::Bridge, None) => Some((
+                "bridge-missing",
+                "the bridge mappings name this bridge and Open vSwitch has not made it; make it (ovs-vsctl add-br) or \
+                 correct ovn-bridge-mappings"
+                    .into(),
+            )),
+            (Link::Vlan { parent, .. }, _)
+                if self.want.links.get(parent) == Some(&Link::Bridge) && !self.have.links.contains_key(parent) =>
+            {
+                Some(("bridge-missing", format!("the bridge {parent} is not there")))
+            }
+            (Link::Vrf { table }, seen) => {
+                let other = self.have.links.iter().find(|(name, l)| *name != dev && l.kind == Kind::Vrf(*table));
+                match (other, seen) {
+                    (Some((other, _)), _) => Some((
+                        "table-in-use",
+                        format!("routing table {table} belongs to VRF {other}; choose another bgp_vrf_table_id"),
+                    )),
+                    (None, None) => None,
+                    (None, Some(kind)) if *kind == Kind::Vrf(*table) => None,
+                    (None, Some(Kind::Vrf(n))) => Some((
+                        "device-in-the-way",
+                        format!("the VRF has table {n} and not {table}; set bgp_vrf_table_id to {n} or delete the VRF"),
+                    )),
+                    (None, Some(_)) => taken("a VRF"),
+                }
+            }
+            (Link::Dummy { master }, seen) => match seen {
+                _ if master.as_ref().is_some_and(|m| self.unusable_vrf(m)) => {
+                    Some(("no-vrf", "its VRF cannot be made".into()))
+                }
+                None | Some(Kind::Dummy) => None,
+                Some(_) => taken("a dummy device"),
+            },
+            (Link::Vlan { parent, tag }, Some(kind)) => match kind {
+                Kind::Vlan { parent: Some(p), tag: t } if p == parent && t == tag => None,
+                _ => taken(&format!("VLAN {tag} of {parent}")),
+            },
+            (Link::Vlan { .. }, None) | (Link::Bridge, Some(_)) => None,
+        }
+    }
+
+    fn unusable_vrf(&self, vrf: &Dev) -> bool {
+        let link = self.want.links.get(vrf);
+        link.is_some_and(|link| self.obstacle(vrf, link, self.have.links.get(vrf)).is_some())
+    }
+
+    fn addresses(&mut self) {
+        let announce = &self.want.own.announce;
+        let wanted = Wanted::new(self.want);
+        let native = self.native();
+        for address in &self.want.addresses {
+            let there = self.have.addresses.contains(address);
+            let announced = address.dev == *announce;
+            let object = self.address_object(address.dev.as_str(), address.net);
+            if announced && native.contains_key(&address.net) {
+                let table = native[&address.net];
+                let message =
+                    format!("ovn-controller announces it from table {table}; it is not announced twice");
+                self.part.problems.push(Problem::warning(
+                    object,
+                    Class::Refused,
+                    "announced-by-ovn",
+                    message,
+                ));
+                continue;
+            }
+            if self.part.count(there) || self.unusable.contains(&address.dev) {
+                continue;
+            }
+            if announced && wanted.way(address.net.addr()).is_none() {
+                let message = "no rule and route is wanted for it, so packets for it would be lost; it is not announced";
+                self.part.problems.push(Problem::error(object, Class::Bug, "no-way", message));
+                continue;
+            }
+            let phase = if announced { Phase::Announce } else { Phase::Base };
+            self.part.push(phase, object, Op::AddAddress(address.clone()));
+        }
+        for address in &self.have.addresses {
+            let object = || self.address_object(address.dev.as_str(), address.net);
+            let del = || Op::DelAddress(address.clone());
+            if self.want.own.announces(address) {
+                let wanted = self.want.addresses.contains(address) && !native.contains_key(&address.net);
+                if !wanted && !self.keep.address(address.net.addr()) {
+                    self.part.push(Phase::Withdraw, object(), del());
+                }
+            } else if self.ours.address(address) && !self.want.addresses.contains(address) {
+                let link = self.have.links.get(&address.dev);
+                // The addresses of a device that goes, go with it: until then they tell that it is ours.
+                let stays = self.want.links.contains_key(&address.dev)
+                    || link.is_none_or(|link| !matches!(link.kind, Kind::Vlan { .. }));
+                if stays && !self.keep.device(&address.dev) {
+                    self.part.push(Phase::DropBase, object(), del());
+                }
+            }
+        }
+    }
+
+    /// Prefixes that ovn-controller announces by itself, with their tables.
+    fn native(&self) -> BTreeMap<IpNet, u32> {
+        let native = self.have.routes.iter().filter(|route| route.protocol == protocol::OVN);
+        native.map(|route| (route.dst, route.table)).collect()
+    }
+
+    fn sysctls(&mut self) {
+        for sysctl in &self.want.sysctls {
+            let there = self.have.sysctls.contains(sysctl);
+            if !self.part.count(there) && !self.unusable.contains(&sysctl.dev) {
+                self.part.push(Phase::Base, object::device(&sysctl.dev), Op::SetSysctl(sysctl.clone()));
+            }
+        }
+    }
+
+    fn routes(&mut self) {
+        let mut settled: BTreeSet<&SeenRoute> = BTreeSet::new();
+        for ((table, dst), hop) in &self.want.routes {
+            let Some(number) = self.number(table) else {
+                self.part.count(false);
+                continue;
+            };
+            let fits = |route: &&SeenRoute| route.hop.as_ref() == Some(hop);
+            let found = self.have.routes_to(number, *dst).find(fits);
+            settled.extend(found);
+            if self.part.count(found.is_some()) || self.unusable.contains(&hop.dev) {
+                continue;
+            }
+            // The new route takes the place of the one with the same metric.
+            let metric = default_metric(Family::of(*dst));
+            settled.extend(self.have.routes_to(number, *dst).filter(|route| route.metric == metric));
+            let phase = match (table, hop.via) {
+                (Table::Number(_), _) => Phase::AnnouncePrefix,
+                (_, Some(_)) => Phase::Via,
+                (_, None) => Phase::Route,
+            };
+            let object = self.route_object(hop, *dst);
+            self.part.push(phase, object, Op::SetRoute { table: number, dst: *dst, hop: hop.clone() });
+        }
+        for route in &self.have.routes {
+            let kept = || {
+                let bridge = self.ours.bridge_of(route.table);
+                bridge.is_some_and(|bridge| self.keep.device(bridge)) || self.keeps_prefix(route.dst)
+            };
+            if !self.ours.route(route) || settled.contains(route) || kept() {
+                continue;
+            }
+            let phase = match &route.hop {
+                _ if route.table == self.want.own.vrf_table => Phase::WithdrawPrefix,
+                Some(Hop { via: Some(_), .. }) => Phase::DropVia,
+                _ => Phase::DropRoute,
+            };
+            let object = match &route.hop {
+                Some(hop) => self.route_object(hop, route.dst),
+                None => object::prefix(route.dst),
+            };
+            self.part.push(phase, object, Op::DelRoute(route.clone()));
+        }
+    }
+
+    fn neighbours(&mut self) {
+        for ((dev, ip), mac) in &self.want.neighbours {
+            let there = self.have.neighbours.get(&(dev.clone(), *ip)) == Some(mac);
+            if !self.part.count(there) && !self.unusable.contains(dev) {
+                let op = Op::SetNeighbour { dev: dev.clone(), ip: *ip, mac: *mac };
+                self.part.push(Phase::Neighbour, object::address(*ip), op);
+            }
+        }
+        for key in self.have.neighbours.keys() {
+            let (dev, ip) = key;
+            let stale = !self.want.neighbours.contains_key(key) && self.ours.device(dev);
+            if stale && !self.keep.device(dev) && !self.keep.address(*ip) {
+                let op = Op::DelNeighbour { dev: dev.clone(), ip: *ip };
+                self.part.push(Phase::DropNeighbour, object::address(*ip), op);
+            }
+        }
+    }
+
+    fn proxies(&mut self) {
+        for entry in &self.want.proxies {
+            let (dev, ip) = entry;
+            let there = self.have.proxies.contains(entry);
+            if !self.part.count(there) && !self.unusable.contains(dev) {
+                let op = Op::AddProxy { dev: dev.clone(), ip: *ip };
+                self.part.push(Phase::Neighbour, object::address((*ip).into()), op);
+            }
+        }
+        for entry in &self.have.proxies {
+            let (dev, ip) = entry;
+            let stale = !self.want.proxies.contains(entry) && self.ours.device(dev);
+            if stale && !self.keep.device(dev) && !self.keep.address((*ip).into()) {
+                let op = Op::DelProxy { dev: dev.clone(), ip: *ip };
+                self.part.push(Phase::DropProxy, object::address((*ip).into()), op);
+            }
+        }
+    }
+
+    fn rules(&mut self) {
+        let priority = self.want.own.priority;
+        let mut wanted: BTreeSet<(Select, u32)> = BTreeSet::new();
+        for Rule { select, table } in &self.want.rules {
+            let Some(number) = self.number(table) else {
+                self.part.count(false);
+                continue;
+            };
+            wanted.insert((*select, number));
+            let same = |rule: &super::SeenRule| rule.table == number && rule.priority == priority;
+            let there = self.have.rules_for(*select).any(same);
+            let blocked = matches!(table, Table::Bridge(bridge) if self.unusable.contains(bridge));
+            if !self.part.count(there) && !blocked {
+                let object = self.rule_object(*select, table);
+                self.part.push(Phase::Rule, object, Op::AddRule { select: *select, table: number, priority });
+            }
+        }
+        for rule in &self.have.rules {
+            let Some(bridge) = self.ours.bridge_of(rule.table).filter(|_| self.ours.rule(rule)) else {
+                continue;
+            };
+            let kept = || match rule.select {
+                Some(Select::To(net)) => self.keeps_prefix(net),
+                Some(Select::All(_)) | None => false,
+            };
+            if rule.select.is_some_and(|select| wanted.contains(&(select, rule.table)))
+                || self.keep.device(bridge)
+                || kept()
+            {
+                continue;
+            }
+            let object = match rule.select {
+                Some(select) => self.rule_object(select, &Table::Bridge(bridge.clone())),
+                None => object::device(bridge),
+            };
+            self.part.push(Phase::DropRule, object, Op::DelRule(rule.clone()));
+        }
+    }
+
+    fn forwarding(&mut self) {
+        let announced = self.want.addresses.iter().filter(|a| a.dev == self.want.own.announce);
+        let families: BTreeSet<Family> = announced.map(|a| Family::of(a.net)).collect();
+        for family in families.difference(&self.have.forwarding) {
+            let key = match family {
+                Family::V4 => "net.ipv4.ip_forward",
+                Family::V6 => "net.ipv6.conf.all.forwarding",
+            };
+            let message = format!(
+                "the kernel forwards no such packets, so nothing that is announced is reached; set {key}=1"
+            );
+            let node = ObjectId::new("sysctl", key);
+            self.part.problems.push(Problem::warning(node, Class::Refused, "no-forwarding", message));
+        }
+    }
+
+    /// Whether an undecided address or subnet needs what carries a prefix. A default route carries no address of ours.
+    fn keeps_prefix(&self, net: IpNet) -> bool {
+        net.prefix_len() > 0 && self.keep.prefix(net)
+    }
+
+    fn kept_device(&self, dev: &Dev, link: &SeenLink) -> bool {
+        let parent = match &link.kind {
+            Kind::Vlan { parent, .. } => parent.as_ref(),
+            _ => None,
+        };
+        self.keep.device(dev) || parent.is_some_and(|parent| self.keep.device(parent))
+    }
+
+    fn number(&self, table: &Table) -> Option<u32> {
+        match table {
+            Table::Bridge(bridge) => self.tables.current.get(bridge).copied(),
+            Table::Number(number) => Some(*number),
+        }
+    }
+
+    fn address_object(&self, dev: &str, net: IpNet) -> ObjectId {
+        if dev == self.want.own.announce { object::address(net.addr()) } else { object::device(dev) }
+    }
+
+    /// A default route is the base of a device; any other is for what it leads to.
+    fn route_object(&self, hop: &Hop, dst: IpNet) -> ObjectId {
+        if dst.prefix_len() == 0 { object::device(&hop.dev) } else { object::prefix(dst) }
+    }
+
+    fn rule_object(&self, select: Select, table: &Table) -> ObjectId {
+        match (select, table) {
+            (Select::To(net), _) if is_host(net) => object::address(net.addr()),
+            (Select::To(net), _) => object::subnet(net),
+            (Select::All(_), Table::Bridge(bridge)) => object::device(bridge),
+            (Select::All(_), Table::Number(n)) => object::device(&n.to_string()),
+        }
+    }
+
+    fn problem(&mut self, dev: &Dev, code: &str, message: String) {
+        self.part.problems.push(Problem::error(object::device(dev), Class::Refused, code, message));
+    }
+}
+
+#[cfg(test)]
+mod tests;

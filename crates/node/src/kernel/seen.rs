@@ -1,0 +1,203 @@
+//! What can be seen of the kernel: what is ours and, where a plan has to know it, what is not.
+//!
+//! Sets are ordered so that a plan finds what it looks for: rules by what they select, routes by table and destination.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use ovn::MacAddr;
+use serde::Serialize;
+
+use super::state::{Address, Dev, Family, Hop, Select, Sysctl};
+use super::tables::RtTables;
+
+/// Who made a route, by the kernel's numbers.
+pub mod protocol {
+    /// The kernel itself.
+    pub const KERNEL: u8 = 2;
+    /// A tool that did not say, and ovn-bgp-agent, and we.
+    pub const BOOT: u8 = 3;
+    /// An administrator.
+    pub const STATIC: u8 = 4;
+    /// ovn-controller.
+    pub const OVN: u8 = 84;
+    /// A BGP daemon.
+    pub const BGP: u8 = 186;
+}
+
+/// A device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenLink {
+    /// Its number.
+    pub index: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether it is set up.
+    pub up: bool,
+    /// The VRF or bridge it belongs to.
+    pub master: Option<Dev>,
+}
+
+/// What a device is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A VRF with its table.
+    Vrf(u32),
+    /// A device that leads nowhere.
+    Dummy,
+    /// A VLAN.
+    Vlan {
+        /// The device below, unless that is in another namespace.
+        parent: Option<Dev>,
+        /// The VLAN.
+        tag: u16,
+    },
+    /// Anything else.
+    Other,
+}
+
+/// An object in the kernel's own encoding, by which exactly this one is deleted, whatever else it says. Empty in models.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Wire(pub Arc<[u8]>);
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// A rule that sends packets to a table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SeenRule {
+    /// Which packets; nothing where a rule asks for more than we can.
+    pub select: Option<Select>,
+    /// The table.
+    pub table: u32,
+    /// Its place among the rules.
+    pub priority: u32,
+    /// The rule itself.
+    #[serde(skip)]
+    pub wire: Wire,
+}
+
+impl SeenRule {
+    /// The rule that we make.
+    pub fn plain(select: Select, table: u32, priority: u32) -> Self {
+        SeenRule { select: Some(select), table, priority, wire: Wire::default() }
+    }
+}
+
+/// A route of a table that may be a bridge's or the exposure VRF's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SeenRoute {
+    /// The table.
+    pub table: u32,
+    /// Where it leads to.
+    pub dst: IpNet,
+    /// Its metric.
+    pub metric: u32,
+    /// How; nothing where it is more than a device and a next hop.
+    pub hop: Option<Hop>,
+    /// Who made it, see [`protocol`].
+    pub protocol: u8,
+    /// The route itself.
+    #[serde(skip)]
+    pub wire: Wire,
+}
+
+impl SeenRoute {
+    /// The route that we make.
+    pub fn plain(table: u32, dst: IpNet, hop: Hop) -> Self {
+        let metric = default_metric(Family::of(dst));
+        SeenRoute { table, dst, metric, hop: Some(hop), protocol: protocol::BOOT, wire: Wire::default() }
+    }
+}
+
+/// The metric of a route for which none is asked.
+pub fn default_metric(family: Family) -> u32 {
+    match family {
+        Family::V4 => 0,
+        Family::V6 => 1024,
+    }
+}
+
+/// The kernel at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Observed {
+    /// Every device.
+    pub links: BTreeMap<Dev, SeenLink>,
+    /// Every address.
+    pub addresses: BTreeSet<Address>,
+    /// Every rule that sends packets to a table.
+    pub rules: BTreeSet<SeenRule>,
+    /// Routes, without those of the main, local and default tables, and in a VRF's table only those an administrator, a
+    /// tool or ovn-controller made.
+    pub routes: BTreeSet<SeenRoute>,
+    /// Permanent neighbours.
+    pub neighbours: BTreeMap<(Dev, IpAddr), MacAddr>,
+    /// IPv6 proxy entries.
+    pub proxies: BTreeSet<(Dev, Ipv6Addr)>,
+    /// Switches that are on.
+    pub sysctls: BTreeSet<Sysctl>,
+    /// The families whose packets are forwarded.
+    pub forwarding: BTreeSet<Family>,
+    /// The names of tables.
+    pub names: RtTables,
+}
+
+impl Observed {
+    /// The rules with exactly this selection.
+    pub fn rules_for(&self, select: Select) -> impl Iterator<Item = &SeenRule> {
+        let first = SeenRule { select: Some(select), table: 0, priority: 0, wire: Wire::default() };
+        self.rules.range(first..).take_while(move |rule| rule.select == Some(select))
+    }
+
+    /// The routes of a table to exactly this prefix.
+    pub fn routes_to(&self, table: u32, dst: IpNet) -> impl Iterator<Item = &SeenRoute> {
+        let first = SeenRoute { table, dst, metric: 0, hop: None, protocol: 0, wire: Wire::default() };
+        self.routes.range(first..).take_while(move |route| route.table == table && route.dst == dst)
+    }
+
+    /// The routes of a table.
+    pub fn routes_in(&self, table: u32) -> impl Iterator<Item = &SeenRoute> {
+        let first = SeenRoute {
+            table,
+            dst: Family::V4.default_net(),
+            metric: 0,
+            hop: None,
+            protocol: 0,
+            wire: Wire::default(),
+        };
+        self.routes.range(first..).take_while(move |route| route.table == table)
+    }
+
+    /// The host addresses on a device within a prefix.
+    pub fn hosts_on(&self, dev: &Dev, net: IpNet) -> impl Iterator<Item = IpAddr> {
+        let first = Address { dev: dev.clone(), net: net.trunc() };
+        let dev = dev.clone();
+        self.addresses
+            .range(first..)
+            .take_while(move |a| a.dev == dev && net.contains(&a.net.addr()))
+            .filter(|a| is_host(a.net))
+            .map(|a| a.net.addr())
+    }
+
+    /// The tables in use: by routes, by rules, by VRFs.
+    pub fn used_tables(&self) -> BTreeSet<u32> {
+        let vrfs = self.links.values().filter_map(|link| match link.kind {
+            Kind::Vrf(table) => Some(table),
+            _ => None,
+        });
+        let rules = self.rules.iter().map(|rule| rule.table);
+        self.routes.iter().map(|route| route.table).chain(rules).chain(vrfs).collect()
+    }
+}
+
+/// Whether a prefix is one address.
+pub fn is_host(net: IpNet) -> bool {
+    net.prefix_len() == net.max_prefix_len()
+}

@@ -1,0 +1,51 @@
+//! What a decider could not decide about, and so has to stay as it is.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use reconcile::ObjectId;
+
+use crate::kernel::Dev;
+
+/// Objects to keep, in the words of the data plane. The driver drops steps on the objects themselves; this is for what others
+/// would take from them: the rule of a subnet in which an address is kept, the announcements in a subnet that is kept.
+#[derive(Debug, Clone, Default)]
+pub struct Keep {
+    addresses: BTreeSet<IpAddr>,
+    subnets: BTreeSet<IpNet>,
+    devices: BTreeSet<Dev>,
+}
+
+impl Keep {
+    /// Reads the names of [`object`](super::object).
+    pub fn new(keep: &BTreeSet<ObjectId>) -> Self {
+        let mut out = Keep::default();
+        for object in keep {
+            match object.kind.as_str() {
+                "address" => out.addresses.extend(object.id.parse::<IpAddr>()),
+                "subnet" => out.subnets.extend(object.id.parse::<IpNet>()),
+                "device" => drop(out.devices.insert(object.id.clone())),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// Whether the announcement of an address has to stay.
+    pub fn address(&self, ip: IpAddr) -> bool {
+        self.addresses.contains(&ip) || self.subnets.iter().any(|net| net.contains(&ip))
+    }
+
+    /// Whether what carries a prefix has to stay.
+    pub fn prefix(&self, net: IpNet) -> bool {
+        self.addresses.iter().any(|ip| net.contains(ip))
+            || self.subnets.iter().any(|kept| net.contains(kept) || kept.contains(&net))
+    }
+
+    /// Whether everything on a device has to stay.
+    pub fn device(&self, dev: &Dev) -> bool {
+        self.devices.contains(dev)
+    }
+}

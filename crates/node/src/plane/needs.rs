@@ -1,0 +1,125 @@
+//! Whether a change may be made now.
+//!
+//! A plan is in a safe order, but steps of it may fail, and others are held back because they failed before. So each step that
+//! could break the promise (an announced address has its way) is checked against what is there when its turn comes.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::state::{Act, Needs, Op};
+use crate::flows::Seen;
+use crate::kernel::way::{Gone, There};
+use crate::kernel::{Address, Dev, Family, SeenRoute, Select};
+use crate::{flows, kernel};
+
+/// What is there, prepared for a batch of steps that are taken together.
+pub struct Ground<'a> {
+    kernel: &'a kernel::Observed,
+    flows: &'a flows::Observed,
+    ways: OnceCell<There<'a>>,
+    /// What steps of the batch, allowed so far, will take away.
+    gone: Gone,
+    bare: BTreeSet<Address>,
+}
+
+impl<'a> Ground<'a> {
+    /// Looks at what is there.
+    pub fn new(kernel: &'a kernel::Observed, flows: &'a flows::Observed) -> Self {
+        Ground { kernel, flows, ways: OnceCell::new(), gone: Gone::default(), bare: BTreeSet::new() }
+    }
+
+    /// Whether what a change needs is there, after the changes that were allowed before.
+    pub fn allows(&mut self, op: &Op) -> bool {
+        let Act::Kernel(change) = &op.act else { return true };
+        match (&op.needs, change) {
+            (Needs::Nothing, _) => true,
+            (Needs::Route, kernel::Op::AddRule { select: Select::To(net), table, .. }) => {
+                self.kernel.routes_to(*table, *net).any(|route| route.hop.is_some())
+            }
+            (Needs::Route, _) => true,
+            (Needs::Way { priority, flows }, kernel::Op::AddAddress(Address { net, .. })) => {
+                self.way(*priority, net.addr()) && self.flows(flows)
+            }
+            (Needs::Way { priority, flows }, kernel::Op::SetRoute { dst, .. }) => {
+                self.way(*priority, dst.network()) && self.flows(flows)
+            }
+            (Needs::Way { .. }, _) => true,
+            (Needs::Idle { announce, priority }, change) => self.idle(announce, *priority, change),
+        }
+    }
+
+    fn idle(&mut self, announce: &Dev, priority: u32, change: &kernel::Op) -> bool {
+        match change {
+            kernel::Op::DelRule(rule) => {
+                self.gone.rules.insert(rule.clone());
+                let idle = match rule.select {
+                    Some(Select::To(net)) => self.all_have_ways(announce, priority, net),
+                    Some(Select::All(family)) => self.all_have_ways(announce, priority, family.default_net()),
+                    // Nothing of ours relies on a rule that is not of our making.
+                    None => true,
+                };
+                idle || !self.gone.rules.remove(rule)
+            }
+            kernel::Op::DelRoute(route) => {
+                self.gone.routes.insert(route.clone());
+                // Nothing is announced on the strength of a default route.
+                let idle = route.dst.prefix_len() == 0 || self.all_have_ways(announce, priority, route.dst);
+                idle || !self.gone.routes.remove(route)
+            }
+            // A next hop's Ethernet address is of use as long as a route leads through it to something announced.
+            kernel::Op::DelNeighbour { dev, ip } => {
+                let through = |route: &&SeenRoute| {
+                    route.hop.as_ref().is_some_and(|hop| hop.via == Some(*ip) && hop.dev == *dev)
+                };
+                let mut routes = self.kernel.routes.iter().filter(through);
+                routes.all(|route| self.kernel.hosts_on(announce, route.dst).next().is_none())
+            }
+            kernel::Op::DelLink { dev } => self.device_idle(announce, priority, dev),
+            kernel::Op::DelAddress(address) => {
+                // With the last address of a family a device loses its routes of that family.
+                self.bare.insert(address.clone());
+                let family = Family::of(address.net);
+                let other = |a: &Address| {
+                    a.dev == address.dev && Family::of(a.net) == family && !self.bare.contains(a)
+                };
+                let idle = self.kernel.addresses.iter().any(other)
+                    || self.device_idle(announce, priority, &address.dev);
+                idle || !self.bare.remove(address)
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether everything announced that goes through a device has another way.
+    fn device_idle(&mut self, announce: &Dev, priority: u32, dev: &Dev) -> bool {
+        let through = |route: &&SeenRoute| route.hop.as_ref().is_some_and(|hop| hop.dev == *dev);
+        let routes: Vec<SeenRoute> = self.kernel.routes.iter().filter(through).cloned().collect();
+        let before = self.gone.routes.clone();
+        self.gone.routes.extend(routes.iter().cloned());
+        let mut prefixes = routes.iter().map(|route| route.dst).filter(|dst| dst.prefix_len() > 0);
+        let idle = prefixes.all(|dst| self.all_have_ways(announce, priority, dst));
+        if !idle {
+            self.gone.routes = before;
+        }
+        idle
+    }
+
+    fn all_have_ways(&self, announce: &Dev, priority: u32, prefix: IpNet) -> bool {
+        self.kernel.hosts_on(announce, prefix).all(|ip| self.way(priority, ip))
+    }
+
+    fn way(&self, priority: u32, ip: IpAddr) -> bool {
+        self.ways.get_or_init(|| There::new(priority, self.kernel)).way(ip, &self.gone).is_some()
+    }
+
+    fn flows(&self, wanted: &[(Dev, flows::Flow)]) -> bool {
+        wanted.iter().all(|(bridge, flow)| match self.flows.get(bridge) {
+            Some(Seen::Flows(flows)) => flows.iter().any(|seen| seen.flow == Some(*flow)),
+            Some(Seen::Silent(_)) | None => false,
+        })
+    }
+}

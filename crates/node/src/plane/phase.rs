@@ -1,0 +1,100 @@
+//! The order of changes across targets.
+//!
+//! Adding: what carries packets is complete before an address is announced. Removing: the announcement goes first. All that
+//! is added comes before anything that is removed, so that what moves is never without a way.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use reconcile::ObjectId;
+
+/// When a change is due, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Tables get their names, VRFs are made.
+    Device,
+    /// Devices that stand on others are made, and all set up.
+    SubDevice,
+    /// Devices get addresses and switches.
+    Base,
+    /// Routes through devices.
+    Route,
+    /// Routes through those.
+    Via,
+    /// Neighbours and NDP proxies.
+    Neighbour,
+    /// Rules that lead to the routes.
+    Rule,
+    /// Flows that lead back.
+    Flow,
+    /// FRR's stanzas.
+    Stanza,
+    /// Addresses are announced.
+    Announce,
+    /// Prefixes are announced.
+    AnnouncePrefix,
+    /// Prefixes are withdrawn.
+    WithdrawPrefix,
+    /// Addresses are withdrawn.
+    Withdraw,
+    /// The fabric is given time to forget them.
+    Drain,
+    /// Rules go.
+    DropRule,
+    /// Flows go.
+    DropFlow,
+    /// Neighbours go.
+    DropNeighbour,
+    /// Routes with a next hop go.
+    DropVia,
+    /// Other routes go.
+    DropRoute,
+    /// NDP proxies go.
+    DropProxy,
+    /// Addresses of devices go.
+    DropBase,
+    /// Devices go.
+    DropDevice,
+}
+
+/// A change with its time and the object it serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned<Op> {
+    /// When.
+    pub phase: Phase,
+    /// For what.
+    pub object: ObjectId,
+    /// What.
+    pub op: Op,
+}
+
+/// What one target has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part<Op> {
+    /// Its changes, in no order but that of their phases.
+    pub steps: Vec<Planned<Op>>,
+    /// How many things are wanted.
+    pub want: usize,
+    /// How many of them are there.
+    pub have: usize,
+    /// What cannot be planned.
+    pub problems: Vec<reconcile::Problem>,
+}
+
+impl<Op> Default for Part<Op> {
+    fn default() -> Self {
+        Part { steps: Vec::new(), want: 0, have: 0, problems: Vec::new() }
+    }
+}
+
+impl<Op> Part<Op> {
+    /// Adds a change.
+    pub fn push(&mut self, phase: Phase, object: ObjectId, op: Op) {
+        self.steps.push(Planned { phase, object, op });
+    }
+
+    /// Counts a wanted thing, and whether it is there.
+    pub fn count(&mut self, there: bool) -> bool {
+        self.want += 1;
+        self.have += usize::from(there);
+        there
+    }
+}

@@ -1,0 +1,102 @@
+//! The plans of the three parts merged into one order, with what each step needs.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use reconcile::{Class, ObjectId, Plan, Problem};
+
+use super::keep::Keep;
+use super::phase::{Part, Phase, Planned};
+use super::state::{Act, Desired, MASS, Needs, Observed, Op};
+use crate::kernel::way::Wanted;
+use crate::kernel::{Address, Select};
+use crate::{flows, frr, kernel};
+
+/// What leads from `have` to `want`.
+pub fn plan(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
+    let keep = Keep::new(keep);
+    let mut steps: Vec<Planned<Act>> = Vec::new();
+    let mut plan = Plan::new(0, 0);
+    absorb(&mut plan, &mut steps, kernel::plan::plan(&want.kernel, &keep, &have.kernel), Act::Kernel);
+    absorb(&mut plan, &mut steps, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
+    if let Some(frr) = &want.frr {
+        absorb(&mut plan, &mut steps, frr::plan::plan(frr, &have.frr), Act::Frr);
+    }
+    if want.guard {
+        plan.problems.extend(hold_mass_withdrawal(&mut steps, want, have));
+    }
+    steps.extend(drain(&steps, want));
+    steps.sort_by_key(|step| step.phase);
+    let ways = Wanted::new(&want.kernel);
+    for Planned { phase, object, op: act } in steps {
+        let needs = needs(&act, phase, want, &ways);
+        plan.push(object, Op { act, needs, phase });
+    }
+    plan
+}
+
+fn absorb<O>(plan: &mut Plan<Op>, steps: &mut Vec<Planned<Act>>, part: Part<O>, act: impl Fn(O) -> Act) {
+    plan.want += part.want;
+    plan.have += part.have;
+    plan.problems.extend(part.problems);
+    steps.extend(part.steps.into_iter().map(|step| Planned {
+        phase: step.phase,
+        object: step.object,
+        op: act(step.op),
+    }));
+}
+
+/// Leaves out withdrawals, and the removals that follow from them, when they are too many to be believed at once.
+fn hold_mass_withdrawal(steps: &mut Vec<Planned<Act>>, want: &Desired, have: &Observed) -> Option<Problem> {
+    let withdrawn = steps.iter().filter(|step| step.phase == Phase::Withdraw).count();
+    let announced = have.kernel.addresses.iter().filter(|a| want.kernel.own.announces(a)).count();
+    if withdrawn <= MASS || withdrawn * 2 <= announced {
+        return None;
+    }
+    steps.retain(|step| step.phase < Phase::WithdrawPrefix);
+    let message = format!(
+        "{withdrawn} of {announced} announced addresses are no longer wanted, shortly after the databases came back; they \
+         are held for a while and withdrawn if that lasts"
+    );
+    let object = ObjectId::new("announcements", want.kernel.own.announce.clone());
+    Some(Problem::warning(object, Class::Transient, "mass-withdraw-held", message))
+}
+
+/// A pause between withdrawals and what follows from them.
+fn drain(steps: &[Planned<Act>], want: &Desired) -> Option<Planned<Act>> {
+    let withdraws = steps.iter().any(|step| matches!(step.phase, Phase::Withdraw | Phase::WithdrawPrefix));
+    let removes = steps.iter().any(|step| step.phase > Phase::Drain);
+    let milliseconds = u64::try_from(want.drain.as_millis()).unwrap_or(u64::MAX);
+    (withdraws && removes && milliseconds > 0).then(|| Planned {
+        phase: Phase::Drain,
+        object: ObjectId::new("drain", want.kernel.own.announce.clone()),
+        op: Act::Drain { milliseconds },
+    })
+}
+
+fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>) -> Needs {
+    let Act::Kernel(op) = act else { return Needs::Nothing };
+    let own = &want.kernel.own;
+    let way = |ip| Needs::Way { priority: own.priority, flows: flows_for(ip, want, ways) };
+    match (phase, op) {
+        (Phase::Rule, kernel::Op::AddRule { select: Select::To(_), .. }) => Needs::Route,
+        (Phase::Announce, kernel::Op::AddAddress(Address { net, .. })) => way(net.addr()),
+        (Phase::AnnouncePrefix, kernel::Op::SetRoute { dst, .. }) => way(dst.network()),
+        (phase, _) if phase > Phase::Drain => {
+            Needs::Idle { announce: own.announce.clone(), priority: own.priority }
+        }
+        _ => Needs::Nothing,
+    }
+}
+
+/// The flows by which packets of an address come back: those of the patch ports of its network.
+fn flows_for(ip: IpAddr, want: &Desired, ways: &Wanted<'_>) -> Vec<(kernel::Dev, flows::Flow)> {
+    let Some((bridge, hop)) = ways.way(ip) else { return Vec::new() };
+    let Some(wanted) = want.flows.get(bridge) else { return Vec::new() };
+    let ports = wanted.ports.iter().filter(|(_, dev)| **dev == hop.dev);
+    ports.flat_map(|(port, _)| wanted.flows_of(*port)).map(|flow| (bridge.clone(), flow)).collect()
+}
+
+#[cfg(test)]
+mod tests;

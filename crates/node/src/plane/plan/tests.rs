@@ -1,0 +1,171 @@
+//! Plans across the parts, and the property that they are safe: whatever fails or waits, an announced address has its way.
+
+mod model;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plane::object;
+use model::{Choice, World, desired};
+
+fn all_on_bridge() -> Choice {
+    Choice { hosts: vec![Some(0); 8], subnets: vec![true; 2], aggregate: false, bridges: 2 }
+}
+
+fn nothing() -> Choice {
+    Choice { hosts: vec![None; 8], subnets: vec![false; 2], aggregate: false, bridges: 2 }
+}
+
+fn phases(plan: &Plan<Op>) -> Vec<Phase> {
+    plan.steps.iter().map(|step| step.op.phase).collect()
+}
+
+#[test]
+fn flows_come_before_announcements_and_withdrawals_before_all_removals() {
+    let (none, all) = (desired(&nothing()), desired(&all_on_bridge()));
+    let adding = plan(&all, &BTreeSet::new(), &World::bare().observed());
+    assert!(phases(&adding).is_sorted());
+    let last = *phases(&adding).last().unwrap();
+    assert_eq!(last, Phase::Announce);
+    assert!(phases(&adding).contains(&Phase::Flow));
+    let removing = plan(&none, &BTreeSet::new(), &World::made(&all).observed());
+    assert!(phases(&removing).is_sorted());
+    assert_eq!(phases(&removing)[0], Phase::Withdraw);
+}
+
+#[test]
+fn a_pause_stands_between_withdrawals_and_removals() {
+    let none = Desired { drain: Duration::from_millis(250), ..desired(&nothing()) };
+    let plan = plan(&none, &BTreeSet::new(), &World::made(&desired(&all_on_bridge())).observed());
+    let at = plan.steps.iter().position(|step| step.op.phase == Phase::Drain).unwrap();
+    assert_eq!(plan.steps[at].op.to_string(), "wait 250 ms for the fabric");
+    assert!(plan.steps[..at].iter().all(|step| step.op.phase <= Phase::Withdraw));
+}
+
+#[test]
+fn a_mass_withdrawal_is_held_when_asked_and_obeyed_when_not() {
+    let crowd = |want: &mut Desired, count: u8| {
+        for n in 0..count {
+            model::expose(want, format!("172.25.0.{n}").parse().unwrap(), 0);
+        }
+    };
+    let mut before = desired(&nothing());
+    crowd(&mut before, 50);
+    let held = |left: u8, guard: bool| {
+        let mut want = Desired { guard, ..desired(&nothing()) };
+        crowd(&mut want, left);
+        let plan = plan(&want, &BTreeSet::new(), &World::made(&before).observed());
+        let codes: Vec<String> = plan.problems.iter().map(|problem| problem.code.to_string()).collect();
+        (plan.steps.is_empty(), codes.contains(&"mass-withdraw-held".to_owned()))
+    };
+    assert_eq!(held(24, true), (true, true), "26 of 50");
+    assert_eq!(held(24, false), (false, false));
+    assert_eq!(held(25, true), (false, false), "not more than half");
+    let mut few = desired(&nothing());
+    crowd(&mut few, 20);
+    let none = Desired { guard: true, ..desired(&nothing()) };
+    assert!(!plan(&none, &BTreeSet::new(), &World::made(&few).observed()).is_empty(), "not more than twenty");
+}
+
+#[test]
+fn an_announcement_waits_for_flows_that_could_not_be_made() {
+    let want = desired(&all_on_bridge());
+    let mut world = World::bare();
+    let plan = plan(&want, &BTreeSet::new(), &world.observed());
+    world.run(&plan, &|step| matches!(step.op.act, Act::Flow(_)), &mut |_, _| {});
+    assert_eq!(world.announced().count(), 0);
+    let again = super::plan(&want, &BTreeSet::new(), &world.observed());
+    world.run(&again, &|_| false, &mut |_, _| {});
+    assert!(world.announced().count() > 8);
+}
+
+#[test]
+fn a_way_stays_while_a_withdrawal_fails() {
+    let (none, all) = (desired(&nothing()), desired(&all_on_bridge()));
+    let mut world = World::made(&all);
+    let plan = plan(&none, &BTreeSet::new(), &world.observed());
+    let tenant = object::address("10.1.0.5".parse().unwrap());
+    world.run(&plan, &|step| step.object == tenant, &mut |_, _| {});
+    assert_eq!(world.announced().collect::<Vec<_>>(), ["10.1.0.5".parse::<IpAddr>().unwrap()]);
+    assert!(world.stranded().is_empty());
+}
+
+fn choices() -> impl Strategy<Value = Choice> {
+    let hosts = proptest::collection::vec(proptest::option::of(0usize..3), 8);
+    (hosts, proptest::collection::vec(any::<bool>(), 2), any::<bool>(), 1usize..3)
+        .prop_map(|(hosts, subnets, aggregate, bridges)| Choice { hosts, subnets, aggregate, bridges })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_world_becomes_the_one_wanted_and_what_is_not_ours_survives(
+        before in choices(), after in choices(), lost in any::<u64>(), foreign: bool,
+    ) {
+        let want = desired(&after);
+        let mut world = World::made(&desired(&before));
+        world.lose(lost);
+        if foreign {
+            world.add_foreign();
+        }
+        let others = world.foreign();
+        let mut rounds = 0;
+        loop {
+            let plan = plan(&want, &BTreeSet::new(), &world.observed());
+            if plan.is_empty() {
+                prop_assert_eq!(plan.want, plan.have, "all that is wanted is there");
+                break;
+            }
+            rounds += 1;
+            prop_assert!(rounds < 4, "still to do: {}", plan);
+            let mut stranded = world.stranded();
+            let mut worse = None;
+            world.run(&plan, &|_| false, &mut |world, step| {
+                let now = world.stranded();
+                if !now.is_subset(&stranded) && worse.is_none() {
+                    worse = Some(format!("{step} strands {now:?}"));
+                }
+                stranded = now;
+            });
+            prop_assert_eq!(worse, None);
+        }
+        prop_assert!(world.stranded().is_empty());
+        prop_assert_eq!(world.foreign(), others);
+    }
+
+    #[test]
+    fn whatever_fails_or_waits_nothing_announced_loses_its_way(
+        before in choices(), after in choices(), fails in any::<u64>(), waits in any::<u64>(),
+    ) {
+        let want = desired(&after);
+        let mut world = World::made(&desired(&before));
+        let mut plan = plan(&want, &BTreeSet::new(), &world.observed());
+        // The driver drops the steps of objects that failed before.
+        let objects: BTreeSet<ObjectId> = plan.steps.iter().map(|step| step.object.clone()).collect();
+        let held: BTreeSet<ObjectId> =
+            objects.into_iter().enumerate().filter(|(n, _)| waits >> (n % 64) & 1 == 1).map(|(_, o)| o).collect();
+        plan.steps.retain(|step| !held.contains(&step.object));
+        let at = std::cell::Cell::new(0);
+        let fail = |_: &reconcile::Step<Op>| {
+            at.set(at.get() + 1);
+            fails >> (at.get() % 64) & 1 == 1
+        };
+        let mut worse = None;
+        world.run(&plan, &fail, &mut |world, step| {
+            if !world.stranded().is_empty() && worse.is_none() {
+                worse = Some(format!("{step} strands {:?}", world.stranded()));
+            }
+        });
+        prop_assert_eq!(worse, None, "{}", plan);
+        // And once nothing fails any more, all becomes as wanted.
+        for _ in 0..4 {
+            let plan = super::plan(&want, &BTreeSet::new(), &world.observed());
+            world.run(&plan, &|_| false, &mut |_, _| {});
+        }
+        let plan = super::plan(&want, &BTreeSet::new(), &world.observed());
+        prop_assert!(plan.is_empty(), "{}", plan);
+    }
+}

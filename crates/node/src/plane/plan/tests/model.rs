@@ -1,0 +1,367 @@
+//! A data plane in memory, which does to its state what the kernel and Open vSwitch do, side effects included.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use ovn::MacAddr;
+use reconcile::{ObjectId, Plan, Step};
+
+use crate::flows::{self, Bridge, Seen, SeenFlow};
+use crate::frr;
+use crate::kernel::seen::{Kind, is_host};
+use crate::kernel::tables::RtTables;
+use crate::kernel::{
+    self, Address, Dev, Family, Hop, Knob, Link, Rule, SeenLink, SeenRoute, SeenRule, Select, Sysctl, Table,
+};
+use crate::plane::needs::Ground;
+use crate::plane::{Act, Desired, Observed, Op};
+
+const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 1]);
+
+/// What is exposed: each of eight addresses nowhere, on br-ex, on its VLAN or on br-x; the first two of them are gateways, each
+/// with a subnet behind it.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    pub(super) hosts: Vec<Option<usize>>,
+    pub(super) subnets: Vec<bool>,
+    pub(super) aggregate: bool,
+    pub(super) bridges: usize,
+}
+
+const PLACES: [(&str, &str); 3] = [("br-ex", "br-ex"), ("br-ex", "br-ex.100"), ("br-x", "br-x")];
+
+fn host(ip: IpAddr) -> IpNet {
+    IpNet::from(ip)
+}
+
+/// What is wanted for a choice.
+pub(super) fn desired(choice: &Choice) -> Desired {
+    let mut want = Desired::default();
+    let kernel = &mut want.kernel;
+    kernel.links.extend([
+        ("bgp-vrf".into(), Link::Vrf { table: 10 }),
+        ("bgp-nic".into(), Link::Dummy { master: Some("bgp-vrf".into()) }),
+    ]);
+    for (index, (bridge, dev)) in (1..).zip(PLACES) {
+        if bridge == "br-x" && choice.bridges < 2 {
+            continue;
+        }
+        let link = match bridge == dev {
+            true => Link::Bridge,
+            false => Link::Vlan { parent: bridge.into(), tag: 100 },
+        };
+        kernel.links.insert(dev.into(), link);
+        let (v4, v6) = kernel::base_addresses(index, None);
+        kernel.addresses.extend([v4.into(), v6.into()].map(|ip| Address { dev: dev.into(), net: host(ip) }));
+        kernel.sysctls.extend([Knob::ProxyArp, Knob::ProxyNdp].map(|knob| Sysctl { dev: dev.into(), knob }));
+        let table = Table::Bridge(bridge.into());
+        if bridge == dev {
+            for family in Family::BOTH {
+                let hop = Hop { dev: dev.into(), via: None };
+                kernel.routes.insert((table.clone(), family.default_net()), hop);
+                if choice.aggregate {
+                    kernel.rules.insert(Rule { select: Select::All(family), table: table.clone() });
+                }
+            }
+        }
+        let flows = want.flows.entry(bridge.into()).or_insert(Bridge { mac: MAC, ports: BTreeMap::new() });
+        flows.ports.insert(4 + index as u32, dev.into());
+    }
+    for (n, place) in choice.hosts.iter().enumerate() {
+        let Some(place) = place.filter(|place| *place < 2 || choice.bridges > 1) else { continue };
+        let ip: IpAddr = match n {
+            6.. => format!("2001:db8::{n}").parse().unwrap(),
+            _ => format!("172.24.4.{n}").parse().unwrap(),
+        };
+        expose_as(&mut want, ip, place, choice.aggregate);
+        if let (0..2, true) = (n, choice.subnets.get(n) == Some(&true)) {
+            let (bridge, dev) = PLACES[place];
+            let table = Table::Bridge(bridge.into());
+            let net: IpNet = format!("10.{}.0.0/24", n + 1).parse().unwrap();
+            let kernel = &mut want.kernel;
+            kernel.neighbours.insert((dev.into(), ip), MAC);
+            kernel.routes.insert((table.clone(), net), Hop { dev: dev.into(), via: Some(ip) });
+            if !choice.aggregate {
+                kernel.rules.insert(Rule { select: Select::To(net), table });
+            }
+            let tenant = format!("10.{}.0.5/32", n + 1).parse().unwrap();
+            kernel.addresses.insert(Address { dev: "bgp-nic".into(), net: tenant });
+        }
+        if let IpAddr::V6(v6) = ip {
+            want.kernel.proxies.insert((PLACES[place].1.into(), v6));
+        }
+    }
+    want
+}
+
+/// Exposes one more address.
+pub(super) fn expose(want: &mut Desired, ip: IpAddr, place: usize) {
+    expose_as(want, ip, place, false);
+}
+
+fn expose_as(want: &mut Desired, ip: IpAddr, place: usize, aggregate: bool) {
+    let (bridge, dev) = PLACES[place];
+    let table = Table::Bridge(bridge.into());
+    let kernel = &mut want.kernel;
+    kernel.addresses.insert(Address { dev: "bgp-nic".into(), net: host(ip) });
+    kernel.routes.insert((table.clone(), host(ip)), Hop { dev: dev.into(), via: None });
+    if !aggregate {
+        kernel.rules.insert(Rule { select: Select::To(host(ip)), table });
+    }
+}
+
+/// The data plane.
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    kernel: kernel::Observed,
+    flows: flows::Observed,
+}
+
+impl World {
+    /// Two bridges, as Open vSwitch makes them, with their numbers.
+    pub(super) fn bare() -> Self {
+        let mut kernel =
+            kernel::Observed { names: RtTables::parse("201 br-ex\n202 br-x\n"), ..Default::default() };
+        for (index, dev) in (1..).zip(["br-ex", "br-x", "eth0"]) {
+            kernel.links.insert(dev.into(), SeenLink { index, kind: Kind::Other, up: true, master: None });
+        }
+        kernel.forwarding.extend(Family::BOTH);
+        let flows = ["br-ex", "br-x"].map(|bridge| (Dev::new(bridge), Seen::Flows(BTreeSet::new()))).into();
+        World { kernel, flows }
+    }
+
+    /// The world in which all that is wanted is there and nothing else.
+    pub(super) fn made(want: &Desired) -> Self {
+        let mut world = World::bare();
+        for (dev, link) in &want.kernel.links {
+            world.kernel(&kernel::Op::AddLink { dev: dev.clone(), link: link.clone() });
+        }
+        let number = |table: &Table| if *table == Table::Bridge("br-x".into()) { 202 } else { 201 };
+        let want_kernel = &want.kernel;
+        let kernel = &mut world.kernel;
+        kernel.addresses.clone_from(&want_kernel.addresses);
+        kernel
+            .rules
+            .extend(want_kernel.rules.iter().map(|r| SeenRule::plain(r.select, number(&r.table), 32000)));
+        let routes = want_kernel.routes.iter();
+        kernel.routes.extend(routes.map(|((t, dst), hop)| SeenRoute::plain(number(t), *dst, hop.clone())));
+        kernel.neighbours.clone_from(&want_kernel.neighbours);
+        kernel.proxies.clone_from(&want_kernel.proxies);
+        kernel.sysctls.clone_from(&want_kernel.sysctls);
+        for (name, bridge) in &want.flows {
+            let flows = bridge.ports.keys().flat_map(|port| bridge.flows_of(*port)).map(SeenFlow::plain);
+            world.flows.insert(name.clone(), Seen::Flows(flows.collect()));
+        }
+        world
+    }
+
+    pub(super) fn observed(&self) -> Observed {
+        Observed {
+            kernel: Arc::new(self.kernel.clone()),
+            flows: Arc::new(self.flows.clone()),
+            frr: Arc::new(frr::Observed::Silent("not asked".into())),
+        }
+    }
+
+    /// Loses things, as if others had removed them.
+    pub(super) fn lose(&mut self, which: u64) {
+        let mut n = 0;
+        let mut stays = || {
+            n += 1;
+            which.rotate_left(n) & 5 != 5
+        };
+        self.kernel.addresses.retain(|_| stays());
+        self.kernel.rules.retain(|_| stays());
+        self.kernel.routes.retain(|_| stays());
+        self.kernel.neighbours.retain(|_, _| stays());
+        self.kernel.sysctls.retain(|_| stays());
+        for seen in self.flows.values_mut() {
+            if let Seen::Flows(flows) = seen {
+                flows.retain(|_| stays());
+            }
+        }
+    }
+
+    pub(super) fn add_foreign(&mut self) {
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let address = |dev: &str, text: &str| Address { dev: dev.into(), net: net(text) };
+        let eth0 = || Hop { dev: "eth0".into(), via: None };
+        let kernel = &mut self.kernel;
+        kernel.addresses.extend([
+            address("eth0", "192.0.2.1/32"),
+            address("bgp-nic", "fe80::1/64"),
+            address("bgp-nic", "198.51.100.1/24"),
+            address("br-ex", "1.1.1.1/32"),
+        ]);
+        kernel.rules.extend([
+            SeenRule::plain(Select::To(net("172.24.4.3/32")), 201, 100),
+            SeenRule::plain(Select::To(net("172.24.4.3/32")), 300, 32000),
+        ]);
+        kernel.routes.extend([
+            SeenRoute::plain(300, net("172.24.4.3/32"), eth0()),
+            SeenRoute::plain(10, net("1.0.0.0/8"), eth0()),
+        ]);
+        kernel.neighbours.insert(("eth0".into(), "192.0.2.9".parse().unwrap()), MAC);
+        kernel.proxies.insert(("eth0".into(), "2001:db8::9".parse().unwrap()));
+        let vlan = Kind::Vlan { parent: Some("br-ex".into()), tag: 50 };
+        kernel.links.insert("br-ex.50".into(), SeenLink { index: 99, kind: vlan, up: true, master: None });
+    }
+
+    /// What is not ours.
+    pub(super) fn foreign(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let k = &self.kernel;
+        let base = |a: &Address| match a.net.addr() {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.segments()[0] == 0xfd53,
+        };
+        let ours = |a: &Address| (a.dev == "bgp-nic" && is_host(a.net)) || base(a);
+        (
+            k.addresses.iter().filter(|a| !ours(a)).cloned().collect::<Vec<_>>(),
+            k.rules.iter().filter(|r| r.priority != 32000 || r.table == 300).cloned().collect::<Vec<_>>(),
+            k.routes.iter().filter(|r| r.table == 300 || r.table == 10).cloned().collect::<Vec<_>>(),
+            k.neighbours.keys().filter(|(dev, _)| dev == "eth0").cloned().collect::<Vec<_>>(),
+            k.proxies.iter().filter(|(dev, _)| dev == "eth0").cloned().collect::<Vec<_>>(),
+            k.links.keys().filter(|dev| *dev == "br-ex.50" || *dev == "eth0").cloned().collect::<Vec<_>>(),
+        )
+    }
+
+    pub(super) fn announced(&self) -> impl Iterator<Item = IpAddr> {
+        let ours = |a: &&Address| a.dev == "bgp-nic" && is_host(a.net);
+        self.kernel.addresses.iter().filter(ours).map(|a| a.net.addr())
+    }
+
+    /// Announced addresses without a way, found the long way round.
+    pub(super) fn stranded(&self) -> BTreeSet<IpAddr> {
+        let catches = |rule: &SeenRule, ip: IpAddr| match rule.select {
+            _ if rule.priority != 32000 || ![201, 202].contains(&rule.table) => false,
+            Some(Select::To(net)) => net.contains(&ip),
+            Some(Select::All(family)) => family == Family::of_ip(ip),
+            None => false,
+        };
+        let leads = |table: u32, ip: IpAddr| {
+            let fits = |r: &SeenRoute| r.table == table && r.dst.prefix_len() > 0 && r.dst.contains(&ip);
+            self.kernel.routes.iter().any(fits)
+        };
+        let way =
+            |ip: &IpAddr| self.kernel.rules.iter().any(|rule| catches(rule, *ip) && leads(rule.table, *ip));
+        self.announced().filter(|ip| !way(ip)).collect()
+    }
+
+    /// Takes the steps of a plan as the target does: phase by phase, what is not allowed and what follows a failure left out.
+    pub(super) fn run(
+        &mut self,
+        plan: &Plan<Op>,
+        fails: &dyn Fn(&Step<Op>) -> bool,
+        after: &mut dyn FnMut(&World, &Op),
+    ) {
+        let mut stopped: BTreeSet<&ObjectId> = BTreeSet::new();
+        for batch in plan.steps.chunk_by(|a, b| a.op.phase == b.op.phase) {
+            let (kernel, flows) = (self.kernel.clone(), self.flows.clone());
+            let mut ground = Ground::new(&kernel, &flows);
+            let going: Vec<&Step<Op>> = batch.iter().filter(|step| !stopped.contains(&step.object)).collect();
+            let allowed: Vec<bool> = going.iter().map(|step| ground.allows(&step.op)).collect();
+            for (step, allowed) in going.into_iter().zip(allowed) {
+                if !allowed || fails(step) || !self.act(&step.op.act) {
+                    stopped.insert(&step.object);
+                } else {
+                    after(self, &step.op);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, act: &Act) -> bool {
+        match act {
+            Act::Kernel(op) => return self.kernel(op),
+            Act::Flow(flows::Op::Add { bridge, flow }) => {
+                let Some(Seen::Flows(flows)) = self.flows.get_mut(bridge) else { return false };
+                flows.retain(|seen| {
+                    seen.flow.is_none_or(|f| (f.in_port, f.family) != (flow.in_port, flow.family))
+                });
+                flows.insert(SeenFlow::plain(*flow));
+            }
+            Act::Flow(flows::Op::Delete { bridge, seen }) => {
+                let Some(Seen::Flows(flows)) = self.flows.get_mut(bridge) else { return false };
+                flows.remove(seen);
+            }
+            Act::Frr(_) | Act::Drain { .. } => {}
+        }
+        true
+    }
+
+    /// Whether the kernel would take it, and what it does.
+    fn kernel(&mut self, op: &kernel::Op) -> bool {
+        let kernel = &mut self.kernel;
+        let there = |dev: &Dev| kernel.links.contains_key(dev);
+        match op {
+            kernel::Op::NameTable { table, bridge } => kernel.names.insert(*table, bridge.clone()),
+            kernel::Op::AddLink { dev, link } => {
+                let (kind, master) = match link {
+                    Link::Vrf { table } => (Kind::Vrf(*table), None),
+                    Link::Dummy { master } => (Kind::Dummy, master.clone()),
+                    Link::Vlan { parent, tag } => {
+                        (Kind::Vlan { parent: Some(parent.clone()), tag: *tag }, None)
+                    }
+                    Link::Bridge => return there(dev),
+                };
+                kernel.links.insert(dev.clone(), SeenLink { index: 50, kind, up: true, master });
+            }
+            kernel::Op::SetUp { dev } => kernel.links.get_mut(dev).unwrap().up = true,
+            kernel::Op::SetMaster { dev, master } => {
+                kernel.links.get_mut(dev).unwrap().master = Some(master.clone());
+            }
+            kernel::Op::DelLink { dev } => {
+                kernel.links.remove(dev);
+                kernel.addresses.retain(|a| a.dev != *dev);
+                kernel.routes.retain(|r| r.hop.as_ref().is_none_or(|hop| hop.dev != *dev));
+                kernel.neighbours.retain(|(d, _), _| d != dev);
+                kernel.proxies.retain(|(d, _)| d != dev);
+                kernel.sysctls.retain(|s| s.dev != *dev);
+            }
+            kernel::Op::AddAddress(a) => return there(&a.dev) && kernel.addresses.insert(a.clone()),
+            kernel::Op::DelAddress(a) => {
+                kernel.addresses.remove(a);
+                let v4 = |a: &Address| Family::of(a.net) == Family::V4;
+                if v4(a) && !kernel.addresses.iter().any(|other| other.dev == a.dev && v4(other)) {
+                    let lost = |r: &SeenRoute| {
+                        Family::of(r.dst) == Family::V4 && r.hop.as_ref().is_some_and(|hop| hop.dev == a.dev)
+                    };
+                    kernel.routes.retain(|r| !lost(r));
+                }
+            }
+            kernel::Op::SetSysctl(sysctl) => {
+                return there(&sysctl.dev) && kernel.sysctls.insert(sysctl.clone());
+            }
+            kernel::Op::SetRoute { table, dst, hop } => {
+                // A next hop must be on a route of the same table.
+                let known =
+                    |via: IpAddr| kernel.routes.iter().any(|r| r.table == *table && r.dst.contains(&via));
+                if !there(&hop.dev) || hop.via.is_some_and(|via| !known(via)) {
+                    return false;
+                }
+                let new = SeenRoute::plain(*table, *dst, hop.clone());
+                kernel.routes.retain(|r| (r.table, r.dst, r.metric) != (*table, *dst, new.metric));
+                kernel.routes.insert(new);
+            }
+            kernel::Op::DelRoute(route) => drop(kernel.routes.take(route)),
+            kernel::Op::AddRule { select, table, priority } => {
+                kernel.rules.insert(SeenRule::plain(*select, *table, *priority));
+            }
+            kernel::Op::DelRule(rule) => drop(kernel.rules.take(rule)),
+            kernel::Op::SetNeighbour { dev, ip, mac } => {
+                if !there(dev) {
+                    return false;
+                }
+                kernel.neighbours.insert((dev.clone(), *ip), *mac);
+            }
+            kernel::Op::DelNeighbour { dev, ip } => drop(kernel.neighbours.remove(&(dev.clone(), *ip))),
+            kernel::Op::AddProxy { dev, ip } => {
+                return there(dev) && kernel.proxies.insert((dev.clone(), *ip));
+            }
+            kernel::Op::DelProxy { dev, ip } => drop(kernel.proxies.take(&(dev.clone(), *ip))),
+        }
+        true
+    }
+}

@@ -1,0 +1,185 @@
+//! The data plane of this node as a target of the loop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reconcile::{Applied, Class, Handle, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
+
+use super::needs::Ground;
+use super::plan;
+use super::state::{Act, Desired, Observed, Op};
+use crate::flows;
+use crate::flows::{FlowError, Flows};
+use crate::frr::{self, Frr, VtyError};
+use crate::kernel::{self, Dev, Kernel, KernelError};
+
+/// So many steps are taken at once; then others of the process have their turn.
+const BATCH: usize = 256;
+
+/// Where the parts of the data plane are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// iproute2's file of table names.
+    pub rt_tables: PathBuf,
+    /// Open vSwitch's run directory, in which the sockets of bridges are (`OVS_RUNDIR`).
+    pub ovs_rundir: PathBuf,
+    /// FRR.
+    pub frr: frr::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            rt_tables: "/etc/iproute2/rt_tables".into(),
+            ovs_rundir: "/run/openvswitch".into(),
+            frr: frr::Config::default(),
+        }
+    }
+}
+
+/// Kernel, flows and FRR of the network namespace it was opened in.
+#[derive(Debug)]
+pub struct Plane {
+    kernel: Kernel,
+    flows: Flows,
+    frr: Frr,
+}
+
+impl Plane {
+    /// Opens the parts. Nothing is changed, and a bridge or FRR that is not there yet is no error. Must be called within a
+    /// tokio runtime, on a thread in the network namespace that is meant.
+    pub fn open(config: Config) -> Result<Self, KernelError> {
+        Ok(Plane {
+            kernel: Kernel::open(config.rt_tables)?,
+            flows: Flows::open(config.ovs_rundir),
+            frr: Frr::open(config.frr),
+        })
+    }
+
+    /// Wakes a component whenever somebody changed the data plane.
+    pub fn wakes(&self, handle: &Handle) {
+        handle.follow(self.kernel.changes());
+        handle.follow(self.flows.changes());
+        handle.follow(self.frr.changes());
+    }
+
+    /// Carries out steps of one phase, and says what became of each; nothing for those that may not be made now.
+    async fn run(&mut self, steps: &[&Step<Op>]) -> Vec<Option<Result<(), TargetError>>> {
+        let allowed: Vec<bool> = {
+            let (kernel, flows) = (self.kernel.glance(), self.flows.glance());
+            let mut ground = Ground::new(&kernel, &flows);
+            steps.iter().map(|step| ground.allows(&step.op)).collect()
+        };
+        let mut results: Vec<Option<Result<(), TargetError>>> = steps.iter().map(|_| None).collect();
+        let mut kernel: Vec<(usize, &kernel::Op)> = Vec::new();
+        let mut bridges: BTreeMap<&Dev, Vec<(usize, &flows::Op)>> = BTreeMap::new();
+        for (at, step) in steps.iter().enumerate().filter(|(at, _)| allowed[*at]) {
+            match &step.op.act {
+                Act::Kernel(op) => kernel.push((at, op)),
+                Act::Flow(op) => bridges.entry(op.bridge()).or_default().push((at, op)),
+                Act::Frr(op) => {
+                    let result = self.frr.apply(op).await;
+                    results[at] = Some(result.map_err(|error| failed(&step.op, frr_class(&error), error)));
+                }
+                Act::Drain { milliseconds } => {
+                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
+                    results[at] = Some(Ok(()));
+                }
+            }
+        }
+        if !kernel.is_empty() {
+            let ops: Vec<&kernel::Op> = kernel.iter().map(|(_, op)| *op).collect();
+            for ((at, _), result) in kernel.iter().zip(self.kernel.apply(&ops)) {
+                let failed = |error: kernel::OpError| failed(&steps[*at].op, error.class(), error);
+                results[*at] = Some(result.map_err(failed));
+            }
+        }
+        for (bridge, ops) in bridges {
+            let only: Vec<&flows::Op> = ops.iter().map(|(_, op)| *op).collect();
+            match self.flows.apply(bridge, &only).await {
+                Ok(answers) => {
+                    for ((at, _), answer) in ops.iter().zip(answers) {
+                        let failed = |error| failed(&steps[*at].op, Class::Refused, error);
+                        results[*at] = Some(answer.map_err(failed));
+                    }
+                }
+                Err(error) => {
+                    let why = crate::cause::chain(&error);
+                    for (at, _) in ops {
+                        results[at] = Some(Err(failed(&steps[at].op, flow_class(&error), why.clone())));
+                    }
+                }
+            }
+        }
+        results
+    }
+}
+
+fn failed(op: &Op, class: Class, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TargetError {
+    TargetError::new(class, op.to_string()).because(why)
+}
+
+fn frr_class(error: &VtyError) -> Class {
+    match error {
+        VtyError::Refused { .. } => Class::Refused,
+        _ => Class::Transient,
+    }
+}
+
+fn flow_class(error: &FlowError) -> Class {
+    match error {
+        FlowError::Refused(_) => Class::Refused,
+        _ => Class::Transient,
+    }
+}
+
+impl Target for Plane {
+    type Desired = Desired;
+    type Observed = Observed;
+    type Op = Op;
+
+    fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
+        plan::plan(want, keep, have)
+    }
+
+    async fn observe(&mut self, scope: Scope) -> Result<Observed, TargetError> {
+        let kernel = self.kernel.observe(scope);
+        let kernel = kernel.map_err(|e| TargetError::new(Class::Transient, "read the kernel").because(e))?;
+        // Bridges that have, or had, a table are the ones on which flows of ours may be.
+        let named = kernel.names.iter().map(|(_, name)| name).filter(|name| kernel.links.contains_key(*name));
+        let bridges: BTreeSet<Dev> = named.cloned().collect();
+        let flows = self.flows.observe(scope, bridges).await;
+        let frr = self.frr.observe(scope).await;
+        Ok(Observed { kernel, flows, frr })
+    }
+
+    async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
+        let mut results = Vec::with_capacity(plan.steps.len());
+        // Objects of which a step failed or could not be made: what follows for them relies on it.
+        let mut stopped: BTreeSet<&ObjectId> = BTreeSet::new();
+        let mut rest = &plan.steps[..];
+        while let Some(first) = rest.first() {
+            let same = rest.iter().take(BATCH).take_while(|step| step.op.phase == first.op.phase).count();
+            let (batch, after) = rest.split_at(same);
+            rest = after;
+            let goes: Vec<bool> = batch.iter().map(|step| !stopped.contains(&step.object)).collect();
+            let going: Vec<&Step<Op>> =
+                batch.iter().zip(&goes).filter(|(_, go)| **go).map(|(s, _)| s).collect();
+            let mut ran = self.run(&going).await.into_iter();
+            for (step, go) in batch.iter().zip(goes) {
+                let result = if go { ran.next().flatten() } else { None };
+                if !matches!(result, Some(Ok(()))) {
+                    stopped.insert(&step.object);
+                }
+                results.push(match result {
+                    Some(Ok(())) => StepResult::Done,
+                    Some(Err(error)) => StepResult::Failed(error),
+                    None => StepResult::Skipped,
+                });
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(Applied { results })
+    }
+}
