@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reconcile::{Applied, Class, Handle, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
+use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
+use tokio::sync::watch;
 
 use super::needs::Ground;
 use super::plan;
@@ -57,11 +58,9 @@ impl Plane {
         })
     }
 
-    /// Wakes a component whenever somebody changed the data plane.
-    pub fn wakes(&self, handle: &Handle) {
-        handle.follow(self.kernel.changes());
-        handle.follow(self.flows.changes());
-        handle.follow(self.frr.changes());
+    /// Each changes whenever somebody changed a part of the data plane: what a component has to follow.
+    pub fn changes(&self) -> [watch::Receiver<u64>; 3] {
+        [self.kernel.changes(), self.flows.changes(), self.frr.changes()]
     }
 
     /// Carries out steps of one phase, and says what became of each; nothing for those that may not be made now.
