@@ -6,6 +6,7 @@
 //! happens inside.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use crate::demo::Chapter;
 use crate::guest::tools::Tools;
 use crate::guest::{self, End, Host, Limits};
 use crate::inside;
@@ -110,6 +112,7 @@ pub struct Suite {
     jobs: PathBuf,
     tests: Vec<Test>,
     topologies: Vec<(&'static str, &'static str, Up)>,
+    chapters: Vec<(&'static str, &'static str, Chapter)>,
 }
 
 impl Suite {
@@ -117,7 +120,12 @@ impl Suite {
     pub fn new(tmp: &str) -> Suite {
         let jobs = std::env::var_os("LAB_JOBS").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let beside = || Path::new(tmp).parent().unwrap_or(Path::new("target")).join("lab");
-        Suite { jobs: jobs.unwrap_or_else(beside), tests: Vec::new(), topologies: Vec::new() }
+        Suite {
+            jobs: jobs.unwrap_or_else(beside),
+            tests: Vec::new(),
+            topologies: Vec::new(),
+            chapters: Vec::new(),
+        }
     }
 
     /// Adds tests.
@@ -132,6 +140,21 @@ impl Suite {
     pub fn topology_for_shell(mut self, name: &'static str, sentence: &'static str, up: Up) -> Suite {
         self.topologies.push((name, sentence, up));
         self
+    }
+
+    /// Adds chapters to `lab demo`: a name, a sentence, what is shown.
+    #[must_use]
+    pub fn tour(
+        mut self,
+        chapters: impl IntoIterator<Item = (&'static str, &'static str, Chapter)>,
+    ) -> Suite {
+        self.chapters.extend(chapters);
+        self
+    }
+
+    /// The chapter of the tour that has this name.
+    pub(crate) fn chapter(&self, name: &str) -> Option<Chapter> {
+        self.chapters.iter().find(|(known, ..)| *known == name).map(|(.., show)| *show)
     }
 
     /// What runs inside under this name.
@@ -170,6 +193,7 @@ impl Suite {
         match args.first()?.to_str()? {
             "--lab-list" => Some(self.list()),
             "--lab-shell" => Some(self.shell(rest)),
+            "--lab-demo" => Some(self.demo()),
             _ => None,
         }
     }
@@ -208,21 +232,34 @@ impl Suite {
             );
         }
         let (rows, columns) = console::Term::stdout().size();
-        let saved = nix::sys::termios::tcgetattr(std::io::stdin()).ok();
         let task =
             Task::Shell { topology: topology.map(|name| name.to_owned()), size: Some((rows, columns)) };
         let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
         let limits = Limits { time: Duration::MAX, megabytes: memory(MEGABYTES) };
         // Whoever wants to try `meridian` in there has built it.
         let tools = Tools { meridian: Tools::built().is_ok(), openstack: false };
-        let end = bench.job("shell", task, &[], limits, tools);
-        if let Some(saved) = saved {
-            // A guest that died has left the terminal as it used it.
-            let _ =
-                nix::sys::termios::tcsetattr(std::io::stdin(), nix::sys::termios::SetArg::TCSANOW, &saved);
-        }
-        let (folder, end) = end?;
+        let (folder, end) = on_this_terminal(|| bench.job("shell", task, &[], limits, tools))?;
         settle(folder, end).map(|_| ExitCode::SUCCESS).map_err(|report| anyhow::anyhow!(report))
+    }
+
+    /// The guided tour: every chapter, in a guest of its own.
+    fn demo(&self) -> Result<ExitCode> {
+        let waits = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
+        for (at, (name, sentence, _)) in (1..).zip(&self.chapters) {
+            println!("\n==== {at} of {}: {sentence}", self.chapters.len());
+            let task = Task::Tour { chapter: (*name).to_owned(), waits };
+            let time = if waits { Duration::MAX } else { TIME * 3 };
+            let limits = Limits { time, megabytes: memory(MEGABYTES) };
+            let ended = on_this_terminal(|| bench.job("demo", task, &[], limits, Tools::default()));
+            let (folder, end) = ended?;
+            settle(folder, end).map_err(|report| anyhow::anyhow!(report))?;
+        }
+        println!(
+            "\nThat was the tour. `cargo xtask lab shell tenants` leaves you alone with the first network, `cargo xtask lab list` \
+             shows what is proved, docs/lab.md tells how to add to it."
+        );
+        Ok(ExitCode::SUCCESS)
     }
 
     fn harness(self) -> ExitCode {
@@ -241,6 +278,16 @@ impl Suite {
             .collect();
         libtest_mimic::run(&args, trials).exit_code()
     }
+}
+
+/// Does something that uses the terminal, and leaves the terminal as it was: a guest that died has not.
+fn on_this_terminal<T>(work: impl FnOnce() -> T) -> T {
+    let saved = nix::sys::termios::tcgetattr(std::io::stdin()).ok();
+    let done = work();
+    if let Some(saved) = saved {
+        let _ = nix::sys::termios::tcsetattr(std::io::stdin(), nix::sys::termios::SetArg::TCSANOW, &saved);
+    }
+    done
 }
 
 /// Runs one test; a failure is a report for people.
@@ -356,13 +403,23 @@ impl Bench<'_> {
         let spec = Spec { task, backend, needs: needs.to_vec(), offered, env };
         let packed = tools.find()?;
         let folder = Folder::make(&host.jobs, name)?;
-        packed.put(folder.path())?;
         if matches!(spec.task, Task::Shell { .. }) {
             println!("/job in there is {} here, until it ends", folder.path().display());
         }
-        let ran = host.run(&folder, &spec, limits, |at, line| println!("{:8.3} {line}", at.as_secs_f64()));
+        let ran = packed.put(folder.path()).and_then(|()| {
+            host.run(&folder, &spec, limits, |at, line| match &spec.task {
+                Task::Tour { .. } => println!("{line}"),
+                _ => println!("{:8.3} {line}", at.as_secs_f64()),
+            })
+        });
         match ran {
             Ok(end) => Ok((folder, end)),
+            Err(error) if guest::full(folder.path()) => {
+                let why = guest::no_room(folder.path());
+                // Nothing ran, so there is nothing to read in there.
+                folder.remove()?;
+                Err(error.context(why))
+            }
             Err(error) => Err(error.context(format!("the job folder is {}", folder.keep().display()))),
         }
     }

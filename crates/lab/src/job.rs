@@ -68,8 +68,22 @@ pub enum Task {
         /// The size of the terminal: rows, columns.
         size: Option<(u16, u16)>,
     },
+    /// Show a chapter of the guided tour.
+    Tour {
+        /// The chapter's name.
+        chapter: String,
+        /// Whether somebody is there to say when to go on.
+        waits: bool,
+    },
     /// Only find out what the kernel offers.
     Probe,
+}
+
+impl Task {
+    /// Whether it is done on the terminal that we were started on.
+    pub fn on_terminal(&self) -> bool {
+        matches!(self, Task::Shell { .. } | Task::Tour { waits: true, .. })
+    }
 }
 
 /// All that the inside has to know.

@@ -3,10 +3,13 @@
 //! What building a topology needs, and no more: a test that plays a part of the system by hand (rules, tables,
 //! neighbours) says so in the words of `ip`, with [`Netns::run`].
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
+use std::sync::PoisonError;
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
 use ovn::MacAddr;
@@ -15,6 +18,26 @@ use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessa
 use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 
 use crate::netns::Netns;
+
+/// What is done to a device's packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Harm {
+    latency: Option<Duration>,
+    loss: Option<f64>,
+}
+
+/// In the words of netem.
+impl fmt::Display for Harm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(late) = self.latency {
+            write!(f, "delay {}us ", late.as_micros())?;
+        }
+        if let Some(percent) = self.loss {
+            write!(f, "loss {percent}%")?;
+        }
+        Ok(())
+    }
+}
 
 /// One end of a cable.
 #[derive(Clone, Copy, Debug)]
@@ -181,18 +204,53 @@ impl Netns {
         self.route(IpNet::new_assert(any, 0), via)
     }
 
-    /// Makes what a device sends late or lost, in the words of netem: `delay 50ms 10ms`, `loss 5%`.
+    /// Makes what a device sends late by so much, beside what [`Netns::loss`] does to it.
+    pub fn latency(&self, device: &str, late: Duration) -> Result<()> {
+        self.impaired(device, |harm| harm.latency = Some(late))
+    }
+
+    /// Loses so many percent of what a device sends, beside what [`Netns::latency`] does to it.
+    pub fn loss(&self, device: &str, percent: f64) -> Result<()> {
+        ensure!((0.0..=100.0).contains(&percent), "{percent} % of all packets cannot be lost");
+        self.impaired(device, |harm| harm.loss = Some(percent))
+    }
+
+    fn impaired(&self, device: &str, change: impl FnOnce(&mut Harm)) -> Result<()> {
+        let words = {
+            let mut harms = self.harms.lock().unwrap_or_else(PoisonError::into_inner);
+            let harm = harms.entry(device.to_owned()).or_default();
+            change(harm);
+            harm.to_string()
+        };
+        self.impair(device, &words)
+    }
+
+    /// Makes what a device sends late or lost in any way, in the words of netem: `delay 50ms 10ms`, `reorder 25%`.
     pub fn impair(&self, device: &str, how: &str) -> Result<()> {
         self.run(&format!("tc qdisc replace dev {device} root netem {how}")).map(|_| ())
     }
 
-    /// Takes back what [`Netns::impair`] did.
+    /// Takes back what [`Netns::latency`], [`Netns::loss`] and [`Netns::impair`] did.
     pub fn unimpair(&self, device: &str) -> Result<()> {
+        self.harms.lock().unwrap_or_else(PoisonError::into_inner).remove(device);
         self.run(&format!("tc qdisc del dev {device} root")).map(|_| ())
     }
 
     /// Leaves checksums to nobody: what passes through the userspace datapath must carry them.
     pub fn no_offload(&self, device: &str) -> Result<()> {
         self.run(&format!("ethtool -K {device} tx off")).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latency_and_loss_stand_side_by_side() {
+        let harm = |latency, loss| Harm { latency, loss }.to_string();
+        assert_eq!(harm(Some(Duration::from_millis(50)), None).trim(), "delay 50000us");
+        assert_eq!(harm(None, Some(0.5)), "loss 0.5%");
+        assert_eq!(harm(Some(Duration::from_micros(10)), Some(5.0)), "delay 10us loss 5%");
     }
 }

@@ -3,14 +3,18 @@
 //! A thread can move into a namespace and what it opens or starts there stays there. So nothing here forks to get into one:
 //! work is done on a short-lived thread, and netlink sockets opened by such a thread are used from anywhere afterwards.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use tokio::runtime;
+
+use crate::link::Harm;
 
 /// Where `ip netns` looks for namespaces, so that a person at a shell finds ours by their names.
 const NAMES: &str = "/run/netns";
@@ -24,6 +28,8 @@ pub struct Netns {
     pub(crate) file: File,
     pub(crate) runtime: runtime::Handle,
     pub(crate) netlink: rtnetlink::Handle,
+    /// What is done to which device's packets.
+    pub(crate) harms: Mutex<BTreeMap<String, Harm>>,
 }
 
 impl Netns {
@@ -60,7 +66,7 @@ impl Netns {
         })?
         .context("cannot open a netlink socket")?;
         runtime.spawn(connection);
-        Ok(Netns { name: name.to_owned(), file, runtime: runtime.clone(), netlink })
+        Ok(Netns { name: name.to_owned(), file, runtime: runtime.clone(), netlink, harms: Mutex::default() })
     }
 
     /// Its name.

@@ -27,12 +27,20 @@ impl Node {
 
     /// Pings until there is an answer.
     pub fn reaches(&self, to: &str) -> Result<()> {
-        eventually(FLOWS, &format!("{} reaches {to}", self.label()), || self.ping(to))
+        self.reaches_within(FLOWS, to)
+    }
+
+    /// Pings until there is an answer, with a limit of one's own.
+    pub fn reaches_within(&self, within: Duration, to: &str) -> Result<()> {
+        let reached = eventually(within, &format!("{} reaches {to}", self.label()), || self.ping(to));
+        reached.inspect_err(|_| self.failures().note(self.label(), to))
     }
 
     /// Pings from an address of its own until there is an answer.
     pub fn reaches_from(&self, from: &str, to: &str) -> Result<()> {
-        eventually(FLOWS, &format!("{} reaches {to} from {from}", self.label()), || self.ping_from(from, to))
+        let what = format!("{} reaches {to} from {from}", self.label());
+        let reached = eventually(FLOWS, &what, || self.ping_from(from, to));
+        reached.inspect_err(|_| self.failures().note(self.label(), to))
     }
 
     /// Pings several times and wants no answer at all.
@@ -77,7 +85,9 @@ impl Node {
 
     /// Asks until there is an answer.
     pub fn is_served_by(&self, server: &str) -> Result<Answer> {
-        eventually(FLOWS, &format!("{} is served by {server}", self.label()), || self.asks(server))
+        let served =
+            eventually(FLOWS, &format!("{} is served by {server}", self.label()), || self.asks(server));
+        served.inspect_err(|_| self.failures().note(self.label(), server))
     }
 
     /// Gets a document by HTTP; anything but success is an error.

@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 
 use crate::node::Node;
 use crate::probe::FLOWS;
+use crate::topology::trace::Failures;
 
 /// How often a packet or a question is sent.
 const PACE: Duration = Duration::from_millis(100);
@@ -21,6 +22,9 @@ const PACE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Train {
     what: String,
+    /// From where to where, and where to note that it does not come through.
+    way: (String, String),
+    failures: Arc<Failures>,
     engine: Engine,
     /// When answers came, in seconds.
     answers: Receiver<f64>,
@@ -52,7 +56,7 @@ impl Node {
             }
         });
         let what = format!("ping train {} to {to}", self.label());
-        Ok(Train { what, engine: Engine::Ping(child), answers, seen: Vec::new() })
+        Ok(self.train(what, to, Engine::Ping(child), answers))
     }
 
     /// Asks a server made by [`Node::serve`] ten times a second, by a new connection each, until told to stop.
@@ -60,6 +64,7 @@ impl Node {
         let (send, answers) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let what = format!("TCP train {} to {server}", self.label());
+        let target = server.to_owned();
         let (node, server, stopped) = (Arc::clone(self), server.to_owned(), Arc::clone(&stop));
         std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
@@ -70,7 +75,12 @@ impl Node {
                 std::thread::sleep(PACE);
             }
         });
-        Train { what, engine: Engine::Tcp(stop), answers, seen: Vec::new() }
+        self.train(what, &target, Engine::Tcp(stop), answers)
+    }
+
+    fn train(&self, what: String, to: &str, engine: Engine, answers: Receiver<f64>) -> Train {
+        let way = (self.label().to_owned(), to.to_owned());
+        Train { what, way, failures: Arc::clone(self.failures()), engine, answers, seen: Vec::new() }
     }
 }
 
@@ -81,6 +91,7 @@ impl Train {
             let at = self
                 .answers
                 .recv_timeout(FLOWS)
+                .inspect_err(|_| self.failures.note(&self.way.0, &self.way.1))
                 .with_context(|| format!("{}: no answer within {FLOWS:?}", self.what))?;
             self.seen.push(at);
         }

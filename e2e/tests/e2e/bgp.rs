@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use lab::{Lab, Need, Test};
 
 use crate::border::{
-    expose, exposure_vrf, forward, learns, provider_gateway, rule, spine, steer_to_kernel, two_borders,
-    unlearns, withdraw,
+    expose, exposure_vrf, filters, forward, leak, learns, networks, provider_gateway, rule, spine,
+    steer_to_kernel, two_borders, unlearns, uplink_families, withdraw,
 };
 
 const NEEDS: &[Need] = &[Need::Vrf, Need::Dummy];
@@ -62,17 +62,7 @@ const SPINE: &str = "router bgp 65000
 /// What the `n`-th chassis says to the spine: host routes only, those of the exposure VRF among them.
 fn border(n: usize) -> String {
     format!(
-        "ip prefix-list only-default permit 0.0.0.0/0
-ip prefix-list only-host-prefixes permit 0.0.0.0/0 ge 32
-ipv6 prefix-list only-default permit ::/0
-ipv6 prefix-list only-host-prefixes permit ::/0 ge 128
-route-map rm-only-default permit 10
- match ip address prefix-list only-default
- set src 172.30.1.{n}
-exit
-ip protocol bgp route-map rm-only-default
-ip nht resolve-via-default
-router bgp 64999
+        "{}router bgp 64999
  bgp router-id 172.30.1.{n}
  bgp log-neighbor-changes
  no bgp default ipv4-unicast
@@ -82,71 +72,16 @@ router bgp 64999
  neighbor uplink remote-as external
  neighbor 100.64.{n}.0 peer-group uplink
  neighbor 100.64.{n}.0 timers connect 1
- address-family ipv4 unicast
-  redistribute connected
-  neighbor uplink activate
-  neighbor uplink allowas-in origin
-  neighbor uplink prefix-list only-host-prefixes out
- exit-address-family
- address-family ipv6 unicast
-  redistribute connected
-  neighbor uplink activate
-  neighbor uplink allowas-in origin
-  neighbor uplink prefix-list only-host-prefixes out
- exit-address-family
-exit
+{}exit
 {}",
+        filters(n),
+        uplink_families(),
         leak(n)
     )
 }
 
-/// Makes what is connected in the exposure VRF known to the rest.
-pub(crate) fn leak(n: usize) -> String {
-    let family = |family: &str, what: &str| {
-        format!(" address-family {family} unicast\n  {what}\n exit-address-family\n")
-    };
-    let both = |what: &str| family("ipv4", what) + &family("ipv6", what);
-    format!(
-        "router bgp 64999\n{}exit\nrouter bgp 64999 vrf bgp-vrf\n bgp router-id 172.30.1.{n}\n{}exit\n",
-        both("import vrf bgp-vrf"),
-        both("redistribute connected")
-    )
-}
-
-/// The provider network `public` with `vmp` on hv1 and `vmq` on hv2; `vmt` and `vmu` behind the router `lr0`, both on hv2, while the
-/// router's gateway is on hv1 and `vmt` has the floating IP 172.24.4.110.
-pub(crate) fn networks(lab: &Lab) -> Result<()> {
-    let az1 = lab.central("az1")?;
-    az1.write(|net| {
-        net.provider("public", "provnet-1", "physnet")
-            .port("vmp", "02:00:00:00:02:10 172.24.4.10 2001:db8:24::10")
-            .port("vmq", "02:00:00:00:02:11 172.24.4.11");
-        net.switch("sw0")
-            .port("vmt", "02:00:00:00:00:21 10.0.0.21")
-            .port("vmu", "02:00:00:00:00:22 10.0.0.22");
-        net.router("lr0")
-            .join("sw0", "02:00:00:00:01:01", "10.0.0.1/24")
-            .join("public", "02:00:00:00:01:03", "172.24.4.100/24")
-            .gateway_chassis("lr0-public", "hv1", 20)
-            .static_route("0.0.0.0/0", "172.24.4.1")
-            .floating_ip("172.24.4.110", "10.0.0.21");
-    })?;
-    let provider =
-        |name: &str, hv: &str, mac: &str, ip: &str| lab.vm(name).on(hv).mac(mac).ip(ip).gateway("172.24.4.1");
-    provider("vmp", "hv1", "02:00:00:00:02:10", "172.24.4.10/24")
-        .ip("2001:db8:24::10/64")
-        .gateway("2001:db8:24::1")
-        .plug()?;
-    provider("vmq", "hv2", "02:00:00:00:02:11", "172.24.4.11/24").plug()?;
-    let tenant =
-        |name: &str, mac: &str, ip: &str| lab.vm(name).on("hv2").mac(mac).ip(ip).gateway("10.0.0.1").plug();
-    tenant("vmt", "02:00:00:00:00:21", "10.0.0.21/24")?;
-    tenant("vmu", "02:00:00:00:00:22", "10.0.0.22/24")?;
-    az1.ready(&["vmp", "vmq", "vmt", "vmu"])
-}
-
 /// Both chassis and the spine speak BGP, and each chassis has its default route from it.
-fn speak_bgp(lab: &Lab) -> Result<()> {
+pub(crate) fn speak_bgp(lab: &Lab) -> Result<()> {
     spine(lab, &["hv1", "hv2"], "uplink")?.frr(&["bgpd"], SPINE)?;
     for (at, name) in ["hv1", "hv2"].into_iter().enumerate() {
         let hv = lab.chassis(name)?;

@@ -130,3 +130,77 @@ fn has(node: &Node, prefix: &str) -> Result<bool> {
     let v6 = if prefix.contains(':') { "-6" } else { "-4" };
     Ok(node.run(&format!("ip {v6} route show {prefix}"))?.contains("proto bgp"))
 }
+
+/// FRR's filters on the `n`-th border: from outside only a default route is taken, which leaves under the node's own address;
+/// to the outside only host routes are told.
+pub(crate) fn filters(n: usize) -> String {
+    format!(
+        "ip prefix-list only-default permit 0.0.0.0/0
+ip prefix-list only-host-prefixes permit 0.0.0.0/0 ge 32
+ipv6 prefix-list only-default permit ::/0
+ipv6 prefix-list only-host-prefixes permit ::/0 ge 128
+route-map rm-only-default permit 10
+ match ip address prefix-list only-default
+ set src 172.30.1.{n}
+exit
+ip protocol bgp route-map rm-only-default
+ip nht resolve-via-default
+"
+    )
+}
+
+/// What a border tells the peer group `uplink`, in both families.
+pub(crate) fn uplink_families() -> String {
+    both_families(
+        "redistribute connected
+  neighbor uplink activate
+  neighbor uplink allowas-in origin
+  neighbor uplink prefix-list only-host-prefixes out",
+    )
+}
+
+fn both_families(what: &str) -> String {
+    let family = |family: &str| format!(" address-family {family} unicast\n  {what}\n exit-address-family\n");
+    family("ipv4") + &family("ipv6")
+}
+
+/// Makes what is connected in the exposure VRF known to the rest.
+pub(crate) fn leak(n: usize) -> String {
+    format!(
+        "router bgp 64999\n{}exit\nrouter bgp 64999 vrf bgp-vrf\n bgp router-id 172.30.1.{n}\n{}exit\n",
+        both_families("import vrf bgp-vrf"),
+        both_families("redistribute connected")
+    )
+}
+
+/// The provider network `public` with `vmp` on hv1 and `vmq` on hv2; `vmt` and `vmu` behind the router `lr0`, both on hv2, while the
+/// router's gateway is on hv1 and `vmt` has the floating IP 172.24.4.110.
+pub(crate) fn networks(lab: &Lab) -> Result<()> {
+    let az1 = lab.central("az1")?;
+    az1.write(|net| {
+        net.provider("public", "provnet-1", "physnet")
+            .port("vmp", "02:00:00:00:02:10 172.24.4.10 2001:db8:24::10")
+            .port("vmq", "02:00:00:00:02:11 172.24.4.11");
+        net.switch("sw0")
+            .port("vmt", "02:00:00:00:00:21 10.0.0.21")
+            .port("vmu", "02:00:00:00:00:22 10.0.0.22");
+        net.router("lr0")
+            .join("sw0", "02:00:00:00:01:01", "10.0.0.1/24")
+            .join("public", "02:00:00:00:01:03", "172.24.4.100/24")
+            .gateway_chassis("lr0-public", "hv1", 20)
+            .static_route("0.0.0.0/0", "172.24.4.1")
+            .floating_ip("172.24.4.110", "10.0.0.21");
+    })?;
+    let provider =
+        |name: &str, hv: &str, mac: &str, ip: &str| lab.vm(name).on(hv).mac(mac).ip(ip).gateway("172.24.4.1");
+    provider("vmp", "hv1", "02:00:00:00:02:10", "172.24.4.10/24")
+        .ip("2001:db8:24::10/64")
+        .gateway("2001:db8:24::1")
+        .plug()?;
+    provider("vmq", "hv2", "02:00:00:00:02:11", "172.24.4.11/24").plug()?;
+    let tenant =
+        |name: &str, mac: &str, ip: &str| lab.vm(name).on("hv2").mac(mac).ip(ip).gateway("10.0.0.1").plug();
+    tenant("vmt", "02:00:00:00:00:21", "10.0.0.21/24")?;
+    tenant("vmu", "02:00:00:00:00:22", "10.0.0.22/24")?;
+    az1.ready(&["vmp", "vmq", "vmt", "vmu"])
+}

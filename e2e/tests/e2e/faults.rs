@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use lab::Test;
 use lab::guest::End;
 use lab::harness::Bench;
 use lab::job::{Backend, Spec};
+use lab::{Topology, chassis};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -21,6 +23,18 @@ pub(crate) fn tests() -> Vec<Test> {
         Test::fixture("fixture::aborts", || std::process::abort()),
         Test::fixture("fixture::sleeps", sleeps),
         Test::fixture("fixture::crashes_the_kernel", crashes_the_kernel),
+        Test::fixture("fixture::fills_the_disk", fills_the_disk),
+        Test::fixture("fixture::pings_in_vain", pings_in_vain),
+        Test::outside(
+            "faults::a_failed_ping_is_traced",
+            "a ping that is never answered is followed through the switches, in the report that the test leaves",
+            traced,
+        ),
+        Test::outside(
+            "faults::a_full_disk_is_told",
+            "a disk that is full before the guest starts, or while it runs, is told with what to do",
+            full_disk,
+        ),
         Test::outside(
             "faults::a_failing_test_is_told",
             "an error in the guest is the test's failure",
@@ -74,7 +88,11 @@ pub(crate) fn tests() -> Vec<Test> {
             "the native back end asks for root, tells what its kernel lacks, and dies with its test",
             native,
         ),
-        Test::outside("faults::two_labs_at_once", "two labs share the machine and both succeed", two_labs),
+        Test::outside(
+            "faults::two_labs_at_once",
+            "two labs with the same network in them share the machine, and both succeed",
+            two_labs,
+        ),
     ]
 }
 
@@ -82,6 +100,27 @@ fn sleeps() -> Result<()> {
     println!("asleep");
     std::thread::sleep(Duration::from_secs(600));
     Ok(())
+}
+
+fn fills_the_disk() -> Result<()> {
+    let block = vec![1; 1 << 20];
+    let mut file = fs::File::create("/job/filling")?;
+    println!("filling");
+    loop {
+        file.write_all(&block).context("cannot write any more")?;
+    }
+}
+
+fn pings_in_vain() -> Result<()> {
+    Topology::new().central("az1").chassis(chassis("hv1")).run(|lab| {
+        let az1 = lab.central("az1")?;
+        az1.write(|net| {
+            net.switch("sw0").port("vm1", "02:00:00:00:00:11 10.0.0.11");
+        })?;
+        let vm1 = lab.vm("vm1").on("hv1").mac("02:00:00:00:00:11").ip("10.0.0.11/24").plug()?;
+        az1.ready(&["vm1"])?;
+        vm1.reaches_within(Duration::from_secs(1), "10.0.0.99")
+    })
 }
 
 fn crashes_the_kernel() -> Result<()> {
@@ -132,6 +171,48 @@ fn dead_kernel(bench: &Bench<'_>) -> Result<()> {
     );
     nobody_in(folder.path())?;
     folder.remove()
+}
+
+fn traced(bench: &Bench<'_>) -> Result<()> {
+    let (folder, end) = bench.fixture("fixture::pings_in_vain", LONG)?;
+    let End::Told(outcome) = end else { bail!("the guest did not tell: {end:?}") };
+    let failure = outcome.failure.context("it passed")?;
+    ensure!(failure.contains("vm1 reaches 10.0.0.99: not within 1s"), "{failure}");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).context(name.to_owned());
+    let trace = read("report/trace-vm1-10-0-0-99.txt")?;
+    ensure!(trace.contains("where it enters br-int of hv1 by tap-vm1"), "{trace}");
+    // Nobody has that address: the question who does is all that vm1 ever sends.
+    ensure!(trace.contains("arp_tpa=10.0.0.99") && trace.contains("Datapath actions:"), "{trace}");
+    ensure!(read("output.log")?.contains("Datapath actions:"), "the telling part is not printed");
+    folder.remove()
+}
+
+fn full_disk(bench: &Bench<'_>) -> Result<()> {
+    let cache = bench.host()?.home.path().to_string_lossy().into_owned();
+    let jobs = Jobs::make("full-disk")?;
+    let me = std::env::current_exe()?;
+    let copied = fs::metadata(&me)?.len() >> 20;
+    for (megabytes, test) in [(2, "guest::boots"), (copied + 24, "fixture::fills_the_disk")] {
+        let small = jobs.0.join("jobs");
+        fs::create_dir_all(&small)?;
+        // A small disk of its own, in a mount namespace that ends with the lab.
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private"]);
+        if !nix::unistd::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
+        let script = "mount -t tmpfs -o size=$1m none \"$2\" && shift 2 && exec \"$@\"";
+        command.args(["sh", "-c", script, "sh", &megabytes.to_string()]).arg(&small).arg(&me);
+        command.args(["--exact", test, "--nocapture"]);
+        let env = [("LAB_CACHE", &*cache), ("LAB_FIXTURES", "1"), ("LAB_BACKEND", "uml")];
+        let out = command.env("LAB_JOBS", &small).envs(env).stdin(Stdio::null()).output()?;
+        let said = all(&out);
+        ensure!(!out.status.success(), "{test} succeeded on a disk of {megabytes} MB: {said}");
+        ensure!(said.contains("the disk is full that holds") && said.contains("LAB_JOBS"), "{said}");
+        gone(|| processes_below(&small))?;
+        ensure!(fs::read_dir(&small)?.next().is_none(), "something was left beside the small disk");
+    }
+    Ok(())
 }
 
 fn endless(bench: &Bench<'_>) -> Result<()> {
@@ -214,8 +295,10 @@ fn wrong_backend(_: &Bench<'_>) -> Result<()> {
 fn two_labs(bench: &Bench<'_>) -> Result<()> {
     let cache = bench.host()?.home.path().to_string_lossy().into_owned();
     let jobs = Jobs::make("two-labs")?;
-    let run = || ours(&jobs, &[("LAB_CACHE", &cache)], "guest::boots").spawn();
-    let labs = [run()?, run()?];
+    let run = |test: &str| ours(&jobs, &[("LAB_CACHE", &cache)], test).spawn();
+    // The same network, with the same names and addresses, in both.
+    let network = "overlay::vms_on_different_chassis_reach_each_other";
+    let labs = [run(network)?, run(network)?];
     for lab in labs {
         let out = lab.wait_with_output()?;
         ensure!(out.status.success(), "{}", all(&out));
@@ -360,6 +443,15 @@ fn gone(look: impl Fn() -> Result<BTreeSet<i32>>) -> Result<()> {
 /// The processes that work in a folder: all of a guest's do.
 fn processes_in(dir: &Path) -> Result<BTreeSet<i32>> {
     processes_by(|process| process.join("cwd"), dir)
+}
+
+/// The processes that work somewhere below a folder, in whatever namespace.
+fn processes_below(dir: &Path) -> Result<BTreeSet<i32>> {
+    let numbers = fs::read_dir("/proc")?.flatten().filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        fs::read_link(entry.path().join("cwd")).is_ok_and(|there| there.starts_with(dir)).then_some(pid)
+    });
+    Ok(numbers.collect())
 }
 
 /// The processes for which a link in their folder in `/proc` leads to `to`.

@@ -4,6 +4,8 @@ mod bfd;
 mod bgp;
 mod border;
 mod chaos;
+mod cloud;
+mod demo;
 mod fabric;
 mod faults;
 mod guest;
@@ -35,10 +37,13 @@ fn main() -> ExitCode {
         metadata::tests(),
         transit::tests(),
         chaos::tests(),
+        cloud::tests(),
     ];
     Suite::new(env!("CARGO_TARGET_TMPDIR"))
         .tests(guest::tests())
         .tests(faults::tests())
+        .tests(demo::tests())
+        .tour(demo::CHAPTERS)
         .tests(networks.into_iter().flatten().map(|test| test.within(PATIENCE)))
         .topology_for_shell(
             "tenants",

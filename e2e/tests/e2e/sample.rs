@@ -3,9 +3,9 @@
 use anyhow::Result;
 use lab::{Need, Test};
 
-use crate::bgp::{leak, networks};
 use crate::border::{
-    expose, exposure_vrf, forward, learns, provider_gateway, rule, spine_unnumbered, two_borders, unlearns,
+    expose, exposure_vrf, filters, forward, leak, learns, networks, provider_gateway, rule, spine_unnumbered,
+    two_borders, unlearns, uplink_families,
 };
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -52,28 +52,9 @@ fn border(n: usize) -> String {
   neighbor uplink password foobar
   neighbor uplink timers connect 1
   neighbor enp2s0 interface peer-group uplink
-  address-family ipv4 unicast
-    redistribute connected
-    neighbor uplink activate
-    neighbor uplink allowas-in origin
-    neighbor uplink prefix-list only-host-prefixes out
-  exit-address-family
-  address-family ipv6 unicast
-    redistribute connected
-    neighbor uplink activate
-    neighbor uplink allowas-in origin
-    neighbor uplink prefix-list only-host-prefixes out
-  exit-address-family
-ip prefix-list only-default permit 0.0.0.0/0
-ip prefix-list only-host-prefixes permit 0.0.0.0/0 ge 32
-route-map rm-only-default permit 10
-  match ip address prefix-list only-default
-  set src 172.30.1.{n}
-ip protocol bgp route-map rm-only-default
-ipv6 prefix-list only-default permit ::/0
-ipv6 prefix-list only-host-prefixes permit ::/0 ge 128
-ip nht resolve-via-default
-"
+{}{}",
+        uplink_families(),
+        filters(n)
     )
 }
 

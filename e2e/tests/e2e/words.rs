@@ -1,5 +1,7 @@
 //! The lab's own words do what they say: otherwise the tests that use them would prove nothing.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use lab::process::Recipe;
 use lab::{Need, Test, Topology};
@@ -35,12 +37,20 @@ fn cables() -> Result<()> {
             "captured {seen:?}"
         );
 
-        right.impair("eth0", "delay 300ms")?;
-        let millis = round_trip(&left.run("ping -n -c 1 -W 10 192.0.2.2")?)?;
-        // It can take longer than asked for, never less; the kernel's timers count in ticks.
-        ensure!(millis > 280.0, "a delay of 300 ms makes {millis} ms");
-        right.impair("eth0", "loss 100%")?;
+        right.latency("eth0", Duration::from_millis(300))?;
+        let late = |what: &str| {
+            let millis = round_trip(&left.run("ping -n -c 1 -W 10 192.0.2.2")?)?;
+            // It can take longer than asked for, never less; the kernel's timers count in ticks.
+            ensure!(millis > 280.0, "a latency of 300 ms{what} makes {millis} ms");
+            Ok(())
+        };
+        late("")?;
+        // Nothing is lost, and the latency stays.
+        right.loss("eth0", 0.0)?;
+        late(" beside a loss of nothing")?;
+        right.loss("eth0", 100.0)?;
         left.gets_no_answer("192.0.2.2")?;
+        ensure!(right.loss("eth0", 101.0).is_err(), "more than all can be lost");
         right.unimpair("eth0")?;
         left.reaches("192.0.2.2")?;
 

@@ -31,6 +31,8 @@ enum Lab {
         /// The topology to bring up first; a bare guest without
         topology: Option<String>,
     },
+    /// A guided tour of what works, with what to look at; goes by itself where there is no terminal
+    Demo,
     /// Remove the root file systems, the Python environments and what finished jobs have left
     Clean,
 }
@@ -52,6 +54,11 @@ pub(crate) fn lab(args: &Args) -> Result<ExitCode> {
             let mut words = vec!["--lab-shell"];
             words.extend(topology.as_deref());
             binary(&words)
+        }
+        Lab::Demo => {
+            packages::ensure(Need::Lab)?;
+            harness::build()?;
+            binary(&["--lab-demo"])
         }
         Lab::Clean => {
             let roots = rootfs::clean(&Home::locate()?)?;

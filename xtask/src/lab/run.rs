@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use console::style;
 
-use crate::command::{cargo, heading, target_dir, tee};
+use crate::command::{cargo, heading, run as run_command, target_dir, tee};
 use crate::packages::{self, CargoTool, Need};
 use crate::summary::Counts;
 
@@ -29,6 +29,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     packages::ensure(Need::Lab)?;
     packages::ensure_tool(&CargoTool::NEXTEST)?;
     lab::harness::build()?;
+    // Tests run it on their nodes, and do not build what is beside them.
+    run_command(cargo().args(["build", "--quiet", "--package", "meridian"]))?;
     heading("tests in the lab");
     let colour = if console::colors_enabled_stderr() { "always" } else { "never" };
     let mut nextest = cargo();

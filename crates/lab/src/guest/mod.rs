@@ -24,7 +24,7 @@ use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
 use crate::home::Home;
-use crate::job::{Backend, Folder, Outcome, Spec, Task};
+use crate::job::{Backend, Folder, Outcome, Spec};
 use crate::kernel::Kernel;
 use crate::rootfs::Rootfs;
 use console::Console;
@@ -85,7 +85,7 @@ impl Host {
         mut heard: impl FnMut(Duration, &str),
     ) -> Result<End> {
         folder.assign(spec)?;
-        let terminal = matches!(spec.task, Task::Shell { .. });
+        let terminal = spec.task.on_terminal();
         // For the native back end this is a turn and not a place: it bounds how many run at once.
         let cpu = Cpu::take(&self.home)?;
         let (mut command, on_terminal) = match spec.backend {
@@ -164,10 +164,7 @@ impl Host {
         }
         let why = match console.panic() {
             Some(panic) => format!("the guest's kernel gave up: {panic}"),
-            None if full(folder.path()) => format!(
-                "the disk is full that holds {}: make room, or name another place in LAB_JOBS",
-                folder.path().display()
-            ),
+            None if full(folder.path()) => no_room(folder.path()),
             None if status.code() == Some(137) => "the guest was killed".to_owned(),
             None => {
                 format!("the guest died without a word ({status}; it had {} MB of memory)", limits.megabytes)
@@ -177,8 +174,13 @@ impl Host {
     }
 }
 
+/// What to do about a disk that is full.
+pub(crate) fn no_room(job: &Path) -> String {
+    format!("the disk is full that holds {}: make room, or name another place in LAB_JOBS", job.display())
+}
+
 /// Whether a folder's file system has no room left to speak of.
-fn full(dir: &Path) -> bool {
+pub(crate) fn full(dir: &Path) -> bool {
     statvfs(dir).is_ok_and(|stat| stat.blocks_available() * stat.fragment_size() < 64 << 10)
 }
 

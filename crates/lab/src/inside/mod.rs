@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
-use crate::job::{INSIDE, Outcome, Spec, Task};
+use crate::job::{INSIDE, Outcome, Spec};
 
 /// The first argument that makes this binary PID 1 of namespaces.
 pub(crate) const NATIVE_INIT: &str = "--lab-native-init";
@@ -56,7 +56,7 @@ fn supervise(spec: &Spec, stdio: Option<&File>) -> Result<()> {
     if let Some(file) = stdio {
         let copy = || file.try_clone().map(Stdio::from).context("cannot share the console");
         command.stdout(copy()?).stderr(copy()?);
-        command.stdin(if matches!(spec.task, Task::Shell { .. }) { copy()? } else { Stdio::null() });
+        command.stdin(if spec.task.on_terminal() { copy()? } else { Stdio::null() });
     }
     let child = command.spawn().context("cannot start the test's process")?;
     let status = reap(Pid::from_raw(child.id() as i32))?;

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::demo::Guide;
 use crate::harness::Suite;
 use crate::job::{Backend, INSIDE, Outcome, Spec, Task};
 use crate::need::{Need, lacking, offered};
@@ -39,6 +40,10 @@ fn perform(suite: &Suite) -> Result<()> {
                 show(lab)?;
                 shell(*size)
             })
+        }
+        Task::Tour { chapter, waits } => {
+            let show = suite.chapter(chapter).with_context(|| format!("there is no chapter `{chapter}`"))?;
+            show(&Guide::new(*waits))
         }
         Task::Probe => {
             found = probe();

@@ -11,7 +11,7 @@ use nix::sys::termios::{SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
 use super::mounts::{enter, host_folder, mount_at, overlay, settle, usual, write};
 use super::{fail, supervise};
 use crate::guest::tools;
-use crate::job::{INSIDE, OPENSTACK, Spec, Task};
+use crate::job::{INSIDE, OPENSTACK, Spec};
 
 /// What a lab loads, in one go. The kernel cannot load them itself when they are wanted, as it looks in the wrong root.
 const MODULES: &[&str] = &[
@@ -60,8 +60,7 @@ fn run() -> Result<()> {
     settle()?;
     // A kernel that stumbles is to fall where one sees it.
     write("/proc/sys/kernel/panic_on_oops", "1")?;
-    let console =
-        if matches!(spec.task, Task::Shell { .. }) { open("/dev/tty0")? } else { plain("/dev/tty1")? };
+    let console = if spec.task.on_terminal() { open("/dev/tty0")? } else { plain("/dev/tty1")? };
     let done = supervise(&spec, Some(&console));
     let _ = tcdrain(&console);
     done

@@ -29,14 +29,8 @@ use crate::node::Node;
 use crate::process::{Daemon, Recipe};
 use crate::python;
 
-/// Serves Keystone's application: configuration file, address, port.
-const SERVE: &str = "import sys, os
-os.environ['OS_KEYSTONE_CONFIG_FILES'] = sys.argv[1]
-sys.argv, (host, port) = sys.argv[:1], sys.argv[2:]
-import waitress
-from keystone.server import wsgi
-waitress.serve(wsgi.initialize_public_application(), host=host, port=int(port), threads=4)
-";
+/// Serves what was loaded: address, port.
+const SERVE: &str = "waitress.serve(application, host=serve[0], port=int(serve[1]), threads=4)";
 
 /// How often another port is tried when somebody else was faster to take the one that was free.
 const TRIES: usize = 5;
@@ -130,7 +124,7 @@ impl Node {
         }
         let config = furnish(environment, &self.dir().join("keystone"))?;
         let recipe = recipe("python3", &config, (Ipv4Addr::UNSPECIFIED, PORT).into())
-            .env("PYTHONPATH", OPENSTACK)
+            .env("PYTHONPATH", python::path_inside())
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .ready_at((Ipv4Addr::LOCALHOST, PORT).into());
         let daemon = self.start("keystone", recipe)?;
@@ -142,7 +136,7 @@ impl Node {
     /// Runs the `openstack` command here, with the variables of [`Keystone::env`]; gives what it printed.
     pub fn openstack(&self, env: &[(String, String)], args: &[&str]) -> Result<String> {
         let mut command = std::process::Command::new("python3");
-        command.args(["-m", "openstackclient.shell"]).args(args).env("PYTHONPATH", OPENSTACK);
+        command.args(["-m", "openstackclient.shell"]).args(args).env("PYTHONPATH", python::path_inside());
         command.env("PYTHONDONTWRITEBYTECODE", "1").envs(env.iter().map(|(key, value)| (key, value)));
         self.output(&mut command, &format!("openstack {}", args.join(" ")))
     }
@@ -156,7 +150,8 @@ fn furnish(environment: &Path, dir: &Path) -> Result<PathBuf> {
 
 fn recipe(python: &str, config: &Path, at: SocketAddr) -> Recipe {
     Recipe::new(python)
-        .args(["-W", "ignore", "-c", SERVE])
+        .args(["-W", "ignore", "-c"])
+        .arg(format!("{}{SERVE}", setup::LOAD))
         .arg(config.display().to_string())
         .arg(at.ip().to_string())
         .arg(at.port().to_string())

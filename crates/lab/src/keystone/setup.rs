@@ -20,17 +20,26 @@ pub(super) const ADMIN_PASSWORD: &str = "lab-admin-secret";
 /// The region of every endpoint.
 pub(super) const REGION: &str = "RegionOne";
 
+/// Loads Keystone's application by a configuration file, the first argument.
+pub(crate) const LOAD: &str = "import sys, os
+os.environ['OS_KEYSTONE_CONFIG_FILES'] = sys.argv.pop(1)
+sys.argv, serve = sys.argv[:1], sys.argv[1:]
+import waitress
+from keystone.server import wsgi
+application = wsgi.initialize_public_application()
+";
+
 const DATABASE: &str = "keystone.db";
 /// Each holds a few small files.
 const KEYS: [&str; 3] = ["fernet-keys", "fernet-receipts", "credential-keys"];
 
 /// Where an environment keeps its template.
-pub(super) fn of(environment: &Path) -> PathBuf {
+pub(crate) fn of(environment: &Path) -> PathBuf {
     environment.join("keystone-template")
 }
 
 /// Writes a configuration for a Keystone whose things are all in one folder.
-pub(super) fn configure(dir: &Path) -> Result<PathBuf> {
+pub(crate) fn configure(dir: &Path) -> Result<PathBuf> {
     let at = |name: &str| dir.join(name).display().to_string();
     let text = format!(
         "[database]\nconnection = sqlite:///{}\n\

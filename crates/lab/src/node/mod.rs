@@ -2,6 +2,7 @@
 
 pub mod central;
 pub mod chassis;
+pub mod controller;
 pub mod frr;
 pub mod vm;
 
@@ -14,6 +15,7 @@ use anyhow::{Context, Result};
 
 use crate::netns::Netns;
 use crate::process::{Daemon, Recipe};
+use crate::topology::trace::Failures;
 
 /// A machine of the lab, as far as its network is concerned.
 #[derive(Debug)]
@@ -22,14 +24,21 @@ pub struct Node {
     dir: PathBuf,
     logs: PathBuf,
     daemons: Mutex<Vec<Arc<Daemon>>>,
+    failures: Arc<Failures>,
 }
 
 impl Node {
     /// A node of this name in a namespace: sockets and databases in a folder of its own, logs among all logs.
-    pub(crate) fn new(name: &str, netns: Arc<Netns>, logs: &Path) -> Result<Node> {
+    pub(crate) fn new(name: &str, netns: Arc<Netns>, logs: &Path, failures: &Arc<Failures>) -> Result<Node> {
         let dir = Path::new("/run").join(name);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        Ok(Node { netns, dir, logs: logs.to_path_buf(), daemons: Mutex::new(Vec::new()) })
+        Ok(Node {
+            netns,
+            dir,
+            logs: logs.to_path_buf(),
+            daemons: Mutex::new(Vec::new()),
+            failures: Arc::clone(failures),
+        })
     }
 
     /// Where its sockets and databases are.
@@ -82,6 +91,11 @@ impl Node {
     /// Kills every daemon at once, as when the power goes.
     pub fn kill_all(&self) -> Result<()> {
         self.daemons().iter().filter(|daemon| daemon.alive()).try_for_each(|daemon| daemon.kill())
+    }
+
+    /// Where it notes what it did not reach.
+    pub(crate) fn failures(&self) -> &Arc<Failures> {
+        &self.failures
     }
 
     /// Its namespace, to be shared.

@@ -43,6 +43,7 @@ pub(super) fn unpack(root: &Path, tmp: &Path, mirror: &str, progress: &mut Progr
         .args(["--variant=extract", "--mode=chrootless", "--architectures=amd64", "--skip=cleanup/apt"])
         .arg(format!("--include={include}"))
         .arg("--setup-hook=mkdir -p \"$1/etc/apt/preferences.d\" && cp \"$LAB_PINS\" \"$1/etc/apt/preferences.d/lab\"")
+        .arg(format!("--extract-hook={UNPACK_ALONE}"))
         .args([
             "--aptopt=APT::Install-Recommends \"false\"",
             // Suites before their release let theirs lapse.
@@ -56,6 +57,7 @@ pub(super) fn unpack(root: &Path, tmp: &Path, mirror: &str, progress: &mut Progr
         .arg(format!("deb {mirror} {} main", recipe::SUITE))
         .arg(format!("deb {mirror} {} main", recipe::KERNEL_SUITE))
         .env("LAB_PINS", &pins)
+        .env("LAB_ALONE", recipe::ALONE.join(" "))
         .env("TMPDIR", tmp)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
@@ -72,6 +74,10 @@ pub(super) fn unpack(root: &Path, tmp: &Path, mirror: &str, progress: &mut Progr
     }
     Err(explain(&said, mirror).context(format!("mmdebstrap failed ({status})")))
 }
+
+/// Fetches packages by the new root's own apt configuration, which mmdebstrap names to its hooks, and unpacks them.
+const UNPACK_ALONE: &str = "cd \"$1/var/cache/apt/archives\" && APT_CONFIG=\"$MMDEBSTRAP_APT_CONFIG\" apt-get -q -o APT::Sandbox::User=root download $LAB_ALONE && \
+    for name in $LAB_ALONE; do dpkg-deb --extract \"$name\"_*.deb \"$1\" || exit 1; done";
 
 const NO_MMDEBSTRAP: &str = "mmdebstrap is not installed, and it makes the lab's root file system: `sudo apt-get install \
     mmdebstrap` (as root, `cargo xtask lab build` does that by itself)";
@@ -173,7 +179,8 @@ pub(super) fn versions(archives: &Path) -> Result<BTreeMap<String, String>> {
             Some((package.to_owned(), version.replace("%3a", ":")))
         })
         .collect();
-    match recipe::PACKAGES.iter().chain(&[recipe::KERNEL]).find(|wanted| !found.contains_key(**wanted)) {
+    let wanted = recipe::PACKAGES.iter().chain(recipe::ALONE).chain(&[recipe::KERNEL]);
+    match wanted.into_iter().find(|wanted| !found.contains_key(**wanted)) {
         Some(missing) => bail!("the package {missing} was not unpacked"),
         None => Ok(found),
     }
@@ -207,7 +214,7 @@ mod tests {
     #[test]
     fn versions_come_from_the_archives_and_a_missing_package_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        for package in recipe::PACKAGES.iter().chain(&[recipe::KERNEL]) {
+        for package in recipe::PACKAGES.iter().chain(recipe::ALONE).chain(&[recipe::KERNEL]) {
             fs::write(dir.path().join(format!("{package}_1%3a2.0-1+b1_amd64.deb")), "").unwrap();
         }
         fs::write(dir.path().join("lock"), "").unwrap();

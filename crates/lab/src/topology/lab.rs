@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -11,13 +12,15 @@ use anyhow::{Context, Result, ensure};
 use ipnet::IpNet;
 use tokio::runtime::Runtime;
 
-use super::{Datapath, Topology, tunnel_address};
+use super::trace::Failures;
+use super::{Datapath, Topology, controller_address, tunnel_address};
 use crate::job::INSIDE;
 use crate::link::{End, cable};
 use crate::netns::Netns;
 use crate::node::Node;
 use crate::node::central::Central;
 use crate::node::chassis::{Chassis, ChassisSpec};
+use crate::node::controller::Controller;
 use crate::picture::{self, Addresses, Part, Picture, UNDERLAY};
 
 /// Carries 1500 bytes and a tunnel's header: the userspace datapath does not fragment.
@@ -31,6 +34,10 @@ pub struct Lab {
     chassis: BTreeMap<String, Chassis>,
     nodes: Mutex<Vec<Arc<Node>>>,
     physnets: Mutex<BTreeSet<String>>,
+    /// What did not come through, for the report.
+    failures: Arc<Failures>,
+    /// How many there are, for the next one's address.
+    controllers: AtomicU8,
     /// What was put in, for a picture of it.
     parts: Mutex<Vec<Part>>,
     root: Arc<Netns>,
@@ -55,17 +62,19 @@ impl Lab {
             chassis: BTreeMap::new(),
             nodes: Mutex::new(Vec::new()),
             physnets: Mutex::new(BTreeSet::new()),
+            failures: Arc::default(),
+            controllers: AtomicU8::new(0),
             parts: Mutex::new(Vec::new()),
             root,
             datapath: Datapath::chosen()?,
             job,
             runtime,
         };
+        lab.root.bridge(UNDERLAY)?;
         if topology.zones.is_empty() && topology.chassis.is_empty() {
             return Ok(lab);
         }
         let empty = empty_databases()?;
-        lab.root.bridge(UNDERLAY)?;
         for zone in &topology.zones {
             let address = topology.zone_address(Some(zone));
             lab.root.address(UNDERLAY, IpNet::new(address.into(), 24)?)?;
@@ -106,7 +115,7 @@ impl Lab {
     }
 
     fn start_central(&self, topology: &Topology, zone: &str, empty: &Path) -> Result<Central> {
-        let node = Arc::new(Node::new(zone, Arc::clone(&self.root), &self.logs())?);
+        let node = Arc::new(Node::new(zone, Arc::clone(&self.root), &self.logs(), &self.failures)?);
         self.keep(&node);
         let address = topology.zone_address(Some(zone));
         self.note(Part::Central(zone.to_owned(), address.to_string()));
@@ -158,10 +167,20 @@ impl Lab {
     /// A node with nothing but a namespace: a spine, a client, a place for a proxy.
     pub fn node(&self, name: &str) -> Result<Arc<Node>> {
         let netns = Arc::new(Netns::make(self.runtime.handle(), name)?);
-        let node = Arc::new(Node::new(name, netns, &self.logs())?);
+        let node = Arc::new(Node::new(name, netns, &self.logs(), &self.failures)?);
         self.keep(&node);
         self.note(Part::Node(name.to_owned()));
         Ok(node)
+    }
+
+    /// A node on the underlay, beside the chassis and the central parts: for an API server, a database, Keystone.
+    pub fn controller(&self, name: &str) -> Result<Controller> {
+        let node = self.node(name)?;
+        let before = self.controllers.fetch_add(1, Ordering::Relaxed);
+        let address = controller_address(before);
+        self.wire(&node, "eth0", UNDERLAY, &format!("ul-{name}"), UNDERLAY_MTU)?;
+        node.address("eth0", IpNet::new(address.into(), 24)?)?;
+        Ok(Controller { node, address })
     }
 
     /// A node by its name: a VM, an external host, a spine.
@@ -215,7 +234,7 @@ impl Lab {
 
     /// Its machines and cables as they are now.
     pub fn picture(&self) -> Picture {
-        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let parts = self.parts();
         let mut addresses = Addresses::new();
         let mut look = |end: &picture::End| {
             // A device that is gone by now has none.
@@ -236,6 +255,14 @@ impl Lab {
     /// What is left of the job.
     pub fn job(&self) -> &Path {
         &self.job
+    }
+
+    pub(super) fn parts(&self) -> Vec<Part> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     pub(super) fn centrals(&self) -> impl Iterator<Item = &Central> {

@@ -38,6 +38,7 @@
 
 mod lab;
 mod report;
+pub(crate) mod trace;
 
 use std::net::Ipv4Addr;
 
@@ -126,6 +127,11 @@ impl Topology {
         let at = zone.and_then(|zone| self.zones.iter().position(|known| known == zone)).unwrap_or(0);
         Ipv4Addr::new(10, 10, 0, 100 + u8::try_from(at).unwrap_or(0))
     }
+}
+
+/// The address of a controller that was brought up after so many others.
+fn controller_address(before: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 10, 0, 200_u8.saturating_add(before))
 }
 
 /// The tunnel's address of the chassis that is `at`-th in its topology.

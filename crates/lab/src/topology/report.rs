@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Lab;
+use super::trace::verdicts;
 use crate::node::Node;
 
 /// How many lines of a log are telling.
@@ -85,6 +86,10 @@ impl Lab {
                 text += &format!("# {}\n{said}\n", words.join(" "));
             }
             keep(&dir, &format!("{}-switch", chassis.label()), &text);
+        }
+        for (name, trace) in self.traces() {
+            verdicts(&trace).for_each(|line| println!("{line}"));
+            keep(&dir, &name, &trace);
         }
         print_complaints(&self.job().join("logs"));
     }
