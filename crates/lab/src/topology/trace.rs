@@ -65,8 +65,8 @@ impl Lab {
         };
         let ask = |(chassis, bridge, device): &(&Chassis, &str, String)| {
             let flow = chassis.ofport(device).map(|port| format!("in_port={port},{packet}"));
-            let said =
-                flow.and_then(|flow| chassis.appctl(&["ofproto/trace", bridge, &flow, "--ct-next=trk,new"]));
+            let said = flow
+                .and_then(|flow| chassis.appctl(&["ofproto/trace", bridge, &flow, "--ct-next", "trk,new"]));
             let said = said.unwrap_or_else(|error| format!("{error:#}\n"));
             format!(
                 "# {} to {}, where it enters {bridge} of {} by {device}\n{said}\n",
