@@ -13,16 +13,16 @@ impl Counts {
     /// Adds what a line of nextest's output says; lines that are no summary of its own add nothing, such as the summary
     /// that a failed test printed itself.
     pub(crate) fn see_nextest(&mut self, line: &str) {
-        self.add(nextest_line(line));
+        self.add(nextest_line(line).unwrap_or_default());
     }
 
     /// Adds what a line of the doctests' output says.
     pub(crate) fn see_doctests(&mut self, line: &str) {
-        self.add(libtest_line(line));
+        self.add(libtest_line(line).unwrap_or_default());
     }
 
-    fn add(&mut self, counts: Option<Counts>) {
-        let counts = counts.unwrap_or_default();
+    /// Adds others.
+    pub(crate) fn add(&mut self, counts: Counts) {
         self.passed += counts.passed;
         self.failed += counts.failed;
     }

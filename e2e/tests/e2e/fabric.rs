@@ -1,5 +1,7 @@
 //! The network most tests use: three chassis, two tenant switches behind a router, and a provider network.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 use lab::{Lab, Topology, chassis};
 
@@ -35,6 +37,28 @@ pub(crate) fn tenants(lab: &Lab) -> Result<()> {
     lab.vm("vm2").on("hv2").mac("02:00:00:00:00:12").ip("10.0.0.12/24").gateway("10.0.0.1").plug()?;
     lab.vm("vm3").on("hv3").mac("02:00:00:00:00:13").ip("10.0.1.13/24").gateway("10.0.1.1").plug()?;
     az1.ready(&["vm1", "vm2", "vm3"])
+}
+
+/// Only brings it up, and says how long that took; for `cargo xtask bench lab`.
+pub(crate) fn comes_up() -> Result<()> {
+    let begin = Instant::now();
+    three_chassis().run(|lab| {
+        tenants(lab)?;
+        println!("ready after {} ms", begin.elapsed().as_millis());
+        Ok(())
+    })
+}
+
+/// Brings it up and leaves it alone; for `cargo xtask bench lab`.
+pub(crate) fn idles() -> Result<()> {
+    three_chassis().run(|lab| {
+        tenants(lab)?;
+        // What follows a start: neighbours are learned, logs are written.
+        std::thread::sleep(Duration::from_secs(5));
+        println!("idle in {}", lab.job().display());
+        std::thread::sleep(Duration::from_secs(600));
+        Ok(())
+    })
 }
 
 /// The same, up for as long as somebody wants to look at it.

@@ -20,7 +20,7 @@ mod words;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lab::Suite;
+use lab::{Suite, Test};
 
 /// Networks take their time on a machine that has much else to do, and a test that fails says more than one that is ended.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -43,6 +43,10 @@ fn main() -> ExitCode {
         .tests(guest::tests())
         .tests(faults::tests())
         .tests(demo::tests())
+        .tests([
+            Test::fixture("fixture::three_chassis", fabric::comes_up).within(PATIENCE),
+            Test::fixture("fixture::idles", fabric::idles).within(PATIENCE),
+        ])
         .tour(demo::CHAPTERS)
         .tests(networks.into_iter().flatten().map(|test| test.within(PATIENCE)))
         .topology_for_shell(

@@ -2,6 +2,7 @@
 //!
 //! `rows` says what the servers hold, `rpc` fills them, `peer` starts and measures the clients, `report` prints.
 
+mod lab;
 mod meter;
 mod peer;
 mod python;
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     /// How many changes to follow at each size
     #[arg(long, default_value_t = 1200, value_parser = size)]
     changes: usize,
+    /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite
+    #[arg(long)]
+    quick: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -48,6 +52,8 @@ pub(crate) struct Args {
 enum Subject {
     /// The OVSDB client: initial load, change to callback, inserts
     Ovsdb,
+    /// The lab: how fast it is there, how little it takes
+    Lab,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -64,7 +70,9 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
-    let Subject::Ovsdb = args.subject;
+    if matches!(args.subject, Subject::Lab) {
+        return lab::bench(args.output, args.quick);
+    }
     packages::ensure(Need::Bench)?;
     let python = python::environment()?;
     heading("building our side, optimised");

@@ -1,14 +1,15 @@
 //! `cargo xtask lab`: the lab's front door. What a lab is and does is in `crates/lab`, its tests in `e2e`.
 
+mod rounds;
 mod run;
 
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use lab::home::Home;
 use lab::{harness, job, rootfs};
 
-use crate::command::{cargo, heading, target_dir};
+use crate::command::{cargo, target_dir};
 use crate::packages::{self, Need};
 
 /// What `cargo xtask lab` takes.
@@ -73,6 +74,13 @@ pub(crate) fn lab(args: &Args) -> Result<ExitCode> {
 
 /// Runs the test binary itself, on our terminal.
 fn binary(words: &[&str]) -> Result<ExitCode> {
+    let path = test_binary()?;
+    let status = Command::new(&path).args(words).status().with_context(|| format!("cannot run {path}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds the test binary; gives where it is.
+pub(crate) fn test_binary() -> Result<String> {
     let mut build = cargo();
     build.args([
         "test",
@@ -86,13 +94,8 @@ fn binary(words: &[&str]) -> Result<ExitCode> {
         "--quiet",
     ]);
     let out = build.stderr(std::process::Stdio::inherit()).output().context("cannot run cargo")?;
-    if !out.status.success() {
-        heading("the tests do not build, see above");
-        return Ok(ExitCode::FAILURE);
-    }
-    let path = executable(&String::from_utf8_lossy(&out.stdout)).context("cargo built no test binary")?;
-    let status = Command::new(&path).args(words).status().with_context(|| format!("cannot run {path}"))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    ensure!(out.status.success(), "the tests do not build, see above");
+    executable(&String::from_utf8_lossy(&out.stdout)).context("cargo built no test binary")
 }
 
 /// The test binary that cargo's messages name.

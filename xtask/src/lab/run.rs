@@ -1,10 +1,12 @@
-//! `cargo xtask lab run`: tests by name, or all of them.
+//! `cargo xtask lab run`: tests by name, or all of them, once or many times.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use console::style;
 
+use super::rounds::Rounds;
 use crate::command::{cargo, heading, run as run_command, target_dir, tee};
 use crate::packages::{self, CargoTool, Need};
 use crate::summary::Counts;
@@ -17,6 +19,9 @@ pub(crate) struct Args {
     /// Every test there is
     #[arg(long, conflicts_with = "tests")]
     all: bool,
+    /// Run them so many times, and end with what failed how often
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    repeat: u16,
     /// Show what the tests say while they run, one test at a time
     #[arg(long, short)]
     verbose: bool,
@@ -26,12 +31,57 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.tests.is_empty() && !args.all {
         bail!("name tests (`cargo xtask lab list` shows them) or say --all");
     }
-    packages::ensure(Need::Lab)?;
+    packages::ensure(if args.all { Need::Test } else { Need::Lab })?;
     packages::ensure_tool(&CargoTool::NEXTEST)?;
     lab::harness::build()?;
+    if args.all {
+        // Before the tests, so that none of them spends its time on it.
+        lab::python::inside()?;
+    }
     // Tests run it on their nodes, and do not build what is beside them.
     run_command(cargo().args(["build", "--quiet", "--package", "meridian"]))?;
-    heading("tests in the lab");
+    let (mut rounds, mut counts) = (Rounds::default(), Counts::default());
+    for round in 1..=args.repeat {
+        if args.repeat > 1 {
+            heading(&format!("tests in the lab, round {round} of {}", args.repeat));
+        } else {
+            heading("tests in the lab");
+        }
+        rounds.begin();
+        let begin = Instant::now();
+        let mut these = Counts::default();
+        let ok = tee(&mut nextest(args), |line| {
+            these.see_nextest(line);
+            rounds.see(line);
+        })?;
+        if !ok && these == Counts::default() {
+            bail!(
+                "no test ran: nothing has such a name (`cargo xtask lab list` shows the tests), or the build failed, see above"
+            );
+        }
+        if args.repeat > 1 {
+            eprintln!("round {round} of {}: {these} in {} s", args.repeat, begin.elapsed().as_secs());
+        }
+        counts.add(these);
+    }
+    let report = target_dir().join("nextest/ci/junit.xml");
+    eprintln!("JUnit: {}", report.display());
+    if counts.failed > 0 {
+        let jobs = target_dir().join("lab");
+        eprintln!(
+            "{} what each failed test left is in {}",
+            style("failed:").for_stderr().red().bold(),
+            jobs.display()
+        );
+    }
+    if args.repeat > 1 {
+        println!("{rounds}");
+    }
+    println!("{counts}");
+    Ok(if counts.failed == 0 && rounds.clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn nextest(args: &Args) -> std::process::Command {
     let colour = if console::colors_enabled_stderr() { "always" } else { "never" };
     let mut nextest = cargo();
     nextest.args(["nextest", "run", "--package", "e2e", "--profile", "ci", "--color", colour]);
@@ -40,23 +90,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         nextest.arg("--no-capture");
     }
     nextest.args(&args.tests);
-    let mut counts = Counts::default();
-    let ok = tee(&mut nextest, |line| counts.see_nextest(line))?;
-    if !ok && counts == Counts::default() {
-        bail!(
-            "no test ran: nothing has such a name (`cargo xtask lab list` shows the tests), or the build failed, see above"
-        );
-    }
-    let report = target_dir().join("nextest/ci/junit.xml");
-    eprintln!("JUnit: {}", report.display());
-    if !ok {
-        let jobs = target_dir().join("lab");
-        eprintln!(
-            "{} what each failed test left is in {}",
-            style("failed:").for_stderr().red().bold(),
-            jobs.display()
-        );
-    }
-    println!("{counts}");
-    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    nextest
 }
