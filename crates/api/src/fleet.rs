@@ -23,6 +23,10 @@ pub struct Chassis {
     pub external_ports: bool,
     /// Physical networks it has a bridge for.
     pub physical_networks: BTreeSet<String>,
+    /// How its switch forwards: `system`, or `netdev` in user space; empty if it does not say.
+    pub datapath_type: String,
+    /// Kinds of interface its switch can have.
+    pub interface_types: BTreeSet<String>,
     /// Its availability zones.
     pub zones: BTreeSet<String>,
     /// Whether its controller reports in time.

@@ -82,6 +82,8 @@ settings! {
     network_vlan_ranges: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new(),
     /// First half of new MACs.
     base_mac: MacAddr = MacAddr([0xfa, 0x16, 0x3e, 0, 0, 0]),
+    /// Where the sockets of ports in user space are.
+    vhost_sock_dir: String = "/var/run/openvswitch".into(),
     /// Domain of instances.
     dns_domain: String = "openstacklocal".into(),
     /// Largest page; none is no limit.

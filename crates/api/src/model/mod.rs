@@ -25,7 +25,7 @@ pub use agent_setting::AgentSetting;
 pub use floating_ip::FloatingIp;
 pub use network::{Network, NetworkType, Segment};
 pub use placement::{Placed, Placement};
-pub use port::{AddressPair, Binding, ExtraDhcpOpt, FixedIp, Port, owner};
+pub use port::{AddressPair, Binding, ExtraDhcpOpt, FixedIp, InactiveBinding, Port, VifType, owner};
 pub use quota::QuotaSet;
 pub use rbac_policy::{RbacAction, RbacObject, RbacPolicy};
 pub use router::{ExtraRoute, Router};

@@ -124,10 +124,75 @@ pub struct Binding {
     pub vnic_type: String,
     /// What the caller wants to tell the switch.
     pub profile: Map<String, Value>,
+    /// How the host plugs it. Decided when it is bound and kept: a host that is away for a while does not unplug it.
+    #[serde(default)]
+    pub vif_type: VifType,
+    /// Hosts that it may move to; none of them has it now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inactive: Vec<InactiveBinding>,
+}
+
+/// A host that a port is prepared to move to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InactiveBinding {
+    /// The host.
+    pub host_id: String,
+    /// Kind of interface there.
+    pub vnic_type: String,
+    /// What the caller wants to tell the switch there.
+    pub profile: Map<String, Value>,
+    /// How that host would plug it.
+    pub vif_type: VifType,
+}
+
+/// How a host plugs a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VifType {
+    /// It has no host.
+    #[default]
+    Unbound,
+    /// The host is unknown, away, or without the network.
+    BindingFailed,
+    /// Into the integration bridge.
+    Ovs,
+    /// Into the integration bridge, through a socket in memory; the switch makes the socket.
+    #[serde(rename = "vhostuser")]
+    VhostUser,
+    /// The same; the instance makes the socket.
+    #[serde(rename = "vhostuser_client")]
+    VhostUserClient,
+    /// A function of the network card, beside the switch.
+    HwVeb,
+    /// The whole network card.
+    HostdevPhysical,
+    /// By something that is not ours: a physical machine.
+    Other,
+}
+
+impl VifType {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            VifType::Unbound => "unbound",
+            VifType::BindingFailed => "binding_failed",
+            VifType::Ovs => "ovs",
+            VifType::VhostUser | VifType::VhostUserClient => "vhostuser",
+            VifType::HwVeb => "hw_veb",
+            VifType::HostdevPhysical => "hostdev_physical",
+            VifType::Other => "other",
+        }
+    }
 }
 
 impl Default for Binding {
     fn default() -> Self {
-        Binding { host_id: String::new(), vnic_type: "normal".into(), profile: Map::new() }
+        Binding {
+            host_id: String::new(),
+            vnic_type: "normal".into(),
+            profile: Map::new(),
+            vif_type: VifType::Unbound,
+            inactive: Vec::new(),
+        }
     }
 }

@@ -161,6 +161,14 @@ pub fn fleet(sb: &Snapshot, agents: &[Agent]) -> Fleet {
                 .iter()
                 .map(|entry| entry.physnet.to_string())
                 .collect(),
+            datapath_type: chassis.setting("datapath-type").unwrap_or_default().to_owned(),
+            interface_types: chassis
+                .setting("iface-types")
+                .unwrap_or_default()
+                .split(',')
+                .filter(|kind| !kind.is_empty())
+                .map(str::to_owned)
+                .collect(),
             zones: zones(chassis),
             alive: alive.contains(chassis.name.as_str()),
         })

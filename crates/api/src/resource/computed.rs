@@ -36,16 +36,11 @@ pub trait Computed: 'static {
     /// All that the caller may see, with all attributes.
     fn rows(scene: &Scene<'_>) -> Vec<Map<String, Value>>;
     /// Changes one; the row is as the caller sees it.
-    fn update(
-        _txn: &mut Txn,
-        _caller: &Caller,
-        _row: &Map<String, Value>,
-        _change: &Checked,
-    ) -> Result<(), Fault> {
+    fn update(_txn: &mut Txn, _caller: &Caller, _id: &str, _change: &Checked) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
-    /// Removes one; the row is as the caller sees it.
-    fn delete(_txn: &mut Txn, _caller: &Caller, _row: &Map<String, Value>) -> Result<(), Fault> {
+    /// Removes one.
+    fn delete(_txn: &mut Txn, _caller: &Caller, _id: &str) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
 }
@@ -136,18 +131,18 @@ impl<C: Computed> Noun for Of<C> {
 
     fn update(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str, body: &Value) -> Result<Shown, Fault> {
         let outside = txn.outside();
-        let row = row::<C>(&who.scene(txn, &outside), id)?;
+        row::<C>(&who.scene(txn, &outside), id)?;
         may_change(who.caller, || format!("update_{}", C::NAME))?;
         let change = Checked::update(C::NAME, C::attributes(), who.caller, unwrap(C::NAME, body)?)?;
-        C::update(txn, who.caller, &row, &change)?;
+        C::update(txn, who.caller, id, &change)?;
         shown::<C>(&who.scene(txn, &outside), id, &[])
     }
 
     fn delete(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str) -> Result<(), Fault> {
         let outside = txn.outside();
-        let row = row::<C>(&who.scene(txn, &outside), id)?;
+        row::<C>(&who.scene(txn, &outside), id)?;
         may_change(who.caller, || format!("delete_{}", C::NAME))?;
-        C::delete(txn, who.caller, &row)
+        C::delete(txn, who.caller, id)
     }
 
     fn look(&self, scene: &Scene<'_>, action: &Action, asked: Asked<'_>) -> Result<Reply, Fault> {

@@ -1,5 +1,7 @@
 //! Small worlds for the tests of resources.
 
+mod desk;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use uuid::Uuid;
 
 use crate::model::{AddressRange, Network, NetworkType, Segment, Standard, Subnet};
 use crate::world::{Outside, Txn, World, after, before};
+
+pub(crate) use desk::{Desk, fault};
 
 /// An id that reads well in a failed assertion.
 pub(crate) fn id(n: u128) -> Uuid {

@@ -8,21 +8,23 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod action;
-pub mod agent;
+pub mod address_scope;
 pub mod attribute;
+pub mod binding;
 pub mod computed;
 mod engine;
-pub mod extra_route;
-pub mod floating_ip;
-pub mod gateway;
-pub mod interface;
+pub mod ip_availability;
 pub mod ipam;
 pub mod list;
+pub mod metadata_port;
 pub mod network;
 pub mod port;
 pub mod quota;
 pub mod rbac_policy;
-pub mod router;
+pub mod security_group;
+pub mod security_group_rule;
+pub mod subnet;
+pub mod subnet_pool;
 pub mod tags;
 pub mod view;
 
@@ -136,10 +138,14 @@ pub fn touch<R: Resource>(txn: &mut Txn, id: Uuid) {
 /// All nouns, in the order in which documents list them.
 pub static NOUNS: &[&dyn Noun] = &[
     of::<network::Networks>(),
-    of::<router::Routers>(),
-    of::<floating_ip::FloatingIps>(),
-    computed::of::<floating_ip::FloatingIpPools>(),
-    computed::of::<agent::Agents>(),
+    of::<subnet::Subnets>(),
+    of::<subnet_pool::SubnetPools>(),
+    of::<port::Ports>(),
+    of::<security_group::SecurityGroups>(),
+    of::<security_group_rule::SecurityGroupRules>(),
+    of::<address_scope::AddressScopes>(),
+    of::<rbac_policy::RbacPolicies>(),
+    computed::of::<ip_availability::NetworkIpAvailabilities>(),
 ];
 
 /// The noun that a path names.

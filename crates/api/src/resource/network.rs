@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent, attribute,
-    quota, rbac_policy,
+    metadata_port, quota, rbac_policy, security_group,
 };
 use crate::fleet::Fleet;
 use crate::model::{Network, NetworkType, Port, RbacAction, RbacObject, Standard, Subnet, SubnetPool, owner};
@@ -169,6 +169,8 @@ impl Resource for Networks {
         let id = network.id;
         txn.put(network);
         set_shared(txn, id, new.bool("shared").unwrap_or(false))?;
+        security_group::ensure_default(txn, new.project());
+        metadata_port::keep(txn, id)?;
         Ok(id)
     }
 

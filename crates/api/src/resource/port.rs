@@ -1,19 +1,405 @@
-//! Ports.
+//! Ports: what connects an instance, a router or a service to a network.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod addresses;
+mod device;
+mod dhcp_opts;
 mod internal;
 pub mod mac;
+mod names;
+mod pairs;
+pub mod security;
 
 use std::sync::Arc;
 
+use ovn::MacAddr;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::attribute::{
+    ADMIN_STATE_UP, CREATED_AT, DESCRIPTION, ID, NAME, PROJECT_ID, REVISION_NUMBER, TAGS, TENANT_ID,
+    UPDATED_AT,
+};
+use super::ipam::{self, FixedIpRequest};
+use super::{
+    Action, Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, binding,
+    network, quota,
+};
+use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::Port;
-use crate::world::World;
+use crate::model::{Binding, FixedIp, Network, Port, Standard};
+use crate::world::{Kind, Link, Txn, World};
 
+pub use addresses::{add_address, drop_addresses, form_addresses};
+pub use device::is_in_service;
 pub use internal::{Internal, create_internal};
+
+/// The noun `port`.
+#[derive(Debug)]
+pub struct Ports;
+
+const FIXED_IP: Shape =
+    Shape::Object(&[Field::new("subnet_id", Shape::Uuid), Field::new("ip_address", Shape::Address)]);
+const FIXED_IPS: Shape = Shape::Nullable(&Shape::List { of: &FIXED_IP, max: 256, unique: false });
+const GROUPS: Shape = Shape::Nullable(&Shape::List { of: &Shape::Uuid, max: 256, unique: false });
+const PAIR: Shape = Shape::Object(&[
+    Field::required("ip_address", Shape::Word { format: "cidr", parse: pairs::parse_address }),
+    Field::new("mac_address", Shape::Nullable(&Shape::Mac)),
+]);
+const PAIRS: Shape = Shape::Nullable(&Shape::List { of: &PAIR, max: 1024, unique: false });
+const OPTION: Shape = Shape::Object(&[
+    Field::required("opt_name", Shape::Word { format: "dhcp-option", parse: dhcp_opts::parse_name }),
+    Field::new("opt_value", Shape::Nullable(&Shape::Text { max: 255 })),
+    Field::new("ip_version", Shape::Nullable(&Shape::Integer { min: 4, max: 6 })),
+]);
+const OPTIONS: Shape = Shape::Nullable(&Shape::List { of: &OPTION, max: 256, unique: false });
+const NAMES: Shape = Shape::List { of: &Shape::Any, max: usize::MAX, unique: false };
+const DEVICE: Shape = Shape::Text { max: 255 };
+
+static ATTRIBUTES: &[Attribute] = &[
+    ID,
+    TENANT_ID,
+    PROJECT_ID,
+    NAME,
+    Attribute::new("network_id", Shape::Uuid, "The network it is on.").required(),
+    ADMIN_STATE_UP,
+    Attribute::new("status", Shape::OneOf(&["ACTIVE", "DOWN", "BUILD", "N/A"]), "Whether it forwards."),
+    Attribute::new(
+        "mac_address",
+        Shape::Nullable(&Shape::Mac),
+        "Its MAC address, unique in the network; null in an update asks for a new one.",
+    )
+    .create()
+    .update(),
+    Attribute::new("fixed_ips", FIXED_IPS, "Its addresses; one of each family if not named.")
+        .create()
+        .update()
+        .filter(),
+    Attribute::new("device_id", DEVICE, "What it belongs to.").create().update().preset(Preset::Text("")),
+    Attribute::new("device_owner", DEVICE, "What kind of thing that is.")
+        .create()
+        .update()
+        .preset(Preset::Text("")),
+    Attribute::new(
+        "security_groups",
+        GROUPS,
+        "Groups whose rules it is under; the project's default if not named.",
+    )
+    .create()
+    .update()
+    .filter(),
+    Attribute::new("port_security_enabled", Shape::Bool, "Whether it may send only with its own addresses.")
+        .create()
+        .update(),
+    Attribute::new("allowed_address_pairs", PAIRS, "Further addresses that it may send with.")
+        .create()
+        .update()
+        .preset(Preset::List),
+    Attribute::new("extra_dhcp_opts", OPTIONS, "What DHCP tells it beyond the subnet; a null value removes.")
+        .create()
+        .update()
+        .preset(Preset::List),
+    Attribute::new("binding:host_id", Shape::Nullable(&DEVICE), "The host it is to be on.")
+        .create_by(Who::Service)
+        .update_by(Who::Service)
+        .preset(Preset::Text(""))
+        .shown(ShownTo::Service),
+    Attribute::new("binding:vnic_type", Shape::OneOf(binding::VNIC_TYPES), "The kind of interface.")
+        .create()
+        .update()
+        .preset(Preset::Text("normal")),
+    Attribute::new(
+        "binding:profile",
+        Shape::Nullable(&Shape::Free),
+        "What the caller wants to tell the switch.",
+    )
+    .create_by(Who::Service)
+    .update_by(Who::Service)
+    .preset(Preset::Object)
+    .shown(ShownTo::Service),
+    Attribute::new("binding:vif_type", Shape::Text { max: 64 }, "How the host plugs it.")
+        .shown(ShownTo::Service),
+    Attribute::new("binding:vif_details", Shape::Free, "What the host needs to know to plug it.")
+        .shown(ShownTo::Service),
+    Attribute::new("dns_name", Shape::Word { format: "hostname", parse: names::parse }, "Its host name.")
+        .create()
+        .update()
+        .preset(Preset::Text("")),
+    Attribute::new("dns_assignment", NAMES, "What each of its addresses is called."),
+    Attribute::new("ip_allocation", Shape::OneOf(&["immediate", "none"]), "Whether it was given addresses."),
+    DESCRIPTION,
+    TAGS,
+    REVISION_NUMBER,
+    CREATED_AT,
+    UPDATED_AT,
+];
+
+impl Resource for Ports {
+    type Entity = Port;
+    const NAME: &'static str = "port";
+    const COLLECTION: &'static str = "ports";
+    const PATH: &'static str = "ports";
+    const ABSENT: (&'static str, &'static str) = ("PortNotFound", "Port");
+
+    fn attributes() -> &'static [Attribute] {
+        ATTRIBUTES
+    }
+
+    fn actions() -> &'static [Action] {
+        binding::ACTIONS
+    }
+
+    fn project(port: &Port) -> &str {
+        &port.project
+    }
+
+    fn standard(port: &Port) -> Option<&Standard> {
+        Some(&port.standard)
+    }
+
+    fn standard_mut(port: &mut Port) -> Option<&mut Standard> {
+        Some(&mut port.standard)
+    }
+
+    /// Its owner and the network's.
+    fn visible(port: &Port, world: &World, caller: &Caller) -> bool {
+        caller.sees_project(&port.project)
+            || world
+                .get::<Network>(&port.network_id)
+                .is_some_and(|network| caller.sees_project(&network.project))
+    }
+
+    /// Its owner and the network's, and the services that bind it.
+    fn changeable(port: &Port, world: &World, caller: &Caller) -> bool {
+        caller.service
+            || caller.changes_project(&port.project)
+            || world
+                .get::<Network>(&port.network_id)
+                .is_some_and(|network| caller.changes_project(&network.project))
+    }
+
+    fn reach(filters: &Filters) -> Option<Vec<Link>> {
+        // The empty value asks for ports that belong to nothing, which no link leads to.
+        let devices = filters.values("device_id").filter(|ids| ids.iter().all(|id| !id.is_empty()));
+        if let Some(devices) = devices {
+            return Some(devices.iter().map(|id| Link::PortsOfDevice(id.into())).collect());
+        }
+        let ids = |values: &[String], link: fn(Uuid) -> Link| {
+            values.iter().filter_map(|id| Uuid::try_parse(id).ok()).map(link).collect()
+        };
+        if let Some(subnets) = filters.element("fixed_ips", "subnet_id") {
+            return Some(ids(subnets, Link::PortsOfSubnet));
+        }
+        if let Some(groups) = filters.values("security_groups") {
+            return Some(ids(groups, Link::PortsOfGroup));
+        }
+        filters.values("network_id").map(|networks| ids(networks, Link::PortsOfNetwork))
+    }
+
+    fn view(port: &Port, scene: &Scene<'_>, view: &mut View<'_>) {
+        view.identity(port.id, &port.project);
+        view.text("name", &port.name);
+        view.text("network_id", &port.network_id);
+        view.put("admin_state_up", port.admin_state_up);
+        view.put_with("status", || scene.report.port_status(port).as_str().into());
+        view.text("mac_address", &port.mac);
+        view.put_with("fixed_ips", || port.fixed_ips.iter().map(shown_address).collect());
+        view.text("device_id", &port.device_id);
+        view.text("device_owner", &port.device_owner);
+        view.texts("security_groups", &port.security_groups);
+        view.put("port_security_enabled", port.port_security_enabled);
+        view.put_with("allowed_address_pairs", || pairs::show(port));
+        view.put_with("extra_dhcp_opts", || dhcp_opts::show(port));
+        view.put_with("binding:host_id", || binding::host(port, scene.report).into());
+        view.text("binding:vnic_type", &port.binding.vnic_type);
+        view.put_with("binding:profile", || Value::Object(port.binding.profile.clone()));
+        view.put_with("binding:vif_type", || binding::vif_type(port, scene.report).as_str().into());
+        view.put_with("binding:vif_details", || binding::vif_details(port, scene));
+        view.text("dns_name", &port.dns_name);
+        view.put_with("dns_assignment", || names::assignment(port, &scene.outside.settings.dns_domain));
+        view.put("ip_allocation", if port.fixed_ips.is_empty() { "none" } else { "immediate" });
+        view.standard(&port.standard);
+    }
+
+    fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
+        let outside = txn.outside();
+        let network = network::visible(txn, caller, new.uuid("network_id").unwrap_or_default())?.clone();
+        let usable =
+            device::rules_network(caller, &network) || network::is_shared_with(txn, network.id, caller);
+        if !usable {
+            return Err(Fault::forbidden("create_port"));
+        }
+        let device_owner = new.text("device_owner").unwrap_or_default();
+        let device_id = new.text("device_id").unwrap_or_default();
+        device::check_owner(caller, &network, device_owner, "create")?;
+        device::check_device(txn, device_id, device_owner)?;
+        check_rights(caller, &network, new, "create")?;
+        quota::check(txn, Kind::Port, new.project(), 1)?;
+        let mac = mac::choose(txn, network.id, asked_mac(new)?)?;
+        let request: Option<Vec<FixedIpRequest>> = asked_addresses(new);
+        let fixed_ips = ipam::allocate(txn, network.id, request.as_deref(), device_owner, mac)?;
+        let port_security_enabled = security::of_new(new, &network, device_owner);
+        let security_groups = security::groups_of_new(txn, caller, new, port_security_enabled, device_owner)?;
+        let mut port = Port {
+            id: txn.new_id(),
+            project: new.project().to_owned(),
+            name: new.text("name").unwrap_or_default().to_owned(),
+            network_id: network.id,
+            admin_state_up: new.bool("admin_state_up").unwrap_or(true),
+            mac,
+            fixed_ips,
+            device_id: device_id.to_owned(),
+            device_owner: device_owner.to_owned(),
+            security_groups,
+            port_security_enabled,
+            allowed_address_pairs: Vec::new(),
+            extra_dhcp_opts: Vec::new(),
+            binding: Binding::default(),
+            dns_name: new.text("dns_name").unwrap_or_default().to_owned(),
+            gateway_ordinal: None,
+            standard: new.standard(txn.now()),
+        };
+        lists(&mut port, new, outside.settings.max_allowed_address_pair)?;
+        security::check(&port, true)?;
+        binding::set(&mut port.binding, new, &outside.fleet, &network)?;
+        let id = port.id;
+        txn.put(port);
+        Ok(id)
+    }
+
+    fn update(txn: &mut Txn, caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault> {
+        let outside = txn.outside();
+        let before = Arc::clone(found(txn, id)?);
+        let network = network::found(txn, before.network_id)?.clone();
+        let mut port = Port::clone(&before);
+        change.set_text("name", &mut port.name);
+        change.set_bool("admin_state_up", &mut port.admin_state_up);
+        change.set_text("device_id", &mut port.device_id);
+        change.set_text("device_owner", &mut port.device_owner);
+        change.set_text("dns_name", &mut port.dns_name);
+        change.set_bool("port_security_enabled", &mut port.port_security_enabled);
+        check_rights(caller, &network, change, "update")?;
+        if port.device_owner != before.device_owner {
+            device::check_owner(caller, &network, &port.device_owner, "update")?;
+        }
+        if (&port.device_id, &port.device_owner) != (&before.device_id, &before.device_owner) {
+            device::check_device(txn, &port.device_id, &port.device_owner)?;
+        }
+        if change.has("security_groups") {
+            port.security_groups = security::asked_groups(txn, caller, change)?;
+        }
+        lists(&mut port, change, outside.settings.max_allowed_address_pair)?;
+        security::check(&port, change.has("security_groups"))?;
+        if change.has("mac_address") {
+            port.mac = new_mac(txn, &before, asked_mac(change)?)?;
+        }
+        let request = asked_addresses(change).or_else(|| change.is_null("fixed_ips").then(Vec::new));
+        if request.is_some() || port.mac != before.mac {
+            let kept = || before.fixed_ips.iter().copied().map(FixedIpRequest::from).collect();
+            let request = request.unwrap_or_else(kept);
+            port.fixed_ips = ipam::reallocate(txn, &before, &request, &port.device_owner, port.mac)?;
+        }
+        binding::set(&mut port.binding, change, &outside.fleet, &network)?;
+        device::check_update(txn, &before, &port)?;
+        device::check_floating(txn, &before, &port)?;
+        txn.edit::<Port>(&id, |slot| *slot = port);
+        Ok(())
+    }
+
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+        let port = Arc::clone(found(txn, id)?);
+        device::check_delete(txn, &port)?;
+        device::release_floating(txn, id);
+        txn.remove::<Port>(&id);
+        Ok(())
+    }
+}
 
 /// A port, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<Port>, Fault> {
-    world.get::<Port>(&id).ok_or_else(|| Fault::absent("PortNotFound", "Port", id))
+    world.get::<Port>(&id).ok_or_else(|| super::absent::<Ports>(id))
 }
+
+/// What on a network of somebody else only its owner may choose: it could be used to pose as another port.
+fn check_rights(caller: &Caller, network: &Network, request: &Checked, verb: &str) -> Result<(), Fault> {
+    if device::rules_network(caller, network) {
+        return Ok(());
+    }
+    let addresses = asked_addresses(request).unwrap_or_default();
+    let ruled = [
+        ("mac_address", request.get("mac_address").is_some()),
+        ("fixed_ips:ip_address", addresses.iter().any(|wanted| wanted.ip_address.is_some())),
+        // Asking for what is the case anyway takes nothing from anybody.
+        (
+            "port_security_enabled",
+            request.bool("port_security_enabled") == Some(false) && network.port_security_enabled,
+        ),
+        ("allowed_address_pairs", request.get("allowed_address_pairs").is_some_and(|it| *it != json!([]))),
+    ];
+    match ruled.iter().find(|(_, named)| *named) {
+        Some((name, _)) => Err(Fault::forbidden(format!("{verb}_port and rule:{verb}_port:{name}"))),
+        None => Ok(()),
+    }
+}
+
+fn asked_addresses(request: &Checked) -> Option<Vec<FixedIpRequest>> {
+    let list = request.get("fixed_ips")?.as_array()?;
+    let read = |element: &Value| {
+        let text = |key: &str| element.get(key).and_then(Value::as_str);
+        FixedIpRequest {
+            subnet_id: text("subnet_id").and_then(|id| id.parse().ok()),
+            ip_address: text("ip_address").and_then(|address| address.parse().ok()),
+        }
+    };
+    Some(list.iter().map(read).collect())
+}
+
+fn asked_mac(request: &Checked) -> Result<Option<MacAddr>, Fault> {
+    let mac: Option<MacAddr> = request.parsed("mac_address");
+    match mac {
+        Some(mac) if mac.is_multicast() || mac == MacAddr::default() => {
+            Err(Fault::invalid("mac_address", format!("'{mac}' is not a MAC address that a port can have")))
+        }
+        mac => Ok(mac),
+    }
+}
+
+/// The MAC that an update asks for; none asks for a new one. An instance that runs would not learn of it.
+fn new_mac(txn: &mut Txn, before: &Port, asked: Option<MacAddr>) -> Result<MacAddr, Fault> {
+    if asked == Some(before.mac) {
+        return Ok(before.mac);
+    }
+    let mac = mac::choose(txn, before.network_id, asked)?;
+    if binding::is_plugged(&before.binding) {
+        let message = format!(
+            "Unable to complete operation on port {}, port is already bound, port type: {}, old_mac {}, new_mac {mac}.",
+            before.id,
+            before.binding.vif_type.as_str(),
+            before.mac
+        );
+        return Err(Fault::conflict("PortBound", message));
+    }
+    Ok(mac)
+}
+
+/// Address pairs and DHCP options, where a request names them.
+fn lists(port: &mut Port, request: &Checked, most_pairs: usize) -> Result<(), Fault> {
+    if request.has("allowed_address_pairs") {
+        let asked = request.get("allowed_address_pairs").cloned().unwrap_or_else(|| json!([]));
+        port.allowed_address_pairs = pairs::read_all(&asked, most_pairs)?;
+    }
+    if let Some(asked) = request.get("extra_dhcp_opts") {
+        port.extra_dhcp_opts = dhcp_opts::merge(std::mem::take(&mut port.extra_dhcp_opts), asked)?;
+    }
+    Ok(())
+}
+
+fn shown_address(fixed: &FixedIp) -> Value {
+    let mut map = Map::new();
+    map.insert("subnet_id".into(), fixed.subnet_id.to_string().into());
+    map.insert("ip_address".into(), fixed.ip_address.to_string().into());
+    Value::Object(map)
+}
+
+#[cfg(test)]
+mod tests;

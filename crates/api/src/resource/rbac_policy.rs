@@ -1,7 +1,242 @@
 //! Policies that let other projects use an object.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod permission;
 
-pub use permission::{
-    EVERYBODY, foreign_users, forget, may_use_group, open_to_all, permits, set_open_to_all,
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::attribute::{ID, PROJECT_ID, TENANT_ID};
+use super::{Attribute, Checked, Filters, Resource, Scene, Shape, View, absent, network, quota};
+use super::{address_scope::AddressScopes, security_group::SecurityGroups, subnet_pool::SubnetPools};
+use crate::caller::Caller;
+use crate::fault::Fault;
+use crate::model::{
+    AddressScope, Network, RbacAction, RbacObject, RbacPolicy, SecurityGroup, Standard, SubnetPool,
 };
+use crate::world::{Kind, Link, Txn, World};
+
+pub use permission::{EVERYBODY, foreign_users, forget, open_to_all, permits, set_open_to_all};
+
+/// The noun `rbac_policy`.
+#[derive(Debug)]
+pub struct RbacPolicies;
+
+const OBJECTS: Shape = Shape::OneOf(&["network", "security_group", "subnetpool", "address_scope"]);
+const PERMISSIONS: Shape = Shape::OneOf(&["access_as_shared", "access_as_external"]);
+
+static ATTRIBUTES: &[Attribute] = &[
+    ID,
+    TENANT_ID,
+    PROJECT_ID,
+    Attribute::new("object_type", OBJECTS, "What kind of object is shared.").required(),
+    Attribute::new("object_id", Shape::Uuid, "Which one.").required(),
+    Attribute::new("action", PERMISSIONS, "What is allowed.").required(),
+    Attribute::new(
+        "target_tenant",
+        Shape::Word { format: "project", parse: target },
+        "The project that may, or * for all.",
+    )
+    .required()
+    .update(),
+];
+
+impl Resource for RbacPolicies {
+    type Entity = RbacPolicy;
+    const NAME: &'static str = "rbac_policy";
+    const COLLECTION: &'static str = "rbac_policies";
+    const PATH: &'static str = "rbac-policies";
+    const ABSENT: (&'static str, &'static str) = ("RbacPolicyNotFound", "RBAC policy");
+    const TAGGED: bool = false;
+
+    fn attributes() -> &'static [Attribute] {
+        ATTRIBUTES
+    }
+
+    fn project(policy: &RbacPolicy) -> &str {
+        &policy.project
+    }
+
+    fn standard(_policy: &RbacPolicy) -> Option<&Standard> {
+        None
+    }
+
+    fn standard_mut(_policy: &mut RbacPolicy) -> Option<&mut Standard> {
+        None
+    }
+
+    fn reach(filters: &Filters) -> Option<Vec<Link>> {
+        Some(filters.uuids("object_id")?.into_iter().map(Link::PoliciesOfObject).collect())
+    }
+
+    fn view(policy: &RbacPolicy, _scene: &Scene<'_>, view: &mut View<'_>) {
+        view.identity(policy.id, &policy.project);
+        view.put("object_type", object_word(policy.object_type));
+        view.text("object_id", &policy.object_id);
+        view.put("action", action_word(policy.action));
+        view.text("target_tenant", &policy.target_project);
+    }
+
+    fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
+        let policy = RbacPolicy {
+            id: txn.new_id(),
+            project: new.project().to_owned(),
+            object_type: new.read("object_type").unwrap_or(RbacObject::Network),
+            object_id: new.uuid("object_id").unwrap_or_default(),
+            action: new.read("action").unwrap_or(RbacAction::AccessAsShared),
+            target_project: new.text("target_tenant").unwrap_or_default().to_owned(),
+        };
+        if policy.action == RbacAction::AccessAsExternal && policy.object_type != RbacObject::Network {
+            let object = object_word(policy.object_type);
+            return Err(Fault::input(format!("access_as_external is no permission for a {object}")));
+        }
+        check_object(txn, caller, &policy)?;
+        check_target(caller, &policy.target_project, "create")?;
+        check_new(txn, &policy)?;
+        quota::check(txn, Kind::RbacPolicy, new.project(), 1)?;
+        let id = policy.id;
+        txn.put(policy);
+        Ok(id)
+    }
+
+    fn update(txn: &mut Txn, caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault> {
+        let before = Arc::clone(found(txn, id)?);
+        let mut policy = RbacPolicy::clone(&before);
+        change.set_text("target_tenant", &mut policy.target_project);
+        if policy.target_project == before.target_project {
+            return Ok(());
+        }
+        check_target(caller, &policy.target_project, "update")?;
+        check_new(txn, &policy)?;
+        txn.put(policy);
+        unused(txn, &before)
+    }
+
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+        let policy = Arc::clone(found(txn, id)?);
+        txn.remove::<RbacPolicy>(&id);
+        unused(txn, &policy)
+    }
+}
+
+/// A policy, or 404.
+pub fn found(world: &World, id: Uuid) -> Result<&Arc<RbacPolicy>, Fault> {
+    world.get::<RbacPolicy>(&id).ok_or_else(|| absent::<RbacPolicies>(id))
+}
+
+/// The owner of the object that a policy is about, if the object is there.
+fn owner_of<'w>(world: &'w World, policy: &RbacPolicy) -> Option<&'w str> {
+    let id = &policy.object_id;
+    match policy.object_type {
+        RbacObject::Network => world.get::<Network>(id).map(|it| it.project.as_str()),
+        RbacObject::SecurityGroup => world.get::<SecurityGroup>(id).map(|it| it.project.as_str()),
+        RbacObject::Subnetpool => world.get::<SubnetPool>(id).map(|it| it.project.as_str()),
+        RbacObject::AddressScope => world.get::<AddressScope>(id).map(|it| it.project.as_str()),
+    }
+}
+
+/// Whether the object is there for the caller, and its own.
+fn check_object(world: &World, caller: &Caller, policy: &RbacPolicy) -> Result<(), Fault> {
+    let id = &policy.object_id;
+    let (visible, missing) = match policy.object_type {
+        RbacObject::Network => {
+            (network::visible(world, caller, *id).is_ok(), absent::<network::Networks>(id))
+        }
+        RbacObject::SecurityGroup => {
+            (sees::<SecurityGroups>(world, caller, id), absent::<SecurityGroups>(id))
+        }
+        RbacObject::Subnetpool => (sees::<SubnetPools>(world, caller, id), absent::<SubnetPools>(id)),
+        RbacObject::AddressScope => (sees::<AddressScopes>(world, caller, id), absent::<AddressScopes>(id)),
+    };
+    if !visible {
+        return Err(missing);
+    }
+    if !owner_of(world, policy).is_some_and(|owner| caller.changes_project(owner)) {
+        let object = object_word(policy.object_type);
+        return Err(Fault::input(format!(
+            "Only admins can manipulate policies on a {object} they do not own"
+        )));
+    }
+    if policy.action == RbacAction::AccessAsExternal && !caller.admin {
+        return Err(Fault::forbidden("create_rbac_policy and rule:create_rbac_policy:action"));
+    }
+    Ok(())
+}
+
+fn sees<R: Resource>(world: &World, caller: &Caller, id: &Uuid) -> bool {
+    world.get::<R::Entity>(id).is_some_and(|entity| R::visible(entity, world, caller))
+}
+
+/// Sharing with everybody is for administrators.
+fn check_target(caller: &Caller, target: &str, verb: &str) -> Result<(), Fault> {
+    if target == EVERYBODY && !caller.admin {
+        return Err(Fault::forbidden(format!(
+            "{verb}_rbac_policy and rule:{verb}_rbac_policy:target_tenant"
+        )));
+    }
+    Ok(())
+}
+
+fn check_new(world: &World, policy: &RbacPolicy) -> Result<(), Fault> {
+    let same = |other: &RbacPolicy| {
+        other.id != policy.id
+            && other.action == policy.action
+            && other.target_project == policy.target_project
+    };
+    if world.linked::<RbacPolicy>(Link::PoliciesOfObject(policy.object_id)).any(|other| same(other)) {
+        let message = "An RBAC policy already exists with those values.";
+        return Err(Fault::conflict("DuplicateRbacPolicy", message));
+    }
+    Ok(())
+}
+
+/// Whether nobody is left who uses the object and may not any more. To be asked when the policy is gone.
+fn unused(world: &World, policy: &RbacPolicy) -> Result<(), Fault> {
+    let open = match policy.object_type {
+        RbacObject::Subnetpool => world.get::<SubnetPool>(&policy.object_id).is_some_and(|pool| pool.shared),
+        RbacObject::AddressScope => world.get::<AddressScope>(&policy.object_id).is_some_and(|it| it.shared),
+        RbacObject::Network | RbacObject::SecurityGroup => false,
+    };
+    let Some(owner) = owner_of(world, policy) else { return Ok(()) };
+    if open || policy.action == RbacAction::AccessAsExternal {
+        return Ok(());
+    }
+    match foreign_users(world, policy.object_type, policy.object_id, owner).next() {
+        Some(user) => {
+            let message = format!(
+                "RBAC policy on object {} cannot be removed because other objects depend on it.\nDetails: project \
+                 {user} uses it",
+                policy.object_id
+            );
+            Err(Fault::conflict("RbacPolicyInUse", message))
+        }
+        None => Ok(()),
+    }
+}
+
+fn object_word(object: RbacObject) -> &'static str {
+    match object {
+        RbacObject::Network => "network",
+        RbacObject::SecurityGroup => "security_group",
+        RbacObject::Subnetpool => "subnetpool",
+        RbacObject::AddressScope => "address_scope",
+    }
+}
+
+fn action_word(action: RbacAction) -> &'static str {
+    match action {
+        RbacAction::AccessAsShared => "access_as_shared",
+        RbacAction::AccessAsExternal => "access_as_external",
+    }
+}
+
+fn target(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > 255 {
+        return Err("a project's id, or * for all, is expected".into());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,24 @@
 use std::fmt::Display;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Attribute;
+use super::{Attribute, Shape};
 use crate::Caller;
 use crate::model::Standard;
+
+/// Stands for a number that is too large for a [`Value`].
+const NUMERAL: &str = "$numeral";
+
+/// A whole number for an attribute of shape [`Shape::Count`]: JSON's numbers have no limit, but [`Value`]'s do.
+pub fn numeral(number: u128) -> Value {
+    match u64::try_from(number) {
+        Ok(small) => small.into(),
+        Err(_) => Value::Object(Map::from_iter([(NUMERAL.to_owned(), number.to_string().into())])),
+    }
+}
 
 /// Which attributes an answer shows.
 #[derive(Clone, Debug)]
@@ -124,37 +136,65 @@ impl<'s> View<'s> {
 
     /// What was collected.
     pub fn finish(self) -> Shown {
-        Shown(self.fields)
+        let counts =
+            self.selection.attributes.iter().any(|attribute| matches!(attribute.shape, Shape::Count));
+        Shown { fields: self.fields, counts }
     }
 }
 
 /// The attributes of one object as an answer shows them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shown(Vec<(&'static str, Value)>);
+pub struct Shown {
+    fields: Vec<(&'static str, Value)>,
+    /// Whether some of them may be [`numeral`]s. Elsewhere an object is an object, whatever its keys.
+    counts: bool,
+}
 
 impl Shown {
     /// One attribute.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        self.fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// The names, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|(name, _)| *name)
+        self.fields.iter().map(|(name, _)| *name)
     }
 
     /// As a JSON object.
     pub fn into_value(self) -> Value {
-        Value::Object(self.0.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        Value::Object(self.fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
 impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
+        let mut map = serializer.serialize_map(Some(self.fields.len()))?;
+        for (name, value) in &self.fields {
+            match self.counts {
+                true => map.serialize_entry(name, &Exact(value))?,
+                false => map.serialize_entry(name, value)?,
+            }
         }
         map.end()
+    }
+}
+
+/// A value whose [`numeral`]s are written as numbers.
+struct Exact<'v>(&'v Value);
+
+impl Serialize for Exact<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Array(elements) => serializer.collect_seq(elements.iter().map(Exact)),
+            Value::Object(map) => {
+                let digits = map.get(NUMERAL).and_then(Value::as_str).filter(|it| it.parse::<u128>().is_ok());
+                match digits.and_then(|digits| RawValue::from_string(digits.to_owned()).ok()) {
+                    Some(number) => number.serialize(serializer),
+                    None => serializer.collect_map(map.iter().map(|(key, value)| (key, Exact(value)))),
+                }
+            }
+            plain => plain.serialize(serializer),
+        }
     }
 }

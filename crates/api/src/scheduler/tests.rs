@@ -85,10 +85,10 @@ fn chassis(name: &str, physical: &[&str], zones: &[&str]) -> Chassis {
         name: name.into(),
         hostname: format!("host-{name}"),
         gateway: true,
-        external_ports: false,
         physical_networks: physical.iter().map(|physical| (*physical).into()).collect(),
         zones: zones.iter().map(|zone| (*zone).into()).collect(),
         alive: true,
+        ..Chassis::default()
     }
 }
 

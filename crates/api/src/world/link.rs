@@ -44,6 +44,8 @@ pub enum Link {
     PortsWithPair(IpAddr),
     /// Ports bound to a host.
     PortsOnHost(SmolStr),
+    /// The security group of a project for ports that name none.
+    DefaultGroupOf(SmolStr),
     /// Rules of a security group.
     RulesOfGroup(Uuid),
     /// Rules of other groups, or of the same, that name a security group as the other side.
@@ -145,6 +147,9 @@ impl Subnet {
 impl SecurityGroup {
     pub(super) fn note_links(&self, note: Note<'_>) {
         named!(SecurityGroup, self, note);
+        if self.is_default {
+            note(Link::DefaultGroupOf(SmolStr::new(&self.project)), self.id);
+        }
     }
 }
 

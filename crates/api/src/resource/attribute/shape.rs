@@ -24,6 +24,13 @@ pub enum Shape {
         /// The check; an error says what is wrong with the text.
         parse: fn(&str) -> Result<String, String>,
     },
+    /// The same, where a whole number stands for its digits.
+    WordOrNumber {
+        /// What it is, for the API document.
+        format: &'static str,
+        /// The check; an error says what is wrong with the text.
+        parse: fn(&str) -> Result<String, String>,
+    },
     /// A UUID in its usual form.
     Uuid,
     /// A whole number, both ends included; also as text.
@@ -33,6 +40,8 @@ pub enum Shape {
         /// Most.
         max: i64,
     },
+    /// How many, without a limit. Only shown, see [`numeral`](crate::resource::view::numeral).
+    Count,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// An IPv4 or IPv6 address.
@@ -92,7 +101,7 @@ impl Shape {
     /// Whether it is one value, not a structure.
     pub const fn is_plain(&self) -> bool {
         match self {
-            Shape::List { .. } | Shape::Object(_) | Shape::Free | Shape::Any => false,
+            Shape::List { .. } | Shape::Object(_) | Shape::Free | Shape::Any | Shape::Count => false,
             Shape::Nullable(of) => of.is_plain(),
             _ => true,
         }
@@ -103,10 +112,14 @@ impl Shape {
         match self {
             Shape::Nullable(_) if value.is_null() => Ok(Value::Null),
             Shape::Nullable(of) => of.check(value),
-            Shape::Any => Ok(value.clone()),
+            Shape::Any | Shape::Count => Ok(value.clone()),
             Shape::Bool => truth(value).map(Value::Bool),
             Shape::Text { max } => text(value, *max).map(Value::from),
             Shape::Word { parse, .. } => parse(text(value, LONGEST)?).map(Value::from),
+            Shape::WordOrNumber { parse, .. } => match value.as_i64() {
+                Some(number) => parse(&number.to_string()).map(Value::from),
+                None => parse(text(value, LONGEST)?).map(Value::from),
+            },
             Shape::Uuid => uuid(text(value, LONGEST)?).map(|uuid| uuid.to_string().into()),
             Shape::Integer { min, max } => integer(value, *min, *max).map(Value::from),
             Shape::OneOf(words) => {
@@ -156,9 +169,11 @@ impl Shape {
             Shape::Bool => json!({"type": "boolean"}),
             Shape::Text { max } => json!({"type": "string", "maxLength": max}),
             Shape::Word { format, .. } => json!({"type": "string", "format": format}),
+            Shape::WordOrNumber { format, .. } => json!({"type": ["string", "integer"], "format": format}),
             Shape::Uuid => json!({"type": "string", "format": "uuid"}),
             Shape::Integer { min, max } if *max == i64::MAX => json!({"type": "integer", "minimum": min}),
             Shape::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
+            Shape::Count => json!({"type": "integer", "minimum": 0}),
             Shape::OneOf(words) => json!({"type": "string", "enum": words}),
             Shape::Address => {
                 json!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]})

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::model::{Port, RbacAction, RbacObject, RbacPolicy, SecurityGroup, Subnet, SubnetPool};
+use crate::model::{Port, RbacAction, RbacObject, RbacPolicy, Subnet, SubnetPool};
 use crate::world::{Link, Txn, World};
 
 /// The target that means everybody.
@@ -85,11 +85,6 @@ pub fn foreign_users<'w>(
     users.filter(move |user| {
         !user.is_empty() && *user != owner && !permits(world, object, RbacAction::AccessAsShared, user)
     })
-}
-
-/// Whether a caller may use a group: its own, or one that is shared with it.
-pub fn may_use_group(world: &World, group: &SecurityGroup, project: &str, admin: bool) -> bool {
-    admin || group.project == project || permits(world, group.id, RbacAction::AccessAsShared, project)
 }
 
 fn policies(world: &World, object: Uuid, action: RbacAction) -> impl Iterator<Item = &RbacPolicy> {

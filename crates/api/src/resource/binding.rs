@@ -1,0 +1,328 @@
+//! Where ports are bound: what the host is told, and the hosts that a port may move to.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use serde_json::{Map, Value, json};
+
+use super::{Action, Call, Checked, Method, Reply, Scene, Who, network, port};
+use crate::fault::Fault;
+use crate::fleet::{Chassis, Fleet};
+use crate::model::{Binding, InactiveBinding, Network, Port, VifType};
+use crate::report::Report;
+use crate::world::Txn;
+
+/// Kinds of interface.
+pub const VNIC_TYPES: &[&str] = &[
+    "normal",
+    "direct",
+    "macvtap",
+    "baremetal",
+    "direct-physical",
+    "virtio-forwarder",
+    "smart-nic",
+    "vdpa",
+    "accelerator-direct",
+    "accelerator-direct-physical",
+    "remote-managed",
+];
+
+/// Longest profile, as JSON.
+const LONGEST_PROFILE: usize = 4095;
+
+/// What can be asked of the bindings of a port.
+pub const ACTIONS: &[Action] = &[
+    Action::get("bindings", "The hosts that the port is bound to or may move to.", list)
+        .by(Who::Service)
+        .rule("get_port_binding"),
+    Action::get("bindings/*", "One host that the port is bound to or may move to.", show)
+        .by(Who::Service)
+        .rule("get_port_binding"),
+    Action::put("bindings", "Prepares the port to move to a host.", prepare)
+        .by(Who::Service)
+        .rule("create_port_binding")
+        .with(Method::Post, 201),
+    Action::put("bindings/*/activate", "Moves the port to a host that is prepared.", activate)
+        .by(Who::Service)
+        .rule("activate"),
+    Action::put("bindings/*", "Ends the preparation of a host.", forget)
+        .by(Who::Service)
+        .rule("delete_port_binding")
+        .with(Method::Delete, 204),
+];
+
+/// Takes over what a request says about the binding, and decides again how the host plugs the port where that says so.
+pub fn set(binding: &mut Binding, request: &Checked, fleet: &Fleet, network: &Network) -> Result<(), Fault> {
+    let before = (binding.host_id.clone(), binding.vnic_type.clone());
+    if request.has("binding:host_id") {
+        request.text("binding:host_id").unwrap_or_default().clone_into(&mut binding.host_id);
+    }
+    request.set_text("binding:vnic_type", &mut binding.vnic_type);
+    if request.has("binding:profile") {
+        binding.profile = checked_profile(request.get("binding:profile"))?;
+    }
+    // Naming the host again is how a caller asks to try again.
+    if request.named("binding:host_id") || before != (binding.host_id.clone(), binding.vnic_type.clone()) {
+        binding.vif_type = choose(fleet, network, &binding.host_id, &binding.vnic_type, &binding.profile);
+    }
+    Ok(())
+}
+
+/// Whether an instance has the port plugged.
+pub fn is_plugged(binding: &Binding) -> bool {
+    !matches!(
+        binding.vif_type,
+        VifType::Unbound | VifType::BindingFailed | VifType::Other | VifType::HostdevPhysical
+    )
+}
+
+/// The host that a port is on: of a gateway, the one that OVN chose for this very port.
+pub fn host<'a>(port: &'a Port, report: &'a Report) -> &'a str {
+    if port.is_gateway() { report.gateway_host(port.id).unwrap_or_default() } else { &port.binding.host_id }
+}
+
+/// How a port is plugged.
+pub fn vif_type(port: &Port, report: &Report) -> VifType {
+    match (port.is_gateway(), report.gateway_host(port.id)) {
+        (true, Some(_)) => VifType::Ovs,
+        (true, None) => VifType::Unbound,
+        (false, _) => port.binding.vif_type,
+    }
+}
+
+/// What the host needs to know to plug a port.
+pub fn vif_details(port: &Port, scene: &Scene<'_>) -> Value {
+    details(port, vif_type(port, scene.report), scene)
+}
+
+fn details(port: &Port, vif_type: VifType, scene: &Scene<'_>) -> Value {
+    let bound = json!({"0": "ovn"});
+    let socket = |mode: &str| {
+        let id = port.id.to_string();
+        json!({
+            "port_filter": true,
+            "connectivity": "l2",
+            "bridge_name": "br-int",
+            "datapath_type": "netdev",
+            "vhostuser_mode": mode,
+            "vhostuser_ovs_plug": true,
+            "vhostuser_socket": format!("{}/vhu{}", scene.outside.settings.vhost_sock_dir, &id[..11]),
+            "bound_drivers": bound,
+        })
+    };
+    match vif_type {
+        VifType::Unbound | VifType::BindingFailed => json!({}),
+        VifType::Ovs => json!({
+            "port_filter": true,
+            "connectivity": "l2",
+            "bridge_name": "br-int",
+            "datapath_type": "system",
+            "ovs_create_tap": true,
+            "bound_drivers": bound,
+        }),
+        VifType::VhostUser => socket("client"),
+        VifType::VhostUserClient => socket("server"),
+        VifType::HwVeb | VifType::HostdevPhysical => {
+            let tag =
+                network::found(scene.world, port.network_id).ok().and_then(|it| it.segment.segmentation_id);
+            let tag = tag.map(|tag| tag.to_string());
+            json!({"port_filter": false, "connectivity": "l2", "vlan": tag, "bound_drivers": bound})
+        }
+        VifType::Other => json!({"port_filter": false, "connectivity": "l2", "bound_drivers": bound}),
+    }
+}
+
+fn choose(
+    fleet: &Fleet,
+    network: &Network,
+    host: &str,
+    vnic_type: &str,
+    profile: &Map<String, Value>,
+) -> VifType {
+    if host.is_empty() {
+        return VifType::Unbound;
+    }
+    if vnic_type == "baremetal" {
+        // The machine is no chassis.
+        return VifType::Other;
+    }
+    let reaches = |chassis: &&Chassis| match &network.segment.physical_network {
+        Some(physical) => chassis.physical_networks.contains(physical),
+        None => true,
+    };
+    let mut there = fleet.chassis.iter().filter(|chassis| chassis.hostname == host && chassis.alive);
+    let Some(chassis) = there.find(reaches) else { return VifType::BindingFailed };
+    let capabilities = profile.get("capabilities").and_then(Value::as_array);
+    let offloaded = capabilities.is_some_and(|all| all.iter().any(|it| it == "switchdev"));
+    match vnic_type {
+        "direct" | "macvtap" | "accelerator-direct" if !offloaded => VifType::HwVeb,
+        "direct-physical" | "accelerator-direct-physical" => VifType::HostdevPhysical,
+        "normal" if chassis.datapath_type == "netdev" => {
+            let can = |kind: &str| chassis.interface_types.contains(kind);
+            if can("dpdkvhostuserclient") {
+                VifType::VhostUserClient
+            } else if can("dpdkvhostuser") {
+                VifType::VhostUser
+            } else {
+                VifType::Ovs
+            }
+        }
+        _ => VifType::Ovs,
+    }
+}
+
+fn checked_profile(value: Option<&Value>) -> Result<Map<String, Value>, Fault> {
+    let profile = value.and_then(Value::as_object).cloned().unwrap_or_default();
+    if value.is_some_and(|value| value.to_string().len() > LONGEST_PROFILE) {
+        return Err(Fault::input(format!(
+            "binding:profile value too large: {LONGEST_PROFILE} bytes are the most"
+        )));
+    }
+    Ok(profile)
+}
+
+fn list(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
+    let port = port::found(scene.world, call.id)?;
+    Ok(Reply::Value(json!({"bindings": all(port, scene)})))
+}
+
+fn show(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
+    let port = port::found(scene.world, call.id)?;
+    let host = call.args.first().copied().unwrap_or_default();
+    let found = all(port, scene).into_iter().find(|binding| binding["host"] == host);
+    Ok(Reply::Value(json!({"binding": found.ok_or_else(|| absent(port, host))?})))
+}
+
+/// The binding that is in use, then those that are prepared.
+fn all(port: &Port, scene: &Scene<'_>) -> Vec<Value> {
+    let mut found = Vec::new();
+    if !port.binding.host_id.is_empty() {
+        let own = &port.binding;
+        let details = details(port, own.vif_type, scene);
+        found.push(shown(port, &own.host_id, &own.vnic_type, &own.profile, own.vif_type, details, "ACTIVE"));
+    }
+    for it in &port.binding.inactive {
+        let details = details(port, it.vif_type, scene);
+        found.push(shown(port, &it.host_id, &it.vnic_type, &it.profile, it.vif_type, details, "INACTIVE"));
+    }
+    found
+}
+
+fn shown(
+    port: &Port,
+    host: &str,
+    vnic_type: &str,
+    profile: &Map<String, Value>,
+    vif_type: VifType,
+    vif_details: Value,
+    status: &str,
+) -> Value {
+    json!({
+        "host": host,
+        "vnic_type": vnic_type,
+        "profile": profile,
+        "vif_type": vif_type.as_str(),
+        "vif_details": vif_details,
+        "status": status,
+        "project_id": port.project,
+    })
+}
+
+fn prepare(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+    let port = port::found(txn, call.id)?.clone();
+    let body = call.body.get("binding").and_then(Value::as_object);
+    let body = body.ok_or_else(|| Fault::bad("Unable to find 'binding' in request body"))?;
+    if let Some(other) =
+        body.keys().find(|key| !["host", "vnic_type", "profile", "project_id"].contains(&key.as_str()))
+    {
+        return Err(Fault::bad(format!("Unrecognized attribute(s) '{other}'")));
+    }
+    let text = |key: &str| match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.len() <= 255 => Ok(Some(text.as_str())),
+        Some(_) => Err(Fault::invalid(key, "it is not a text of at most 255 characters")),
+    };
+    let host = text("host")?
+        .filter(|host| !host.is_empty())
+        .ok_or_else(|| Fault::bad("Failed to parse request. Required attribute 'host' not specified"))?;
+    let vnic_type = text("vnic_type")?.unwrap_or("normal");
+    if !VNIC_TYPES.contains(&vnic_type) {
+        return Err(Fault::invalid("vnic_type", format!("'{vnic_type}' is not one of {VNIC_TYPES:?}")));
+    }
+    let profile = match body.get("profile") {
+        Some(Value::Object(_) | Value::Null) | None => checked_profile(body.get("profile"))?,
+        Some(other) => return Err(Fault::invalid("profile", format!("'{other}' is not a dictionary"))),
+    };
+    let known = port.binding.inactive.iter().any(|it| it.host_id == host);
+    if known || port.binding.host_id == host {
+        let message = format!("Binding for port {} on host {host} already exists.", port.id);
+        return Err(Fault::conflict("PortBindingAlreadyExists", message));
+    }
+    let outside = txn.outside();
+    let network = network::found(txn, port.network_id)?;
+    let vif_type = choose(&outside.fleet, network, host, vnic_type, &profile);
+    if vif_type == VifType::BindingFailed {
+        let message = format!(
+            "Binding for port {} on host {host} could not be created: no such chassis can carry it.",
+            port.id
+        );
+        return Err(Fault::new(400, "PortBindingError", message));
+    }
+    let new = InactiveBinding { host_id: host.into(), vnic_type: vnic_type.into(), profile, vif_type };
+    txn.edit::<Port>(&port.id, |port| port.binding.inactive.push(new));
+    answer(txn, call, host)
+}
+
+fn activate(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+    let port = port::found(txn, call.id)?.clone();
+    let host = call.args.first().copied().unwrap_or_default();
+    if port.binding.host_id == host {
+        let message = format!("Binding for port {} on host {host} is already active.", port.id);
+        return Err(Fault::conflict("PortBindingAlreadyActive", message));
+    }
+    let at =
+        port.binding.inactive.iter().position(|it| it.host_id == host).ok_or_else(|| absent(&port, host))?;
+    txn.edit::<Port>(&port.id, |port| {
+        let next = port.binding.inactive.remove(at);
+        let before = InactiveBinding {
+            host_id: std::mem::replace(&mut port.binding.host_id, next.host_id),
+            vnic_type: std::mem::replace(&mut port.binding.vnic_type, next.vnic_type),
+            profile: std::mem::replace(&mut port.binding.profile, next.profile),
+            vif_type: std::mem::replace(&mut port.binding.vif_type, next.vif_type),
+        };
+        if !before.host_id.is_empty() {
+            port.binding.inactive.push(before);
+        }
+    });
+    answer(txn, call, host)
+}
+
+fn forget(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+    let port = port::found(txn, call.id)?.clone();
+    let host = call.args.first().copied().unwrap_or_default();
+    if port.binding.host_id == host && !host.is_empty() {
+        txn.edit::<Port>(&port.id, |port| {
+            port.binding.host_id.clear();
+            port.binding.vif_type = VifType::Unbound;
+        });
+        return Ok(Reply::Nothing);
+    }
+    let at =
+        port.binding.inactive.iter().position(|it| it.host_id == host).ok_or_else(|| absent(&port, host))?;
+    txn.edit::<Port>(&port.id, |port| drop(port.binding.inactive.remove(at)));
+    Ok(Reply::Nothing)
+}
+
+fn answer(txn: &Txn, call: &Call<'_>, host: &str) -> Result<Reply, Fault> {
+    let outside = txn.outside();
+    let scene = Scene { world: txn, report: &Report::default(), outside: &outside, caller: call.caller };
+    let port = port::found(txn, call.id)?;
+    let found = all(port, &scene).into_iter().find(|binding| binding["host"] == host);
+    Ok(Reply::Value(json!({"binding": found})))
+}
+
+fn absent(port: &Port, host: &str) -> Fault {
+    let message = format!("Binding for port {} for host {host} could not be found.", port.id);
+    Fault::new(404, "PortBindingNotFound", message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! How many addresses networks have, and how many of them are taken.
+//!
+//! An IPv6 subnet has more than 2^64 of them, so the numbers are written as JSON numbers of any length.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+
+use super::view::numeral;
+use super::{Attribute, Computed, Field, Scene, Shape, attribute};
+use crate::model::{Network, Subnet};
+use crate::world::Link;
+
+/// The noun `network_ip_availability`.
+#[derive(Debug)]
+pub struct NetworkIpAvailabilities;
+
+const DETAILS: Shape = Shape::List {
+    of: &Shape::Object(&[
+        Field::required("subnet_id", Shape::Uuid),
+        Field::required("subnet_name", Shape::Text { max: 255 }),
+        Field::required("cidr", Shape::Cidr),
+        Field::required("ip_version", Shape::Integer { min: 4, max: 6 }),
+        Field::required("total_ips", Shape::Count),
+        Field::required("used_ips", Shape::Count),
+    ]),
+    max: usize::MAX,
+    unique: false,
+};
+
+static ATTRIBUTES: &[Attribute] = &[
+    Attribute::new("network_id", Shape::Uuid, "The network."),
+    Attribute::new("network_name", Shape::Text { max: 255 }, "Its name."),
+    Attribute { create: super::Who::Nobody, ..attribute::TENANT_ID },
+    Attribute { create: super::Who::Nobody, ..attribute::PROJECT_ID },
+    Attribute::new("ip_version", Shape::Integer { min: 4, max: 6 }, "Counts only subnets of this family.")
+        .shown(super::ShownTo::Never),
+    Attribute::new("total_ips", Shape::Count, "Addresses in the allocation pools of its subnets."),
+    Attribute::new("used_ips", Shape::Count, "Addresses that ports have."),
+    Attribute::new("subnet_ip_availability", DETAILS, "The same for each subnet."),
+];
+
+impl Computed for NetworkIpAvailabilities {
+    const NAME: &'static str = "network_ip_availability";
+    const COLLECTION: &'static str = "network_ip_availabilities";
+    const PATH: &'static str = "network-ip-availabilities";
+    const KEY: Option<&'static str> = Some("network_id");
+    const ABSENT: (&'static str, &'static str) = ("NetworkNotFound", "Network");
+
+    fn attributes() -> &'static [Attribute] {
+        ATTRIBUTES
+    }
+
+    fn rows(scene: &Scene<'_>) -> Vec<Map<String, Value>> {
+        if !scene.caller.admin {
+            return Vec::new();
+        }
+        scene.world.table::<Network>().iter().map(|network| row(network, scene)).collect()
+    }
+}
+
+fn row(network: &Network, scene: &Scene<'_>) -> Map<String, Value> {
+    let (mut total, mut used) = (0u128, 0u128);
+    let subnets = scene.world.linked::<Subnet>(Link::SubnetsOfNetwork(network.id));
+    let details: Vec<Value> = subnets
+        .map(|subnet| {
+            let pools = subnet.allocation_pools.iter().map(|pool| between(pool.start, pool.end));
+            let all = pools.fold(0u128, u128::saturating_add);
+            let runs = scene.world.taken_runs(subnet.id).map(|(first, last)| between(first, last));
+            let taken = runs.fold(0u128, u128::saturating_add);
+            total = total.saturating_add(all);
+            used = used.saturating_add(taken);
+            json!({
+                "subnet_id": subnet.id.to_string(),
+                "subnet_name": subnet.name,
+                "cidr": subnet.cidr,
+                "ip_version": subnet.ip_version(),
+                "total_ips": numeral(all),
+                "used_ips": numeral(taken),
+            })
+        })
+        .collect();
+    let row = json!({
+        "network_id": network.id.to_string(),
+        "network_name": network.name,
+        "tenant_id": network.project,
+        "project_id": network.project,
+        "total_ips": numeral(total),
+        "used_ips": numeral(used),
+        "subnet_ip_availability": details,
+    });
+    row.as_object().cloned().unwrap_or_default()
+}
+
+/// How many addresses there are from one to another, both included.
+fn between(first: IpAddr, last: IpAddr) -> u128 {
+    let number = |address| match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    };
+    number(last).saturating_sub(number(first)).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What a port belongs to: who may say so, and what follows from it.
+
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::fault::Fault;
+use crate::model::{FloatingIp, Network, Port, Router, owner};
+use crate::resource::metadata_port;
+use crate::world::{Link, Txn, World};
+
+/// Whether the caller may do on this network what other members of the project may not: its owner, administrators, services.
+pub(super) fn rules_network(caller: &Caller, network: &Network) -> bool {
+    caller.service || caller.changes_project(&network.project)
+}
+
+/// Device owners of the network itself are for those who run it.
+pub(super) fn check_owner(
+    caller: &Caller,
+    network: &Network,
+    device_owner: &str,
+    verb: &str,
+) -> Result<(), Fault> {
+    if device_owner.starts_with("network:") && !rules_network(caller, network) {
+        return Err(Fault::forbidden(format!("{verb}_port and rule:{verb}_port:device_owner")));
+    }
+    Ok(())
+}
+
+/// Refuses a port that poses as one that a router, a floating IP or a network makes for itself: it would be counted as such
+/// without having been checked.
+pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -> Result<(), Fault> {
+    let id = Uuid::try_parse(device_id).ok();
+    let (taken, instead) = match device_owner {
+        owner::ROUTER_INTERFACE => {
+            (id.is_some_and(|id| world.get::<Router>(&id).is_some()), "attach it with add_router_interface")
+        }
+        owner::ROUTER_GATEWAY => {
+            (id.is_some_and(|id| world.get::<Router>(&id).is_some()), "give the router an external gateway")
+        }
+        owner::FLOATING_IP => {
+            (id.is_some_and(|id| world.get::<FloatingIp>(&id).is_some()), "a floating IP makes its own port")
+        }
+        owner::DISTRIBUTED => {
+            (device_id.starts_with(metadata_port::PREFIX), "a network makes its own metadata port")
+        }
+        _ => return Ok(()),
+    };
+    if taken {
+        let message =
+            format!("a port with device_owner {device_owner} cannot be made for {device_id}: {instead}");
+        return Err(Fault::senseless("port", message));
+    }
+    Ok(())
+}
+
+/// Whether a port was made by something that still has it.
+pub fn is_in_service(world: &World, port: &Port) -> bool {
+    let id = Uuid::try_parse(&port.device_id).ok();
+    match port.device_owner.as_str() {
+        owner::ROUTER_INTERFACE | owner::ROUTER_GATEWAY => {
+            id.is_some_and(|id| world.get::<Router>(&id).is_some())
+        }
+        owner::FLOATING_IP => id.is_some_and(|id| world.get::<FloatingIp>(&id).is_some()),
+        owner::DISTRIBUTED => port.device_id.starts_with(metadata_port::PREFIX),
+        _ => false,
+    }
+}
+
+/// Refuses to delete what a router, a floating IP or a network needs.
+pub(super) fn check_delete(world: &World, port: &Port) -> Result<(), Fault> {
+    if is_in_service(world, port) {
+        let message = format!(
+            "Port {} cannot be deleted directly via the port API: has device owner {}.",
+            port.id, port.device_owner
+        );
+        return Err(Fault::conflict("ServicePortInUse", message));
+    }
+    Ok(())
+}
+
+/// What may not change of a port that a router, a floating IP or a network made.
+pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result<(), Fault> {
+    if !is_in_service(world, before) {
+        return Ok(());
+    }
+    if (&before.device_id, &before.device_owner) != (&after.device_id, &after.device_owner) {
+        let message = format!(
+            "Unable to complete operation on port {} for network {}. Port already has an attached device {}.",
+            before.id, before.network_id, before.device_id
+        );
+        return Err(Fault::conflict("PortInUse", message));
+    }
+    let subnets = |port: &Port| {
+        let mut ids: Vec<Uuid> = port.fixed_ips.iter().map(|fixed| fixed.subnet_id).collect();
+        ids.sort_unstable();
+        ids
+    };
+    if subnets(before) != subnets(after) {
+        let instead = match before.device_owner.as_str() {
+            owner::ROUTER_INTERFACE => "use add_router_interface and remove_router_interface",
+            owner::ROUTER_GATEWAY => "use update_external_gateways",
+            _ => "its addresses follow what it was made for",
+        };
+        let message = format!(
+            "Port {} cannot get or lose addresses via the port API: has device owner {}; {instead}.",
+            before.id, before.device_owner
+        );
+        return Err(Fault::conflict("ServicePortInUse", message));
+    }
+    Ok(())
+}
+
+/// Refuses to take away an address that a floating IP leads to.
+pub(super) fn check_floating(world: &World, before: &Port, after: &Port) -> Result<(), Fault> {
+    for floating in world.linked::<FloatingIp>(Link::FloatingIpsOfPort(before.id)) {
+        let Some(address) = floating.fixed_ip_address else { continue };
+        if !after.fixed_ips.iter().any(|fixed| fixed.ip_address == address) {
+            let message = format!(
+                "Unable to complete operation for network {}. The IP address {address} is in use: floating IP {} \
+                 leads to it.",
+                before.network_id, floating.floating_ip_address
+            );
+            return Err(Fault::conflict("IpAddressInUse", message));
+        }
+    }
+    Ok(())
+}
+
+/// Floating IPs that led to a port lead nowhere when it goes.
+pub(super) fn release_floating(txn: &mut Txn, port: Uuid) {
+    let now = txn.now();
+    let found: Vec<Uuid> = txn.linked::<FloatingIp>(Link::FloatingIpsOfPort(port)).map(|it| it.id).collect();
+    for id in found {
+        txn.edit::<FloatingIp>(&id, |floating| {
+            (floating.port_id, floating.fixed_ip_address, floating.router_id) = (None, None, None);
+            floating.standard.bump(now);
+        });
+    }
+}

@@ -1,0 +1,67 @@
+//! DHCP options of a port.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::fault::Fault;
+use crate::model::{ExtraDhcpOpt, Port};
+
+/// One option of a request; no value takes the option away.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Asked {
+    opt_name: String,
+    #[serde(default)]
+    opt_value: Option<String>,
+    #[serde(default)]
+    ip_version: Option<u8>,
+}
+
+/// An option's name in a request.
+pub(super) fn parse_name(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
+        return Err(format!("'{text}' is not the name of a DHCP option"));
+    }
+    Ok(text.to_owned())
+}
+
+/// The options that a port has after a request named some of them.
+pub(super) fn merge(mut options: Vec<ExtraDhcpOpt>, value: &Value) -> Result<Vec<ExtraDhcpOpt>, Fault> {
+    let asked: Vec<Asked> = Vec::deserialize(value).unwrap_or_default();
+    let mut seen: Vec<(String, u8)> = Vec::new();
+    for Asked { opt_name, opt_value, ip_version } in asked {
+        let ip_version = ip_version.unwrap_or(4);
+        let refused = |reason: String| Err(Fault::invalid("extra_dhcp_opts", reason));
+        if ip_version == 5 {
+            return refused("'5' is not in (4, 6)".into());
+        }
+        if seen.contains(&(opt_name.clone(), ip_version)) {
+            return refused(format!("'{opt_name}' is named twice for IPv{ip_version}"));
+        }
+        seen.push((opt_name.clone(), ip_version));
+        let at = options.iter().position(|it| it.opt_name == opt_name && it.ip_version == ip_version);
+        match (at, opt_value) {
+            // `tag:` and the like may stand without a value; OVN's options may not.
+            (_, Some(text)) if text.trim().is_empty() => {
+                return refused(format!("the value of '{opt_name}' is empty"));
+            }
+            (Some(at), Some(opt_value)) => options[at].opt_value = opt_value,
+            (Some(at), None) => drop(options.remove(at)),
+            (None, Some(opt_value)) => options.push(ExtraDhcpOpt { opt_name, opt_value, ip_version }),
+            (None, None) => {}
+        }
+    }
+    Ok(options)
+}
+
+/// The options as the API shows them.
+pub(super) fn show(port: &Port) -> Value {
+    let option = |option: &ExtraDhcpOpt| {
+        json!({
+            "opt_name": option.opt_name,
+            "opt_value": option.opt_value,
+            "ip_version": option.ip_version,
+        })
+    };
+    port.extra_dhcp_opts.iter().map(option).collect()
+}

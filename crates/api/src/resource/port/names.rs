@@ -1,0 +1,39 @@
+//! Host names of ports.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use crate::model::Port;
+
+/// A host name in a request: labels of letters, digits and dashes, or nothing.
+pub(super) fn parse(text: &str) -> Result<String, String> {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let name = text.strip_suffix('.').unwrap_or(text);
+    if text.is_empty() || (text.len() <= 255 && name.split('.').all(label)) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err(format!("'{text}' is not a valid DNS name"))
+}
+
+/// What each address of a port is called.
+pub(super) fn assignment(port: &Port, domain: &str) -> Value {
+    let name = |address: IpAddr| {
+        let hostname = match port.dns_name.split('.').next() {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => format!("host-{}", address.to_string().replace(['.', ':'], "-")),
+        };
+        let fqdn = match (port.dns_name.strip_suffix('.'), domain.trim_end_matches('.')) {
+            (Some(full), _) => format!("{full}."),
+            (None, "") => hostname.clone(),
+            (None, domain) => format!("{hostname}.{domain}."),
+        };
+        json!({"hostname": hostname, "ip_address": address, "fqdn": fqdn})
+    };
+    port.fixed_ips.iter().map(|fixed| name(fixed.ip_address)).collect()
+}

@@ -1,0 +1,125 @@
+//! Protocols of security group rules: names, numbers, and what a port range means for each.
+
+use crate::fault::Fault;
+use crate::model::Ethertype;
+
+/// What stands for every protocol; stored as none.
+pub(super) const ANY: &str = "any";
+
+/// Names that the API knows. A rule keeps the spelling it was given.
+const NAMES: [(&str, u8); 26] = [
+    ("ah", 51),
+    ("dccp", 33),
+    ("egp", 8),
+    ("esp", 50),
+    ("gre", 47),
+    ("hopopt", 0),
+    ("icmp", ICMP),
+    ("icmpv6", ICMPV6),
+    ("igmp", 2),
+    ("ip", 0),
+    ("ipip", 4),
+    ("ipv6-encap", 41),
+    ("ipv6-frag", 44),
+    ("ipv6-icmp", ICMPV6),
+    ("ipv6-nonxt", 59),
+    ("ipv6-opts", 60),
+    ("ipv6-route", 43),
+    ("ospf", 89),
+    ("pgm", 113),
+    ("rsvp", 46),
+    ("sctp", 132),
+    ("tcp", 6),
+    ("udp", 17),
+    ("udplite", 136),
+    ("vrrp", 112),
+    ("l2tp", 115),
+];
+
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+/// Those whose rules have ports: DCCP, SCTP, TCP, UDP, UDP-Lite.
+const WITH_PORTS: [u8; 5] = [33, 132, 6, 17, 136];
+const WITH_PORTS_NAMES: &str = "dccp, sctp, tcp, udp, udplite";
+
+/// A protocol in a request, as it is kept: a known name in lower case, or a number of one byte.
+pub(super) fn parse(text: &str) -> Result<String, String> {
+    let text = text.to_ascii_lowercase();
+    if text == ANY || NAMES.iter().any(|(name, _)| *name == text) {
+        return Ok(text);
+    }
+    match text.parse::<u8>() {
+        Ok(number) => Ok(number.to_string()),
+        Err(_) => Err(format!("'{text}' is neither a known protocol name nor a number from 0 to 255")),
+    }
+}
+
+/// The number of a stored protocol.
+pub fn number(protocol: &str) -> Option<u8> {
+    let named = NAMES.iter().find(|(name, _)| *name == protocol).map(|(_, number)| *number);
+    named.or_else(|| protocol.parse().ok())
+}
+
+/// The same, where `icmp` in an IPv6 rule means ICMPv6.
+pub(super) fn number_for(protocol: &str, ethertype: Ethertype) -> u8 {
+    match (protocol, number(protocol)) {
+        ("icmp", _) if ethertype == Ethertype::IPv6 => ICMPV6,
+        (_, number) => number.unwrap_or_default(),
+    }
+}
+
+/// Whether rules for a protocol have ports.
+pub(super) fn has_ports(number: u8) -> bool {
+    WITH_PORTS.contains(&number)
+}
+
+/// Whether a protocol makes no sense in IPv4.
+pub(super) fn is_ipv6_only(protocol: &str) -> bool {
+    protocol == "icmpv6" || (protocol.starts_with("ipv6-") && protocol != "ipv6-encap")
+}
+
+/// Whether the two ends of a range mean something for a protocol: ports, or ICMP's type and code.
+pub(super) fn check_ports(protocol: Option<&str>, min: Option<u16>, max: Option<u16>) -> Result<(), Fault> {
+    if min.is_none() && max.is_none() {
+        return Ok(());
+    }
+    let fault = |kind, message: String| Err(Fault::new(400, kind, message));
+    let Some(protocol) = protocol else {
+        let message = "Must also specify protocol if port range is given.";
+        return fault("SecurityGroupProtocolRequiredWithPorts", message.into());
+    };
+    match number(protocol) {
+        Some(ICMP | ICMPV6) => {
+            for (value, name, field) in [(min, "port_range_min", "type"), (max, "port_range_max", "code")] {
+                if let Some(value) = value.filter(|value| *value > 255) {
+                    let message =
+                        format!("Invalid value for ICMP {field} ({name}) {value}. It must be 0 to 255.");
+                    return fault("SecurityGroupInvalidIcmpValue", message);
+                }
+            }
+            match (min, max) {
+                (None, Some(code)) => fault(
+                    "SecurityGroupMissingIcmpType",
+                    format!(
+                        "ICMP code (port-range-max) {code} is provided but ICMP type (port-range-min) is missing."
+                    ),
+                ),
+                _ => Ok(()),
+            }
+        }
+        Some(number) if has_ports(number) => match (min, max) {
+            (Some(0), _) | (_, Some(0)) => {
+                fault("SecurityGroupInvalidPortValue", "Invalid value for port 0".into())
+            }
+            (Some(min), Some(max)) if min <= max => Ok(()),
+            _ => fault(
+                "SecurityGroupInvalidPortRange",
+                "For TCP/UDP protocols, port_range_min must be <= port_range_max".into(),
+            ),
+        },
+        _ => fault(
+            "SecurityGroupInvalidProtocolForPort",
+            format!("Invalid protocol {protocol} for port range, only supported for {WITH_PORTS_NAMES}."),
+        ),
+    }
+}
