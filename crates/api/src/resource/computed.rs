@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::engine::unwrap;
 use super::{
-    Act, Action, Asked, Attribute, Changed, Checked, Method, Noun, Page, Precondition, Preparation, Query,
-    Reply, Scene, Selection, Shown, Verb, View, Who, list,
+    Act, Action, Asked, Attribute, Changed, Checked, Filters, Method, Noun, Page, Precondition, Preparation,
+    Query, Reply, Scene, Selection, Shown, Verb, View, Who, list,
 };
 use crate::{Caller, Fault, Txn, World};
 
@@ -35,6 +35,10 @@ pub trait Computed: 'static {
     }
     /// All that the caller may see, with all attributes.
     fn rows(scene: &Scene<'_>) -> Vec<Map<String, Value>>;
+    /// The rows that a list begins with. Filters that mean more than a comparison with what is shown are taken out here.
+    fn listed(scene: &Scene<'_>, _filters: &mut Filters) -> Vec<Map<String, Value>> {
+        Self::rows(scene)
+    }
     /// Changes one; the row is as the caller sees it.
     fn update(_txn: &mut Txn, _caller: &Caller, _id: &str, _change: &Checked) -> Result<(), Fault> {
         Err(Fault::not_allowed())

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 
 use super::view::numeral;
-use super::{Attribute, Computed, Field, Scene, Shape, attribute};
+use super::{Attribute, Computed, Field, Filters, Scene, Shape, attribute};
 use crate::model::{Network, Subnet};
 use crate::world::Link;
 
@@ -53,16 +53,30 @@ impl Computed for NetworkIpAvailabilities {
     }
 
     fn rows(scene: &Scene<'_>) -> Vec<Map<String, Value>> {
-        if !scene.caller.admin {
-            return Vec::new();
-        }
-        scene.world.table::<Network>().iter().map(|network| row(network, scene)).collect()
+        counted(scene, None)
+    }
+
+    /// A family counts only its own subnets, and finds only networks that have some.
+    fn listed(scene: &Scene<'_>, filters: &mut Filters) -> Vec<Map<String, Value>> {
+        let families: Option<Vec<u8>> = filters
+            .take("ip_version")
+            .map(|values| values.iter().filter_map(|value| value.parse().ok()).collect());
+        counted(scene, families.as_deref())
     }
 }
 
-fn row(network: &Network, scene: &Scene<'_>) -> Map<String, Value> {
+fn counted(scene: &Scene<'_>, families: Option<&[u8]>) -> Vec<Map<String, Value>> {
+    if !scene.caller.admin {
+        return Vec::new();
+    }
+    let networks = scene.world.table::<Network>().iter();
+    networks.filter_map(|network| row(network, scene, families)).collect()
+}
+
+fn row(network: &Network, scene: &Scene<'_>, families: Option<&[u8]>) -> Option<Map<String, Value>> {
     let (mut total, mut used) = (0u128, 0u128);
-    let subnets = scene.world.linked::<Subnet>(Link::SubnetsOfNetwork(network.id));
+    let asked = |subnet: &Subnet| families.is_none_or(|families| families.contains(&subnet.ip_version()));
+    let subnets = scene.world.linked::<Subnet>(Link::SubnetsOfNetwork(network.id)).filter(|it| asked(it));
     let details: Vec<Value> = subnets
         .map(|subnet| {
             let pools = subnet.allocation_pools.iter().map(|pool| between(pool.start, pool.end));
@@ -81,6 +95,9 @@ fn row(network: &Network, scene: &Scene<'_>) -> Map<String, Value> {
             })
         })
         .collect();
+    if families.is_some() && details.is_empty() {
+        return None;
+    }
     let row = json!({
         "network_id": network.id.to_string(),
         "network_name": network.name,
@@ -90,7 +107,7 @@ fn row(network: &Network, scene: &Scene<'_>) -> Map<String, Value> {
         "used_ips": numeral(used),
         "subnet_ip_availability": details,
     });
-    row.as_object().cloned().unwrap_or_default()
+    row.as_object().cloned()
 }
 
 /// How many addresses there are from one to another, both included.

@@ -114,6 +114,18 @@ impl Filters {
         })
     }
 
+    /// Takes a filter out and gives its alternatives.
+    pub fn take(&mut self, name: &str) -> Option<Vec<String>> {
+        let at = self
+            .attributes
+            .iter()
+            .position(|(known, test)| *known == name && matches!(test, Test::Any(_)))?;
+        match self.attributes.swap_remove(at) {
+            (_, Test::Any(values)) => Some(values),
+            (_, Test::Element(_)) => None,
+        }
+    }
+
     /// The alternatives for an attribute that holds ids. What is no id finds nothing.
     pub fn uuids(&self, name: &str) -> Option<Vec<Uuid>> {
         self.values(name).map(|values| values.iter().filter_map(|it| Uuid::try_parse(it).ok()).collect())

@@ -59,12 +59,12 @@ pub(super) fn stored<R: Resource>(scene: &Scene<'_>, query: &Query) -> Result<Pa
 
 /// The list of a computed noun.
 pub(super) fn computed<C: Computed>(scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
-    let filters = Filters::new(C::attributes(), query)?;
+    let mut filters = Filters::new(C::attributes(), query)?;
     let key = C::KEY.unwrap_or("name");
     let text = |row: &serde_json::Map<String, Value>| {
         row.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let mut items = C::rows(scene);
+    let mut items = C::listed(scene, &mut filters);
     items.sort_by_key(text);
     let rows = items.clone();
     let marker = |id: &str| {
