@@ -1,5 +1,7 @@
 //! The rules of address choice, as tables.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::model::{AddressRange, Ipv6Mode};
 use crate::resource::fixture::{id, ip, network, subnet, txn};
@@ -227,4 +229,64 @@ fn with_thousands_of_ports_the_next_address_is_one_look_away() {
     assert_eq!(choose(&txn, None, "").unwrap(), ["10.0.0.9"]);
     take(&mut txn, &[by_subnet(10)], "");
     assert_eq!(choose(&txn, None, "").unwrap(), ["10.0.11.186"]);
+}
+
+/// What a subnet of eight addresses gives out, against the plain rules: the lowest address of the pool that is neither the
+/// gateway nor taken.
+#[derive(Clone, Debug)]
+enum Step {
+    Any,
+    Named(u8),
+    Free(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => Just(Step::Any),
+        1 => (0..10u8).prop_map(Step::Named),
+        2 => (0..8usize).prop_map(Step::Free),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+proptest! {
+    #[test]
+    fn choice_follows_the_plain_rules(gateway in 1..7u8, first in 1..4u8, last in 3..7u8, steps in steps()) {
+        let host = |n: u8| ip(&format!("10.0.0.{n}"));
+        let mut txn = world(vec![Subnet {
+            gateway_ip: Some(host(gateway)),
+            allocation_pools: vec![AddressRange { start: host(first), end: host(last) }],
+            ..subnet(10, NET, "10.0.0.0/29")
+        }]);
+        let mut taken: BTreeMap<u8, Uuid> = BTreeMap::new();
+        for step in steps {
+            let (request, want) = match step {
+                Step::Any => {
+                    let free = (first..=last).find(|n| *n != gateway && !taken.contains_key(n));
+                    (by_subnet(10), free.ok_or("IpAddressGenerationFailure"))
+                }
+                Step::Named(n @ (0 | 7..)) => (both(10, &format!("10.0.0.{n}")), Err("InvalidIpForSubnet")),
+                Step::Named(n) => {
+                    let want = if taken.contains_key(&n) { Err("IpAddressAlreadyAllocated") } else { Ok(n) };
+                    (both(10, &format!("10.0.0.{n}")), want)
+                }
+                Step::Free(at) => {
+                    if let Some((n, id)) = taken.iter().nth(at).map(|(n, id)| (*n, *id)) {
+                        txn.remove::<Port>(&id);
+                        taken.remove(&n);
+                    }
+                    continue;
+                }
+            };
+            let internal = Internal { fixed_ips: Some(vec![request]), ..Internal::on(id(NET)) };
+            match (port::create_internal(&mut txn, internal), want) {
+                (Ok(port), Ok(n)) => {
+                    prop_assert_eq!(port.fixed_ips[0].ip_address, host(n));
+                    taken.insert(n, port.id);
+                }
+                (Err(fault), Err(kind)) => prop_assert_eq!(fault.kind, kind),
+                (got, want) => prop_assert!(false, "{:?} instead of {:?}", got, want),
+            }
+        }
+    }
 }
