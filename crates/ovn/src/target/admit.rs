@@ -10,7 +10,8 @@ use ovsdb::wire::atom::Atom;
 use ovsdb::wire::datum::Datum;
 use ovsdb::wire::schema::{BaseKind, ColumnKind, DatabaseSchema};
 
-use super::state::{Row, Want};
+use super::desired::Want;
+use super::state::Row;
 
 /// Why a value cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

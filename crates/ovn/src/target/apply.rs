@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 
 use ovsdb::txn::{Class as CommitClass, CommitError, Committed, OpResult};
 use ovsdb::wire::atom::Atom;
@@ -14,12 +15,13 @@ use ovsdb::{Str, Transaction, Uuid};
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
 use serde::Serialize;
 
+use super::desired::Desired;
 use super::element::{atoms, pairs, uuids};
+use super::memory::Memory;
 use super::observe::SnapshotView;
 use super::op::Op;
-use super::plan::plan;
 use super::rules::Rules;
-use super::state::{Desired, Ownership, RowId};
+use super::state::{Ownership, RowId};
 
 /// Where rows are read and written: a client with its replica.
 pub trait Database: Send {
@@ -31,23 +33,35 @@ pub trait Database: Send {
 }
 
 /// Rows of one database as a target of the reconcile loop.
-#[derive(Debug)]
 pub struct RowTarget<D> {
     database: D,
     ownership: Ownership,
     rules: Rules,
     lock: Option<Str>,
+    guard: Option<Guard>,
+    /// What the last plan was made of; behind a mutex because planning does not change the target.
+    memory: Mutex<Memory<SnapshotView>>,
 }
+
+/// An operation that fails, and the transaction with it, where a condition does not hold.
+type Guard = Box<dyn FnMut() -> Option<serde_json::Value> + Send>;
 
 impl<D: Database> RowTarget<D> {
     /// Writes to `database` what is ours by `ownership`, and of shared columns what is ours by `rules`.
     pub fn new(database: D, ownership: Ownership, rules: Rules) -> Self {
-        RowTarget { database, ownership, rules, lock: None }
+        RowTarget { database, ownership, rules, lock: None, guard: None, memory: Mutex::default() }
     }
 
     /// Commits only while the connection holds this lock: of several writers one writes.
     pub fn with_lock(mut self, lock: impl Into<Str>) -> Self {
         self.lock = Some(lock.into());
+        self
+    }
+
+    /// Begins every transaction with the operation that this gives, where it gives one: a `wait`, so that who has been
+    /// overtaken by another writer writes nothing.
+    pub fn with_guard(mut self, guard: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
+        self.guard = Some(Box::new(guard));
         self
     }
 
@@ -68,6 +82,9 @@ impl<D: Database> RowTarget<D> {
         if let Some(lock) = &self.lock {
             txn.assert_lock(lock);
         }
+        if let Some(op) = self.guard.as_mut().and_then(|guard| guard()) {
+            txn.raw(&op);
+        }
         let before = txn.len();
         for op in &composed.ops {
             txn.raw(op);
@@ -85,10 +102,14 @@ impl<D: Database> Target for RowTarget<D> {
     type Op = Op;
 
     fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
-        plan(want, keep, have, &self.ownership, &self.rules)
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.plan(want, keep, have, &self.ownership, &self.rules)
     }
 
-    async fn observe(&mut self, _scope: Scope) -> Result<SnapshotView, TargetError> {
+    async fn observe(&mut self, scope: Scope) -> Result<SnapshotView, TargetError> {
+        if scope == Scope::Full {
+            *self.memory.get_mut().unwrap_or_else(PoisonError::into_inner) = Memory::default();
+        }
         self.database.observe().await
     }
 

@@ -1,9 +1,10 @@
 //! The write target: desired rows against the database -> one ordered transaction.
 //!
-//! * [`state`]: rows as the planner sees them, what is wanted, and what marks a row ours; [`Op`]: one change.
+//! * [`desired`]: what is wanted, in parts that come and go; [`state`]: rows as the planner sees them, and what marks a row
+//!   ours; [`Op`]: one change.
 //! * [`rules`]: which keys and members of a column are ours where others write too.
 //! * `admit`: what a server of this schema would refuse, found before it is asked.
-//! * [`mod@plan`]: the difference, as ordered ops. Pure.
+//! * [`mod@plan`]: the difference, as ordered ops. Pure. `memory`: which rows can differ since the plan before.
 //! * [`apply`]: ops as one transaction; taken apart by object when the server refuses it. [`ClientDatabase`] is where
 //!   it goes.
 //! * [`observe`]: the replica's snapshot as the planner reads it; there is nothing to fetch.
@@ -17,7 +18,9 @@
 mod admit;
 pub mod apply;
 mod client;
+pub mod desired;
 mod element;
+mod memory;
 pub mod observe;
 mod op;
 pub mod plan;
@@ -27,11 +30,12 @@ mod tables;
 
 pub use apply::{Database, RowTarget};
 pub use client::ClientDatabase;
+pub use desired::{Desired, Part};
 pub use observe::{SnapshotView, Tables};
 pub use op::Op;
 pub use plan::plan;
 pub use rules::{Keys, Rules};
-pub use state::{Desired, Owned, Ownership, Row, RowId, View};
+pub use state::{Owned, Ownership, Row, RowId, View};
 
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use ovsdb::Uuid;
-use ovsdb::replica::{Model, Snapshot};
+use ovsdb::replica::{Delta, Model, Snapshot};
 use ovsdb::wire::schema::DatabaseSchema;
 
+use super::memory::{Comparable, Compare};
 use super::state::{Row, RowId, View, Writable};
 use crate::nb;
 
@@ -27,6 +28,7 @@ struct Entry {
     database: &'static str,
     row: for<'s> fn(&'s Snapshot, Uuid) -> Option<&'s dyn Row>,
     each: fn(&Snapshot, &mut Visit<'_>),
+    changes: fn(&Delta, &mut Compare<'_>),
     add: fn(Model) -> Model,
 }
 
@@ -51,6 +53,13 @@ impl Tables {
             database: T::DATABASE,
             row: |snapshot, uuid| snapshot.get::<T>(uuid).map(|row| row as &dyn Row),
             each: |snapshot, visit| snapshot.table::<T>().iter().for_each(|(id, row)| visit(id.uuid(), row)),
+            changes: |delta, visit| {
+                for change in delta.table::<T>() {
+                    let before = change.before.as_deref().map(|row| row as &dyn Row);
+                    let after = change.after.as_deref().map(|row| row as &dyn Row);
+                    visit(RowId::of::<T>(change.uuid), before, after);
+                }
+            },
             add: Model::table::<T>,
         });
         self
@@ -124,6 +133,23 @@ impl SnapshotView {
     /// The snapshot itself.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+}
+
+impl Comparable for SnapshotView {
+    fn copied(&self) -> Self {
+        self.clone()
+    }
+
+    fn changes_since(&self, older: &Self, visit: &mut Compare<'_>) -> bool {
+        let alike = Arc::ptr_eq(&self.schema, &older.schema) && Arc::ptr_eq(&self.tables, &older.tables);
+        // Rows that cannot be read are in no comparison.
+        if !alike || !self.unreadable.is_empty() || !older.unreadable.is_empty() {
+            return false;
+        }
+        let delta = older.snapshot.diff(&self.snapshot);
+        self.tables.entries.iter().for_each(|entry| (entry.changes)(&delta, visit));
+        true
     }
 }
 

@@ -16,10 +16,11 @@ use ovsdb::wire::datum::Datum;
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::admit::{Admitted, admit};
+use super::desired::{Desired, Want, Wanted};
 use super::element::{Element, atoms, datum, elements, has, pairs};
 use super::op::Op;
 use super::rules::{Keys, Rules, Share};
-use super::state::{Desired, Owned, Ownership, Row, RowId, View, Want, Wanted};
+use super::state::{Owned, Ownership, Row, RowId, View};
 
 /// What leads from what is there to what is wanted, touching only what is ours.
 ///
@@ -32,10 +33,28 @@ pub fn plan(
     ownership: &Ownership,
     rules: &Rules,
 ) -> Plan<Op> {
+    plan_rows(want, keep, have, ownership, rules, None).0
+}
+
+/// The same for some rows only: those of which something else is wanted or seen than when the plan for all of them was
+/// made, and those that were not as wanted then. Also gives the rows that are not as wanted now.
+pub(super) fn plan_rows(
+    want: &Desired,
+    keep: &BTreeSet<ObjectId>,
+    have: &dyn View,
+    ownership: &Ownership,
+    rules: &Rules,
+    only: Option<&BTreeSet<RowId>>,
+) -> (Plan<Op>, BTreeSet<RowId>) {
+    let recorded = want.adopted().iter().map(|(row, object)| (*row, object.clone()));
+    let ownership = &ownership.with_records(recorded);
     let mut planner = Planner::new(want, keep, have, ownership, rules);
-    planner.find_doomed();
-    for (id, wanted) in want.rows() {
-        planner.row(*id, wanted);
+    planner.find_doomed(only);
+    match only {
+        None => want.rows().for_each(|(id, wanted)| planner.row(id, wanted)),
+        Some(only) => only
+            .iter()
+            .for_each(|id| want.wanted(*id).into_iter().for_each(|wanted| planner.row(*id, wanted))),
     }
     planner.release_doomed();
     planner.claims();
@@ -56,6 +75,8 @@ struct Planner<'a> {
     puts: BTreeMap<Place, Vec<Element>>,
     put_already: BTreeSet<(RowId, &'static str, Atom)>,
     problems: BTreeSet<Problem>,
+    /// Rows with problems.
+    troubled: BTreeSet<RowId>,
     takes: BTreeMap<Place, Vec<Element>>,
 }
 
@@ -83,29 +104,37 @@ impl<'a> Planner<'a> {
             puts: BTreeMap::new(),
             put_already: BTreeSet::new(),
             problems: BTreeSet::new(),
+            troubled: BTreeSet::new(),
             takes: BTreeMap::new(),
         }
     }
 
     /// Rows of ours that nobody wants.
-    fn find_doomed(&mut self) {
-        let (have, want, ownership, keep) = (self.have, self.want, self.ownership, self.keep);
+    fn find_doomed(&mut self, only: Option<&BTreeSet<RowId>>) {
+        let have = self.have;
+        if let Some(only) = only {
+            for id in only {
+                have.row(*id).into_iter().for_each(|row| self.judge(*id, row));
+            }
+            return;
+        }
         for &table in have.tables() {
-            have.each(table, &mut |uuid, row| {
-                let id = RowId { table, uuid };
-                if want.owner(id).is_some() {
-                    return;
-                }
-                if let Some(owned) = ownership.claim(id, row) {
-                    let kept = match owned.object() {
-                        Some(object) => keep.contains(object),
-                        None => !keep.is_empty(),
-                    };
-                    if !kept {
-                        self.doomed.insert(id, owned);
-                    }
-                }
-            });
+            have.each(table, &mut |uuid, row| self.judge(RowId { table, uuid }, row));
+        }
+    }
+
+    fn judge(&mut self, id: RowId, row: &dyn Row) {
+        if self.want.owner(id).is_some() {
+            return;
+        }
+        if let Some(owned) = self.ownership.claim(id, row) {
+            let kept = match owned.object() {
+                Some(object) => self.keep.contains(object),
+                None => !self.keep.is_empty(),
+            };
+            if !kept {
+                self.doomed.insert(id, owned);
+            }
         }
     }
 
@@ -117,28 +146,28 @@ impl<'a> Planner<'a> {
         match (self.have.row(id), own) {
             (Some(row), Some(own)) if self.ownership.is_others(id, row) => {
                 let text = format!("{id} carries the mark of another deployment and is left alone");
-                self.report(&own.object, Class::Refused, "foreign-row", text);
-                self.change(id, None, &wanted.shares, row);
+                self.report(id, &own.object, Class::Refused, "foreign-row", text);
+                self.change(id, None, wanted, row);
             }
-            (Some(row), own) => self.change(id, own, &wanted.shares, row),
+            (Some(row), own) => self.change(id, own, wanted, row),
             (None, Some(own)) if self.have.hides(id) => {
                 let text = format!("{id} is there but cannot be read, so it is left alone");
-                self.report(&own.object, Class::Refused, "unreadable-row", text);
+                self.report(id, &own.object, Class::Refused, "unreadable-row", text);
             }
-            (None, Some(own)) => self.insert(id, own, &wanted.shares),
+            (None, Some(own)) => self.insert(id, own, wanted),
             // Somebody else's row that is gone: nothing to share.
             (None, None) => {}
         }
     }
 
-    fn insert(&mut self, id: RowId, own: &'a Want, shares: &'a [Want]) {
+    fn insert(&mut self, id: RowId, own: &'a Want, wanted: &'a Wanted) {
         if !self.ownership.will_know(id, &*own.row) {
             let text =
                 format!("{id} would not be known as ours again: without external_ids its UUID must tell");
-            self.report(&own.object, Class::Bug, "unmarked-row", text);
+            self.report(id, &own.object, Class::Bug, "unmarked-row", text);
             return;
         }
-        let admitted = self.admitted(own);
+        let admitted = self.admitted(id, own);
         let Some(schema) = self.have.schema().tables.get(id.table).filter(|_| admitted.row) else { return };
         let mut values = Vec::new();
         for at in admitted.columns.iter() {
@@ -161,14 +190,18 @@ impl<'a> Planner<'a> {
             }
         }
         self.inserts.push((own.object.clone(), Op::Insert { row: id, values }));
-        for share in shares.iter().filter(|share| !self.keep.contains(&share.object)) {
+        for share in wanted.shares.iter().filter(|share| !self.keep.contains(&share.object)) {
             self.share_into_new(id, own, share);
+        }
+        for member in wanted.members.iter().filter(|member| !self.keep.contains(&member.object)) {
+            let column = own.row.columns()[member.column].name;
+            self.put(id, column, member.object.clone(), Element::Atom(Atom::Uuid(member.uuid)));
         }
     }
 
     /// What others put into a row that is only being made.
     fn share_into_new(&mut self, id: RowId, own: &'a Want, share: &'a Want) {
-        for at in self.admitted(share).columns.iter() {
+        for at in self.admitted(id, share).columns.iter() {
             let spec = &share.row.columns()[at];
             let to = share.row.datum(at);
             let spoken = own.columns.contains(at);
@@ -189,19 +222,21 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn change(&mut self, id: RowId, own: Option<&'a Want>, shares: &'a [Want], row: &'a dyn Row) {
+    fn change(&mut self, id: RowId, own: Option<&'a Want>, wanted: &'a Wanted, row: &'a dyn Row) {
         // Most rows are as wanted; a comparison of typed columns finds that out without building values.
-        let shares = shares.iter().filter(|share| !self.keep.contains(&share.object));
+        let shares = wanted.shares.iter().filter(|share| !self.keep.contains(&share.object));
         let wants: Vec<&'a Want> = own.into_iter().chain(shares).collect();
         let differing = wants.iter().map(|want| want.row.differing(row).and(want.columns));
         let differing = differing.fold(ColumnSet::EMPTY, ColumnSet::or);
         let unmarked = own.is_some_and(|own| !self.ownership.is_marked(id, &*own.row, &own.object, row));
+        let joined: ColumnSet = wanted.members.iter().map(|member| member.column).collect();
+        let differing = differing.or(joined);
         if differing.is_empty() && !unmarked {
             return;
         }
         let mut voices = Vec::with_capacity(wants.len());
         for want in wants {
-            let admitted = self.admitted(want);
+            let admitted = self.admitted(id, want);
             if admitted.row {
                 voices.push((want, admitted.columns));
             }
@@ -209,6 +244,9 @@ impl<'a> Planner<'a> {
         for (at, spec) in row.columns().iter().enumerate() {
             let spoken: Vec<&'a Want> =
                 voices.iter().filter(|(_, columns)| columns.contains(at)).map(|(want, _)| *want).collect();
+            if spoken.is_empty() && joined.contains(at) {
+                self.members(id, at, spec, &spoken, wanted, row.datum(at));
+            }
             let Some(first) = spoken.first().copied() else { continue };
             if matches!(spec.shape.refers, Some((_, true))) {
                 self.seen.insert((id, spec.name));
@@ -221,23 +259,24 @@ impl<'a> Planner<'a> {
             match self.rules.share(id.table, spec) {
                 Share::Whole => self.whole(id, at, first, from),
                 Share::Member => self.member(id, at, first, from),
-                Share::Members => self.members(id, at, &spoken, from),
+                Share::Members => self.members(id, at, spec, &spoken, wanted, from),
                 Share::Keys(keys) => self.keys(id, at, &spoken, own, keys, from),
             }
         }
     }
 
     /// What the server takes of what is wanted; the rest is reported.
-    fn admitted(&mut self, want: &Want) -> Admitted {
+    fn admitted(&mut self, id: RowId, want: &Want) -> Admitted {
         let mut admitted = admit(want, self.have.schema());
         for refusal in std::mem::take(&mut admitted.refusals) {
-            self.report(&want.object, Class::Refused, "unsupported", refusal.to_string());
+            self.report(id, &want.object, Class::Refused, "unsupported", refusal.to_string());
         }
         admitted
     }
 
     /// An object with many rows that miss one column has one problem, not one per row.
-    fn report(&mut self, object: &ObjectId, class: Class, code: &'static str, text: String) {
+    fn report(&mut self, row: RowId, object: &ObjectId, class: Class, code: &'static str, text: String) {
+        self.troubled.insert(row);
         self.problems.insert(Problem::error(object.clone(), class, code, text));
     }
 
@@ -258,25 +297,48 @@ impl<'a> Planner<'a> {
         self.sets.push((want.object.clone(), Op::Set { row: id, column: spec.name, from, to }));
     }
 
-    fn members(&mut self, id: RowId, at: usize, spoken: &[&'a Want], from: Datum) {
-        let Some(spec) = spoken.first().map(|want| &want.row.columns()[at]) else { return };
-        let have: BTreeSet<Atom> = atoms(from).collect();
-        let mut wanted = BTreeSet::new();
-        for want in spoken {
-            for atom in atoms(want.row.datum(at)) {
-                if wanted.insert(atom.clone()) && !have.contains(&atom) {
-                    let element = Element::Atom(atom);
-                    let object = self.object_of(spec, &element).unwrap_or(&want.object).clone();
-                    self.put(id, spec.name, object, element);
-                }
+    /// Both sides are walked in order, side by side: a switch may have thousands of ports, and most are where they belong.
+    fn members(
+        &mut self,
+        id: RowId,
+        at: usize,
+        spec: &'static ColumnSpec,
+        spoken: &[&'a Want],
+        wanted: &'a Wanted,
+        from: Datum,
+    ) {
+        let said = spoken.iter().flat_map(|want| {
+            let object = &want.object;
+            atoms(want.row.datum(at)).map(move |atom| (atom, object))
+        });
+        let joined = wanted.members(at).filter(|member| !self.keep.contains(&member.object));
+        let joined = joined.map(|member| (Atom::Uuid(member.uuid), &member.object));
+        let mut wanted: Vec<(Atom, &ObjectId)> = said.chain(joined).collect();
+        wanted.sort_by(|a, b| a.0.cmp(&b.0));
+        wanted.dedup_by(|later, first| later.0 == first.0);
+        let mut have: Vec<Atom> = atoms(from).collect();
+        have.sort();
+        let mut have = have.into_iter().peekable();
+        let mut surplus = Vec::new();
+        for (atom, object) in wanted {
+            while let Some(other) = have.next_if(|other| *other < atom) {
+                surplus.push(other);
+            }
+            if have.next_if_eq(&atom).is_none() {
+                let element = Element::Atom(atom);
+                let object = self.object_of(spec, &element).unwrap_or(object).clone();
+                self.put(id, spec.name, object, element);
             }
         }
-        for atom in have.difference(&wanted) {
-            if !self.is_ours(spec, atom) || self.goes_by_itself(spec, atom) {
+        surplus.extend(have);
+        // Members alone do not speak for the column: what else is in it may be wanted by others.
+        let Some(speaker) = spoken.first() else { return };
+        for atom in surplus {
+            if !self.is_ours(spec, &atom) || self.goes_by_itself(spec, &atom) {
                 continue;
             }
-            let object = self.holder(spec, atom).unwrap_or_else(|| spoken[0].object.clone());
-            self.takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom.clone()));
+            let object = self.holder(spec, &atom).unwrap_or_else(|| speaker.object.clone());
+            self.takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom));
         }
     }
 
@@ -319,6 +381,9 @@ impl<'a> Planner<'a> {
 
     /// Takes rows that go out of the rows that hold them, unless those go with them as part of the same object.
     fn release_doomed(&mut self) {
+        if self.doomed.is_empty() {
+            return;
+        }
         let tables: BTreeSet<&str> = self.doomed.keys().map(|id| id.table).collect();
         let have = self.have;
         for &table in have.tables() {
@@ -359,14 +424,15 @@ impl<'a> Planner<'a> {
 
     /// Rows that two objects want as their own.
     fn claims(&mut self) {
-        for (row, object) in self.want.twice() {
-            let first = self.want.owner(*row).map(ToString::to_string).unwrap_or_default();
+        let want = self.want;
+        for (row, object) in want.twice() {
+            let first = want.owner(*row).map(ToString::to_string).unwrap_or_default();
             let text = format!("{row} is wanted by {first} as well, which has it");
-            self.report(object, Class::Bug, "row-wanted-twice", text);
+            self.report(*row, object, Class::Bug, "row-wanted-twice", text);
         }
     }
 
-    fn finish(mut self) -> Plan<Op> {
+    fn finish(mut self) -> (Plan<Op>, BTreeSet<RowId>) {
         let rank = self.ranks();
         let place = |id: &RowId| rank.get(id.table).copied().unwrap_or(usize::MAX);
         self.inserts.sort_by_key(|(_, op)| (place(&op.row()), op.row()));
@@ -384,24 +450,23 @@ impl<'a> Planner<'a> {
         deletes.sort_by_key(|owned| (std::cmp::Reverse(place(&owned.row())), owned.row()));
         steps.extend(deletes.into_iter().map(|owned| (object_of_owned(&owned), Op::Delete(owned))));
 
-        let objects: BTreeSet<&ObjectId> =
-            self.want.rows().values().flat_map(Wanted::voices).map(|want| &want.object).collect();
+        let objects = self.want.objects();
         let busy: BTreeSet<&ObjectId> = steps.iter().map(|(object, _)| object).collect();
-        let mut plan = Plan::new(objects.len(), objects.difference(&busy).count());
+        let busy = busy.into_iter().filter(|object| objects.contains_key(*object)).count();
+        let mut plan = Plan::new(objects.len(), objects.len() - busy);
+        let mut open = self.troubled;
+        open.extend(steps.iter().map(|(_, op)| op.row()));
         steps.into_iter().for_each(|(object, op)| plan.push(object, op));
         plan.problems = self.problems.into_iter().collect();
-        plan
+        (plan, open)
     }
 
     /// Tables in an order in which each comes after those its rows refer to.
     fn ranks(&self) -> BTreeMap<&'static str, usize> {
-        let mut specs: BTreeMap<&'static str, &'static [ColumnSpec]> = BTreeMap::new();
-        for wanted in self.want.rows().values() {
-            specs.extend(wanted.voices().map(|want| (want.row.table(), want.row.columns())));
-        }
+        let specs = self.want.tables();
         let mut ranks = BTreeMap::new();
         let tables: Vec<&'static str> = specs.keys().copied().collect();
-        tables.into_iter().for_each(|table| visit(table, &specs, &mut ranks, &mut BTreeSet::new()));
+        tables.into_iter().for_each(|table| visit(table, specs, &mut ranks, &mut BTreeSet::new()));
         ranks
     }
 

@@ -1,5 +1,5 @@
-//! What can be wanted of a database, what can be seen of it, and what marks a row ours. What can be done to it is an
-//! [`Op`](super::Op).
+//! What can be seen of a database, and what marks a row ours. What can be wanted of it is a [`Desired`](super::Desired),
+//! what can be done to it an [`Op`](super::Op).
 //!
 //! The mark is the key `meridian:owner` in `external_ids`, with the name of the deployment that wrote the row. Tables
 //! without `external_ids` are marked by the UUID itself ([`ident::marked_uuid`]). Rows taken over
@@ -10,7 +10,6 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use ovsdb::model::{ColumnSet, ColumnSpec};
 use ovsdb::wire::datum::Datum;
@@ -161,6 +160,13 @@ impl Ownership {
         self.recorded.insert(row, object);
     }
 
+    /// The same with further records.
+    pub(super) fn with_records(&self, records: impl IntoIterator<Item = (RowId, ObjectId)>) -> Self {
+        let mut all = self.clone();
+        all.recorded.extend(records);
+        all
+    }
+
     /// Proof that this row is ours, if it is.
     pub fn claim(&self, id: RowId, row: &dyn Row) -> Option<Owned> {
         if let Some(object) = self.recorded.get(&id) {
@@ -209,107 +215,5 @@ impl Ownership {
             mark.push((Str::new_static(OBJECT), object.to_string().into()));
         }
         mark
-    }
-}
-
-/// What one object says about a row.
-#[derive(Clone, Debug)]
-pub(super) struct Want {
-    pub(super) object: ObjectId,
-    pub(super) row: Arc<dyn Row>,
-    pub(super) columns: ColumnSet,
-}
-
-/// Everything said about one row.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
-    /// Who makes the row and deletes it.
-    pub(super) own: Option<Want>,
-    /// Who else puts keys or members into it.
-    pub(super) shares: Vec<Want>,
-}
-
-impl Wanted {
-    /// All that is said, the owner first.
-    pub(super) fn voices(&self) -> impl Iterator<Item = &Want> {
-        self.own.iter().chain(&self.shares)
-    }
-}
-
-/// The rows that should be.
-#[derive(Clone, Debug, Default)]
-pub struct Desired {
-    rows: BTreeMap<RowId, Wanted>,
-    twice: Vec<(RowId, ObjectId)>,
-}
-
-impl Desired {
-    /// Nothing is wanted: everything of ours goes.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Wants a row of our own: made if it is missing, kept as given, deleted when it is wanted no more. Columns that other
-    /// programs fill in are left to them. In tables without `external_ids` the UUID must be from
-    /// [`ident::marked_uuid`], or the row would not be known again.
-    pub fn own<T: Writable + fmt::Debug>(&mut self, object: ObjectId, uuid: Uuid, row: T) {
-        let reported = T::REPORTED.iter().filter_map(|name| T::position(name)).collect();
-        self.own_columns(object, uuid, row, ColumnSet::all::<T>().without(reported));
-    }
-
-    /// The same, with an opinion on these columns only.
-    pub fn own_columns<T: Writable + fmt::Debug>(
-        &mut self,
-        object: ObjectId,
-        uuid: Uuid,
-        row: T,
-        columns: ColumnSet,
-    ) {
-        let id = RowId::of::<T>(uuid);
-        let wanted = self.rows.entry(id).or_default();
-        if wanted.own.is_some() {
-            self.twice.push((id, object));
-        } else {
-            wanted.own = Some(Want { object, row: Arc::new(row), columns });
-        }
-    }
-
-    /// Wants keys and members in a row that is somebody else's, or another object's: what is in these columns of `row`, and
-    /// nothing more. The row is neither made nor deleted. Members of ours that nobody wants there any more are taken out of
-    /// these columns, so the last one out still says so, with an empty column.
-    pub fn share<T: Writable + fmt::Debug>(
-        &mut self,
-        object: ObjectId,
-        uuid: Uuid,
-        row: T,
-        columns: impl IntoIterator<Item = usize>,
-    ) {
-        let columns = columns.into_iter().collect();
-        let want = Want { object, row: Arc::new(row), columns };
-        self.rows.entry(RowId::of::<T>(uuid)).or_default().shares.push(want);
-    }
-
-    /// The object that owns a wanted row.
-    pub fn owner(&self, row: RowId) -> Option<&ObjectId> {
-        self.rows.get(&row)?.own.as_ref().map(|want| &want.object)
-    }
-
-    /// How many rows of our own are wanted.
-    pub fn len(&self) -> usize {
-        self.rows.values().filter(|wanted| wanted.own.is_some()).count()
-    }
-
-    /// Whether nothing is wanted.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    pub(super) fn rows(&self) -> &BTreeMap<RowId, Wanted> {
-        &self.rows
-    }
-
-    /// Rows that two objects claim as their own; the first has it.
-    pub(super) fn twice(&self) -> &[(RowId, ObjectId)] {
-        &self.twice
     }
 }

@@ -11,6 +11,7 @@ use ovsdb::{Table, Uuid};
 
 use crate::nb;
 use crate::target::element::uuids;
+use crate::target::memory::{Comparable, Compare};
 use crate::target::state::Writable;
 use crate::target::{Desired, Op, Ownership, Row, RowId, Rules, View, plan};
 
@@ -80,6 +81,23 @@ impl View for Model {
 
     fn hides(&self, _: RowId) -> bool {
         false
+    }
+}
+
+impl Comparable for Model {
+    fn copied(&self) -> Self {
+        self.copy()
+    }
+
+    fn changes_since(&self, older: &Self, visit: &mut Compare<'_>) -> bool {
+        for id in self.ids().chain(older.ids()).collect::<BTreeSet<_>>() {
+            let (before, after) = (older.row(id), self.row(id));
+            let same = before.zip(after).is_some_and(|(a, b)| a.differing(b).is_empty());
+            if !same {
+                visit(id, before, after);
+            }
+        }
+        true
     }
 }
 

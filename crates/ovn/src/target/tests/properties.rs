@@ -10,8 +10,9 @@ use reconcile::{ObjectId, Plan};
 
 use super::model::Model;
 use super::ownership;
-use super::world::{cloud, meddling};
+use super::world::{Cloud, Meddling, cloud, meddling};
 use crate::target::element::uuids;
+use crate::target::memory::Memory;
 use crate::target::{Desired, Op, RowId, Rules, View, plan};
 
 fn planned(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Model) -> Plan<Op> {
@@ -86,7 +87,7 @@ proptest! {
         let junk_before = junk(&db);
         let was = db.copy();
         let ours: BTreeSet<Uuid> = db.ids().filter(|id| is_ours(&db, *id)).map(|id| id.uuid)
-            .chain(want.rows().keys().filter(|id| want.owner(**id).is_some()).map(|id| id.uuid)).collect();
+            .chain(want.rows().map(|(id, _)| id).filter(|id| want.owner(*id).is_some()).map(|id| id.uuid)).collect();
 
         let first = planned(&want, &BTreeSet::new(), &db);
         prop_assert!(first.steps.iter().is_sorted_by_key(|step| phase(&step.op)), "{}", first);
@@ -98,7 +99,7 @@ proptest! {
 
         for (id, wanted) in want.rows() {
             let Some(own) = &wanted.own else { continue };
-            let row = db.row(*id);
+            let row = db.row(id);
             prop_assert!(row.is_some(), "{} is missing", id);
             for at in own.columns.iter() {
                 let (have, want) = (row.unwrap().datum(at), own.row.datum(at));
@@ -167,6 +168,73 @@ proptest! {
                     (0..values.len()).filter(|at| row.columns()[*at].name != "external_ids").map(|at| values[at].clone()).collect::<Vec<_>>()
                 ),
                 None => prop_assert!(gone, "{} is gone", id),
+            }
+        }
+    }
+}
+
+/// One round: what is wanted next, what others did meanwhile, and which steps are carried out.
+#[derive(Clone, Debug)]
+struct Round {
+    cloud: Cloud,
+    meddlings: Vec<Meddling>,
+    done: u8,
+}
+
+fn rounds() -> impl Strategy<Value = Vec<Round>> {
+    let round = (cloud(), meddling(), any::<u8>()).prop_map(|(cloud, meddlings, done)| Round {
+        cloud,
+        meddlings,
+        done,
+    });
+    proptest::collection::vec(round, 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Planning with a memory finds exactly what planning without one finds, through changes of what is wanted, of what is
+    /// there, and plans that were carried out in part.
+    #[test]
+    fn a_plan_from_memory_is_the_whole_plan(rounds in rounds()) {
+        let (ownership, rules) = (ownership(), Rules::northbound());
+        let mut db = Model::new("26.03");
+        let mut memory = Memory::default();
+        let (mut want, mut parts) = (Desired::new(), BTreeMap::new());
+        for round in rounds {
+            let next = round.cloud.parts().0;
+            for (object, part) in &parts {
+                if next.get(object) != Some(part) {
+                    want.remove(part);
+                }
+            }
+            for (object, part) in &next {
+                if parts.get(object) != Some(part) {
+                    want.add(part);
+                }
+            }
+            // Parts that are equal keep their rows, as they do in an incremental decider.
+            parts = next.into_iter().map(|(object, part)| match parts.remove(&object) {
+                Some(before) if before == part => (object, before),
+                _ => (object, part),
+            }).collect();
+            round.meddlings.iter().for_each(|meddling| meddling.apply(&mut db));
+            db.apply(std::iter::empty()).unwrap();
+            let full = planned(&want, &BTreeSet::new(), &db);
+            let from_memory = memory.plan(&want, &BTreeSet::new(), &db, &ownership, &rules);
+            prop_assert_eq!(&from_memory, &full, "{}\n---\n{}", from_memory, full);
+            let fresh = planned(&round.cloud.desired(), &BTreeSet::new(), &db);
+            // Tables that were named once keep their place in the order of steps.
+            let sorted = |plan: &Plan<Op>| {
+                let mut lines: Vec<_> = plan.steps.iter().map(|s| format!("{}: {}", s.object, s.op)).collect();
+                lines.sort();
+                (lines, plan.want, plan.have, plan.problems.clone())
+            };
+            prop_assert_eq!(sorted(&fresh), sorted(&full), "parts that came and went leave no trace");
+            if round.done > 60 {
+                let steps = full.steps.iter().enumerate().filter(|(n, _)| round.done > 120 || n % 2 == 0);
+                // A part of a plan may be refused as a whole; then nothing was done.
+                let _ = db.apply(steps.map(|(_, step)| &step.op));
             }
         }
     }

@@ -1,12 +1,16 @@
 //! Small random clouds: what is wanted, and what others did to the database meanwhile.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use ovsdb::{Map, Ref, Set, Str, Uuid, Weak};
 use proptest::prelude::*;
 use reconcile::ObjectId;
 
 use super::model::Model;
 use super::{object, uuid};
-use crate::target::Desired;
+use crate::target::state::Writable;
+use crate::target::{Desired, Part};
 use crate::text::Text;
 use crate::{ident, nb};
 
@@ -49,6 +53,24 @@ const BALANCER: u128 = 0x300;
 const ROUTER: u128 = 0x400;
 const NAT: u128 = 0x500;
 
+/// What each object wants.
+#[derive(Default)]
+pub(super) struct Parts(pub(super) BTreeMap<ObjectId, Part>);
+
+impl Parts {
+    fn part(&mut self, object: &ObjectId) -> &mut Part {
+        self.0.entry(object.clone()).or_default()
+    }
+
+    fn own<T: Writable + fmt::Debug>(&mut self, object: ObjectId, uuid: Uuid, row: T) {
+        self.part(&object).own(object, uuid, row);
+    }
+
+    fn share<T: Writable + fmt::Debug>(&mut self, object: ObjectId, uuid: Uuid, row: T, columns: [usize; 1]) {
+        self.part(&object).share(object, uuid, row, columns);
+    }
+}
+
 fn numbered(kind: &str, n: usize) -> ObjectId {
     object(kind, &n.to_string())
 }
@@ -65,6 +87,13 @@ impl Cloud {
 
     pub(super) fn desired(&self) -> Desired {
         let mut want = Desired::new();
+        self.parts().0.values().for_each(|part| want.add(part));
+        want
+    }
+
+    /// The same, object by object.
+    pub(super) fn parts(&self) -> Parts {
+        let mut want = Parts::default();
         for (n, variant) in self.networks.iter().enumerate() {
             let Some(variant) = variant else { continue };
             let on =
@@ -116,7 +145,7 @@ impl Cloud {
         want
     }
 
-    fn balancers(&self, want: &mut Desired) {
+    fn balancers(&self, want: &mut Parts) {
         let column = [nb::LogicalSwitch::LOAD_BALANCER];
         for (n, on) in self.balancers.iter().enumerate() {
             let Some(on) = on else { continue };
@@ -146,7 +175,7 @@ impl Cloud {
         want.share(object("infra", "0"), uuid(FOREIGN_SWITCH), nb::LogicalSwitch::default(), column);
     }
 
-    fn router(&self, want: &mut Desired) {
+    fn router(&self, want: &mut Parts) {
         let Some(nats) = &self.router else { return };
         want.own(
             object("router", "0"),
@@ -162,6 +191,15 @@ impl Cloud {
                 ..Default::default()
             };
             want.own(numbered("nat", n), id, row);
+            if n == 1 {
+                want.part(&numbered("nat", n)).member::<nb::LogicalRouter>(
+                    numbered("nat", n),
+                    uuid(ROUTER),
+                    nb::LogicalRouter::NAT,
+                    id,
+                );
+                continue;
+            }
             let nat = Set::from([Ref::new(id)]);
             let row = nb::LogicalRouter { nat, ..Default::default() };
             want.share(numbered("nat", n), uuid(ROUTER), row, [nb::LogicalRouter::NAT]);
