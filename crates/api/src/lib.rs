@@ -17,6 +17,7 @@
 //! [`scheduler`] (where gateways are).
 
 pub mod caller;
+pub mod desired;
 pub mod fault;
 pub mod fleet;
 pub mod model;
@@ -24,6 +25,7 @@ pub mod report;
 pub mod resource;
 pub mod scheduler;
 pub mod settings;
+pub mod snapshot;
 pub mod store;
 pub mod world;
 

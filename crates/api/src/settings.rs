@@ -112,6 +112,8 @@ settings! {
     unhosted_grace: u32 = 5,
     /// Chassis without the gateway mark may carry gateways if none has it.
     gateway_chassis_fallback: bool = false,
+    /// Written into `NB_Global.options` as they are: `bfd-min-rx`, `ignore_lsp_down` and the like.
+    northbound_options: BTreeMap<String, String> = BTreeMap::new(),
     /// Put in front of links instead of what the request says.
     network_link_prefix: Option<String> = None,
 }

@@ -184,23 +184,65 @@ impl<U: Units> Compiler<U> {
         };
         let listing = listing.unwrap_or_else(|| {
             let (keys, listing) = self.list(view);
-            update.removed = self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
-            for key in &update.removed {
-                stale.remove(key);
-                self.remove(key);
-            }
-            stale.extend(keys.into_iter().filter(|key| !self.compiled.contains_key(key)));
+            let gone = self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
+            self.replace(gone, keys, &mut stale, &mut update);
             listing
         });
+        self.finish(view, stale, listing, &mut update);
+        update
+    }
+
+    /// As [`update`](Self::update) with facts, where it is also known which units came and which are gone: the world is not
+    /// asked for all of them, so that a change costs what it changes, however many units there are.
+    pub fn edit(
+        &mut self,
+        view: &U::View,
+        facts: &[U::Fact],
+        came: Vec<U::Key>,
+        gone: Vec<U::Key>,
+    ) -> Update<U::Key> {
+        let Some(listing) = self.listing.take() else { return self.update(view, Delta::Everything) };
+        let mut update =
+            Update { changed: Vec::new(), removed: Vec::new(), compiled: 0, problems: Vec::new() };
+        let readers = facts.iter().filter_map(|fact| self.readers.get(fact));
+        let mut stale: BTreeSet<U::Key> = readers.flatten().cloned().collect();
+        let gone = gone.into_iter().filter(|key| self.compiled.contains_key(key)).collect();
+        self.replace(gone, came, &mut stale, &mut update);
+        self.finish(view, stale, listing, &mut update);
+        update
+    }
+
+    /// Drops units that are gone, and has those that came compiled.
+    fn replace(
+        &mut self,
+        gone: BTreeSet<U::Key>,
+        came: impl IntoIterator<Item = U::Key>,
+        stale: &mut BTreeSet<U::Key>,
+        update: &mut Update<U::Key>,
+    ) {
+        for key in &gone {
+            stale.remove(key);
+            self.remove(key);
+        }
+        update.removed = gone.into_iter().collect();
+        stale.extend(came.into_iter().filter(|key| !self.compiled.contains_key(key)));
+    }
+
+    fn finish(
+        &mut self,
+        view: &U::View,
+        stale: BTreeSet<U::Key>,
+        listing: HashSet<U::Fact>,
+        update: &mut Update<U::Key>,
+    ) {
         update.compiled = stale.len();
         for key in stale {
             if self.compile(&key, view) {
                 update.changed.push(key);
             }
         }
-        let listing = if self.verify { self.check(view, &mut update) } else { listing };
+        let listing = if self.verify { self.check(view, update) } else { listing };
         self.listing = Some(listing);
-        update
     }
 
     fn list(&self, view: &U::View) -> (BTreeSet<U::Key>, HashSet<U::Fact>) {

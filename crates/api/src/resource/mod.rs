@@ -154,6 +154,6 @@ pub fn at_path(path: &str) -> Option<&'static dyn Noun> {
 }
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

@@ -180,6 +180,24 @@ proptest! {
     }
 
     #[test]
+    fn known_comings_and_goings_equal_a_listing(
+        batches in proptest::collection::vec(proptest::collection::vec(edits(), 0..4), 1..25)
+    ) {
+        let mut world = World::default();
+        let mut compiler = Compiler::new(Net::default());
+        for batch in batches {
+            let before: BTreeSet<Key> = values(&compiler).into_keys().collect();
+            let facts: Vec<Fact> = batch.into_iter().flat_map(|e| edit(&mut world, e)).collect();
+            let want = full(&world);
+            let after: BTreeSet<Key> = want.keys().cloned().collect();
+            let (came, gone) = (after.difference(&before).cloned().collect(), before.difference(&after).cloned().collect());
+            let update = compiler.edit(&world, &facts, came, gone);
+            prop_assert_eq!(update.removed, before.difference(&after).cloned().collect::<Vec<_>>());
+            prop_assert_eq!(values(&compiler), want);
+        }
+    }
+
+    #[test]
     fn verify_finds_and_mends_whatever_a_wrong_delta_leaves(
         start in proptest::collection::vec(edits(), 0..20),
         unseen in proptest::collection::vec(edits(), 1..5),

@@ -1,0 +1,131 @@
+//! `ACL`: one rule of a security group.
+
+use ovn::ident::name;
+use ovn::nb::{Acl, AclAction, Direction as OvnDirection, PortGroup};
+use ovn::text::match_expr::{Code, End, Family, Field, GroupName, Match, Predicate, Relation, Side, Test};
+use ovn::text::neutron::key;
+use reconcile::{Class, Problem};
+use uuid::Uuid;
+
+use super::look::Look;
+use super::port_group::{self, in_group};
+use super::{Compiled, map, object, text};
+use crate::model::{Direction, Ethertype, SecurityGroupRule};
+
+const PRIORITY: i64 = 1002;
+
+/// Protocols by the names the API takes, where they have no symbol of their own in a match.
+const PROTOCOLS: [(&str, u8); 19] = [
+    ("ah", 51),
+    ("dccp", 33),
+    ("egp", 8),
+    ("esp", 50),
+    ("gre", 47),
+    ("hopopt", 0),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("ipv6-encap", 41),
+    ("ipv6-frag", 44),
+    ("ipv6-nonxt", 59),
+    ("ipv6-opts", 60),
+    ("ipv6-route", 43),
+    ("ospf", 89),
+    ("pgm", 113),
+    ("rsvp", 46),
+    ("udplite", 136),
+    ("vrrp", 112),
+    ("ip", 0),
+];
+
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
+    let Some(rule) = look.rule(id) else { return };
+    let Some(group) = look.group(rule.security_group_id) else { return };
+    let Some(matches) = matches(rule) else {
+        let text = format!("names protocol {:?}, which is not known; the rule allows nothing", rule.protocol);
+        let of = object("security_group_rule", id);
+        to.problems.push(Problem::error(of, Class::Refused, "unknown-protocol", text));
+        return;
+    };
+    let acl = Acl {
+        priority: PRIORITY,
+        direction: match rule.direction {
+            Direction::Ingress => OvnDirection::ToLport,
+            Direction::Egress => OvnDirection::FromLport,
+        },
+        matches: text(matches),
+        action: if group.stateful { AclAction::AllowRelated } else { AclAction::AllowStateless },
+        external_ids: map([(key::SECURITY_GROUP_RULE_ID, text(id))]),
+        ..Default::default()
+    };
+    let (object, row) = (object("security_group_rule", id), look.row(id));
+    to.part.own(object.clone(), row, acl);
+    to.part.member::<PortGroup>(object, port_group::row(look, group.id), PortGroup::ACLS, row);
+}
+
+/// The rule as a match: whose port, which family, who on the other side, which protocol and ports.
+fn matches(rule: &SecurityGroupRule) -> Option<Match> {
+    let (side, end) = match rule.direction {
+        Direction::Ingress => (Side::Out, End::Src),
+        Direction::Egress => (Side::In, End::Dst),
+    };
+    let (family, is_family, v6) = match rule.ethertype {
+        Ethertype::IPv4 => (Family::V4, Predicate::Ip4, false),
+        Ethertype::IPv6 => (Family::V6, Predicate::Ip6, true),
+    };
+    let mut all = in_group(side, &name::port_group(rule.security_group_id)).and(Match::Is(is_family));
+    if let Some(prefix) = rule.remote_ip_prefix {
+        all = all.and(Match::ip(end, prefix.trunc()));
+    }
+    if let Some(group) = rule.remote_group_id {
+        let set = name::port_group_addresses(&name::port_group(group), v6);
+        all = all.and(Test::AddressSet(family, end, GroupName::new(&set).ok()?).into());
+    }
+    match protocol(rule)? {
+        Some(protocol) => Some(all.and(protocol)),
+        None => Some(all),
+    }
+}
+
+/// The protocol's part of a match: `Some(None)` for any, `None` for one that nobody knows.
+fn protocol(rule: &SecurityGroupRule) -> Option<Option<Match>> {
+    let Some(protocol) = &rule.protocol else { return Some(None) };
+    let (low, high) = (rule.port_range_min, rule.port_range_max);
+    let v6 = rule.ethertype == Ethertype::IPv6;
+    Some(match protocol.to_ascii_lowercase().as_str() {
+        "any" => None,
+        "tcp" | "6" => Some(ports(Predicate::Tcp, Field::TcpDst, low, high)),
+        "udp" | "17" => Some(ports(Predicate::Udp, Field::UdpDst, low, high)),
+        "sctp" | "132" => Some(ports(Predicate::Sctp, Field::SctpDst, low, high)),
+        "icmp" | "1" | "icmpv6" | "ipv6-icmp" | "58" if v6 => {
+            Some(icmp(Predicate::Icmp6, Code::Icmp6Type, Code::Icmp6Code, low, high))
+        }
+        "icmp" | "1" => Some(icmp(Predicate::Icmp4, Code::Icmp4Type, Code::Icmp4Code, low, high)),
+        other => {
+            let number = other.parse::<u8>().ok();
+            let named = PROTOCOLS.iter().find(|(name, _)| *name == other).map(|(_, number)| *number);
+            Some(Match::Code(Code::IpProto, u64::from(number.or(named)?)))
+        }
+    })
+}
+
+fn ports(kind: Predicate, field: Field, low: Option<u16>, high: Option<u16>) -> Match {
+    let is = Match::Is(kind);
+    match (low, high) {
+        (Some(low), Some(high)) => is.and(Match::range(field, low.into(), high.into())),
+        (Some(low), None) => is.and(Test::Number(field, Relation::Ge, low.into()).into()),
+        (None, Some(high)) => is.and(Test::Number(field, Relation::Le, high.into()).into()),
+        (None, None) => is,
+    }
+}
+
+/// The range is type and code here.
+fn icmp(kind: Predicate, type_: Code, code: Code, low: Option<u16>, high: Option<u16>) -> Match {
+    let mut all = Match::Is(kind);
+    if let Some(low) = low {
+        all = all.and(Match::Code(type_, low.into()));
+        if let Some(high) = high {
+            all = all.and(Match::Code(code, high.into()));
+        }
+    }
+    all
+}

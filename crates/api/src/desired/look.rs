@@ -1,0 +1,182 @@
+//! The snapshot as units see it: every question is noted.
+
+use std::net::IpAddr;
+
+use ovn::ident::name;
+use reconcile::units::Tracked;
+use smol_str::SmolStr;
+use uuid::Uuid;
+
+use crate::fleet::Fleet;
+use crate::model::{
+    Adopted, FloatingIp, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
+    SubnetPool,
+};
+use crate::settings::Settings;
+use crate::snapshot::sessions::Session;
+use crate::snapshot::{Ability, Fact, Snapshot};
+use crate::world::Link;
+
+/// What a unit may look at.
+pub(crate) struct Look<'t, 'w>(&'t Tracked<'w, Snapshot, Fact>);
+
+macro_rules! entities {
+    ($($(#[$doc:meta])* $name:ident: $noun:ident, $fact:ident;)+) => {$(
+        $(#[$doc])*
+        pub(crate) fn $name(&self, id: Uuid) -> Option<&'w $noun> {
+            self.0.read(Fact::$fact(id), |snapshot| snapshot.world.get::<$noun>(&id)).map(|entity| &**entity)
+        }
+    )+};
+}
+
+impl<'t, 'w> Look<'t, 'w> {
+    pub(crate) fn new(tracked: &'t Tracked<'w, Snapshot, Fact>) -> Self {
+        Look(tracked)
+    }
+
+    entities! {
+        network: Network, Network;
+        subnet: Subnet, Subnet;
+        pool: SubnetPool, Pool;
+        port: Port, Port;
+        router: Router, Router;
+        floating_ip: FloatingIp, FloatingIp;
+        group: SecurityGroup, Group;
+        rule: SecurityGroupRule, Rule;
+        placement: Placement, Placement;
+    }
+
+    pub(crate) fn settings(&self) -> &'w Settings {
+        self.0.read(Fact::Choices, |snapshot| &*snapshot.settings)
+    }
+
+    pub(crate) fn ability(&self) -> Ability {
+        self.0.read(Fact::Choices, |snapshot| snapshot.ability)
+    }
+
+    pub(crate) fn fleet(&self) -> &'w Fleet {
+        self.0.read(Fact::Fleet, |snapshot| &*snapshot.fleet)
+    }
+
+    pub(crate) fn adopted(&self, ours: Uuid) -> Option<&'w Adopted> {
+        self.0.read(Fact::Adopted(ours), |snapshot| snapshot.world.get::<Adopted>(&ours)).map(|row| &**row)
+    }
+
+    /// The UUID of a row of ours: what we would choose, unless a row was taken over in its place.
+    pub(crate) fn row(&self, ours: Uuid) -> Uuid {
+        // Most installations took nothing over, and then one question is enough for all rows.
+        if self.0.read(Fact::AnyAdopted, |snapshot| snapshot.world.table::<Adopted>().is_empty()) {
+            return ours;
+        }
+        self.adopted(ours).map_or(ours, |adopted| adopted.theirs)
+    }
+
+    /// The ports of a router, interfaces and gateways.
+    pub(crate) fn router_ports(&self, router: Uuid) -> Vec<&'w Port> {
+        self.0.read(Fact::PortsOfRouter(router), |snapshot| {
+            let link = Link::PortsOfDevice(SmolStr::new(router.to_string()));
+            let ports = snapshot.world.linked::<Port>(link).map(|port| &**port);
+            ports.filter(|port| port.router_id() == Some(router)).collect()
+        })
+    }
+
+    /// The gateway ports of a router, in the order they were made.
+    pub(crate) fn gateways(&self, router: Uuid) -> Vec<&'w Port> {
+        let mut gateways = self.router_ports(router);
+        gateways.retain(|port| port.is_gateway());
+        gateways.sort_by_key(|port| (port.gateway_ordinal, port.id));
+        gateways
+    }
+
+    /// Routers with a port on a network.
+    pub(crate) fn routers_on(&self, network: Uuid) -> Vec<Uuid> {
+        self.0.read(Fact::RoutersOn(network), |snapshot| {
+            let ports = snapshot.world.linked::<Port>(Link::PortsOfNetwork(network));
+            let mut routers: Vec<Uuid> = ports.filter_map(|port| port.router_id()).collect();
+            routers.sort();
+            routers.dedup();
+            routers
+        })
+    }
+
+    pub(crate) fn metadata_port(&self, network: Uuid) -> Option<&'w Port> {
+        self.0.read(Fact::MetadataPort(network), |snapshot| {
+            let device = name::metadata(network);
+            let mut ports = snapshot.world.linked::<Port>(Link::PortsOfDevice(SmolStr::new(&device)));
+            ports.find(|port| port.network_id == network).map(|port| &**port)
+        })
+    }
+
+    /// The address of the metadata port in a subnet.
+    pub(crate) fn metadata_ip(&self, subnet: &Subnet) -> Option<IpAddr> {
+        if !self.settings().ovn_metadata_enabled {
+            return None;
+        }
+        let port = self.metadata_port(subnet.network_id)?;
+        let fixed = port.fixed_ips.iter().find(|fixed| fixed.subnet_id == subnet.id)?;
+        Some(fixed.ip_address)
+    }
+
+    /// Other ports of a network that may send with an address.
+    pub(crate) fn ports_with_pair(&self, network: Uuid, address: IpAddr, but: Uuid) -> Vec<Uuid> {
+        self.0.read(Fact::Pair(address), |snapshot| {
+            let ports = snapshot.world.linked::<Port>(Link::PortsWithPair(address));
+            ports.filter(|port| port.network_id == network && port.id != but).map(|port| port.id).collect()
+        })
+    }
+
+    /// The external ports of a network.
+    pub(crate) fn has_external_ports(&self, network: Uuid) -> bool {
+        self.0.read(Fact::ExternalPorts(network), |snapshot| {
+            let mut ports = snapshot.world.linked::<Port>(Link::PortsOfNetwork(network));
+            ports.any(|port| super::port::is_external(port))
+        })
+    }
+
+    /// The ports of a network that have names.
+    pub(crate) fn named_ports(&self, network: Uuid) -> Vec<&'w Port> {
+        self.0.read(Fact::Names(network), |snapshot| {
+            if snapshot.world.get::<Network>(&network).is_none() {
+                return Vec::new();
+            }
+            let ports = snapshot.world.linked::<Port>(Link::PortsOfNetwork(network)).map(|port| &**port);
+            ports.filter(|port| !port.dns_name.is_empty()).collect()
+        })
+    }
+
+    /// The floating IPs of a port, in order of id.
+    pub(crate) fn floating_ips_of(&self, port: Uuid) -> Vec<&'w FloatingIp> {
+        self.0.read(Fact::FloatingIpsOf(port), |snapshot| {
+            let link = Link::FloatingIpsOfPort(port);
+            snapshot.world.linked::<FloatingIp>(link).map(|floating_ip| &**floating_ip).collect()
+        })
+    }
+
+    pub(crate) fn is_up(&self, port: Uuid) -> bool {
+        self.0.read(Fact::Up(port), |snapshot| snapshot.report.port_up(port))
+    }
+
+    pub(crate) fn bound_host(&self, port: Uuid) -> Option<&'w str> {
+        self.0.read(Fact::Place(port), |snapshot| snapshot.report.bound_host(port))
+    }
+
+    pub(crate) fn gateway_host(&self, port: Uuid) -> Option<&'w str> {
+        self.0.read(Fact::Place(port), |snapshot| snapshot.report.gateway_host(port))
+    }
+
+    pub(crate) fn virtual_parent(&self, port: Uuid) -> Option<Uuid> {
+        self.0.read(Fact::Parent(port), |snapshot| snapshot.report.virtual_parent(port))
+    }
+
+    pub(crate) fn is_stranded(&self, port: Uuid) -> bool {
+        self.0.read(Fact::Stranded(port), |snapshot| snapshot.late.stranded.contains(&port))
+    }
+
+    pub(crate) fn session(&self, port: Uuid, hop: IpAddr) -> Option<Session> {
+        self.0.read(Fact::Session(port), |snapshot| snapshot.sessions.get(port, hop))
+    }
+
+    pub(crate) fn nb_global(&self) -> Option<Uuid> {
+        self.0.read(Fact::NbGlobal, |snapshot| snapshot.report.nb_global)
+    }
+}

@@ -1,0 +1,264 @@
+//! From a snapshot to Northbound rows. Pure.
+//!
+//! One file per kind of row. The work is cut into units ([`Key`]): a network, a port, a router and so on each compile to a
+//! [`Part`] of what is wanted, and notice what they look at, so that a change compiles again only what has seen it. Which
+//! unit makes which rows:
+//!
+//! | unit | rows | file |
+//! |---|---|---|
+//! | `Global` | `NB_Global` (shared), `neutron_pg_drop` | `nb_global`, `port_group` |
+//! | `Network` | switch, localnet port, group of external ports | `switch`, `localnet`, `chassis_group` |
+//! | `Names` | DNS | `dns` |
+//! | `Subnet` | DHCP options | `dhcp` |
+//! | `Port` | switch port, its DHCP options; router port and its chassis group | `port`, `dhcp`, `router_port`, `chassis_group` |
+//! | `Router` | router, routes, BFD, source NAT | `router`, `route`, `bfd`, `nat` |
+//! | `FloatingIp` | NAT | `nat` |
+//! | `Group`, `Rule` | port group, ACL | `port_group`, `acl` |
+//! | `Adopted` | none; knows a row that was taken over | |
+//!
+//! Rows that others hang on us (load balancers on switches and routers, policies) are never named here. Load balancers and
+//! metadata routes will be further units and further files.
+//!
+//! Identity: the row that stands for one API object has its id; every other row's UUID is derived from the object and the
+//! role ([`ovn::ident::row_uuid`]); rows that were taken over keep theirs ([`Look::row`]).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod acl;
+pub mod bfd;
+mod chassis_group;
+mod dhcp;
+mod dns;
+mod localnet;
+mod look;
+mod naming;
+mod nat;
+mod nb_global;
+pub mod port;
+mod port_addresses;
+mod port_group;
+pub mod route;
+mod router;
+mod router_port;
+mod switch;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ovn::target::{Desired, Part, RowId};
+use ovsdb::{Map, Str};
+use reconcile::units::{Compiler, Delta, Tracked, Units};
+use reconcile::{Desire, ObjectId, Outcome, Problem};
+use uuid::Uuid;
+
+use crate::model::{Adopted, FloatingIp, Network, Port, Router, SecurityGroup, SecurityGroupRule, Subnet};
+use crate::snapshot::{Fact, Snapshot};
+pub(crate) use look::Look;
+pub use naming::ownership;
+
+/// A unit of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// What there is once.
+    Global,
+    /// A network.
+    Network(Uuid),
+    /// The names of a network's ports.
+    Names(Uuid),
+    /// A subnet.
+    Subnet(Uuid),
+    /// A port.
+    Port(Uuid),
+    /// A router.
+    Router(Uuid),
+    /// A floating IP.
+    FloatingIp(Uuid),
+    /// A security group.
+    Group(Uuid),
+    /// A rule of one.
+    Rule(Uuid),
+    /// A row that was taken over.
+    Adopted(Uuid),
+}
+
+/// What a unit compiled to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Compiled {
+    /// The rows.
+    pub part: Part,
+    /// What is wrong with the object.
+    pub problems: Vec<Problem>,
+}
+
+/// How the world is cut into units.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Northbound;
+
+impl Units for Northbound {
+    type View = Snapshot;
+    type Fact = Fact;
+    type Key = Key;
+    type Value = Arc<Compiled>;
+
+    fn keys(&self, world: &Tracked<'_, Snapshot, Fact>) -> Vec<Key> {
+        world.read(Fact::Units, |snapshot| {
+            let world = &snapshot.world;
+            let mut keys = vec![Key::Global];
+            for network in world.table::<Network>().iter() {
+                keys.extend([Key::Network(network.id), Key::Names(network.id)]);
+            }
+            keys.extend(world.table::<Subnet>().iter().map(|entity| Key::Subnet(entity.id)));
+            keys.extend(world.table::<Port>().iter().map(|entity| Key::Port(entity.id)));
+            keys.extend(world.table::<Router>().iter().map(|entity| Key::Router(entity.id)));
+            keys.extend(world.table::<FloatingIp>().iter().map(|entity| Key::FloatingIp(entity.id)));
+            keys.extend(world.table::<SecurityGroup>().iter().map(|entity| Key::Group(entity.id)));
+            keys.extend(world.table::<SecurityGroupRule>().iter().map(|entity| Key::Rule(entity.id)));
+            keys.extend(world.table::<Adopted>().iter().map(|entity| Key::Adopted(entity.ours)));
+            keys
+        })
+    }
+
+    fn compile(&self, key: &Key, world: &Tracked<'_, Snapshot, Fact>) -> Arc<Compiled> {
+        let look = Look::new(world);
+        let mut to = Compiled::default();
+        match *key {
+            Key::Global => {
+                nb_global::compile(&look, &mut to.part);
+                port_group::compile_drop(&look, &mut to.part);
+            }
+            Key::Network(id) => switch::compile(&look, id, &mut to.part),
+            Key::Names(id) => dns::compile(&look, id, &mut to.part),
+            Key::Subnet(id) => dhcp::compile(&look, id, &mut to.part),
+            Key::Port(id) => port::compile(&look, id, &mut to.part),
+            Key::Router(id) => router::compile(&look, id, &mut to),
+            Key::FloatingIp(id) => nat::compile_floating_ip(&look, id, &mut to.part),
+            Key::Group(id) => port_group::compile(&look, id, &mut to.part),
+            Key::Rule(id) => acl::compile(&look, id, &mut to),
+            Key::Adopted(id) => {
+                if let Some(row) = look.adopted(id).and_then(|adopted| {
+                    let table = naming::table(&adopted.table)?;
+                    Some(RowId { table, uuid: adopted.theirs })
+                }) {
+                    to.part.adopt(row, ObjectId::new("adopted", id.to_string()));
+                }
+            }
+        }
+        Arc::new(to)
+    }
+}
+
+/// What is wanted, and of which state of the world.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The rows.
+    pub rows: Desired,
+    /// [`World::seq`](crate::World::seq) of the world they follow from.
+    pub seq: u64,
+}
+
+/// Decides the Northbound rows, remembering what it decided before.
+pub struct Decider {
+    compiler: Compiler<Northbound>,
+    last: Option<Snapshot>,
+    parts: BTreeMap<Key, Arc<Compiled>>,
+    rows: Desired,
+    troubled: BTreeMap<Key, Vec<Problem>>,
+    compiled: usize,
+    changed: usize,
+}
+
+impl Default for Decider {
+    fn default() -> Self {
+        Self::new(false)
+    }
+}
+
+impl Decider {
+    /// One that knows nothing yet. With `verify`, each decision is compared with one from scratch.
+    pub fn new(verify: bool) -> Self {
+        Decider {
+            compiler: Compiler::new(Northbound).verify(verify),
+            last: None,
+            parts: BTreeMap::new(),
+            rows: Desired::new(),
+            troubled: BTreeMap::new(),
+            compiled: 0,
+            changed: 0,
+        }
+    }
+
+    /// How many units the last decision compiled, and how many of them came out different.
+    pub fn last_work(&self) -> (usize, usize) {
+        (self.compiled, self.changed)
+    }
+
+    fn replace(&mut self, key: Key, after: Option<Arc<Compiled>>) {
+        if let Some(before) = self.parts.remove(&key) {
+            self.rows.remove(&before.part);
+        }
+        self.troubled.remove(&key);
+        if let Some(after) = after {
+            self.rows.add(&after.part);
+            if !after.problems.is_empty() {
+                self.troubled.insert(key, after.problems.clone());
+            }
+            self.parts.insert(key, after);
+        }
+    }
+}
+
+impl Desire for Decider {
+    type Snapshot = Snapshot;
+    type Desired = Wanted;
+
+    fn desire(&mut self, snapshot: &Snapshot) -> Outcome<Wanted> {
+        let changes = self.last.take().and_then(|last| snapshot.since(&last));
+        let update = match changes {
+            Some(changes) => self.compiler.edit(snapshot, &changes.facts, changes.came, changes.gone),
+            None => self.compiler.update(snapshot, Delta::Everything),
+        };
+        (self.compiled, self.changed) = (update.compiled, update.changed.len());
+        for key in update.removed {
+            self.replace(key, None);
+        }
+        for key in update.changed {
+            let after = self.compiler.get(&key).cloned();
+            self.replace(key, after);
+        }
+        self.last = Some(snapshot.clone());
+        let mut outcome = Outcome::new(Wanted { rows: self.rows.clone(), seq: snapshot.world.seq() });
+        outcome.problems = self.troubled.values().flatten().cloned().chain(update.problems).collect();
+        outcome
+    }
+
+    fn forget(&mut self) {
+        *self = Decider {
+            compiler: std::mem::replace(&mut self.compiler, Compiler::new(Northbound)),
+            ..Self::default()
+        };
+        self.compiler.forget();
+    }
+}
+
+/// A map of keys and values, as `external_ids` and `options` are.
+fn map<K: Into<Str>, V: Into<Str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Map<Str, Str> {
+    pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+}
+
+/// Text of anything that prints itself.
+fn text(value: impl fmt::Display) -> Str {
+    smol_str::format_smolstr!("{value}")
+}
+
+/// A boolean as OVN's options spell it.
+fn word(value: bool) -> Str {
+    Str::new_static(if value { "true" } else { "false" })
+}
+
+/// What a row of an object is filed under.
+fn object(kind: &'static str, id: Uuid) -> ObjectId {
+    ObjectId::new(kind, id.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,22 @@
+//! `NB_Global`: keys of ours in the one row about the database as a whole.
+
+use ovn::nb::NbGlobal;
+use ovn::target::Part;
+use ovn::text::neutron::{key, python_bool};
+use reconcile::ObjectId;
+
+use super::look::Look;
+use super::map;
+
+pub(super) fn compile(look: &Look<'_, '_>, to: &mut Part) {
+    // northd makes it.
+    let Some(row) = look.nb_global() else { return };
+    let settings = look.settings();
+    let global = NbGlobal {
+        options: map(&settings.northbound_options),
+        external_ids: map([(key::FIP_DISTRIBUTED, python_bool(settings.enable_distributed_floating_ip))]),
+        ..Default::default()
+    };
+    let of = ObjectId::new("deployment", settings.owner.as_str());
+    to.share(of, row, global, [NbGlobal::OPTIONS, NbGlobal::EXTERNAL_IDS]);
+}

@@ -1,0 +1,190 @@
+//! `Logical_Switch_Port`: a port of a network. Ports of routers have a router port as well, see `router_port`.
+
+use ovn::PortType;
+use ovn::ident::name;
+use ovn::nb::{LogicalSwitch, LogicalSwitchPort, PortGroup};
+use ovn::target::Part;
+use ovn::text::neutron::{Spaced, key};
+use ovsdb::{Ref, Str};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::look::Look;
+use super::{chassis_group, dhcp, map, object, port_addresses, port_group, router_port, switch, text, word};
+use crate::model::{FixedIp, Network, Port, owner};
+
+/// Kinds of interface that live outside of OVN's switches.
+const EXTERNAL: [&str; 4] = ["direct", "direct-physical", "macvtap", "baremetal"];
+
+/// The switch port's row.
+pub(super) fn row(look: &Look<'_, '_>, port: Uuid) -> Uuid {
+    look.row(port)
+}
+
+/// Whether a port is an interface outside of OVN's switches, which a chassis must speak for.
+pub fn is_external(port: &Port) -> bool {
+    EXTERNAL.contains(&port.binding.vnic_type.as_str()) && !capabilities(port).any(|word| word == "switchdev")
+}
+
+/// Whether a port belongs to the network itself, so that nothing is checked of what it sends.
+pub(super) fn is_trusted(port: &Port) -> bool {
+    port.device_owner.starts_with("network:") || port.device_owner == owner::LB_HEALTH_MONITOR
+}
+
+/// Whether a port may send only with its own addresses.
+pub(super) fn is_secured(port: &Port) -> bool {
+    port.port_security_enabled && !is_trusted(port)
+}
+
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+    let Some(port) = look.port(id).filter(|port| port.device_owner != owner::FLOATING_IP) else { return };
+    let Some(network) = look.network(port.network_id) else { return };
+    let (kind, options) = kind(look, port);
+    let (dhcpv4, dhcpv6) = dhcp::of_port(look, port, to);
+    let group = match kind {
+        PortType::External => chassis_group::compile_external_port(look, port, to),
+        _ => None,
+    };
+    let switch_port = LogicalSwitchPort {
+        name: text(id),
+        addresses: port_addresses::addresses(port, &kind),
+        port_security: port_addresses::port_security(port, look.ability()),
+        kind,
+        options: map(options),
+        parent_name: profile(port, "parent_name").map(Str::new),
+        tag_request: port.binding.profile.get("tag").and_then(Value::as_i64),
+        enabled: Some(port.admin_state_up),
+        dhcpv4_options: dhcpv4.map(ovsdb::Weak::new),
+        dhcpv6_options: dhcpv6.map(ovsdb::Weak::new),
+        ha_chassis_group: group.map(Ref::new),
+        external_ids: map(external_ids(look, port, network)),
+        ..Default::default()
+    };
+    let (object, row) = (object("port", id), row(look, id));
+    to.own(object.clone(), row, switch_port);
+    to.member::<LogicalSwitch>(object.clone(), switch::row(look, network.id), LogicalSwitch::PORTS, row);
+    if is_secured(port) {
+        let groups = port.security_groups.iter().map(|group| port_group::row(look, *group));
+        for group in groups.chain([port_group::drop_row(look)]) {
+            to.member::<PortGroup>(object.clone(), group, PortGroup::PORTS, row);
+        }
+    }
+    router_port::compile(look, port, network, to);
+}
+
+type Options = Vec<(&'static str, Str)>;
+
+/// What the port is to OVN, with the options that go with it.
+fn kind(look: &Look<'_, '_>, port: &Port) -> (PortType, Options) {
+    if port.router_id().is_some() {
+        let mut options = vec![("router-port", text(name::router_port(port.id)))];
+        if port.is_gateway() {
+            options.push(("nat-addresses", Str::new_static("router")));
+            options.push(("exclude-lb-vips-from-garp", word(true)));
+        }
+        return (PortType::Router, options);
+    }
+    if [owner::DISTRIBUTED, owner::LB_HEALTH_MONITOR, "network:dhcp"].contains(&port.device_owner.as_str()) {
+        return (PortType::Localport, Vec::new());
+    }
+    let vtep = ["vtep-physical-switch", "vtep-logical-switch"].map(|key| (key, profile(port, key)));
+    if let [(physical_key, Some(physical)), (logical_key, Some(logical))] = vtep {
+        return (PortType::Vtep, vec![(physical_key, Str::new(physical)), (logical_key, Str::new(logical))]);
+    }
+    let options = requested_chassis(port);
+    if is_external(port) {
+        return (PortType::External, options);
+    }
+    match virtual_options(look, port) {
+        Some(options) => (PortType::Virtual, options),
+        None => (PortType::Vif, options),
+    }
+}
+
+fn requested_chassis(port: &Port) -> Options {
+    let host = port.binding.host_id.as_str();
+    if host.is_empty() {
+        return Vec::new();
+    }
+    match profile(port, "migrating_to").filter(|next| *next != host) {
+        // The port is on both until the instance speaks from its new place.
+        Some(next) => vec![
+            ("requested-chassis", text(format_args!("{host},{next}"))),
+            ("activation-strategy", Str::new_static("rarp")),
+        ],
+        None => vec![("requested-chassis", Str::new(host))],
+    }
+}
+
+/// A port that no instance is behind and whose address others may send with is claimed by whoever does.
+fn virtual_options(look: &Look<'_, '_>, port: &Port) -> Option<Options> {
+    if !port.binding.host_id.is_empty() || port.device_owner.starts_with("compute:") {
+        return None;
+    }
+    port.fixed_ips.iter().find_map(|fixed| {
+        let parents = look.ports_with_pair(port.network_id, fixed.ip_address, port.id);
+        if parents.is_empty() {
+            return None;
+        }
+        let parents: Vec<String> = parents.iter().map(Uuid::to_string).collect();
+        Some(vec![("virtual-ip", text(fixed.ip_address)), ("virtual-parents", text(parents.join(",")))])
+    })
+}
+
+fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network) -> Options {
+    let cidrs = port.fixed_ips.iter().map(|fixed| cidr(look, fixed));
+    let cidrs: Vec<String> = cidrs.collect();
+    let (mut scope4, mut scope6) = (Str::default(), Str::default());
+    for fixed in &port.fixed_ips {
+        let pool = look.subnet(fixed.subnet_id).and_then(|subnet| subnet.subnetpool_id);
+        let scope = pool.and_then(|pool| look.pool(pool)).and_then(|pool| pool.address_scope_id);
+        if let Some(scope) = scope {
+            *(if fixed.ip_address.is_ipv4() { &mut scope4 } else { &mut scope6 }) = text(scope);
+        }
+    }
+    let capabilities: Vec<&str> = capabilities(port).collect();
+    let mut ids = vec![
+        (key::PORT_NAME, text(&port.name)),
+        (key::DEVICE_ID, text(&port.device_id)),
+        (key::PROJECT_ID, text(&port.project)),
+        (key::CIDRS, text(Spaced(&cidrs))),
+        (key::DEVICE_OWNER, text(&port.device_owner)),
+        (key::NETWORK_NAME, text(name::switch(network.id))),
+        (key::SECURITY_GROUP_IDS, text(Spaced(&port.security_groups))),
+        (key::REVISION, text(port.standard.revision)),
+        (key::ADDRESS_SCOPE4, scope4),
+        (key::ADDRESS_SCOPE6, scope6),
+        (key::VNIC_TYPE, text(&port.binding.vnic_type)),
+        (key::PORT_CAPABILITIES, text(capabilities.join(","))),
+        (key::MTU, text(network.mtu)),
+    ];
+    let host = match port.is_gateway() {
+        true => look.gateway_host(port.id),
+        false if port.router_id().is_some() => None,
+        false => look.bound_host(port.id).filter(|_| look.is_up(port.id)),
+    };
+    ids.extend(host.map(|host| (key::HOST_ID, Str::new(host))));
+    if let Some(floating_ip) = look.floating_ips_of(port.id).first() {
+        ids.push((key::PORT_FIP, text(floating_ip.floating_ip_address)));
+    }
+    let parent = look.virtual_parent(port.id).and_then(|parent| look.bound_host(parent));
+    ids.extend(parent.map(|host| (key::PARENT_HOSTNAME, Str::new(host))));
+    ids
+}
+
+/// An address with the length of its subnet.
+pub(super) fn cidr(look: &Look<'_, '_>, fixed: &FixedIp) -> String {
+    match look.subnet(fixed.subnet_id) {
+        Some(subnet) => format!("{}/{}", fixed.ip_address, subnet.cidr.prefix_len()),
+        None => fixed.ip_address.to_string(),
+    }
+}
+
+fn profile<'p>(port: &'p Port, key: &str) -> Option<&'p str> {
+    port.binding.profile.get(key).and_then(Value::as_str).filter(|value| !value.is_empty())
+}
+
+fn capabilities(port: &Port) -> impl Iterator<Item = &str> {
+    let list = port.binding.profile.get("capabilities").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
+}

@@ -1,0 +1,65 @@
+//! `Logical_Router`: a router, with what hangs on it as a whole.
+
+use ovn::ident::name;
+use ovn::nb::LogicalRouter;
+use ovn::text::neutron::key;
+use ovsdb::Str;
+use reconcile::{Class, Problem};
+use uuid::Uuid;
+
+use super::look::Look;
+use super::{Compiled, map, nat, object, route, text, word};
+use crate::model::Router;
+
+/// The router's row.
+pub(super) fn row(look: &Look<'_, '_>, router: Uuid) -> Uuid {
+    look.row(router)
+}
+
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
+    let Some(router) = look.router(id) else { return };
+    let routes = route::compile(look, router, &mut to.part);
+    let translations = nat::compile_source(look, router, &mut to.part);
+    let logical_router = LogicalRouter {
+        name: text(name::router(id)),
+        enabled: Some(router.admin_state_up),
+        static_routes: routes.into_iter().collect(),
+        nat: translations.into_iter().collect(),
+        options: map(options(look, router)),
+        external_ids: map([
+            (key::ROUTER_NAME, text(&router.name)),
+            (key::REVISION, text(router.standard.revision)),
+            (key::AVAILABILITY_ZONE_HINTS, text(router.availability_zone_hints.join(","))),
+        ]),
+        ..Default::default()
+    };
+    to.part.own(object("router", id), row(look, id), logical_router);
+    if router.enable_snat && look.gateways(id).len() > 1 {
+        to.problems.push(Problem::warning(
+            object("router", id),
+            Class::Refused,
+            "snat-with-several-gateways",
+            "translates sources on several gateways; a connection whose packets change gateways is lost. \
+             Disable SNAT, or have one gateway",
+        ));
+    }
+}
+
+fn options(look: &Look<'_, '_>, router: &Router) -> Vec<(&'static str, Str)> {
+    let mut options = vec![
+        ("always_learn_from_arp_request", word(false)),
+        ("dynamic_neigh_routers", word(true)),
+        ("mac_binding_age_threshold", text(look.settings().mac_binding_age_threshold)),
+    ];
+    // A gateway on a network of tunnels has no bridge that chassis could compete for: the router as a whole is put on one.
+    // northd takes that only where no port has a chassis group.
+    let gateways = look.gateways(router.id);
+    let physical = |port: &&crate::model::Port| {
+        look.network(port.network_id).is_some_and(|network| network.segment.is_physical())
+    };
+    if !gateways.iter().any(physical) {
+        let placed = gateways.iter().find_map(|port| look.placement(port.id)?.chassis.first());
+        options.extend(placed.map(|placed| ("chassis", text(&placed.chassis))));
+    }
+    options
+}

@@ -1,0 +1,113 @@
+//! `Logical_Router_Port`: a router's side of one of its ports.
+
+use ipnet::IpNet;
+use ovn::ident::name;
+use ovn::nb::{LogicalRouter, LogicalRouterPort};
+use ovn::target::Part;
+use ovn::text::Text;
+use ovn::text::neutron::{Spaced, key, python_bool};
+use ovsdb::{Ref, Set, Str};
+use uuid::Uuid;
+
+use super::look::Look;
+use super::{chassis_group, map, object, router, text, word};
+use crate::model::{Ipv6Mode, Network, Port};
+
+/// The router port's row.
+pub(super) fn row(look: &Look<'_, '_>, port: Uuid) -> Uuid {
+    // The switch port has the same UUID in another table; rows that were taken over are told apart by the role.
+    match look.row(ovn::ident::row_uuid("port", &port.to_string(), "router-port")) {
+        row if row == ovn::ident::row_uuid("port", &port.to_string(), "router-port") => port,
+        theirs => theirs,
+    }
+}
+
+pub(super) fn compile(look: &Look<'_, '_>, port: &Port, network: &Network, to: &mut Part) {
+    let Some(router) = port.router_id() else { return };
+    // A port that outlives its router for a moment has no place to be.
+    let Some(zones) = look.router(router).map(|router| &router.availability_zone_hints) else { return };
+    if port.fixed_ips.is_empty() && !look.ability().bare_router_port {
+        return;
+    }
+    let siblings = look.router_ports(router);
+    let networks = port.fixed_ips.iter().filter_map(|fixed| {
+        let length = look.subnet(fixed.subnet_id)?.cidr.prefix_len();
+        IpNet::new(fixed.ip_address, length).ok().map(Text::from)
+    });
+    let networks: Set<Text<IpNet>> = networks.collect();
+    // Only on physical networks do chassis compete; elsewhere the router as a whole has its place.
+    let placement = look.placement(port.id).filter(|_| port.is_gateway() && network.segment.is_physical());
+    let group = placement.map(|placement| chassis_group::compile(look, port, placement, zones, to));
+    let router_port = LogicalRouterPort {
+        name: text(name::router_port(port.id)),
+        mac: Text::from(port.mac),
+        networks,
+        ha_chassis_group: group.map(Ref::new),
+        options: map(options(look, port, network, &siblings)),
+        ipv6_ra_configs: map(advertisements(look, port, network)),
+        external_ids: map(external_ids(port, router)),
+        ..Default::default()
+    };
+    let (object, row) = (object("port", port.id), row(look, port.id));
+    to.own(object.clone(), row, router_port);
+    to.member::<LogicalRouter>(object, router::row(look, router), LogicalRouter::PORTS, row);
+}
+
+fn external_ids(port: &Port, router: Uuid) -> Vec<(&'static str, Str)> {
+    let mut subnets: Vec<Uuid> = port.fixed_ips.iter().map(|fixed| fixed.subnet_id).collect();
+    subnets.dedup();
+    vec![
+        (key::REVISION, text(port.standard.revision)),
+        (key::SUBNET_IDS, text(Spaced(&subnets))),
+        (key::NETWORK_NAME, text(name::switch(port.network_id))),
+        (key::ROUTER_NAME, text(name::router(router))),
+        (key::IS_EXT_GW, Str::new_static(python_bool(port.is_gateway()))),
+    ]
+}
+
+fn options(
+    look: &Look<'_, '_>,
+    port: &Port,
+    network: &Network,
+    siblings: &[&Port],
+) -> Vec<(&'static str, Str)> {
+    let mut options = Vec::new();
+    let networks = || siblings.iter().filter_map(|sibling| look.network(sibling.network_id));
+    if port.is_gateway() {
+        let mtu = networks().map(|network| network.mtu).chain([network.mtu]).min();
+        options.extend(mtu.map(|mtu| ("gateway_mtu", text(mtu))));
+    }
+    let gateways = siblings.iter().filter(|sibling| sibling.is_gateway()).count();
+    // OVN honours the following only on routers with one gateway port.
+    if gateways > 1 || !network.segment.is_physical() {
+        return options;
+    }
+    let tenant = siblings.iter().filter(|sibling| !sibling.is_gateway());
+    let mut tenant = tenant.filter_map(|sibling| look.network(sibling.network_id));
+    let distributed =
+        look.settings().enable_distributed_floating_ip && tenant.all(|network| network.segment.is_physical());
+    options.push(("reside-on-redirect-chassis", word(!distributed)));
+    if port.is_gateway() && distributed {
+        options.push(("redirect-type", Str::new_static("bridged")));
+    }
+    options
+}
+
+fn advertisements(look: &Look<'_, '_>, port: &Port, network: &Network) -> Vec<(&'static str, Str)> {
+    let mode = port.fixed_ips.iter().find_map(|fixed| look.subnet(fixed.subnet_id)?.ipv6_address_mode);
+    let Some(mode) = mode else { return Vec::new() };
+    let mode = match mode {
+        Ipv6Mode::Slaac => "slaac",
+        Ipv6Mode::Dhcpv6Stateful => "dhcpv6_stateful",
+        Ipv6Mode::Dhcpv6Stateless => "dhcpv6_stateless",
+    };
+    let mut configs = vec![
+        ("address_mode", Str::new_static(mode)),
+        ("send_periodic", word(!port.is_gateway())),
+        ("mtu", text(network.mtu)),
+    ];
+    if look.settings().ovn_metadata_enabled && !port.is_gateway() {
+        configs.push(("route_info", Str::new_static("MEDIUM-fe80::a9fe:a9fe/128")));
+    }
+    configs
+}

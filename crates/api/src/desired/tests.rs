@@ -1,0 +1,82 @@
+//! Worlds in, rows out.
+
+pub(crate) mod scene;
+
+mod incremental;
+mod l2;
+mod l3;
+mod sharing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ovn::target::{Row, RowId};
+use ovsdb::wire::datum::Datum;
+use reconcile::Desire;
+
+use super::*;
+use scene::Scene;
+
+/// Every row that is wanted, with its columns as text and the members that others put into it.
+pub(crate) struct Rows {
+    rows: BTreeMap<RowId, BTreeMap<&'static str, String>>,
+    members: BTreeMap<(RowId, usize), BTreeSet<Uuid>>,
+    pub(crate) problems: Vec<String>,
+}
+
+pub(crate) fn rows(scene: &Scene) -> Rows {
+    let mut decider = Decider::new(true);
+    let outcome = decider.desire(&scene.snapshot);
+    let mut all = Rows { rows: BTreeMap::new(), members: BTreeMap::new(), problems: Vec::new() };
+    for compiled in decider.parts.values() {
+        for (id, row) in compiled.part.rows() {
+            assert!(all.rows.insert(id, columns(row)).is_none(), "{id} is wanted twice");
+        }
+        for (id, column, member) in compiled.part.members() {
+            all.members.entry((id, column)).or_default().insert(member);
+        }
+    }
+    all.problems = outcome.problems.iter().map(ToString::to_string).collect();
+    all
+}
+
+fn columns(row: &dyn Row) -> BTreeMap<&'static str, String> {
+    let columns = row.columns().iter().enumerate().map(|(at, spec)| (spec.name, row.datum(at)));
+    columns.filter(|(_, datum)| !is_default(datum)).map(|(name, datum)| (name, datum.to_string())).collect()
+}
+
+fn is_default(datum: &Datum) -> bool {
+    datum.is_empty() || ["", "0", "false"].contains(&datum.to_string().as_str())
+}
+
+impl Rows {
+    /// The rows of a table, in order of UUID.
+    pub(crate) fn table(&self, table: &str) -> Vec<(&RowId, &BTreeMap<&'static str, String>)> {
+        self.rows.iter().filter(|(id, _)| id.table == table).collect()
+    }
+
+    /// The one row of a table with this value in a column.
+    pub(crate) fn one(&self, table: &str, column: &str, value: &str) -> &BTreeMap<&'static str, String> {
+        let found: Vec<_> = self
+            .table(table)
+            .into_iter()
+            .filter(|(_, row)| row.get(column).is_some_and(|v| v == value))
+            .collect();
+        assert_eq!(found.len(), 1, "{table} with {column} = {value} among {:#?}", self.table(table));
+        found[0].1
+    }
+
+    /// One column of all rows of a table, sorted; empty where it has nothing to say.
+    pub(crate) fn column(&self, table: &str, column: &str) -> Vec<String> {
+        let rows = self.table(table);
+        let mut values: Vec<String> =
+            rows.iter().map(|(_, row)| row.get(column).cloned().unwrap_or_default()).collect();
+        values.sort();
+        values
+    }
+
+    /// Who was put into a column of a row.
+    pub(crate) fn members<T: ovsdb::Table>(&self, row: Uuid, column: usize) -> Vec<Uuid> {
+        let members = self.members.get(&(RowId::of::<T>(row), column));
+        members.into_iter().flatten().copied().collect()
+    }
+}

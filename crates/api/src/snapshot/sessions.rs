@@ -1,0 +1,127 @@
+//! BFD sessions that routers share.
+//!
+//! Normally each gateway port watches its own next hop. With `bfd_session_sharing = chassis`, ports of different routers
+//! whose network, next hop and scheduled chassis are the same use one session, that of the port with the lowest id. Two ports
+//! of one router never share, so that each can fail alone.
+//!
+//! When the owner leaves, another takes over. Routes that are there and watched by another session, or by none, stay without
+//! one until the new session is up, or the wait is over: a session that is only starting would take them out. A host route
+//! to the next hop starts it meanwhile.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use imbl::OrdSet;
+use uuid::Uuid;
+
+use crate::desired::{bfd, route};
+use crate::model::{Network, Placement, Port, Router, Subnet, owner};
+use crate::report::{BfdState, Report};
+use crate::settings::{BfdSharing, Settings};
+use crate::world::World;
+
+/// The sessions that gateway ports use, where they are shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sessions(Arc<BTreeMap<(Uuid, IpAddr), Session>>);
+
+/// The session of one gateway port to one next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The port whose session it is.
+    pub owner: Uuid,
+    /// The route is there and does not hang on the session yet.
+    pub pending: bool,
+    /// Some route waits for the session to come up.
+    pub starting: bool,
+    /// The same, however long it has been waiting.
+    unsettled: bool,
+}
+
+impl Sessions {
+    /// Who shares what. Empty unless sessions are shared. Nobody waits for rows that are `overdue`.
+    pub fn of(world: &World, report: &Report, settings: &Settings, overdue: &OrdSet<Uuid>) -> Self {
+        if settings.bfd_session_sharing == BfdSharing::Port {
+            return Self::default();
+        }
+        let mut groups: BTreeMap<(Uuid, IpAddr, &str), BTreeMap<Uuid, Uuid>> = BTreeMap::new();
+        let mut alone = Vec::new();
+        // In order of id, so that the first of each router is the lowest.
+        for port in world.table::<Port>().iter().filter(|port| port.device_owner == owner::ROUTER_GATEWAY) {
+            let Some(router) = port.router_id() else { continue };
+            let chassis = world.get::<Placement>(&port.id).and_then(|placement| placement.chassis.first());
+            let watched = world.get::<Router>(&router).is_some_and(|router| {
+                let used = router.enable_default_route_ecmp || router.gw_port_id == Some(port.id);
+                router.enable_default_route_bfd && used
+            });
+            let known = world.get::<Network>(&port.network_id).is_some();
+            let (Some(chassis), true, true) = (chassis, watched, known) else { continue };
+            for hop in nexthops(world, port) {
+                let group = groups.entry((port.network_id, hop, chassis.chassis.as_str())).or_default();
+                match group.entry(router) {
+                    Entry::Vacant(first) => {
+                        first.insert(port.id);
+                    }
+                    Entry::Occupied(_) => alone.push((port.id, hop)),
+                }
+            }
+        }
+        let mut sessions = BTreeMap::new();
+        for ((_, hop, _), members) in groups {
+            let Some(owner) = members.values().min().copied() else { continue };
+            let up = report.bfd(&ovn::ident::name::router_port(owner), hop) == Some(BfdState::Up);
+            let row = bfd::row(owner, hop);
+            let pending = |port: Uuid| {
+                let there = report.routes.get(&route::default_row(port, hop));
+                !up && there.is_some_and(|watched_by| *watched_by != Some(row))
+            };
+            let unsettled = members.values().any(|port| pending(*port));
+            let starting = unsettled && !overdue.contains(&row);
+            for port in members.values() {
+                let pending = starting && pending(*port);
+                sessions.insert((*port, hop), Session { owner, pending, starting, unsettled });
+            }
+        }
+        for (port, hop) in alone {
+            sessions.insert(
+                (port, hop),
+                Session { owner: port, pending: false, starting: false, unsettled: false },
+            );
+        }
+        Sessions(Arc::new(sessions))
+    }
+
+    /// The session of a port to a next hop, if it is a shared one.
+    pub fn get(&self, port: Uuid, hop: IpAddr) -> Option<Session> {
+        self.0.get(&(port, hop)).copied()
+    }
+
+    /// The rows of sessions that some route is not under yet. Whoever has a clock sees how long.
+    pub fn unsettled(&self) -> impl Iterator<Item = Uuid> {
+        let unsettled = self.0.iter().filter(|(_, session)| session.unsettled);
+        unsettled.map(|((_, hop), session)| bfd::row(session.owner, *hop))
+    }
+
+    /// Ports whose sessions differ.
+    pub(super) fn differing(&self, older: &Sessions) -> Vec<Uuid> {
+        if Arc::ptr_eq(&self.0, &older.0) {
+            return Vec::new();
+        }
+        let keys = self.0.keys().chain(older.0.keys());
+        let differing = keys.filter(|key| self.0.get(key) != older.0.get(key));
+        let mut ports: Vec<Uuid> = differing.map(|(port, _)| *port).collect();
+        ports.sort();
+        ports.dedup();
+        ports
+    }
+}
+
+/// The next hops of a gateway port's default routes.
+fn nexthops(world: &World, port: &Port) -> Vec<IpAddr> {
+    let subnets = port.fixed_ips.iter().filter_map(|fixed| world.get::<Subnet>(&fixed.subnet_id));
+    let mut hops: Vec<IpAddr> = subnets.filter_map(|subnet| subnet.gateway_ip).collect();
+    hops.sort();
+    hops.dedup();
+    hops
+}
