@@ -33,6 +33,7 @@ impl Need {
             Need::Central => &["openvswitch-common", "ovn-central", "ovn-common"],
             Need::Lab => &["mmdebstrap"],
             Need::Test => &[
+                "frr",
                 "mmdebstrap",
                 "openvswitch-common",
                 "openvswitch-pki",

@@ -81,7 +81,7 @@ fn devices() -> Result<()> {
 }
 
 /// Runs a command line, without a shell; gives what it printed.
-fn run(line: &str) -> Result<String> {
+pub(crate) fn run(line: &str) -> Result<String> {
     let mut words = line.split(' ');
     let out = Command::new(words.next().unwrap_or_default())
         .args(words)

@@ -12,6 +12,7 @@ mod guest;
 mod metadata;
 mod overlay;
 mod picture;
+mod plane;
 mod sample;
 mod transit;
 mod vlan;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         overlay::tests(),
         bfd::tests(),
         bgp::tests(),
+        plane::tests(),
         sample::tests(),
         vlan::tests(),
         metadata::tests(),

@@ -5,11 +5,13 @@
 //! so that it is used twice: by libFuzzer (`fuzz/fuzz_targets`, one per body) and by `tests/corpus.rs`, which replays
 //! `fuzz/corpus` on stable Rust in every test run.
 
+mod node;
 mod ovn_text;
 mod ovsdb_session;
 mod ovsdb_update;
 mod ovsdb_wire;
 
+pub use node::{flow_stats, rt_tables, running_config, vty_reply};
 pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
 pub use ovsdb_session::session;
 pub use ovsdb_update::update;
@@ -23,14 +25,18 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("addresses", addresses),
     ("bridge_mappings", bridge_mappings),
     ("datum", datum),
+    ("flow_stats", flow_stats),
     ("frame", frame),
     ("match_expr", match_expr),
     ("message", message),
     ("nat_addresses", nat_addresses),
     ("neutron_text", neutron_text),
     ("row", row),
+    ("rt_tables", rt_tables),
+    ("running_config", running_config),
     ("schema", schema),
     ("session", session),
     ("update", update),
     ("vips", vips),
+    ("vty_reply", vty_reply),
 ];

@@ -111,7 +111,10 @@ impl Kernel {
                     let tolerated = tolerated(ops[*place]);
                     results[*place] = Some(match answer {
                         Err(refused) if !tolerated.contains(&refused.errno) => Err(OpError::Refused(refused)),
-                        _ => Ok(()),
+                        _ => {
+                            inner.memory.made(ops[*place]);
+                            Ok(())
+                        }
                     });
                 }
             }

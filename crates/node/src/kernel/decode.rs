@@ -22,6 +22,7 @@ use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMe
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::netlink::{NEW_NETCONF, Raw, attributes};
+use super::op::Op;
 use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, Wire, protocol};
 use super::state::{Address, Dev, Family, Hop, Knob, Select, Sysctl};
 use super::tables::RESERVED;
@@ -68,6 +69,19 @@ impl Memory {
     /// Forgets the routes of a family.
     pub(super) fn forget_routes(&mut self, family: Family) {
         self.seen().routes.retain(|route| Family::of(route.dst) != family);
+    }
+
+    /// Notes what a change of our own did, where the kernel does not tell.
+    pub(super) fn made(&mut self, op: &Op) {
+        match op {
+            Op::AddProxy { dev, ip } => {
+                self.seen().proxies.insert((dev.clone(), *ip));
+            }
+            Op::DelProxy { dev, ip } => {
+                self.seen().proxies.remove(&(dev.clone(), *ip));
+            }
+            _ => {}
+        }
     }
 
     /// The number of a device.
@@ -199,6 +213,10 @@ impl Memory {
         let Some(net) = local.or(peer).and_then(|ip| IpNet::new(ip, message.header.prefix_len).ok()) else {
             return Effect::None;
         };
+        // Link-local addresses are the kernel's own. It lists them before it tells of them.
+        if matches!(net.addr(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            return Effect::None;
+        }
         let Some(dev) = self.names.get(&message.header.index).cloned() else {
             return if new { Effect::Lost } else { Effect::None };
         };

@@ -18,8 +18,9 @@ use rtnetlink::sys::{AsyncSocket, Socket, SocketAddr, TokioSocket, protocols::NE
 
 /// The header before each message.
 const HEADER: usize = 16;
-/// So many bytes of requests are sent at once.
-const CHUNK: usize = 16 << 10;
+/// So many requests are sent at once. Their acknowledgements, a kilobyte each as the kernel counts, must fit into the socket's
+/// queue: those that do not are dropped.
+const CHUNK: usize = 64;
 /// Room for the largest datagram: the kernel fills at most 32 KiB in a dump.
 const DATAGRAM: usize = 128 << 10;
 /// So often a dump is repeated that was disturbed by a change.
@@ -94,19 +95,21 @@ impl Requests {
         let _ = socket.set_ext_ack(true);
         // Without it the kernel ignores what a dump is restricted to.
         let _ = socket.set_netlink_get_strict_chk(true);
+        // The kernel has done what is asked, and answered, when the sending ends. Who finds no answer would wait in vain.
+        socket.set_non_blocking(true)?;
         Ok(Requests { socket, sequence: 0, buffer: vec![0; DATAGRAM] })
     }
 
     /// Asks for changes, in order, and says what became of each.
     pub(super) fn batch(&mut self, requests: Vec<Request>) -> io::Result<Vec<Result<(), Refused>>> {
         let mut results = Vec::with_capacity(requests.len());
-        let mut bytes: Vec<u8> = Vec::with_capacity(CHUNK);
+        let mut bytes: Vec<u8> = Vec::new();
         let (mut first, mut asked) = (self.sequence.wrapping_add(1), 0);
         for Request { message, flags } in requests {
             let bits = NLM_F_REQUEST | NLM_F_ACK | flags;
             self.append(&mut bytes, message, bits);
             asked += 1;
-            if bytes.len() >= CHUNK {
+            if asked == CHUNK {
                 self.send(&bytes)?;
                 results.extend(self.acks(first, asked)?);
                 bytes.clear();
@@ -197,7 +200,12 @@ impl Requests {
         let mut results: Vec<Option<Result<(), Refused>>> = vec![None; count];
         let mut missing = count;
         while missing > 0 {
-            let length = self.socket.recv(&mut &mut self.buffer[..], 0)?;
+            let length = match self.socket.recv(&mut &mut self.buffer[..], 0) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::Error::other("an acknowledgement was lost"));
+                }
+                received => received?,
+            };
             for raw in messages(self.buffer.get(..length).unwrap_or_default()) {
                 let slot = results.get_mut(raw.sequence.wrapping_sub(first) as usize);
                 if let (NLMSG_ERROR, Some(slot @ None)) = (raw.kind, slot) {

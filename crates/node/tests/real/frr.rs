@@ -1,0 +1,196 @@
+//! FRR's stanzas on a real bgpd.
+
+use std::fs;
+use std::path::Path;
+
+use node::frr::{self, Backend, Config, Desired, Frr, Observed, Redistribute};
+use reconcile::Scope;
+use tempfile::TempDir;
+
+use crate::support::{Daemon, eventually};
+
+/// What an operator may have configured.
+const OPERATORS: &str = "ip prefix-list only-host-prefixes permit 0.0.0.0/0 ge 32
+router bgp 64999
+ bgp router-id 172.30.1.1
+ no bgp default ipv4-unicast
+ neighbor uplink peer-group
+ neighbor uplink remote-as external
+ neighbor 100.64.1.0 peer-group uplink
+ address-family ipv4 unicast
+  redistribute connected
+  neighbor uplink activate
+  neighbor uplink prefix-list only-host-prefixes out
+ exit-address-family
+exit
+";
+
+fn want() -> Desired {
+    Desired {
+        asn: "64999".into(),
+        vrf: "bgp-vrf".into(),
+        router_id: None,
+        redistribute: [Redistribute::Connected].into(),
+    }
+}
+
+fn bgpd(dir: &Path, config: &str) -> Daemon {
+    let at = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    fs::write(at("bgpd.conf"), config).unwrap();
+    let socket = dir.to_string_lossy();
+    // No port and no zebra: a configuration needs neither. -S leaves users and groups alone.
+    let args = [
+        "-S",
+        "-p",
+        "0",
+        "-P",
+        "0",
+        "--vty_socket",
+        &socket,
+        "-i",
+        &at("pid"),
+        "-z",
+        &at("zserv"),
+        "-f",
+        &at("bgpd.conf"),
+    ];
+    Daemon::start("/usr/lib/frr/bgpd", &args, dir)
+}
+
+fn open(dir: &TempDir, backend: Backend) -> Frr {
+    Frr::open(Config { dir: dir.path().into(), backend, ..Config::default() })
+}
+
+fn lines(want: &Desired, have: &Observed) -> Option<frr::Op> {
+    let part = frr::plan::plan(want, have);
+    assert!(part.problems.is_empty() || part.steps.is_empty(), "{:?}", part.problems);
+    part.steps.into_iter().next().map(|step| step.op)
+}
+
+async fn answers(frr: &mut Frr) -> std::sync::Arc<Observed> {
+    eventually("bgpd answers", async || {
+        let have = frr.observe(Scope::Full).await;
+        matches!(&*have, Observed::Config { tree, .. } if !tree.is_empty()).then_some(have)
+    })
+    .await
+}
+
+/// Enters what is missing; how many lines that was.
+async fn reconcile(frr: &mut Frr, want: &Desired) -> usize {
+    let have = answers(frr).await;
+    let Some(op) = lines(want, &have) else { return 0 };
+    frr.apply(&op).await.unwrap();
+    let have = frr.observe(Scope::Cached).await;
+    assert_eq!(lines(want, &have), None, "all was entered");
+    op.lines.len()
+}
+
+fn text(have: &Observed) -> Vec<String> {
+    fn walk(nodes: &[frr::config::Node], path: &str, out: &mut Vec<String>) {
+        for node in nodes {
+            out.push(format!("{path}{}", node.line));
+            walk(&node.children, &format!("{path}{} / ", node.line), out);
+        }
+    }
+    let Observed::Config { tree, .. } = have else { panic!("{have:?}") };
+    let mut out = Vec::new();
+    walk(tree, "", &mut out);
+    out
+}
+
+#[tokio::test]
+async fn the_leak_is_entered_once_beside_the_operators_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), OPERATORS);
+    let mut frr = open(&dir, Backend::Vty);
+    let before = answers(&mut frr).await;
+    assert!(reconcile(&mut frr, &want()).await > 0);
+    assert_eq!(reconcile(&mut frr, &want()).await, 0);
+    let after = text(&*frr.observe(Scope::Full).await);
+    for line in text(&before) {
+        assert!(after.contains(&line), "lost {line:?}");
+    }
+    for line in [
+        "router bgp 64999 / address-family ipv4 unicast / import vrf bgp-vrf",
+        "router bgp 64999 / address-family ipv6 unicast / import vrf bgp-vrf",
+        "router bgp 64999 vrf bgp-vrf / bgp router-id 172.30.1.1",
+        "router bgp 64999 vrf bgp-vrf / address-family ipv4 unicast / redistribute connected",
+        "router bgp 64999 vrf bgp-vrf / address-family ipv6 unicast / redistribute connected",
+    ] {
+        assert!(after.iter().any(|there| there == line), "no {line:?} in {after:#?}");
+    }
+}
+
+#[tokio::test]
+async fn subnets_are_redistributed_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), OPERATORS);
+    let mut frr = open(&dir, Backend::Vty);
+    let both =
+        Desired { redistribute: Redistribute::ALL.into(), router_id: Some([1, 2, 3, 4].into()), ..want() };
+    assert!(reconcile(&mut frr, &both).await > 0);
+    assert!(text(&*answers(&mut frr).await).iter().any(|line| line.ends_with("/ redistribute kernel")));
+    assert!(
+        text(&*answers(&mut frr).await)
+            .iter()
+            .any(|line| line.ends_with("vrf bgp-vrf / bgp router-id 1.2.3.4"))
+    );
+    assert!(reconcile(&mut frr, &want()).await > 0);
+    assert!(!text(&*answers(&mut frr).await).iter().any(|line| line.ends_with("/ redistribute kernel")));
+}
+
+#[tokio::test]
+async fn a_bgpd_without_configuration_gets_all_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), "");
+    assert!(reconcile(&mut open(&dir, Backend::Vty), &want()).await > 0);
+}
+
+#[tokio::test]
+async fn vtysh_does_it_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), OPERATORS);
+    answers(&mut open(&dir, Backend::Vty)).await;
+    let mut frr = open(&dir, Backend::Vtysh);
+    assert!(reconcile(&mut frr, &want()).await > 0);
+    assert_eq!(reconcile(&mut open(&dir, Backend::Vty), &want()).await, 0, "the socket shows the same");
+}
+
+#[tokio::test]
+async fn a_restart_is_noticed_and_the_leak_entered_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = bgpd(dir.path(), OPERATORS);
+    let mut frr = open(&dir, Backend::Vty);
+    reconcile(&mut frr, &want()).await;
+    let mut changes = frr.changes();
+    let changed = async |changes: &mut tokio::sync::watch::Receiver<u64>| {
+        tokio::time::timeout(crate::support::PATIENCE, changes.changed()).await.expect("noticed").unwrap();
+    };
+    // The follower may have been slow to find the first bgpd.
+    eventually("bgpd is followed", async || (*changes.borrow_and_update() > 0).then_some(())).await;
+    daemon.kill();
+    changed(&mut changes).await;
+    assert!(matches!(&*frr.observe(Scope::Cached).await, Observed::Silent(_)));
+    let _daemon = bgpd(dir.path(), OPERATORS);
+    changed(&mut changes).await;
+    assert!(reconcile(&mut frr, &want()).await > 0);
+}
+
+#[tokio::test]
+async fn another_autonomous_system_is_refused_before_anything_is_entered() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), OPERATORS);
+    let have = answers(&mut open(&dir, Backend::Vty)).await;
+    let part = frr::plan::plan(&Desired { asn: "65001".into(), ..want() }, &have);
+    assert_eq!((part.steps.len(), part.problems[0].code.as_str()), (0, "another-as"));
+}
+
+#[tokio::test]
+async fn a_line_that_bgpd_refuses_is_told_with_its_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), OPERATORS);
+    let mut frr = open(&dir, Backend::Vty);
+    answers(&mut frr).await;
+    let error = frr.apply(&frr::Op { lines: vec!["router bgp 65001".into()] }).await.unwrap_err();
+    assert!(error.to_string().contains("BGP is already running; AS is 64999"), "{error}");
+}

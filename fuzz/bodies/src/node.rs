@@ -1,0 +1,66 @@
+//! Bodies for what a node reads from others: FRR's answers and configuration, a switch's flows, iproute2's table names.
+
+use std::collections::BTreeSet;
+
+use node::flows::openflow::{self, HEADER, Header};
+use node::frr::{self, Desired, Observed, Redistribute, config, vty};
+use node::kernel::tables::RtTables;
+
+/// A switch's list of flows: what was read can be written, and a flow that was understood is matched the same way again.
+pub fn flow_stats(data: &[u8]) {
+    if let Some(first) = data.first_chunk::<HEADER>() {
+        let _ = Header::decode(*first).map(|header| openflow::speaks_ours(header, &data[HEADER..]));
+    }
+    let _ = openflow::refusal(data);
+    let mut flows = BTreeSet::new();
+    let _ = openflow::take(data, &mut flows);
+    for seen in &flows {
+        let message = openflow::delete(seen, 1);
+        assert!(message.len() >= HEADER + 40);
+        if let Some(flow) = seen.flow {
+            assert_eq!(openflow::add(flow, 1).len(), HEADER + 40 + 24 + 40);
+        }
+    }
+}
+
+/// An answer on a vty socket: its end is found in the same place however it comes in.
+pub fn vty_reply(data: &[u8]) {
+    let whole = vty::split(data, 0);
+    if let Some((end, status)) = whole {
+        assert!(data[..end].windows(4).all(|four| four[..3] != [0, 0, 0]));
+        assert_eq!(data[end..end + 4], [0, 0, 0, status]);
+    }
+    let mut seen = 0;
+    let pieces = (0..=data.len()).find_map(|now| {
+        let found = vty::split(&data[..now], seen);
+        seen = now;
+        found
+    });
+    assert_eq!(pieces, whole);
+}
+
+/// A running configuration: any text is one, and planning on it asks for nothing twice.
+pub fn running_config(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let router_id = frr::default_router_id(&text);
+    let want = Desired {
+        asn: "64999".into(),
+        vrf: "bgp-vrf".into(),
+        router_id: None,
+        redistribute: [Redistribute::Connected].into(),
+    };
+    let part = frr::plan::plan(&want, &Observed::Config { tree: config::parse(&text), router_id });
+    assert!(part.steps.len() <= 1);
+    for step in &part.steps {
+        assert!(!step.op.lines.is_empty() && step.op.lines.iter().all(|line| !line.contains('\n')));
+    }
+}
+
+/// The names of tables: what is found by its name is on a line.
+pub fn rt_tables(data: &[u8]) {
+    let names = RtTables::parse(&String::from_utf8_lossy(data));
+    for (number, name) in names.iter() {
+        assert!(names.iter().any(|(n, other)| other == name && Some(n) == names.number(name)));
+        assert!(!name.is_empty(), "{number}");
+    }
+}
