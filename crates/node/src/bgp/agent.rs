@@ -21,6 +21,7 @@ use super::config::Config;
 use super::decider::Decider;
 use super::desired::{Decision, Reach, reach};
 use super::explain::{Explanation, explain};
+use super::peers::Heard;
 use super::snapshot::{Snapshot, remote, southbound_model, system_id, vswitch_model};
 use super::standing::Standing;
 use crate::plane;
@@ -48,7 +49,6 @@ const VSWITCH_SOCKETS: [&str; 2] = ["/run/openvswitch/db.sock", "/usr/local/var/
 pub struct Agent {
     handle: Handle,
     shared: Arc<Shared>,
-    driver: JoinHandle<()>,
     follower: JoinHandle<()>,
 }
 
@@ -114,9 +114,9 @@ impl Agent {
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
         tokio::spawn(ring(alarm, handle.clone()));
-        let driver = tokio::spawn(driver.run());
+        tokio::spawn(driver.run());
         let follower = tokio::spawn(follow(Arc::clone(&shared), handle.clone()));
-        Self { handle, shared, driver, follower }
+        Self { handle, shared, follower }
     }
 
     /// The loop's remote control.
@@ -152,11 +152,33 @@ impl Agent {
                 Err(why) => warn!(%why, "explaining from the rows at hand"),
             }
         }
-        Ok(explain(&snapshot, &decision, ip))
+        let mut told = explain(&snapshot, &decision, ip);
+        self.progress(&mut told).await;
+        Ok(told)
+    }
+
+    /// Adds how far what is decided has come: what is still to be done, and whether anybody hears of it.
+    async fn progress(&self, told: &mut Explanation) {
+        if let Ok(plan) = self.handle.plan().await {
+            let of = plane::object::address(told.ip);
+            for step in plan.steps.iter().filter(|step| step.object == of) {
+                let held = if step.held { " (it failed before, and waits)" } else { "" };
+                told.text.push(format!("To be done: {}{held}.", step.text));
+            }
+            told.text.extend(plan.problems.iter().filter(|problem| problem.object == of).map(|problem| format!("{}.", problem.message)));
+        }
+        if !told.announced {
+            return;
+        }
+        let prefix = told.announced_as.unwrap_or_else(|| told.ip.into());
+        told.text.push(match Heard::ask(&self.shared.config.frr_vty_dir, prefix).await {
+            Ok(heard) => heard.told(told.ip),
+            Err(error) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
+        });
     }
 
     /// Ends the agent: what it made stays, save for the announcements where that was asked for.
-    pub async fn stop(self) {
+    pub async fn stop(&self) {
         if self.shared.config.withdraw_on_stop {
             info!("withdrawing all announcements");
             self.shared.silent.send_replace(true);
@@ -170,7 +192,7 @@ impl Agent {
             }
         }
         self.handle.stop();
-        let _ = self.driver.await;
+        let _ = self.handle.status().wait_for(|now| now.state == State::Stopped).await;
         self.follower.abort();
         let southbound = lock(&self.shared.southbound).take();
         if let Some(southbound) = southbound {

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use ovn::PortType;
 use ovn::sb::{Chassis, LoadBalancer, PortBinding};
 use ovn::text::Text;
@@ -30,6 +31,8 @@ pub struct Explanation {
     pub exposed: bool,
     /// Whether it should be announced by this node.
     pub announced: bool,
+    /// The prefix that is announced for it.
+    pub announced_as: Option<IpNet>,
     /// The device that its packets are handed to.
     pub device: Option<String>,
     /// The rules and rows that want it here.
@@ -55,6 +58,7 @@ pub fn explain(snapshot: &Snapshot, decision: &Decision, ip: IpAddr) -> Explanat
         chassis: chassis.clone(),
         exposed: false,
         announced: false,
+        announced_as: None,
         device: None,
         reasons: Vec::new(),
         text: Vec::new(),
@@ -63,6 +67,7 @@ pub fn explain(snapshot: &Snapshot, decision: &Decision, ip: IpAddr) -> Explanat
         Some(address) => {
             out.exposed = true;
             out.announced = decision.silence.is_none();
+            out.announced_as = out.announced.then(|| ip.into());
             out.reasons = address.reasons.clone();
             let (device, how) = match &address.place {
                 Place::Wired { bridge, dev } => {
@@ -96,6 +101,7 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, ip: IpAddr, out: &mut Expla
     {
         out.exposed = true;
         out.announced = decision.silence.is_none();
+        out.announced_as = out.announced.then_some(net);
         out.device = Some(subnet.dev.to_string());
         out.text.push(format!(
             "{ip} is reached through its subnet {net}, which is announced as such by {}.",

@@ -8,14 +8,17 @@
 //! | [`explain`] | the same rules, asked why an address is exposed or not |
 //! | [`conditions`] | which rows the Southbound database is asked for |
 //! | [`standing`] | when the inputs are to be doubted |
-//! | [`decider`], [`agent`] | the loop and its connections |
+//! | [`decider`], [`agent`], [`dry_run`] | the loop and its connections |
+//! | [`peers`] | what FRR makes of an announced address |
 
 pub mod agent;
 pub mod conditions;
 pub mod config;
 pub mod decider;
 pub mod desired;
+pub mod dry_run;
 pub mod explain;
+pub mod peers;
 pub mod snapshot;
 pub mod standing;
 

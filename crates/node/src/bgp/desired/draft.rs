@@ -14,8 +14,12 @@ use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::networks::Network;
 use super::{Address, Decision, Place, Reason, Silence, exposable};
+use crate::bgp::config::RuleMode;
 use crate::bgp::snapshot::Snapshot;
 use crate::plane::object;
+
+/// So many rules are worth a word.
+const MANY_RULES: usize = 1000;
 
 /// A decision in the making.
 pub(super) struct Draft<'s> {
@@ -158,8 +162,21 @@ impl<'s> Draft<'s> {
             address.reasons.sort();
             address.reasons.dedup();
         }
+        self.count_rules();
         self.decision.silence = silence;
         self.outcome.map(|()| self.decision)
+    }
+}
+
+impl Draft<'_> {
+    /// The kernel looks through rules one by one, for every packet.
+    fn count_rules(&mut self) {
+        let wired = |address: &&Address| matches!(address.place, Place::Wired { .. });
+        let rules = self.decision.addresses.values().filter(wired).count() + self.decision.subnets.len();
+        if self.snapshot.config.rule_mode == RuleMode::PerIp && rules > MANY_RULES {
+            let what = format!("there are {rules} rules, which every forwarded packet passes; set rule_mode = aggregate");
+            self.report(Problem::warning(ObjectId::new("setting", "rule_mode"), Class::Refused, "many-rules", what));
+        }
     }
 }
 

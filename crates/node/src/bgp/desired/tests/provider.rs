@@ -379,3 +379,16 @@ fn before_the_end_nothing_is_announced() {
     world.silent = true;
     assert_eq!(world.state(), STATE1[1..]);
 }
+
+#[test]
+fn many_rules_are_worth_a_word() {
+    let mut world = World::new();
+    for n in 0..=1000 {
+        let name = format!("p{n}");
+        let mac = format!("fa:16:3e:02:{:02x}:{:02x} 198.18.{}.{}", n / 256, n % 256, n / 256, n % 256);
+        world.vif(&name, "neutron-pub", &[&mac]).bind(&name, "ch-a");
+    }
+    assert_eq!(world.problems(), ["setting/rule_mode many-rules"]);
+    world.config.rule_mode = crate::bgp::config::RuleMode::Aggregate;
+    assert_eq!(world.problems(), NOTHING);
+}

@@ -1,0 +1,44 @@
+//! A target that says what it would do, and does nothing.
+
+use std::collections::BTreeSet;
+
+use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError};
+use tracing::info;
+
+/// Reads and plans as the target within does, and leaves everything as it is.
+#[derive(Debug)]
+pub struct DryRun<T> {
+    target: T,
+    told: BTreeSet<String>,
+}
+
+impl<T> DryRun<T> {
+    /// Keeps a target from changing anything.
+    pub fn new(target: T) -> Self {
+        Self { target, told: BTreeSet::new() }
+    }
+}
+
+impl<T: Target> Target for DryRun<T> {
+    type Desired = T::Desired;
+    type Observed = T::Observed;
+    type Op = T::Op;
+
+    fn plan(&self, want: &T::Desired, keep: &BTreeSet<ObjectId>, have: &T::Observed) -> Plan<T::Op> {
+        self.target.plan(want, keep, have)
+    }
+
+    async fn observe(&mut self, scope: Scope) -> Result<T::Observed, TargetError> {
+        self.target.observe(scope).await
+    }
+
+    async fn apply(&mut self, plan: &Plan<T::Op>) -> Result<Applied, TargetError> {
+        let steps: BTreeSet<String> =
+            plan.steps.iter().map(|step| format!("{}: {}", step.object, step.op)).collect();
+        for step in steps.difference(&self.told) {
+            info!("would do {step}");
+        }
+        self.told = steps;
+        Ok(Applied { results: plan.steps.iter().map(|_| StepResult::Skipped).collect() })
+    }
+}
