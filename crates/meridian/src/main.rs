@@ -7,6 +7,8 @@
 //! | `meridian ovsdb txn` | one transaction |
 //! | `meridian ovsdb locks` | whether locks are free; holding and stealing them |
 //! | `meridian ovsdb check-schema` | our typed tables against schema files |
+//! | `meridian node`, `bgp-agent` | the BGP agent of a node, configured by TOML or by a `bgp-agent.conf` |
+//! | `meridian plan`, `explain` | what a running process would do; why an address is exposed or not |
 //! | `meridian status` | what a running process says of itself |
 //! | `meridian completions` | prints the completion script for a shell |
 //! | `meridian man` | prints or writes the man pages |
@@ -15,6 +17,7 @@
 //! codes by [`failure::Exit`].
 
 mod admin;
+mod agent;
 mod cli;
 mod config;
 mod failure;

@@ -3,9 +3,13 @@
 //! The admin socket and the metrics endpoint both answer from here; neither knows what the process does.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ovsdb::Client;
+use ovsdb::session::Progress;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
@@ -26,6 +30,9 @@ pub(crate) struct Status {
     pub(crate) log: String,
     /// Its connections to databases.
     pub(crate) databases: Vec<Database>,
+    /// Its loops.
+    #[serde(default)]
+    pub(crate) components: Vec<reconcile::Status>,
 }
 
 /// A connection to a database.
@@ -43,12 +50,48 @@ pub(crate) struct Database {
     pub(crate) rows: BTreeMap<String, u64>,
 }
 
+impl Database {
+    /// What a client says of its connection; `rows` are those it holds, by table.
+    pub(crate) fn of(client: &Client, rows: BTreeMap<String, u64>) -> Self {
+        let status = client.status().borrow().clone();
+        let state = match status.progress {
+            Progress::Synced => "synced",
+            Progress::Waiting => "disconnected",
+            Progress::Dialing => "connecting",
+            Progress::Greeting | Progress::ReadingSchema | Progress::Loading => "syncing",
+        };
+        Self {
+            database: client.database().to_owned(),
+            state: state.to_owned(),
+            remote: status.remote.map(|remote| remote.to_string()),
+            reconnects: client.metrics().connections.saturating_sub(1),
+            last_error: status.last_close.map(|reason| reason.to_string()),
+            rows,
+        }
+    }
+}
+
+/// An answer that takes a moment; the error says what is wrong.
+pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<serde_json::Value, String>> + Send + 'a>>;
+
 /// What a process knows and shows.
 pub(crate) trait Subject: Send + Sync + 'static {
     /// Its connections now.
     fn databases(&self) -> Vec<Database>;
     /// Whether it does what it is for.
     fn healthy(&self) -> bool;
+    /// Its loops now.
+    fn components(&self) -> Vec<reconcile::Status> {
+        Vec::new()
+    }
+    /// What its loops would do now.
+    fn plan(&self) -> Answering<'_> {
+        Box::pin(async { Err("this process plans nothing".to_owned()) })
+    }
+    /// Why an address is exposed, or why not.
+    fn explain(&self, _ip: IpAddr) -> Answering<'_> {
+        Box::pin(async { Err("this process exposes no addresses".to_owned()) })
+    }
 }
 
 /// A running process.
@@ -71,10 +114,21 @@ impl Process {
         subject: impl Subject,
         metrics: impl FnOnce(&mut Registry),
     ) -> Self {
-        let mut registry = Registry::with_prefix("meridian");
+        Self::over(Registry::default(), command, log, subject, metrics)
+    }
+
+    /// The same over a registry that has something already, under names of its own.
+    pub(crate) fn over(
+        mut registry: Registry,
+        command: &'static str,
+        log: LogControl,
+        subject: impl Subject,
+        metrics: impl FnOnce(&mut Registry),
+    ) -> Self {
+        let ours = registry.sub_registry_with_prefix("meridian");
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION")), ("command", command)]);
-        registry.register("build", "What runs", build);
-        metrics(&mut registry);
+        ours.register("build", "What runs", build);
+        metrics(ours);
         Self(Arc::new(Inner { command, started: Instant::now(), registry, log, subject: Box::new(subject) }))
     }
 
@@ -87,7 +141,12 @@ impl Process {
             healthy: self.healthy(),
             log: self.0.log.current(),
             databases: self.0.subject.databases(),
+            components: self.0.subject.components(),
         }
+    }
+
+    pub(crate) fn subject(&self) -> &dyn Subject {
+        &*self.0.subject
     }
 
     pub(crate) fn healthy(&self) -> bool {

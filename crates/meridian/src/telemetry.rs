@@ -1,9 +1,13 @@
-//! Logging to standard error, for people or as JSON, with a level that can change while running.
+//! Logging to standard error or to a file, for people or as JSON, with a level that can change while running.
 
+use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::Mutex;
 
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
@@ -39,20 +43,27 @@ fn parse(directives: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(directives).map_err(|error| format!("`{directives}`: {error}"))
 }
 
-/// Starts logging. Called once.
-pub(crate) fn start(log: &Log) -> Outcome<LogControl> {
+/// Starts logging, to a file where one is named. Called once.
+pub(crate) fn start(log: &Log, file: Option<&Path>) -> Outcome<LogControl> {
     let directives = log.filter.value.as_deref().unwrap_or(log.level.value.word());
     let origin = if log.filter.value.is_some() { &log.filter.origin } else { &log.level.origin };
     let filter = parse(directives)
         .map_err(|why| Failure::told(Exit::Usage, format!("the log filter from {origin} is wrong: {why}")))?;
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter);
+    let (writer, colours) = match file {
+        None => (BoxMakeWriter::new(io::stderr), coloured(log.color.value, &io::stderr())),
+        Some(path) => {
+            let file = OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
+                Failure::new(Exit::Local, error).while_(format!("cannot log to {}", path.display()))
+            })?;
+            (BoxMakeWriter::new(Mutex::new(file)), log.color.value == Colour::Always)
+        }
+    };
     let started = match log.format.value {
-        LogFormat::Human => registry
-            .with(fmt::layer().with_writer(io::stderr).with_ansi(coloured(log.color.value, &io::stderr())))
-            .try_init(),
+        LogFormat::Human => registry.with(fmt::layer().with_writer(writer).with_ansi(colours)).try_init(),
         LogFormat::Json => {
-            registry.with(fmt::layer().json().flatten_event(true).with_writer(io::stderr)).try_init()
+            registry.with(fmt::layer().json().flatten_event(true).with_writer(writer)).try_init()
         }
     };
     started.map_err(|error| Failure::new(Exit::Local, error).while_("cannot start logging"))?;

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `{"request":"status"}` | [`crate::process::Status`] |
 //! | `{"request":"metrics"}` | the metrics, as a string |
+//! | `{"request":"plan"}` | what its loops would do now: a list of [`reconcile::Preview`] |
+//! | `{"request":"explain","ip":"172.24.4.10"}` | why the address is exposed, or why not: [`node::bgp::explain::Explanation`] |
 //! | `{"request":"log-level"}` | the log's directives |
 //! | `{"request":"log-level","set":"debug"}` | sets them |
 //!
@@ -13,7 +15,26 @@
 pub(crate) mod client;
 pub(crate) mod server;
 
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::failure::{Exit, Failure, Outcome};
+
+/// Where the agent of a node takes requests when nobody says otherwise and the directory is there.
+pub(crate) const NODE_SOCKET: &str = "/run/meridian/node.sock";
+
+/// The socket of the process that a command is about.
+pub(crate) fn socket(config: &Config) -> Outcome<PathBuf> {
+    match &config.admin.socket.value {
+        Some(path) => Ok(path.clone()),
+        None if Path::new(NODE_SOCKET).exists() => Ok(NODE_SOCKET.into()),
+        None => Err(Failure::told(Exit::Usage, "which process is not said")
+            .try_("--socket with the path that it was given with --admin-socket")),
+    }
+}
 
 /// The longest request or answer; metrics of a large process are some hundred kilobytes.
 const LONGEST_REQUEST: u64 = 64 * 1024;
@@ -25,6 +46,10 @@ const LONGEST_ANSWER: u64 = 64 * 1024 * 1024;
 pub(crate) enum Request {
     Status,
     Metrics,
+    Plan,
+    Explain {
+        ip: IpAddr,
+    },
     LogLevel {
         /// Directives to put in place; without, those in place are told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,6 +74,11 @@ mod tests {
         for (request, text) in [
             (Request::Status, r#"{"request":"status"}"#),
             (Request::Metrics, r#"{"request":"metrics"}"#),
+            (Request::Plan, r#"{"request":"plan"}"#),
+            (
+                Request::Explain { ip: "10.0.0.1".parse().unwrap() },
+                r#"{"request":"explain","ip":"10.0.0.1"}"#,
+            ),
             (Request::LogLevel { set: None }, r#"{"request":"log-level"}"#),
             (Request::LogLevel { set: Some("debug".into()) }, r#"{"request":"log-level","set":"debug"}"#),
         ] {

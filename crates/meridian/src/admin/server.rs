@@ -103,8 +103,11 @@ async fn converse(stream: UnixStream, process: &Process) -> io::Result<()> {
             return Ok(());
         }
         let whole = line.ends_with(b"\n") || (length as u64) < LONGEST_REQUEST;
-        let answer =
-            if whole { answer(&line, process) } else { Answer::Error("the request is too long".into()) };
+        let answer = if whole {
+            answer(&line, process).await
+        } else {
+            Answer::Error("the request is too long".into())
+        };
         let mut text = serde_json::to_vec(&answer)?;
         text.push(b'\n');
         tokio::time::timeout(PATIENCE, write.write_all(&text)).await??;
@@ -114,7 +117,7 @@ async fn converse(stream: UnixStream, process: &Process) -> io::Result<()> {
     }
 }
 
-fn answer(line: &[u8], process: &Process) -> Answer {
+async fn answer(line: &[u8], process: &Process) -> Answer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => return Answer::Error(format!("this is no request: {error}")),
@@ -125,6 +128,10 @@ fn answer(line: &[u8], process: &Process) -> Answer {
             Err(error) => Answer::Error(error.to_string()),
         },
         Request::Metrics => Answer::Result(process.metrics().into()),
+        Request::Plan => process.subject().plan().await.map_or_else(Answer::Error, Answer::Result),
+        Request::Explain { ip } => {
+            process.subject().explain(ip).await.map_or_else(Answer::Error, Answer::Result)
+        }
         Request::LogLevel { set } => {
             if let Some(directives) = set {
                 if let Err(why) = process.log().set(&directives) {

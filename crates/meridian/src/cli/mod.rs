@@ -1,19 +1,24 @@
 //! The command line: what can be typed, and which module runs it. One file per command, each with a `run`.
 
+mod bgp_agent;
 mod completions;
+mod explain;
 mod man;
+mod node;
 mod ovsdb;
+mod plan;
 mod status;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::node::bgp::config::Loaded;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Colour, Config, Level, LogFormat, Origin, Override, Setting, Sources};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
-use crate::telemetry;
+use crate::telemetry::{self, LogControl};
 
 /// The north-south control plane for OVN
 #[derive(Debug, Parser)]
@@ -54,8 +59,12 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Ovsdb(Box<ovsdb::Args>),
+    Node(node::Args),
+    BgpAgent(bgp_agent::Args),
     Status(status::Args),
+    Plan(plan::Args),
+    Explain(explain::Args),
+    Ovsdb(Box<ovsdb::Args>),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -81,8 +90,11 @@ impl Command {
     fn overrides(&self) -> Vec<Override> {
         match self {
             Self::Ovsdb(args) => args.overrides(),
+            Self::Node(args) => args.overrides(),
             Self::Status(args) => args.overrides(),
-            Self::Completions(_) | Self::Man(_) => Vec::new(),
+            Self::Plan(args) => args.overrides(),
+            Self::Explain(args) => args.overrides(),
+            Self::BgpAgent(_) | Self::Completions(_) | Self::Man(_) => Vec::new(),
         }
     }
 }
@@ -125,15 +137,37 @@ fn run(cli: Cli) -> Outcome {
         let _ = Cli::command().print_help();
         return Err(Failure::told(Exit::Usage, "no command was given").try_("one of the commands above"));
     };
-    let control = telemetry::start(&config.log)?;
-    for warning in &loaded.warnings {
+    let agent = match &command {
+        Command::Node(args) => Some(args.load(&config)?),
+        Command::BgpAgent(args) => Some(args.load()?),
+        _ => None,
+    };
+    let file = agent.as_ref().and_then(|agent| agent.config.log_path());
+    if agent.as_ref().is_some_and(|agent| agent.config.debug) && config.log.level.origin == Origin::Default {
+        config.log.level.value = Level::Debug;
+    }
+    let control = telemetry::start(&config.log, file.as_deref())?;
+    let warnings = agent.iter().flat_map(|agent| &agent.warnings);
+    for warning in loaded.warnings.iter().chain(warnings) {
         tracing::warn!("{warning}");
     }
     match command {
-        Command::Ovsdb(args) => ovsdb::run(&args, &config, control),
+        Command::Node(_) => with_agent("node", agent, control),
+        Command::BgpAgent(_) => with_agent("bgp-agent", agent, control),
         Command::Status(args) => block_on(status::run(&args, &config)),
+        Command::Plan(args) => block_on(plan::run(&args, &config)),
+        Command::Explain(args) => block_on(explain::run(&args, &config)),
+        Command::Ovsdb(args) => ovsdb::run(&args, &config, control),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+    }
+}
+
+/// Runs the agent of a node.
+fn with_agent(command: &'static str, agent: Option<Loaded>, log: LogControl) -> Outcome {
+    match agent {
+        Some(agent) => block_on(crate::agent::run(command, agent.config, log)),
+        None => Ok(()),
     }
 }
 

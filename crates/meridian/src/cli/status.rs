@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{given, json, print};
-use crate::admin::{Request, client};
+use crate::admin::{self, Request, client};
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::output::Said;
 use crate::process::Status;
 
 /// Show what a running Meridian says of itself
@@ -25,15 +26,7 @@ pub(super) struct Args {
     metrics: bool,
     /// How the status is printed
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// One JSON object
-    Json,
+    output: Said,
 }
 
 impl Args {
@@ -43,10 +36,7 @@ impl Args {
 }
 
 pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
-    let Some(socket) = &config.admin.socket.value else {
-        return Err(Failure::told(Exit::Usage, "which process is not said")
-            .try_("--socket with the path that it was given with --admin-socket"));
-    };
+    let socket = &admin::socket(config)?;
     let within = config.ovsdb.timeout.value;
     if let Some(directives) = &args.set_log {
         let request = Request::LogLevel { set: Some(directives.clone()) };
@@ -57,7 +47,7 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
         return print(text.as_str().unwrap_or_default());
     }
     let value = client::ask(socket, &Request::Status, within).await?;
-    if args.output == Output::Json {
+    if args.output == Said::Json {
         return print(&(json(&value) + "\n"));
     }
     let status: Status = serde_json::from_value(value).map_err(|error| {
@@ -88,7 +78,37 @@ fn text(status: &Status) -> String {
             let _ = writeln!(out, "  {table}: {rows} rows");
         }
     }
+    status.components.iter().for_each(|component| of_component(&mut out, component));
     out
+}
+
+fn of_component(out: &mut String, component: &reconcile::Status) {
+    let state = json(&component.state);
+    let state = state.trim_matches('"');
+    let _ = writeln!(
+        out,
+        "{}: {state}, {} of {} objects in place",
+        component.component, component.have, component.want
+    );
+    if let Some(what) = &component.waiting_for {
+        let _ = writeln!(out, "  waits for {what}");
+    }
+    if component.planned > 0 || component.held > 0 {
+        let _ = writeln!(
+            out,
+            "  {} steps to do, {} objects wait after a failure",
+            component.planned, component.held
+        );
+    }
+    if let Some(at) = component.last_success {
+        let _ = writeln!(out, "  last look: {at:.0}");
+    }
+    if let Some(at) = component.next_try {
+        let _ = writeln!(out, "  next try: {at:.0}");
+    }
+    for problem in &component.problems {
+        let _ = writeln!(out, "  ! {problem}");
+    }
 }
 
 /// `1d 2h`, `3m 4s`: the two largest units.

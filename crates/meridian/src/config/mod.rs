@@ -4,6 +4,7 @@
 //! value remembers its [`Origin`], which is what `--print-config` shows. What a key means to a command is the
 //! command's business.
 
+mod bgp;
 mod file;
 mod print;
 mod value;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+pub(crate) use bgp::Bgp;
 use value::Field;
 pub(crate) use value::{Colour, Level, LogFormat};
 
@@ -31,6 +33,7 @@ pub(crate) struct Config {
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
     pub(crate) admin: Admin,
+    pub(crate) bgp: Bgp,
 }
 
 /// `[ovsdb]`: how servers are reached.
@@ -125,6 +128,7 @@ impl Default for Config {
             },
             metrics: Metrics { listen: Setting::default(None) },
             admin: Admin { socket: Setting::default(None) },
+            bgp: Bgp::default(),
         }
     }
 }
@@ -161,9 +165,9 @@ impl Key {
 impl Config {
     /// Every key with its place. This list is what the file, the variables and `--print-config` go by.
     fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
-        let Self { ovsdb, log, metrics, admin } = self;
+        let Self { ovsdb, log, metrics, admin, bgp } = self;
         let key = Key::new;
-        vec![
+        let mut fields: Vec<(Key, &mut dyn Field)> = vec![
             (
                 key(
                     "ovsdb",
@@ -206,7 +210,9 @@ impl Config {
                 &mut metrics.listen,
             ),
             (key("admin", "socket", "Where long-running commands take admin requests"), &mut admin.socket),
-        ]
+        ];
+        fields.extend(bgp.fields());
+        fields
     }
 
     /// The keys.

@@ -37,7 +37,7 @@ fn what_is_wrong_names_the_line_and_what_was_meant() {
         ("[ovsdb]\nremot = \"x\"\n", "m.toml:2: unknown key `ovsdb.remot`; did you mean `ovsdb.remote`?"),
         (
             "\n[ovsdp]\n",
-            "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin",
+            "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin, bgp",
         ),
         ("remote = \"x\"\n", "m.toml:1: `remote` belongs in the section [ovsdb]"),
         ("log = 3\n", "m.toml:1: `log` is a section: write [log]"),
@@ -122,4 +122,28 @@ fn every_key_is_documented_and_named_once() {
         assert_eq!(keys.iter().filter(|other| other.path() == key.path()).count(), 1);
         assert_eq!(keys.iter().filter(|other| other.variable() == key.variable()).count(), 1);
     }
+}
+
+#[test]
+fn options_of_the_agent_are_those_of_its_own_file() {
+    let config = file("[bgp]\nexpose_tenant_networks = true\nbgp_AS = 65001\naddress_scopes = [\"a\", \"b\"]\nbgp_nic = \"announce\"\n")
+        .load()
+        .unwrap()
+        .config;
+    let agent = config.bgp.load().unwrap().config;
+    assert_eq!(
+        (agent.bgp_as.as_str(), agent.bgp_nic.as_str(), agent.address_scopes.len()),
+        ("65001", "announce", 2)
+    );
+    assert!(agent.expose_tenant_networks);
+    let wrong =
+        file("[bgp]\n\ndriver = \"ovn_evpn_driver\"\n").load().unwrap().config.bgp.load().unwrap_err();
+    assert!(
+        wrong.to_string().contains("m.toml:3: [bgp] driver: the driver ovn_evpn_driver is not there"),
+        "{wrong}"
+    );
+    assert_eq!(
+        problems("[bgp]\nbgp_nick = 1\n"),
+        ["m.toml:2: unknown key `bgp.bgp_nick`; did you mean `bgp.bgp_nic`?"]
+    );
 }

@@ -23,5 +23,14 @@ pub(crate) enum Format {
     Csv,
 }
 
+/// How one thing is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Said {
+    /// For people
+    Text,
+    /// As JSON
+    Json,
+}
+
 #[cfg(test)]
 mod tests;

@@ -165,7 +165,12 @@ impl Agent {
                 let held = if step.held { " (it failed before, and waits)" } else { "" };
                 told.text.push(format!("To be done: {}{held}.", step.text));
             }
-            told.text.extend(plan.problems.iter().filter(|problem| problem.object == of).map(|problem| format!("{}.", problem.message)));
+            told.text.extend(
+                plan.problems
+                    .iter()
+                    .filter(|problem| problem.object == of)
+                    .map(|problem| format!("{}.", problem.message)),
+            );
         }
         if !told.announced {
             return;

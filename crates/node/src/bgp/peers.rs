@@ -51,7 +51,8 @@ impl Heard {
             }
         }
         heard.known = route["paths"].as_array().is_some_and(|paths| !paths.is_empty());
-        heard.advertised_to = route["advertisedTo"].as_object().into_iter().flatten().map(|(peer, _)| peer.clone()).collect();
+        heard.advertised_to =
+            route["advertisedTo"].as_object().into_iter().flatten().map(|(peer, _)| peer.clone()).collect();
         heard
     }
 
@@ -63,15 +64,25 @@ impl Heard {
         }
         let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
         if self.peers.is_empty() {
-            return format!("FRR has no peer for {family}, so nobody hears of {ip}; configure one in FRR's default instance.");
+            return format!(
+                "FRR has no peer for {family}, so nobody hears of {ip}; configure one in FRR's default instance."
+            );
         }
         if self.established.is_empty() {
-            return format!("FRR has no established peer for {family}, so nobody hears of {ip}; of its peers {} none is up.", list(&self.peers));
+            return format!(
+                "FRR has no established peer for {family}, so nobody hears of {ip}; of its peers {} none is up.",
+                list(&self.peers)
+            );
         }
         if !self.known {
-            return format!("FRR's default instance has no route for {ip}: see whether `import vrf` and `redistribute connected` are in its configuration (`meridian status` tells).");
+            return format!(
+                "FRR's default instance has no route for {ip}: see whether `import vrf` and `redistribute connected` are in its configuration (`meridian status` tells)."
+            );
         }
-        format!("FRR has {ip} but advertises it to none of {}: an outbound prefix-list, route-map or filter drops it, or the peers announced it themselves.", list(&self.established))
+        format!(
+            "FRR has {ip} but advertises it to none of {}: an outbound prefix-list, route-map or filter drops it, or the peers announced it themselves.",
+            list(&self.established)
+        )
     }
 }
 
@@ -87,7 +98,8 @@ mod tests {
     fn what_keeps_others_from_hearing() {
         let up = r#"{"routerId":"172.30.1.1","peers":{"100.64.1.0":{"state":"Established"},"100.64.2.0":{"state":"Active"}}}"#;
         let down = r#"{"ipv4Unicast":{"peers":{"100.64.1.0":{"state":"Active"}}}}"#;
-        let route = r#"{"prefix":"172.24.4.10/32","paths":[{"valid":true}],"advertisedTo":{"100.64.1.0":{}}}"#;
+        let route =
+            r#"{"prefix":"172.24.4.10/32","paths":[{"valid":true}],"advertisedTo":{"100.64.1.0":{}}}"#;
         let filtered = r#"{"prefix":"172.24.4.10/32","paths":[{"valid":true}]}"#;
         assert_eq!(told(up, route), "FRR advertises 172.24.4.10 to 100.64.1.0.");
         assert!(told(up, filtered).contains("to none of 100.64.1.0: an outbound prefix-list"));

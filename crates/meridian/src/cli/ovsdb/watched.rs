@@ -55,21 +55,10 @@ impl fmt::Debug for Watched {
 
 impl Subject for Watched {
     fn databases(&self) -> Vec<Database> {
-        let status = self.client.status().borrow().clone();
-        let state = match status.progress {
-            Progress::Synced => "synced",
-            Progress::Waiting => "disconnected",
-            Progress::Dialing => "connecting",
-            Progress::Greeting | Progress::ReadingSchema | Progress::Loading => "syncing",
-        };
-        vec![Database {
-            database: self.client.database().to_owned(),
-            state: state.to_owned(),
-            remote: status.remote.map(|remote| remote.to_string()),
-            reconnects: self.client.metrics().connections.saturating_sub(1),
-            last_error: status.last_close.map(|reason| reason.to_string()),
-            rows: self.rows().map(|(table, rows)| (table.to_owned(), rows as u64)).collect(),
-        }]
+        vec![Database::of(
+            &self.client,
+            self.rows().map(|(table, rows)| (table.to_owned(), rows as u64)).collect(),
+        )]
     }
 
     fn healthy(&self) -> bool {

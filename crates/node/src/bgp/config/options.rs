@@ -340,12 +340,16 @@ const MEANINGLESS: &[(&str, &str, &str)] = &[
     ("local_ovn_cluster", "", "it is about exposing_method=ovn"),
 ];
 
+/// The section that has all options: the agent's own in a file of several programs.
+const ALL: &str = "bgp";
+
 /// Finds an option by its name in a file. Those of `[ovn]` also stand in `[DEFAULT]`, their place of old.
 pub(super) fn find(section: &str, name: &str) -> Option<&'static Opt> {
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
-    OPTIONS
-        .iter()
-        .find(|opt| opt.name.eq_ignore_ascii_case(name) && (opt.section == section || section == DEFAULT))
+    OPTIONS.iter().find(|opt| {
+        opt.name.eq_ignore_ascii_case(name)
+            && (opt.section == section || section == DEFAULT || section == ALL)
+    })
 }
 
 pub(super) fn is_ignored(section: &str, name: &str) -> bool {

@@ -174,8 +174,15 @@ impl Draft<'_> {
         let wired = |address: &&Address| matches!(address.place, Place::Wired { .. });
         let rules = self.decision.addresses.values().filter(wired).count() + self.decision.subnets.len();
         if self.snapshot.config.rule_mode == RuleMode::PerIp && rules > MANY_RULES {
-            let what = format!("there are {rules} rules, which every forwarded packet passes; set rule_mode = aggregate");
-            self.report(Problem::warning(ObjectId::new("setting", "rule_mode"), Class::Refused, "many-rules", what));
+            let what = format!(
+                "there are {rules} rules, which every forwarded packet passes; set rule_mode = aggregate"
+            );
+            self.report(Problem::warning(
+                ObjectId::new("setting", "rule_mode"),
+                Class::Refused,
+                "many-rules",
+                what,
+            ));
         }
     }
 }

@@ -1,0 +1,217 @@
+//! The BGP agent as a process: it is started, answered for and ended here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use node::bgp::Agent;
+use node::bgp::config::{Config, FrrBackend};
+use node::bgp::desired::Reason;
+use node::bgp::dry_run::DryRun;
+use node::frr;
+use node::plane::{self, Plane};
+use ovn::sb::{Chassis, DatapathBinding, LoadBalancer, LogicalDpGroup, PortBinding};
+use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
+use ovsdb::{Client, Table};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use reconcile::{Metrics, State};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::process::{Answering, Database, Process, Subject};
+use crate::telemetry::LogControl;
+use crate::{admin, metrics, notify};
+
+/// Runs the agent until SIGINT or SIGTERM.
+pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) -> Outcome {
+    let signals = |kind| {
+        signal(kind).map_err(|error| Failure::new(Exit::Local, error).while_("cannot listen for signals"))
+    };
+    let (mut interrupt, mut terminate) =
+        (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
+    let plane = Plane::open(places(&config)).map_err(|error| {
+        Failure::new(Exit::Local, error)
+            .while_("cannot read this node's network configuration")
+            .try_("to run it as a user that may, as root or with CAP_NET_ADMIN")
+    })?;
+    let (listen, socket) = (config.metrics_listen, config.admin_socket.clone().or_else(usual_socket));
+    let changes = plane.changes();
+    let mut registry = Registry::default();
+    let counts = Metrics::register(&mut registry);
+    let agent = Arc::new(if config.dry_run {
+        Agent::start(config, DryRun::new(plane), changes, counts)
+    } else {
+        Agent::start(config, plane, changes, counts)
+    });
+    let running = Running(Arc::clone(&agent));
+    let process = Process::over(registry, command, log, running.clone(), |registry| {
+        registry.register_collector(Box::new(running));
+    });
+    if let Some(listen) = listen {
+        metrics::serve(listen, process.clone()).await?;
+    }
+    let _socket = match &socket {
+        Some(path) => Some(admin::server::serve(path, process).await?),
+        None => None,
+    };
+    let mut status = agent.handle().status();
+    let mut watchdog = notify::Watchdog::new();
+    let mut ready = false;
+    notify::status("connecting");
+    loop {
+        let now = status.borrow_and_update().clone();
+        let told = match &now.waiting_for {
+            Some(what) => format!("waits for {what}"),
+            None => format!("{} of {} objects in place, {} problems", now.have, now.want, now.problems.len()),
+        };
+        // Who waits for us waits for the node's addresses to be reachable; a problem with one of them is no reason to wait.
+        if !ready && now.last_success.is_some() && now.state != State::Working {
+            ready = true;
+            notify::ready(&told);
+        } else {
+            notify::status(&told);
+        }
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            changed = status.changed() => if changed.is_err() { break },
+            () = watchdog.feed() => {}
+        }
+    }
+    notify::stopping();
+    agent.stop().await;
+    Ok(())
+}
+
+/// The usual socket, where its directory is there: a package or a unit makes it.
+fn usual_socket() -> Option<PathBuf> {
+    let path = Path::new(admin::NODE_SOCKET);
+    path.parent().is_some_and(Path::is_dir).then(|| path.to_owned())
+}
+
+/// Where the parts of the data plane are.
+fn places(config: &Config) -> plane::Config {
+    let rundir = config.ovs_rundir.clone().or_else(|| std::env::var_os("OVS_RUNDIR").map(Into::into));
+    let usual = plane::Config::default();
+    plane::Config {
+        rt_tables: config.rt_tables.clone(),
+        ovs_rundir: rundir.unwrap_or(usual.ovs_rundir),
+        frr: frr::Config {
+            dir: config.frr_vty_dir.clone(),
+            backend: match config.frr_backend {
+                FrrBackend::Vty => frr::Backend::Vty,
+                FrrBackend::Vtysh => frr::Backend::Vtysh,
+            },
+            check: config.frr_reconcile_interval,
+            ..usual.frr
+        },
+    }
+}
+
+/// A running agent, for those who ask.
+#[derive(Clone, Debug)]
+struct Running(Arc<Agent>);
+
+fn rows(client: &Client) -> BTreeMap<String, u64> {
+    fn of<T: Table>(snapshot: &ovsdb::Snapshot) -> (String, u64) {
+        (T::TABLE.to_owned(), snapshot.table::<T>().len() as u64)
+    }
+    let s = &client.snapshot();
+    if client.database() == "Open_vSwitch" {
+        return [of::<OpenVSwitch>(s), of::<Bridge>(s), of::<Port>(s), of::<Interface>(s)].into();
+    }
+    [
+        of::<Chassis>(s),
+        of::<DatapathBinding>(s),
+        of::<PortBinding>(s),
+        of::<LoadBalancer>(s),
+        of::<LogicalDpGroup>(s),
+    ]
+    .into()
+}
+
+impl Subject for Running {
+    fn databases(&self) -> Vec<Database> {
+        self.0.databases().iter().map(|client| Database::of(client, rows(client))).collect()
+    }
+
+    fn healthy(&self) -> bool {
+        let status = self.0.handle().status();
+        let now = status.borrow();
+        now.waiting_for.is_none() && matches!(now.state, State::Converged | State::Working)
+    }
+
+    fn components(&self) -> Vec<reconcile::Status> {
+        vec![self.0.handle().status().borrow().clone()]
+    }
+
+    fn plan(&self) -> Answering<'_> {
+        Box::pin(async {
+            let plan = self.0.plan().await.map_err(|error| error.to_string())?;
+            serde_json::to_value([plan]).map_err(|error| error.to_string())
+        })
+    }
+
+    fn explain(&self, ip: IpAddr) -> Answering<'_> {
+        Box::pin(async move {
+            let told = self.0.explain(ip).await?;
+            serde_json::to_value(told).map_err(|error| error.to_string())
+        })
+    }
+}
+
+impl Collector for Running {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let decision = self.0.decision();
+        let mut by_rule = BTreeMap::<&'static str, usize>::new();
+        for address in decision.addresses.values() {
+            let rule = address.reasons.first().map_or("none", Reason::rule);
+            *by_rule.entry(rule).or_default() += 1;
+        }
+        let kinds = [
+            ("bridge", decision.bridges.len()),
+            ("network", decision.networks.len()),
+            ("subnet", decision.subnets.len()),
+            ("ndp_proxy", decision.proxies.len()),
+        ];
+        let status = self.0.handle().status().borrow().clone();
+        let conflicts = ["address-conflict", "overlapping-subnet"];
+        let conflicts = status.problems.iter().filter(|problem| conflicts.contains(&problem.code.as_str()));
+        gauges(
+            &mut encoder,
+            "bgp_addresses",
+            "Exposed addresses, by the rule that exposes them",
+            "rule",
+            by_rule,
+        )?;
+        gauges(&mut encoder, "bgp_objects", "What else is exposed or wired", "kind", kinds)?;
+        let conflicts = [("all", conflicts.count())];
+        gauges(
+            &mut encoder,
+            "bgp_conflicts",
+            "Addresses and subnets that are wanted in two places",
+            "kind",
+            conflicts,
+        )
+    }
+}
+
+fn gauges(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    values: impl IntoIterator<Item = (&'static str, usize)>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::new(0_i64).metric_type())?;
+    for (value, count) in values {
+        let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+        gauge.encode(family.encode_family(&[(label, value)])?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! `meridian plan`: what a running process would do now.
+
+use reconcile::Preview;
+
+use super::{given, json, print};
+use crate::admin::{self, Request, client};
+use crate::config::{Config, Override};
+use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::output::Said;
+
+/// Show what a running Meridian would do now, without doing it
+///
+/// An empty plan means that everything is as it should be. What failed before and waits is marked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Args {
+    /// The admin socket of the process [default: /run/meridian/node.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<String>,
+    /// How the plan is printed
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    output: Said,
+}
+
+impl Args {
+    pub(super) fn overrides(&self) -> Vec<Override> {
+        given("admin.socket", "--socket", self.socket.clone()).into_iter().collect()
+    }
+}
+
+pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
+    let value = client::ask(&admin::socket(config)?, &Request::Plan, config.ovsdb.timeout.value).await?;
+    if args.output == Said::Json {
+        return print(&(json(&value) + "\n"));
+    }
+    let plans: Vec<Preview> = serde_json::from_value(value).map_err(|error| {
+        Failure::new(Exit::Protocol, error)
+            .while_("the process is of another version and says something else")
+    })?;
+    print(&plans.iter().map(|plan| format!("{plan}\n")).collect::<String>())
+}
