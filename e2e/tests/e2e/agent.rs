@@ -1,0 +1,423 @@
+//! The BGP agent on two chassis, with a spine that knows nothing but BGP: what the tests of `bgp.rs` do by hand, it does by itself.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use lab::node::chassis::Chassis;
+use lab::process::Daemon;
+use lab::{Lab, Need, Test, eventually};
+use ovn::nb::{Nat, LogicalSwitchPort};
+use ovn::text::Text;
+
+use crate::bgp::{SPINE, peering};
+use crate::border::{forward, learns, networks, spine, two_borders, unlearns};
+
+const NEEDS: &[Need] = &[Need::Vrf, Need::Dummy, Need::Vlan];
+/// How long the agent may take on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn tests() -> Vec<Test> {
+    let test = |name, sentence, run| Test::new(name, sentence, NEEDS, run).meridian();
+    vec![
+        test(
+            "agent::everything_is_reached_from_the_spine",
+            "with the agent alone, provider VMs (flat, VLAN, IPv6), floating IPs of both kinds, gateways, tenants and load balancers are reached over BGP",
+            reached,
+        ),
+        test(
+            "agent::nothing_is_lost_when_parts_restart",
+            "kill -9 and restart of the agent take nothing away; bgpd, the Southbound database and edits by others are mended",
+            restarts,
+        ),
+        test(
+            "agent::addresses_follow_their_ports",
+            "a VM that migrates and a gateway that fails over take their addresses along, and stale state of another agent goes",
+            moves,
+        ),
+    ]
+}
+
+/// Spine and chassis speak BGP; the agents' part of the configuration is left to them.
+fn fabric(lab: &Lab) -> Result<()> {
+    spine(lab, &["hv1", "hv2"], "uplink")?.frr(&["bgpd"], SPINE)?;
+    for (n, name) in (1..).zip(["hv1", "hv2"]) {
+        lab.chassis(name)?.frr(&["bgpd"], &peering(n))?;
+        learns(lab.chassis(name)?, "default")?;
+        forward(lab.chassis(name)?)?;
+    }
+    Ok(())
+}
+
+/// Starts the agent of a chassis with the sample configuration, and what the lab has elsewhere than a node would.
+fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
+    let (dir, name) = (hv.dir().display(), hv.label());
+    let config = format!(
+        "# sample configuration that can be adapted based on needs
+[DEFAULT]
+debug=True
+reconcile_interval=120
+expose_tenant_networks=True
+driver=osp_bgp_driver
+ovsdb_connection = unix:{dir}/db.sock
+ovs_rundir = {dir}
+frr_vty_dir = /run/frr/{name}
+rt_tables = {dir}/rt_tables
+admin_socket = {dir}/agent.sock
+ndp_proxy_extra = 2001:db8:24::1@physnet
+"
+    );
+    let path = hv.dir().join("bgp-agent.conf");
+    fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
+    hv.meridian("bgp-agent", &["bgp-agent", "--config-dir", &path.display().to_string()])
+}
+
+/// Asks the agent of a chassis.
+fn ask(hv: &Chassis, question: &str) -> Result<String> {
+    hv.run(&format!("meridian {question} --socket {}/agent.sock", hv.dir().display()))
+}
+
+/// Waits until a command's output has a line with these words, or no line with them any more.
+fn shows(hv: &Chassis, command: &str, words: &str, there: bool) -> Result<()> {
+    let what = format!("{}: `{command}` {} {words:?}", hv.label(), if there { "has" } else { "has no more" });
+    eventually(PATIENCE, &what, || {
+        // A table without routes is none to iproute2.
+        let out = hv.run(command).unwrap_or_default();
+        ensure!(out.lines().any(|line| line.contains(words)) == there, "it says:\n{out}");
+        Ok(())
+    })
+}
+
+/// What the hand-made networks lack: the option by which OVN tells of translated addresses.
+fn tell_of_nat(lab: &Lab) -> Result<()> {
+    lab.central("az1")?.nb().change::<LogicalSwitchPort>(
+        |port| port.name == "public-lr0",
+        |port| {
+            port.options.insert("nat-addresses".into(), "router".into());
+        },
+    )
+}
+
+fn reached() -> Result<()> {
+    two_borders().run(|lab| {
+        fabric(lab)?;
+        networks(lab)?;
+        tell_of_nat(lab)?;
+        let (az1, spine) = (lab.central("az1")?, lab.find("spine")?);
+        let (hv1, hv2) = (lab.chassis("hv1")?, lab.chassis("hv2")?);
+        az1.write(|net| {
+            net.provider("tagged", "provnet-2", "physnet")
+                .port_with("provnet-2", |port| port.tag = Some(100))
+                .port("vmv", "02:00:00:00:02:12 172.24.100.12");
+            net.load_balancer("lb1", "172.24.4.50:80", &["10.0.0.21:80", "10.0.0.22:80"])
+                .on_switch("sw0")
+                .on_router("lr0");
+            net.router("lr0").floating_ip("172.24.4.111", "10.0.0.22");
+        })?;
+        lab.vm("vmv").on("hv2").mac("02:00:00:00:02:12").ip("172.24.100.12/24").gateway("172.24.100.1").plug()?;
+        az1.ready(&["vmv"])?;
+        start(hv1)?;
+        start(hv2)?;
+
+        println!("provider VMs, flat:");
+        learns(&spine, "172.24.4.10")?;
+        spine.reaches_from("192.0.2.1", "172.24.4.10")?;
+        spine.reaches("172.24.4.11")?;
+        lab.find("vmp")?.reaches("172.24.4.11")?;
+        println!("provider VMs, IPv6:");
+        learns(&spine, "2001:db8:24::10")?;
+        spine.reaches_from("2001:db8:ff::1", "2001:db8:24::10")?;
+        println!("provider VMs, VLAN:");
+        learns(&spine, "172.24.100.12")?;
+        spine.reaches_from("192.0.2.1", "172.24.100.12")?;
+        println!("the gateway, and a floating IP through it:");
+        spine.reaches("172.24.4.100")?;
+        learns(&spine, "172.24.4.110")?;
+        spine.reaches("172.24.4.110")?;
+        println!("a tenant's VM:");
+        learns(&spine, "10.0.0.22")?;
+        spine.reaches("10.0.0.22")?;
+        println!("a load balancer:");
+        learns(&spine, "172.24.4.50")?;
+        lab.find("vmt")?.serve(80)?;
+        lab.find("vmu")?.serve(80)?;
+        spine.is_served_by("172.24.4.50:80")?;
+
+        println!("a floating IP that moves to its VM's chassis:");
+        shows(hv1, "ip address show bgp-nic", "172.24.4.111/32", true)?;
+        az1.nb().change::<Nat>(
+            |nat| nat.external_ip == Text::new("172.24.4.111"),
+            |nat| {
+                nat.external_mac = Some(Text::new("02:00:00:00:03:11"));
+                nat.logical_port = Some("vmu".into());
+            },
+        )?;
+        shows(hv2, "ip address show bgp-nic", "172.24.4.111/32", true)?;
+        shows(hv1, "ip address show bgp-nic", "172.24.4.111/32", false)?;
+        spine.reaches("172.24.4.111")?;
+
+        state(hv1)?;
+        words(hv1, hv2)
+    })
+}
+
+/// What is on the gateway's chassis, in the kernel's own words.
+fn state(hv1: &Chassis) -> Result<()> {
+    for (command, lines) in [
+        (
+            "ip rule",
+            &[
+                "32000:\tfrom all to 172.24.4.10 lookup 201",
+                "32000:\tfrom all to 172.24.4.100 lookup 201",
+                "32000:\tfrom all to 10.0.0.0/24 lookup 201",
+            ][..],
+        ),
+        (
+            "ip route show table 201",
+            &[
+                "default dev br-ex scope link",
+                "10.0.0.0/24 via 172.24.4.100 dev br-ex",
+                "172.24.4.10 dev br-ex scope link",
+            ],
+        ),
+        ("ip neigh show dev br-ex nud permanent", &["172.24.4.100 lladdr 02:00:00:00:01:03 PERMANENT"]),
+        ("ip -6 neigh show proxy", &["2001:db8:24::1 dev br-ex"]),
+        ("ip address show br-ex", &["inet 169.254.1.1/32", "inet6 fd53:d91e:400:7f17::1:1/128"]),
+        ("ip address show br-ex.100", &["inet 169.254.1.100/32", "inet6 fd53:d91e:400:7f17::1:64/128"]),
+    ] {
+        for line in lines {
+            shows(hv1, command, line, true)?;
+        }
+    }
+    let flows = hv1.ofctl("dump-flows", "br-ex", &["cookie=999/-1"])?;
+    ensure!(flows.matches("priority=900").count() == 4, "two flows for each of two networks, not\n{flows}");
+    let running = hv1.vtysh("show running-config")?;
+    for line in ["import vrf bgp-vrf", "router bgp 64999 vrf bgp-vrf", "bgp router-id 172.30.1.1", "neighbor uplink peer-group"] {
+        ensure!(running.contains(line), "FRR's configuration lacks {line:?}:\n{running}");
+    }
+    Ok(())
+}
+
+/// What the agent says of itself.
+fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
+    let told = ask(hv1, "explain 172.24.4.10")?;
+    for words in ["172.24.4.10 is announced by hv1", "D1: port vmp of a provider network is bound here", "FRR advertises 172.24.4.10 to 100.64.1.0"] {
+        ensure!(told.contains(words), "{words:?} is missing in\n{told}");
+    }
+    let told = ask(hv2, "explain 172.24.4.10")?;
+    ensure!(told.contains("is bound to chassis hv1"), "hv2 does not say who announces it:\n{told}");
+    let plan = ask(hv1, "plan")?;
+    ensure!(plan.contains("nothing to do"), "there is still something to do:\n{plan}");
+    let status = ask(hv1, "status")?;
+    ensure!(status.contains("bgp: converged") && status.contains("OVN_Southbound: synced"), "{status}");
+    let said = hv1.daemon("bgp-agent")?.said();
+    for line in [
+        "Starting BGP Agent...",
+        "Loaded chassis hv1.",
+        "BGP Agent Started...",
+        "Ensuring VRF configuration for advertising routes",
+        "Configuring br-ex default rule and routing tables for each provider network",
+        "Sync current routes.",
+        "Add BGP route for logical port with ip 172.24.4.10",
+        "Add BGP route for FIP with ip 172.24.4.110",
+        "Add BGP route for CR-LRP Port 172.24.4.100",
+    ] {
+        ensure!(said.contains(line), "the log lacks {line:?}:\n{said}");
+    }
+    Ok(())
+}
+
+fn restarts() -> Result<()> {
+    two_borders().run(|lab| {
+        fabric(lab)?;
+        networks(lab)?;
+        tell_of_nat(lab)?;
+        let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
+        let agent = start(hv1)?;
+        for address in ["172.24.4.10", "172.24.4.110", "10.0.0.22"] {
+            learns(&spine, address)?;
+            spine.reaches(address)?;
+        }
+
+        println!("the agent is killed and started again:");
+        let mut train = spine.ping_train("172.24.4.10")?;
+        train.rolls(5)?;
+        let monitor = Monitor::start(hv1)?;
+        agent.kill()?;
+        train.rolls(5)?;
+        agent.start_again()?;
+        eventually(PATIENCE, "the agent answers again", || {
+            let status = ask(hv1, "status")?;
+            ensure!(status.contains("bgp: converged"), "{status}");
+            Ok(())
+        })?;
+        train.now();
+        train.rolls(5)?;
+        train.end()?;
+        monitor.saw_no_deletion()?;
+
+        println!("others change what is ours:");
+        let command = "ip rule";
+        hv1.run("ip rule del to 172.24.4.10 pref 32000")?;
+        shows(hv1, command, "to 172.24.4.10 lookup 201", true)?;
+        hv1.run("ip address del 172.24.4.10/32 dev bgp-nic")?;
+        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", true)?;
+        hv1.run("ip route del 172.24.4.10 table 201")?;
+        shows(hv1, "ip route show table 201", "172.24.4.10 dev br-ex", true)?;
+        hv1.del_flows("br-ex", "cookie=999/-1")?;
+        eventually(PATIENCE, "the flows are back", || {
+            let flows = hv1.ofctl("dump-flows", "br-ex", &["cookie=999/-1"])?;
+            ensure!(flows.matches("priority=900").count() == 2, "{flows}");
+            Ok(())
+        })?;
+        hv1.run("ip link set bgp-nic down")?;
+        shows(hv1, "ip link show bgp-nic", ",UP", true)?;
+        learns(&spine, "172.24.4.10")?;
+
+        println!("bgpd is killed and comes back with the operator's configuration alone:");
+        hv1.daemon("bgpd")?.kill()?;
+        unlearns(&spine, "172.24.4.10")?;
+        hv1.daemon("bgpd")?.start_again()?;
+        hv1.frr_config(&peering(1))?;
+        learns(&spine, "172.24.4.10")?;
+        spine.reaches("172.24.4.10")?;
+
+        println!("the Southbound database goes away, and its rows change meanwhile:");
+        let sb = az1.daemon("ovsdb-server-sb")?;
+        let mut train = spine.ping_train("172.24.4.110")?;
+        train.rolls(5)?;
+        sb.kill()?;
+        train.rolls(20)?;
+        sb.start_again()?;
+        train.now();
+        train.rolls(5)?;
+        train.end()?;
+        az1.sync()?;
+        hv1.unplug("br-int", "tap-vmp")?;
+        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", false)?;
+        unlearns(&spine, "172.24.4.10")?;
+        shows(hv1, "ip rule", "to 172.24.4.10 lookup", false)?;
+        spine.reaches("172.24.4.110")
+    })
+}
+
+/// What the kernel tells of changes.
+struct Monitor(Arc<Daemon>);
+
+impl Monitor {
+    fn start(hv: &Chassis) -> Result<Self> {
+        let recipe = lab::process::Recipe::new("ip").args(["monitor", "address", "route", "rule", "link"]);
+        hv.start("ip-monitor", recipe).map(Monitor)
+    }
+
+    fn saw_no_deletion(self) -> Result<()> {
+        self.0.kill()?;
+        let said = self.0.said();
+        let deleted: Vec<&str> = said.lines().filter(|line| line.starts_with("Deleted")).collect();
+        ensure!(deleted.is_empty(), "the kernel was told to delete:\n{}", deleted.join("\n"));
+        Ok(())
+    }
+}
+
+fn moves() -> Result<()> {
+    two_borders().run(|lab| {
+        fabric(lab)?;
+        networks(lab)?;
+        tell_of_nat(lab)?;
+        let (az1, spine) = (lab.central("az1")?, lab.find("spine")?);
+        let (hv1, hv2) = (lab.chassis("hv1")?, lab.chassis("hv2")?);
+        az1.write(|net| {
+            net.router("lr0").gateway_chassis("lr0-public", "hv2", 10);
+        })?;
+
+        println!("another agent was here before:");
+        fs::write(hv1.dir().join("rt_tables"), "255 local\n87 br-ex\n").context("cannot write rt_tables")?;
+        for line in [
+            "ip link add bgp-vrf type vrf table 10",
+            "ip link set bgp-vrf up",
+            "ip link add bgp-nic type dummy",
+            "ip link set bgp-nic master bgp-vrf up",
+            "ip link set br-ex up",
+            "ip address add 1.1.1.1/32 dev br-ex",
+            "ip route add default dev br-ex table 87",
+            "ip route add 172.24.4.10 dev br-ex table 87",
+            "ip rule add pref 32000 to 172.24.4.10 lookup 87",
+            "ip address add 172.24.4.10/32 dev bgp-nic",
+            // What nobody wants any more.
+            "ip route add 172.24.4.99 dev br-ex table 87",
+            "ip rule add pref 32000 to 172.24.4.99 lookup 87",
+            "ip address add 172.24.4.99/32 dev bgp-nic",
+            "ip rule add pref 32000 to 10.0.0.1/24 lookup 87",
+            "ip neigh add 172.24.4.100 lladdr 02:00:00:00:99:99 dev br-ex nud permanent",
+            // And what is none of anybody's business.
+            "ip rule add pref 100 to 198.51.100.1 lookup main",
+        ] {
+            hv1.run(line)?;
+        }
+        hv1.add_flow("br-ex", "cookie=0x3e7,priority=900,ip,in_port=33,actions=NORMAL")?;
+        start(hv1)?;
+        start(hv2)?;
+        shows(hv1, "ip address show bgp-nic", "172.24.4.99", false)?;
+        shows(hv1, "ip rule", "172.24.4.99", false)?;
+        shows(hv1, "ip route show table 87", "172.24.4.99", false)?;
+        shows(hv1, "ip route show table 87", "172.24.4.10 dev br-ex", true)?;
+        shows(hv1, "ip neigh show dev br-ex nud permanent", "02:00:00:00:99:99", false)?;
+        shows(hv1, "ip rule", "10.0.0.0/24 lookup 87", true)?;
+        shows(hv1, "ip rule", "10.0.0.1/24", false)?;
+        shows(hv1, "ip rule", "100:\tfrom all to 198.51.100.1 lookup main", true)?;
+        let flows = hv1.ofctl("dump-flows", "br-ex", &["cookie=999/-1"])?;
+        ensure!(!flows.contains("in_port=33"), "a stale flow is left:\n{flows}");
+        learns(&spine, "172.24.4.10")?;
+        spine.reaches("172.24.4.10")?;
+
+        println!("the gateway fails over:");
+        learns(&spine, "10.0.0.22")?;
+        let mut train = spine.ping_train("10.0.0.22")?;
+        train.rolls(5)?;
+        az1.nb().change::<ovn::nb::GatewayChassis>(
+            |row| row.name == "lr0-public-hv2",
+            |row| row.priority = 30,
+        )?;
+        shows(hv2, "ip address show bgp-nic", "10.0.0.22/32", true)?;
+        shows(hv1, "ip address show bgp-nic", "10.0.0.22/32", false)?;
+        shows(hv1, "ip rule", "10.0.0.0/24", false)?;
+        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", true)?;
+        train.now();
+        train.rolls(5)?;
+        println!("the gateway's failover, seen from the spine: {:?}", train.end()?);
+        spine.reaches("172.24.4.110")?;
+
+        println!("a VM migrates:");
+        let mut train = spine.ping_train("172.24.4.10")?;
+        train.rolls(5)?;
+        hv1.unplug("br-int", "tap-vmp")?;
+        migrate(lab)?;
+        az1.lives_on("vmp", "hv2")?;
+        shows(hv2, "ip address show bgp-nic", "172.24.4.10/32", true)?;
+        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", false)?;
+        train.now();
+        train.rolls(5)?;
+        println!("the VM's migration, seen from the spine: {:?}", train.end()?);
+        Ok(())
+    })
+}
+
+/// Moves vmp's cable from hv1 to hv2.
+fn migrate(lab: &Lab) -> Result<()> {
+    let (vmp, hv2) = (lab.find("vmp")?, lab.chassis("hv2")?);
+    lab.connect((&vmp, "eth1"), (hv2, "tap-vmp2"))?;
+    for line in [
+        "ip link set eth0 down",
+        "ip address flush dev eth0",
+        "ip link set eth1 down",
+        "ip link set eth1 address 02:00:00:00:02:10",
+        "ip link set eth1 up",
+        "ip address add 172.24.4.10/24 dev eth1",
+        "ip route add default via 172.24.4.1 dev eth1",
+    ] {
+        vmp.run(line)?;
+    }
+    vmp.run("ethtool -K eth1 tx off").map(|_| ()).or_else(|_| Ok::<_, anyhow::Error>(()))?;
+    hv2.plug("br-int", "tap-vmp2", Some("vmp"))
+}
