@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use lab::node::chassis::Chassis;
 use lab::process::Daemon;
 use lab::{Lab, Need, Test, eventually};
-use ovn::nb::{Nat, LogicalSwitchPort};
+use ovn::nb::{LogicalSwitchPort, Nat};
 use ovn::text::Text;
 
 use crate::bgp::{SPINE, peering};
@@ -115,7 +115,12 @@ fn reached() -> Result<()> {
                 .on_router("lr0");
             net.router("lr0").floating_ip("172.24.4.111", "10.0.0.22");
         })?;
-        lab.vm("vmv").on("hv2").mac("02:00:00:00:02:12").ip("172.24.100.12/24").gateway("172.24.100.1").plug()?;
+        lab.vm("vmv")
+            .on("hv2")
+            .mac("02:00:00:00:02:12")
+            .ip("172.24.100.12/24")
+            .gateway("172.24.100.1")
+            .plug()?;
         az1.ready(&["vmv"])?;
         start(hv1)?;
         start(hv2)?;
@@ -193,7 +198,12 @@ fn state(hv1: &Chassis) -> Result<()> {
     let flows = hv1.ofctl("dump-flows", "br-ex", &["cookie=999/-1"])?;
     ensure!(flows.matches("priority=900").count() == 4, "two flows for each of two networks, not\n{flows}");
     let running = hv1.vtysh("show running-config")?;
-    for line in ["import vrf bgp-vrf", "router bgp 64999 vrf bgp-vrf", "bgp router-id 172.30.1.1", "neighbor uplink peer-group"] {
+    for line in [
+        "import vrf bgp-vrf",
+        "router bgp 64999 vrf bgp-vrf",
+        "bgp router-id 172.30.1.1",
+        "neighbor uplink peer-group",
+    ] {
         ensure!(running.contains(line), "FRR's configuration lacks {line:?}:\n{running}");
     }
     Ok(())
@@ -202,7 +212,11 @@ fn state(hv1: &Chassis) -> Result<()> {
 /// What the agent says of itself.
 fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
     let told = ask(hv1, "explain 172.24.4.10")?;
-    for words in ["172.24.4.10 is announced by hv1", "D1: port vmp of a provider network is bound here", "FRR advertises 172.24.4.10 to 100.64.1.0"] {
+    for words in [
+        "172.24.4.10 is announced by hv1",
+        "D1: port vmp of a provider network is bound here",
+        "FRR advertises 172.24.4.10 to 100.64.1.0",
+    ] {
         ensure!(told.contains(words), "{words:?} is missing in\n{told}");
     }
     let told = ask(hv2, "explain 172.24.4.10")?;
@@ -375,10 +389,8 @@ fn moves() -> Result<()> {
         learns(&spine, "10.0.0.22")?;
         let mut train = spine.ping_train("10.0.0.22")?;
         train.rolls(5)?;
-        az1.nb().change::<ovn::nb::GatewayChassis>(
-            |row| row.name == "lr0-public-hv2",
-            |row| row.priority = 30,
-        )?;
+        az1.nb()
+            .change::<ovn::nb::GatewayChassis>(|row| row.name == "lr0-public-hv2", |row| row.priority = 30)?;
         shows(hv2, "ip address show bgp-nic", "10.0.0.22/32", true)?;
         shows(hv1, "ip address show bgp-nic", "10.0.0.22/32", false)?;
         shows(hv1, "ip rule", "10.0.0.0/24", false)?;

@@ -34,7 +34,7 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 /// What the spine says to both chassis.
-const SPINE: &str = "router bgp 65000
+pub(crate) const SPINE: &str = "router bgp 65000
  bgp router-id 192.0.2.1
  no bgp ebgp-requires-policy
  no bgp default ipv4-unicast
@@ -61,6 +61,11 @@ const SPINE: &str = "router bgp 65000
 
 /// What the `n`-th chassis says to the spine: host routes only, those of the exposure VRF among them.
 fn border(n: usize) -> String {
+    peering(n) + &leak(n)
+}
+
+/// The same without the exposure VRF: what an operator configures.
+pub(crate) fn peering(n: usize) -> String {
     format!(
         "{}router bgp 64999
  bgp router-id 172.30.1.{n}
@@ -73,10 +78,9 @@ fn border(n: usize) -> String {
  neighbor 100.64.{n}.0 peer-group uplink
  neighbor 100.64.{n}.0 timers connect 1
 {}exit
-{}",
+",
         filters(n),
         uplink_families(),
-        leak(n)
     )
 }
 

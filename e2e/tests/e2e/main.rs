@@ -1,5 +1,6 @@
 //! Every end-to-end test, by area. `cargo xtask lab list` prints this list.
 
+mod agent;
 mod bfd;
 mod bgp;
 mod border;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         bgp::tests(),
         plane::tests(),
         sample::tests(),
+        agent::tests(),
         vlan::tests(),
         metadata::tests(),
         transit::tests(),
