@@ -11,6 +11,7 @@ mod fabric;
 mod faults;
 mod guest;
 mod metadata;
+mod outside;
 mod overlay;
 mod picture;
 mod plane;

@@ -18,7 +18,7 @@ pub(crate) mod setup;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -47,6 +47,8 @@ pub struct Keystone {
     /// Where it is asked from; nowhere in particular on the host.
     netns: Option<Arc<Netns>>,
     agent: ureq::Agent,
+    /// The token of `admin` that everything is asked with. Good for an hour, which is more than a test takes.
+    token: OnceLock<String>,
 }
 
 impl Keystone {
@@ -72,7 +74,13 @@ impl Keystone {
 
     fn up(daemon: Arc<Daemon>, url: &str, netns: Option<Arc<Netns>>) -> Result<Keystone> {
         let agent = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(ANSWER));
-        let keystone = Keystone { daemon, url: url.to_owned(), netns, agent: agent.build().into() };
+        let keystone = Keystone {
+            daemon,
+            url: url.to_owned(),
+            netns,
+            agent: agent.build().into(),
+            token: OnceLock::new(),
+        };
         keystone.move_identity()?;
         Ok(keystone)
     }

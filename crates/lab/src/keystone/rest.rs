@@ -91,15 +91,22 @@ impl Keystone {
     }
 
     fn of_token(&self, method: &str, token: &str) -> Result<Value> {
-        let admin = self.admin_token()?;
-        let headers = [("X-Auth-Token", admin.as_str()), ("X-Subject-Token", token)];
+        let headers = [("X-Auth-Token", self.own_token()?), ("X-Subject-Token", token)];
         self.request(method, "auth/tokens", &headers, None).map(|(_, answer)| answer)
     }
 
     /// Asks anything else, as `admin`: a method, a path after `/v3/`, a body.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+        let token = self.own_token()?;
+        self.send(method, path, Some(token), body).map(|(_, answer)| answer)
+    }
+
+    fn own_token(&self) -> Result<&str> {
+        if let Some(token) = self.token.get() {
+            return Ok(token);
+        }
         let token = self.admin_token()?;
-        self.send(method, path, Some(&token), body).map(|(_, answer)| answer)
+        Ok(self.token.get_or_init(|| token))
     }
 
     fn make(&self, path: &str, what: &str, value: Value) -> Result<String> {
