@@ -211,7 +211,10 @@ impl Daemon {
             }
             sleep(pause);
             // What takes long is asked less often: in a guest, asking takes time from what is asked.
-            pause = (pause * 2).min(Duration::from_millis(50));
+            pause = (pause * 2).min(match ready {
+                Ready::Socket(_) => Duration::from_millis(10),
+                Ready::Port(_) => Duration::from_millis(50),
+            });
         }
         Ok(())
     }
