@@ -1,8 +1,9 @@
 //! What an administrator noted on an agent.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Agents themselves are read from the Southbound; only these two can be set.
+/// Agents themselves are read from the Southbound; only this is kept of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSetting {
     /// The agent's id.
@@ -11,4 +12,7 @@ pub struct AgentSetting {
     pub admin_state_up: bool,
     /// Shown back.
     pub description: String,
+    /// When it was deleted. It is not shown any more unless it reports again.
+    #[serde(default)]
+    pub removed_at: Option<Timestamp>,
 }

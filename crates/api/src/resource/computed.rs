@@ -40,11 +40,16 @@ pub trait Computed: 'static {
         Self::rows(scene)
     }
     /// Changes one; the row is as the caller sees it.
-    fn update(_txn: &mut Txn, _caller: &Caller, _id: &str, _change: &Checked) -> Result<(), Fault> {
+    fn update(
+        _txn: &mut Txn,
+        _caller: &Caller,
+        _row: &Map<String, Value>,
+        _change: &Checked,
+    ) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
-    /// Removes one.
-    fn delete(_txn: &mut Txn, _caller: &Caller, _id: &str) -> Result<(), Fault> {
+    /// Removes one; the row is as the caller sees it.
+    fn delete(_txn: &mut Txn, _caller: &Caller, _row: &Map<String, Value>) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
 }
@@ -135,18 +140,18 @@ impl<C: Computed> Noun for Of<C> {
 
     fn update(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str, body: &Value) -> Result<Shown, Fault> {
         let outside = txn.outside();
-        row::<C>(&who.scene(txn, &outside), id)?;
+        let row = row::<C>(&who.scene(txn, &outside), id)?;
         may_change(who.caller, || format!("update_{}", C::NAME))?;
         let change = Checked::update(C::NAME, C::attributes(), who.caller, unwrap(C::NAME, body)?)?;
-        C::update(txn, who.caller, id, &change)?;
+        C::update(txn, who.caller, &row, &change)?;
         shown::<C>(&who.scene(txn, &outside), id, &[])
     }
 
     fn delete(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str) -> Result<(), Fault> {
         let outside = txn.outside();
-        row::<C>(&who.scene(txn, &outside), id)?;
+        let row = row::<C>(&who.scene(txn, &outside), id)?;
         may_change(who.caller, || format!("delete_{}", C::NAME))?;
-        C::delete(txn, who.caller, id)
+        C::delete(txn, who.caller, &row)
     }
 
     fn look(&self, scene: &Scene<'_>, action: &Action, asked: Asked<'_>) -> Result<Reply, Fault> {

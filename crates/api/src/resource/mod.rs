@@ -9,10 +9,15 @@
 
 pub mod action;
 pub mod address_scope;
+pub mod agent;
 pub mod attribute;
 pub mod binding;
 pub mod computed;
 mod engine;
+pub mod extra_route;
+pub mod floating_ip;
+pub mod gateway;
+pub mod interface;
 pub mod ip_availability;
 pub mod ipam;
 pub mod list;
@@ -21,6 +26,7 @@ pub mod network;
 pub mod port;
 pub mod quota;
 pub mod rbac_policy;
+pub mod router;
 pub mod security_group;
 pub mod security_group_rule;
 pub mod subnet;
@@ -146,6 +152,10 @@ pub static NOUNS: &[&dyn Noun] = &[
     of::<address_scope::AddressScopes>(),
     of::<rbac_policy::RbacPolicies>(),
     computed::of::<ip_availability::NetworkIpAvailabilities>(),
+    of::<router::Routers>(),
+    of::<floating_ip::FloatingIps>(),
+    computed::of::<floating_ip::FloatingIpPools>(),
+    computed::of::<agent::Agents>(),
 ];
 
 /// The noun that a path names.

@@ -23,7 +23,7 @@ use super::attribute::{
 use super::ipam::{self, FixedIpRequest};
 use super::{
     Action, Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, binding,
-    network, quota,
+    floating_ip, network, quota,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
@@ -309,7 +309,7 @@ impl Resource for Ports {
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
         let port = Arc::clone(found(txn, id)?);
         device::check_delete(txn, &port)?;
-        device::release_floating(txn, id);
+        floating_ip::release_port(txn, id);
         txn.remove::<Port>(&id);
         Ok(())
     }

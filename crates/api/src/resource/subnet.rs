@@ -5,7 +5,6 @@
 //! family ([`attached`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod attached;
 mod checks;
 pub mod pools;
 mod prefix;
@@ -22,8 +21,8 @@ use super::attribute::{
 use super::network::{self, Networks};
 use super::port::{self, mac};
 use super::{
-    Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, metadata_port,
-    quota, touch,
+    Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, gateway,
+    metadata_port, quota, touch,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
@@ -233,10 +232,9 @@ impl Resource for Subnets {
             standard: new.standard(txn.now()),
         };
         checks::whole(&subnet, &txn.outside().settings)?;
-        attached::check_overlap(txn, &subnet)?;
         txn.put(subnet.clone());
         port::form_addresses(txn, &subnet)?;
-        attached::give_addresses(txn, &subnet);
+        gateway::subnet_added(txn, id)?;
         metadata_port::keep(txn, network_id)?;
         touch::<Networks>(txn, network_id);
         Ok(id)
@@ -308,6 +306,13 @@ fn yields(subnet: &Subnet, port: &Port) -> bool {
 fn check_new_gateway(world: &World, before: &Subnet, gateway: Option<IpAddr>) -> Result<(), Fault> {
     if let Some(gateway) = gateway {
         pools::check_gateway(before.cidr, gateway)?;
+        // A router cannot be its own next hop.
+        let holder = world.address_holder(before.id, gateway).and_then(|id| world.get::<Port>(&id));
+        if let Some(port) = holder.filter(|port| port.is_gateway() || port.device_owner == owner::FLOATING_IP)
+        {
+            let message = format!("Gateway ip {gateway} is in use by port {}. Unable to update.", port.id);
+            return Err(Fault::conflict("GatewayIpInUse", message));
+        }
     }
     let Some(old) = before.gateway_ip else { return Ok(()) };
     let holder = world.address_holder(before.id, old).and_then(|id| world.get::<Port>(&id));

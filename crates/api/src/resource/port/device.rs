@@ -6,7 +6,7 @@ use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{FloatingIp, Network, Port, Router, owner};
 use crate::resource::metadata_port;
-use crate::world::{Link, Txn, World};
+use crate::world::{Link, World};
 
 /// Whether the caller may do on this network what other members of the project may not: its owner, administrators, services.
 pub(super) fn rules_network(caller: &Caller, network: &Network) -> bool {
@@ -124,16 +124,4 @@ pub(super) fn check_floating(world: &World, before: &Port, after: &Port) -> Resu
         }
     }
     Ok(())
-}
-
-/// Floating IPs that led to a port lead nowhere when it goes.
-pub(super) fn release_floating(txn: &mut Txn, port: Uuid) {
-    let now = txn.now();
-    let found: Vec<Uuid> = txn.linked::<FloatingIp>(Link::FloatingIpsOfPort(port)).map(|it| it.id).collect();
-    for id in found {
-        txn.edit::<FloatingIp>(&id, |floating| {
-            (floating.port_id, floating.fixed_ip_address, floating.router_id) = (None, None, None);
-            floating.standard.bump(now);
-        });
-    }
 }

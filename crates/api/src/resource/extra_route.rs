@@ -1,0 +1,103 @@
+//! Routes that a router's owner asks for.
+//!
+//! `routes` of an update replaces them; the two sub-methods add and take away without naming the others, and repeating what is
+//! there or taking away what is not changes nothing. Several next hops for one destination share the traffic.
+
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::router::reach;
+use super::{Call, Field, Reply, Shape, quota};
+use crate::fault::Fault;
+use crate::model::{ExtraRoute, Router};
+use crate::world::Txn;
+
+/// What `routes` looks like.
+pub const ROUTES: Shape = Shape::List { of: &ROUTE, max: usize::MAX, unique: false };
+const ROUTE: Shape = Shape::Object(&[
+    Field::required("destination", Shape::Word { format: "cidr", parse: destination }),
+    Field::required("nexthop", Shape::Address),
+]);
+
+/// `PUT /routers/{id}/add_extraroutes`.
+pub fn add(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+    let new = body(call.body)?;
+    let mut routes = super::router::found(txn, call.id)?.routes.clone();
+    let known: BTreeSet<ExtraRoute> = routes.iter().copied().collect();
+    let added: Vec<ExtraRoute> = new.into_iter().filter(|route| !known.contains(route)).collect();
+    routes.extend(&added);
+    set_checked(txn, call.id, routes, &added)?;
+    Ok(Reply::Object)
+}
+
+/// `PUT /routers/{id}/remove_extraroutes`.
+pub fn remove(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+    let gone = body(call.body)?;
+    let mut routes = super::router::found(txn, call.id)?.routes.clone();
+    routes.retain(|route| !gone.contains(route));
+    set_checked(txn, call.id, routes, &[])?;
+    Ok(Reply::Object)
+}
+
+/// Replaces all routes of a router by a checked value of [`ROUTES`].
+pub fn replace(txn: &mut Txn, id: Uuid, value: &Value) -> Result<(), Fault> {
+    let routes = read(value)?;
+    let all = routes.clone();
+    set_checked(txn, id, routes, &all)
+}
+
+/// The routes of a sub-method's body: `{"router": {"routes": [...]}}`.
+fn body(body: &Value) -> Result<Vec<ExtraRoute>, Fault> {
+    let router = body.get("router").and_then(Value::as_object);
+    let router = router.ok_or_else(|| Fault::bad("Unable to find 'router' in request body"))?;
+    let routes = router.get("routes").ok_or_else(|| Fault::bad("Unable to find 'routes' in request body"))?;
+    let checked = ROUTES.check(routes).map_err(|reason| Fault::invalid("routes", reason))?;
+    read(&checked)
+}
+
+/// A checked value as routes, without repeats.
+fn read(value: &Value) -> Result<Vec<ExtraRoute>, Fault> {
+    let routes: Vec<ExtraRoute> =
+        serde_json::from_value(value.clone()).map_err(|error| Fault::invalid("routes", error))?;
+    let mut seen = BTreeSet::new();
+    let routes: Vec<ExtraRoute> = routes.into_iter().filter(|route| seen.insert(*route)).collect();
+    let mixed = |route: &&ExtraRoute| route.destination.addr().is_ipv4() != route.nexthop.is_ipv4();
+    match routes.iter().find(mixed) {
+        Some(route) => {
+            let text = format!(
+                "destination {} and nexthop {} are of two families",
+                route.destination, route.nexthop
+            );
+            Err(Fault::invalid("routes", text))
+        }
+        None => Ok(routes),
+    }
+}
+
+fn set_checked(txn: &mut Txn, id: Uuid, routes: Vec<ExtraRoute>, new: &[ExtraRoute]) -> Result<(), Fault> {
+    let router = super::router::found(txn, id)?;
+    if routes.len() > router.routes.len() {
+        let count = u64::try_from(routes.len()).unwrap_or(u64::MAX);
+        quota::check_count(txn, "router_route", &router.project, count)?;
+    }
+    reach::check_connected(txn, id, new)?;
+    reach::check_not_own(txn, id, new)?;
+    txn.edit::<Router>(&id, |router| router.routes = routes);
+    Ok(())
+}
+
+/// A prefix without host bits: what a route with some would mean is anybody's guess.
+fn destination(text: &str) -> Result<String, String> {
+    let prefix: IpNet = text.parse().map_err(|_| format!("'{text}' is not a valid IP subnet"))?;
+    if prefix.trunc() == prefix {
+        Ok(prefix.to_string())
+    } else {
+        Err(format!("'{text}' isn't a recognized IP subnet cidr, '{}' is recommended", prefix.trunc()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! Adding, replacing and removing gateways.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::element::Element;
+use super::matching::{self, Existing, MatchError};
+use super::{check, of_router, router};
+use crate::caller::Caller;
+use crate::fault::Fault;
+use crate::model::{FixedIp, Placement, Port, Router, owner};
+use crate::resource::ipam::{self, FixedIpRequest};
+use crate::resource::port::{Internal, create_internal};
+use crate::resource::router::Routers;
+use crate::resource::touch;
+use crate::scheduler;
+use crate::world::{Txn, World};
+
+/// Adds gateways. The first becomes the compatibility gateway if there is none yet; each is a new port.
+pub fn add(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) -> Result<(), Fault> {
+    if elements.is_empty() {
+        return Ok(());
+    }
+    let before = Before::of(txn, id)?;
+    check::elements(txn, caller, elements)?;
+    let made = create_many(txn, &before, elements.iter().enumerate())?;
+    let (mut compat, mut snat) = (before.router.gw_port_id, before.router.enable_snat);
+    if compat.is_none() {
+        compat = made.first().map(|(_, port)| *port);
+        snat = elements[0].enable_snat.unwrap_or(txn.outside().settings.enable_snat_by_default);
+    }
+    finish(txn, &before, compat, snat)
+}
+
+/// Makes the gateways of a router those of a list: ports that an element means keep their ids, the others go, new ones come.
+pub fn update(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) -> Result<(), Fault> {
+    let before = Before::of(txn, id)?;
+    check::elements(txn, caller, elements)?;
+    let found = matching::update(&before.existing(), before.router.gw_port_id, elements)
+        .map_err(|error| unmatched(id, error))?;
+    for port in &found.removed {
+        remove_port(txn, *port);
+    }
+    // Addresses that ports give up come before those that ports take, so that they can move between them.
+    let kept = || elements.iter().zip(&found.ports).filter_map(|(element, port)| Some((element, (*port)?)));
+    for (element, port) in kept().filter(|(element, _)| !element.fixed_ips.is_empty()) {
+        release(txn, port, &element.fixed_ips);
+    }
+    for (element, port) in kept().filter(|(element, _)| !element.fixed_ips.is_empty()) {
+        readdress(txn, &before.router, port, &element.fixed_ips)?;
+    }
+    let new = elements.iter().enumerate().filter(|(at, _)| found.ports[*at].is_none());
+    let made = create_many(txn, &before, new)?;
+    let first_new = made.iter().find(|(at, _)| *at == 0).map(|(_, port)| *port);
+    let compat = found.ports.first().copied().flatten().or(first_new);
+    let snat = match elements.first() {
+        None => before.router.enable_snat,
+        Some(first) if before.gateways.is_empty() => {
+            first.enable_snat.unwrap_or(txn.outside().settings.enable_snat_by_default)
+        }
+        Some(first) => first.enable_snat.unwrap_or(before.router.enable_snat),
+    };
+    finish(txn, &before, compat, snat)
+}
+
+/// Removes the gateways that a list names. An empty list names none.
+pub fn remove(txn: &mut Txn, id: Uuid, elements: &[Element]) -> Result<(), Fault> {
+    if elements.is_empty() {
+        return Ok(());
+    }
+    let before = Before::of(txn, id)?;
+    if before.gateways.is_empty() {
+        let text = format!("Unable to remove gateways from router {id}: it has none.");
+        return Err(Fault::new(400, "UnableToRemoveGateways", text));
+    }
+    let named = matching::remove(&before.existing(), elements).map_err(|error| unmatched(id, error))?;
+    for port in named {
+        remove_port(txn, port);
+    }
+    let compat = heir(txn, &before.router);
+    finish(txn, &before, compat, before.router.enable_snat)
+}
+
+/// Sets the single gateway of the old API: the compatibility gateway is made, changed, replaced or taken away; other gateways
+/// stay, and the oldest of them takes its place if it goes.
+pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>) -> Result<(), Fault> {
+    let before = Before::of(txn, id)?;
+    let present = before.router.gw_port_id.and_then(|port| txn.get::<Port>(&port).cloned());
+    let Some(element) = info else {
+        if let Some(port) = present {
+            remove_port(txn, port.id);
+        }
+        let compat = heir(txn, &before.router);
+        return finish(txn, &before, compat, before.router.enable_snat);
+    };
+    check::elements(txn, caller, std::slice::from_ref(element))?;
+    let compat = match present {
+        Some(port) if port.network_id == element.network_id => {
+            if !element.fixed_ips.is_empty() {
+                readdress(txn, &before.router, port.id, &element.fixed_ips)?;
+            }
+            Some(port.id)
+        }
+        other => {
+            if let Some(port) = other {
+                remove_port(txn, port.id);
+            }
+            create_many(txn, &before, std::iter::once((0, element)))?.first().map(|(_, port)| *port)
+        }
+    };
+    // A router with one gateway behaves as it always did; with more, silence changes nothing.
+    let silent = if before.gateways.len() > 1 {
+        before.router.enable_snat
+    } else {
+        txn.outside().settings.enable_snat_by_default
+    };
+    finish(txn, &before, compat, element.enable_snat.unwrap_or(silent))
+}
+
+/// Removes every gateway of a router that is going to be deleted.
+pub fn remove_all(txn: &mut Txn, router: &Router) {
+    let gateways: Vec<Uuid> = of_router(txn, router).iter().map(|port| port.id).collect();
+    for port in gateways {
+        remove_port(txn, port);
+    }
+}
+
+/// What a router had when the request came.
+pub(super) struct Before {
+    pub(super) router: Arc<Router>,
+    pub(super) gateways: Vec<Arc<Port>>,
+}
+
+impl Before {
+    fn of(world: &World, id: Uuid) -> Result<Self, Fault> {
+        let router = Arc::clone(router(world, id)?);
+        let gateways = of_router(world, &router).into_iter().cloned().collect();
+        Ok(Before { router, gateways })
+    }
+
+    fn existing(&self) -> Vec<Existing> {
+        let mut by_age: Vec<&Port> = self.gateways.iter().map(Arc::as_ref).collect();
+        by_age.sort_by_key(|port| (port.gateway_ordinal, port.id));
+        by_age.into_iter().map(Existing::from).collect()
+    }
+}
+
+fn unmatched(router: Uuid, error: MatchError) -> Fault {
+    let text = format!("Unable to match a requested gateway of router {router}: {error}.");
+    Fault::new(400, "UnableToMatchGateways", text)
+}
+
+/// Who is the compatibility gateway when nobody says: the present one, or the oldest that is left.
+fn heir(world: &World, router: &Router) -> Option<Uuid> {
+    of_router(world, router).first().map(|port| port.id)
+}
+
+/// Makes a gateway for each element, given with its place in the request. Those that name addresses are made first, so that
+/// no other is given one of them by chance; ages follow the request's order all the same.
+fn create_many<'e>(
+    txn: &mut Txn,
+    before: &Before,
+    elements: impl Iterator<Item = (usize, &'e Element)>,
+) -> Result<Vec<(usize, Uuid)>, Fault> {
+    let oldest =
+        before.gateways.iter().filter_map(|port| port.gateway_ordinal).max().map_or(0, |last| last + 1);
+    let mut numbered: Vec<(u64, usize, &Element)> =
+        (oldest..).zip(elements).map(|(ordinal, (at, element))| (ordinal, at, element)).collect();
+    numbered.sort_by_key(|(ordinal, _, element)| (element.addresses().next().is_none(), *ordinal));
+    let mut made = Vec::with_capacity(numbered.len());
+    for (ordinal, at, element) in numbered {
+        made.push((ordinal, at, create_port(txn, &before.router, element, ordinal)?));
+    }
+    made.sort_unstable();
+    // Placed when all are there and by age, so that siblings see each other whatever order the addresses asked for.
+    for (_, _, port) in &made {
+        place(txn, *port);
+    }
+    Ok(made.into_iter().map(|(_, at, port)| (at, port)).collect())
+}
+
+fn create_port(txn: &mut Txn, router: &Router, element: &Element, ordinal: u64) -> Result<Uuid, Fault> {
+    check::overlap(txn, router.id, element.network_id)?;
+    let port = create_internal(
+        txn,
+        Internal {
+            device_id: router.id.to_string(),
+            device_owner: owner::ROUTER_GATEWAY.into(),
+            fixed_ips: (!element.fixed_ips.is_empty()).then(|| element.fixed_ips.clone()),
+            gateway_ordinal: Some(ordinal),
+            ..Internal::on(element.network_id)
+        },
+    )?;
+    check::own_addresses(router, &port.fixed_ips)?;
+    Ok(port.id)
+}
+
+fn place(txn: &mut Txn, port: Uuid) {
+    let Some(port) = txn.get::<Port>(&port).cloned() else { return };
+    let outside = txn.outside();
+    let seed = txn.chance().u64(..);
+    for placement in scheduler::place(txn, &outside, &port, seed) {
+        txn.put(placement);
+    }
+}
+
+fn remove_port(txn: &mut Txn, port: Uuid) {
+    txn.remove::<Placement>(&port);
+    txn.remove::<Port>(&port);
+}
+
+/// Gives up the addresses of a port that are not asked for again.
+fn release(txn: &mut Txn, port: Uuid, request: &[FixedIpRequest]) {
+    let named: BTreeSet<IpAddr> = request.iter().filter_map(|asked| asked.ip_address).collect();
+    let any_of: BTreeSet<Uuid> = request
+        .iter()
+        .filter(|asked| asked.ip_address.is_none())
+        .filter_map(|asked| asked.subnet_id)
+        .collect();
+    let again = |fixed: &FixedIp| named.contains(&fixed.ip_address) || any_of.contains(&fixed.subnet_id);
+    txn.edit::<Port>(&port, |port| port.fixed_ips.retain(again));
+}
+
+/// Makes the addresses of a port exactly those of a request; the port and its MAC stay.
+fn readdress(txn: &mut Txn, router: &Router, port: Uuid, request: &[FixedIpRequest]) -> Result<(), Fault> {
+    let Some(entity) = txn.get::<Port>(&port).cloned() else { return Ok(()) };
+    let fixed_ips = ipam::reallocate(txn, &entity, request, &entity.device_owner, entity.mac)?;
+    check::own_addresses(router, &fixed_ips)?;
+    txn.edit::<Port>(&port, |port| port.fixed_ips = fixed_ips);
+    Ok(())
+}
+
+/// Writes the router, looks whether the outcome is one that may be, and counts the change.
+fn finish(txn: &mut Txn, before: &Before, compat: Option<Uuid>, snat: bool) -> Result<(), Fault> {
+    let id = before.router.id;
+    txn.edit::<Router>(&id, |router| {
+        router.gw_port_id = compat;
+        router.enable_snat = snat;
+    });
+    check::outcome(txn, before)?;
+    let now = txn.now();
+    let mut changed = false;
+    let after: Vec<Arc<Port>> = of_router(txn, &before.router).into_iter().cloned().collect();
+    for port in &after {
+        match before.gateways.iter().find(|old| old.id == port.id) {
+            Some(old) if old.fixed_ips == port.fixed_ips => {}
+            Some(_) => {
+                changed = true;
+                txn.edit::<Port>(&port.id, |port| port.standard.bump(now));
+            }
+            None => changed = true,
+        }
+    }
+    if changed || after.len() != before.gateways.len() || txn.get::<Router>(&id) != Some(&before.router) {
+        touch::<Routers>(txn, id);
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! What gateways may not be.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::change::Before;
+use super::element::Element;
+use super::{of_router, router};
+use crate::caller::Caller;
+use crate::fault::Fault;
+use crate::model::{FixedIp, FloatingIp, Port, Router, Subnet};
+use crate::resource::router::reach;
+use crate::resource::{ipam, network};
+use crate::world::{Link, World};
+
+/// What can be said of the elements alone: external networks that the caller sees, addresses that are not a subnet's gateway and
+/// do not repeat.
+pub(super) fn elements(world: &World, caller: &Caller, elements: &[Element]) -> Result<(), Fault> {
+    let mut named = BTreeSet::new();
+    for element in elements {
+        let network = network::visible(world, caller, element.network_id)?;
+        if !network.external {
+            let text = format!("Network {} is not an external network", network.id);
+            return Err(Fault::senseless("router", text));
+        }
+        for address in element.addresses() {
+            let of_network = || world.linked::<Subnet>(Link::SubnetsOfNetwork(network.id));
+            if of_network().any(|subnet| subnet.gateway_ip == Some(address)) {
+                let text = format!("External IP {address} is the same as the gateway IP");
+                return Err(Fault::senseless("router", text));
+            }
+            if !named.insert((network.id, address)) {
+                let subnet =
+                    of_network().find(|subnet| subnet.cidr.contains(&address)).map(|subnet| subnet.id);
+                return Err(ipam::already_allocated(address, subnet.unwrap_or(network.id)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// That no subnet of a network overlaps with what the router is attached to, unless it is attached to this network already.
+pub(super) fn overlap(world: &World, router_id: Uuid, network: Uuid) -> Result<(), Fault> {
+    let router = router(world, router_id)?;
+    if of_router(world, router).iter().any(|port| port.network_id == network) {
+        return Ok(());
+    }
+    let attached = reach::attached(world, router_id);
+    for subnet in world.linked::<Subnet>(Link::SubnetsOfNetwork(network)) {
+        reach::refuse_overlap("router", subnet, &attached)?;
+    }
+    Ok(())
+}
+
+/// That no address of the router is what one of its routes goes through.
+pub(super) fn own_addresses(router: &Router, fixed_ips: &[FixedIp]) -> Result<(), Fault> {
+    let through = |fixed: &FixedIp| router.routes.iter().any(|route| route.nexthop == fixed.ip_address);
+    match fixed_ips.iter().find(|fixed| through(fixed)) {
+        Some(_) => Err(reach::invalid_routes(&router.routes, "the nexthop is used by router")),
+        None => Ok(()),
+    }
+}
+
+/// That nothing lost its gateway: floating IPs theirs to their network, routes theirs to their next hop.
+pub(super) fn outcome(world: &World, before: &Before) -> Result<(), Fault> {
+    let router = router(world, before.router.id)?;
+    let gateways = of_router(world, router);
+    let lost: BTreeSet<Uuid> = before
+        .gateways
+        .iter()
+        .map(|port| port.network_id)
+        .filter(|network| !gateways.iter().any(|port| port.network_id == *network))
+        .collect();
+    let through = world.linked::<FloatingIp>(Link::FloatingIpsOfRouter(router.id));
+    if let Some(floating) = through.into_iter().find(|it| lost.contains(&it.floating_network_id)) {
+        let text = format!(
+            "Gateway cannot be updated for router {}, since a gateway to external network {} is required by one or more \
+             floating IPs.",
+            router.id, floating.floating_network_id
+        );
+        return Err(Fault::conflict("RouterExternalGatewayInUseByFloatingIp", text));
+    }
+    let stays = |old: &Port| gateways.iter().any(|new| new.id == old.id && new.fixed_ips == old.fixed_ips);
+    if before.gateways.iter().all(|old| stays(old)) {
+        return Ok(());
+    }
+    reach::check_connected(world, router.id, &router.routes)
+}

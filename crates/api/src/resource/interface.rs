@@ -1,0 +1,291 @@
+//! Router interfaces: attaching a router to a subnet or to a port, and detaching it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::router::{Routers, reach};
+use super::{Call, Reply, Shape, ipam, network, port, quota, touch};
+use crate::caller::Caller;
+use crate::fault::Fault;
+use crate::model::{FixedIp, FloatingIp, Network, Port, Router, Subnet, owner};
+use crate::world::{Kind, Link, Txn, World};
+
+/// What a body names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Named {
+    subnet: Option<Uuid>,
+    port: Option<Uuid>,
+}
+
+impl Named {
+    fn read(body: &Value) -> Result<Self, Fault> {
+        let object = body.as_object().ok_or_else(|| Fault::bad("Body contains invalid data"))?;
+        let one = |name: &str| match object.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let text = Shape::Uuid.check(value).map_err(|reason| Fault::invalid(name, reason))?;
+                Ok(text.as_str().and_then(|text| text.parse().ok()))
+            }
+        };
+        let unknown = |key: &&String| !matches!(key.as_str(), "subnet_id" | "port_id" | "advertise_host");
+        if let Some(key) = object.keys().find(unknown) {
+            return Err(Fault::bad(format!("Unrecognized attribute(s) '{key}'")));
+        }
+        let named = Named { subnet: one("subnet_id")?, port: one("port_id")? };
+        match named {
+            Named { subnet: None, port: None } => {
+                Err(Fault::senseless("router", "Either subnet_id or port_id must be specified"))
+            }
+            named => Ok(named),
+        }
+    }
+}
+
+/// `PUT /routers/{id}/add_router_interface`.
+pub fn add(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+    let named = Named::read(call.body)?;
+    let (port, subnet) = match named {
+        Named { subnet: Some(_), port: Some(_) } => {
+            return Err(Fault::senseless("router", "Cannot specify both subnet-id and port-id"));
+        }
+        Named { subnet: Some(subnet), .. } => (add_subnet(txn, call.caller, call.id, subnet)?, subnet),
+        Named { port, .. } => add_port(txn, call.caller, call.id, port.unwrap_or_default())?,
+    };
+    touch::<Routers>(txn, call.id);
+    let subnets: Vec<Uuid> = match named.subnet {
+        Some(subnet) => vec![subnet],
+        None => port.fixed_ips.iter().map(|fixed| fixed.subnet_id).collect(),
+    };
+    answer(txn, call.id, &port, subnet, &subnets)
+}
+
+/// `PUT /routers/{id}/remove_router_interface`.
+pub fn remove(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+    let named = Named::read(call.body)?;
+    let (port, subnet) = found(txn, call.id, named)?;
+    let leaving: Vec<Uuid> = match named.port {
+        Some(_) => port.fixed_ips.iter().map(|fixed| fixed.subnet_id).collect(),
+        None => vec![subnet],
+    };
+    for subnet in &leaving {
+        check_unused(txn, call.id, &port, *subnet)?;
+    }
+    let stays: Vec<FixedIp> =
+        port.fixed_ips.iter().copied().filter(|fixed| !leaving.contains(&fixed.subnet_id)).collect();
+    if stays.is_empty() {
+        txn.remove::<Port>(&port.id);
+    } else {
+        let now = txn.now();
+        txn.edit::<Port>(&port.id, |port| {
+            port.fixed_ips = stays;
+            port.standard.bump(now);
+        });
+    }
+    touch::<Routers>(txn, call.id);
+    answer(txn, call.id, &port, subnet, &leaving)
+}
+
+/// The router, the port as it is or was, and the subnets that the request was about.
+fn answer(world: &World, router: Uuid, port: &Port, subnet: Uuid, subnets: &[Uuid]) -> Result<Reply, Fault> {
+    let project = &super::router::found(world, router)?.project;
+    Ok(Reply::Value(json!({
+        "id": router,
+        "tenant_id": project,
+        "project_id": project,
+        "port_id": port.id,
+        "network_id": port.network_id,
+        "subnet_id": subnet,
+        "subnet_ids": subnets,
+    })))
+}
+
+/// Attaches a subnet: the router takes the subnet's gateway address, on a port of its own or, for a further IPv6 subnet of a
+/// network, on the port that it has there.
+fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Result<Arc<Port>, Fault> {
+    let absent = || Fault::absent("SubnetNotFound", "Subnet", subnet_id);
+    let subnet = txn.get::<Subnet>(&subnet_id).cloned().ok_or_else(absent)?;
+    may_attach(txn, caller, &subnet).map_err(|_| absent())?;
+    let Some(gateway) = subnet.gateway_ip else {
+        return Err(Fault::senseless("router", "Subnet for router interface must have a gateway IP"));
+    };
+    check_modes(&subnet)?;
+    check_fits(txn, id, &subnet)?;
+    if txn.address_holder(subnet.id, gateway).is_some() {
+        return Err(ipam::already_allocated(gateway, subnet.id));
+    }
+    let fixed = FixedIp { subnet_id: subnet.id, ip_address: gateway };
+    if let Some(shared) = ipv6_port(txn, id, subnet.network_id).filter(|_| gateway.is_ipv6()).cloned() {
+        let now = txn.now();
+        let port = txn.edit::<Port>(&shared.id, |port| {
+            port.fixed_ips.push(fixed);
+            port.standard.bump(now);
+        });
+        return Ok(port.unwrap_or(shared));
+    }
+    let project = super::router::found(txn, id)?.project.clone();
+    quota::check(txn, Kind::Port, &project, 1)?;
+    port::create_internal(
+        txn,
+        port::Internal {
+            project,
+            device_id: id.to_string(),
+            device_owner: owner::ROUTER_INTERFACE.into(),
+            fixed_ips: Some(vec![fixed.into()]),
+            ..port::Internal::on(subnet.network_id)
+        },
+    )
+}
+
+/// Attaches a port that exists and that nobody uses, with the addresses it has.
+fn add_port(txn: &mut Txn, caller: &Caller, id: Uuid, port_id: Uuid) -> Result<(Arc<Port>, Uuid), Fault> {
+    let port = port::found(txn, port_id)?.clone();
+    if !caller.changes_project(&port.project) {
+        return Err(Fault::absent("PortNotFound", "Port", port_id));
+    }
+    if !port.device_id.is_empty() || !port.device_owner.is_empty() {
+        let text = format!(
+            "Unable to complete operation on port {port_id} for network {}. Port already has an attached device {}.",
+            port.network_id, port.device_id
+        );
+        return Err(Fault::conflict("PortInUse", text));
+    }
+    let subnets: Vec<Arc<Subnet>> =
+        port.fixed_ips.iter().filter_map(|fixed| txn.get::<Subnet>(&fixed.subnet_id).cloned()).collect();
+    let Some(first) = subnets.first() else {
+        return Err(Fault::senseless("router", "Router port must have at least one fixed IP"));
+    };
+    if subnets.iter().filter(|subnet| subnet.ip_version() == 4).count() > 1 {
+        return Err(Fault::senseless("router", "Cannot have multiple IPv4 subnets on router port"));
+    }
+    if subnets.iter().any(|subnet| subnet.ip_version() == 6)
+        && let Some(other) = ipv6_port(txn, id, port.network_id)
+    {
+        let text = format!(
+            "Router already contains IPv6 port {} belonging to network id {}. Only one IPv6 port from the same network \
+             subnet can be connected to a router",
+            other.id, port.network_id
+        );
+        return Err(Fault::senseless("router", text));
+    }
+    for subnet in &subnets {
+        check_modes(subnet)?;
+        check_fits(txn, id, subnet)?;
+    }
+    let router = super::router::found(txn, id)?;
+    let own = |fixed: &FixedIp| router.routes.iter().any(|route| route.nexthop == fixed.ip_address);
+    if port.fixed_ips.iter().any(own) {
+        return Err(reach::invalid_routes(&router.routes, "the nexthop is used by router"));
+    }
+    let subnet = first.id;
+    let now = txn.now();
+    let attached = txn.edit::<Port>(&port_id, |port| {
+        port.device_id = id.to_string();
+        port.device_owner = owner::ROUTER_INTERFACE.into();
+        port.standard.bump(now);
+    });
+    Ok((attached.unwrap_or(port), subnet))
+}
+
+/// Whether the caller may use a subnet: that of a network it sees.
+fn may_attach(world: &World, caller: &Caller, subnet: &Subnet) -> Result<(), Fault> {
+    let network: &Network = network::visible(world, caller, subnet.network_id)?;
+    let own = caller.changes_project(&network.project) || caller.changes_project(&subnet.project);
+    if own || network::is_shared_with(world, network.id, caller) {
+        Ok(())
+    } else {
+        Err(Fault::absent("NetworkNotFound", "Network", network.id))
+    }
+}
+
+fn check_modes(subnet: &Subnet) -> Result<(), Fault> {
+    if subnet.ipv6_address_mode.is_some() && subnet.ipv6_ra_mode.is_none() {
+        let text = format!(
+            "IPv6 subnet {} configured to receive RAs from an external router cannot be added to Neutron Router",
+            subnet.id
+        );
+        return Err(Fault::senseless("router", text));
+    }
+    Ok(())
+}
+
+fn check_fits(world: &World, router: Uuid, subnet: &Subnet) -> Result<(), Fault> {
+    let on_it = |port: &Arc<Port>| port.fixed_ips.iter().any(|fixed| fixed.subnet_id == subnet.id);
+    if reach::interfaces(world, router).any(on_it) {
+        return Err(Fault::senseless("router", format!("Router already has a port on subnet {}", subnet.id)));
+    }
+    reach::refuse_overlap("router", subnet, &reach::attached(world, router))
+}
+
+/// The interface of a router on a network that has IPv6 addresses.
+fn ipv6_port(world: &World, router: Uuid, network: Uuid) -> Option<&Arc<Port>> {
+    reach::interfaces(world, router).find(|port| {
+        port.network_id == network && port.fixed_ips.iter().any(|fixed| fixed.ip_address.is_ipv6())
+    })
+}
+
+/// The interface that a removal names, and the subnet it is about.
+fn found(world: &World, router: Uuid, named: Named) -> Result<(Arc<Port>, Uuid), Fault> {
+    let Some(id) = named.port else {
+        let subnet = named.subnet.unwrap_or_default();
+        let on_it = |port: &&Arc<Port>| port.fixed_ips.iter().any(|fixed| fixed.subnet_id == subnet);
+        let port = reach::interfaces(world, router).find(on_it).cloned().ok_or_else(|| {
+            let text = format!("Router {router} has no interface on subnet {subnet}");
+            Fault::new(404, "RouterInterfaceNotFoundForSubnet", text)
+        })?;
+        return Ok((port, subnet));
+    };
+    let port = reach::interfaces(world, router).find(|port| port.id == id).cloned().ok_or_else(|| {
+        let text = format!("Router {router} does not have an interface with id {id}");
+        Fault::new(404, "RouterInterfaceNotFound", text)
+    })?;
+    let has = |subnet: Uuid| port.fixed_ips.iter().any(|fixed| fixed.subnet_id == subnet);
+    match named.subnet {
+        Some(subnet) if !has(subnet) => {
+            let text = format!("Subnet on port {id} does not match the requested subnet {subnet}.");
+            Err(Fault::new(400, "SubnetMismatchForPort", text))
+        }
+        Some(subnet) => Ok((port, subnet)),
+        None => {
+            let subnet = port.fixed_ips.first().map(|fixed| fixed.subnet_id).unwrap_or_default();
+            Ok((port, subnet))
+        }
+    }
+}
+
+/// That neither a floating IP nor a route of the router needs an interface.
+fn check_unused(world: &World, router: Uuid, port: &Port, subnet_id: Uuid) -> Result<(), Fault> {
+    let through = world.linked::<FloatingIp>(Link::FloatingIpsOfRouter(router));
+    let needs = |floating: &FloatingIp| {
+        let inside = floating.port_id.and_then(|port| world.get::<Port>(&port));
+        inside.is_some_and(|inside| {
+            let of_floating =
+                |fixed: &&FixedIp| floating.fixed_ip_address.is_some_and(|ip| fixed.ip_address == ip);
+            inside.fixed_ips.iter().filter(of_floating).any(|fixed| fixed.subnet_id == subnet_id)
+        })
+    };
+    let refused = |kind, by: &str| {
+        let text = format!(
+            "Router interface for subnet {subnet_id} on router {router} cannot be deleted, as it is required by one or more {by}."
+        );
+        Err(Fault::conflict(kind, text))
+    };
+    if through.into_iter().any(|floating| needs(floating)) {
+        return refused("RouterInterfaceInUseByFloatingIP", "floating IPs");
+    }
+    let Some(subnet) = world.get::<Subnet>(&subnet_id) else { return Ok(()) };
+    let router: &Router = super::router::found(world, router)?;
+    let others = || {
+        let ports = reach::ports(world, router.id).filter(|other| other.id != port.id);
+        ports.flat_map(|other| &other.fixed_ips).filter_map(|fixed| world.get::<Subnet>(&fixed.subnet_id))
+    };
+    let lost = |nexthop| subnet.cidr.contains(nexthop) && !others().any(|other| other.cidr.contains(nexthop));
+    if router.routes.iter().any(|route| lost(&route.nexthop)) {
+        return refused("RouterInterfaceInUseByRoute", "routes");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Attaching and detaching, and everything that forbids it.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::Ipv6Mode;
+use crate::resource::fixture::{id, ip, network, subnet};
+use crate::resource::router::fixture::*;
+
+fn add(cloud: &mut Cloud, router: Uuid, body: Value) -> Result<Value, Fault> {
+    cloud.act("routers", router, "PUT add_router_interface", body)
+}
+
+fn remove(cloud: &mut Cloud, router: Uuid, body: Value) -> Result<Value, Fault> {
+    cloud.act("routers", router, "PUT remove_router_interface", body)
+}
+
+fn port(cloud: &Cloud, answer: &Value) -> Port {
+    let id: Uuid = answer["port_id"].as_str().unwrap().parse().unwrap();
+    Port::clone(cloud.world.get::<Port>(&id).unwrap())
+}
+
+#[test]
+fn scenario_10_by_subnet_the_router_takes_the_gateway_address() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router();
+    let answer = add(&mut cloud, router, json!({"subnet_id": id(S4), "advertise_host": false})).unwrap();
+    let port = port(&cloud, &answer);
+    assert_eq!(
+        answer,
+        json!({
+            "id": router, "tenant_id": "p", "project_id": "p", "port_id": port.id, "network_id": id(N4),
+            "subnet_id": id(S4), "subnet_ids": [id(S4)],
+        })
+    );
+    assert_eq!(port.fixed_ips, [FixedIp { subnet_id: id(S4), ip_address: ip("10.0.4.1") }]);
+    assert_eq!(
+        (port.device_id.as_str(), port.device_owner.as_str()),
+        (router.to_string().as_str(), owner::ROUTER_INTERFACE)
+    );
+    assert_eq!(port.project, "p");
+    let back = remove(&mut cloud, router, json!({"subnet_id": id(S4)})).unwrap();
+    assert_eq!(back, answer);
+    assert!(cloud.world.get::<Port>(&port.id).is_none());
+}
+
+#[test]
+fn by_port_the_router_takes_the_port_as_it_is() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router();
+    let free = cloud.port(N4, &["10.0.4.77"]);
+    let answer = add(&mut cloud, router, json!({"port_id": free})).unwrap();
+    assert_eq!((&answer["port_id"], &answer["subnet_ids"]), (&json!(free), &json!([id(S4)])));
+    assert!(port(&cloud, &answer).is_router_interface());
+    refused(add(&mut cloud, router, json!({"port_id": free})), 409, "PortInUse");
+    let other = cloud.router();
+    refused(add(&mut cloud, other, json!({"port_id": free})), 409, "PortInUse");
+    remove(&mut cloud, router, json!({"port_id": free, "subnet_id": id(S4)})).unwrap();
+    assert!(cloud.world.get::<Port>(&free).is_none());
+}
+
+#[test]
+fn bodies_that_do_not_tell_what_to_attach() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router();
+    for body in [
+        json!(null),
+        json!({}),
+        json!([]),
+        json!({"subnet_id": null}),
+        json!({"subnet_id": "x"}),
+        json!({"port_id": 7}),
+        json!({"subnet": id(S4)}),
+    ] {
+        assert_eq!(add(&mut cloud, router, body.clone()).unwrap_err().status, 400, "{body}");
+        assert_eq!(remove(&mut cloud, router, body.clone()).unwrap_err().status, 400, "{body}");
+    }
+    let free = cloud.port(N4, &["10.0.4.77"]);
+    refused(add(&mut cloud, router, json!({"subnet_id": id(S4), "port_id": free})), 400, "BadRequest");
+    refused(add(&mut cloud, router, json!({"subnet_id": id(0x99)})), 404, "SubnetNotFound");
+    refused(add(&mut cloud, router, json!({"port_id": id(0x99)})), 404, "PortNotFound");
+}
+
+#[test]
+fn subnets_that_cannot_be_attached() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router();
+    cloud.attach(router, S4).unwrap();
+    let text = refused(cloud.attach(router, S4), 400, "BadRequest");
+    assert!(text.contains("Router already has a port on subnet"), "{text}");
+    // The gateway address of the subnet is the other router's now.
+    let other = cloud.router();
+    refused(cloud.attach(other, S4), 409, "IpAddressAlreadyAllocated");
+    let mut without = subnet(0x31, N5, "10.0.6.0/24");
+    without.gateway_ip = None;
+    cloud.add_subnet(without);
+    let text = refused(cloud.attach(router, 0x31), 400, "BadRequest");
+    assert!(text.contains("must have a gateway IP"), "{text}");
+    cloud.add_subnet(subnet(0x32, N5, "10.0.4.128/25"));
+    let text = refused(cloud.attach(router, 0x32), 400, "BadRequest");
+    assert!(text.contains("overlaps with cidr 10.0.4.0/24"), "{text}");
+    let mut foreign_ra = subnet(0x33, N5, "2001:db8:9::/64");
+    foreign_ra.ipv6_address_mode = Some(Ipv6Mode::Slaac);
+    cloud.add_subnet(foreign_ra.clone());
+    refused(cloud.attach(router, 0x33), 400, "BadRequest");
+    foreign_ra.ipv6_ra_mode = Some(Ipv6Mode::Slaac);
+    cloud.add_subnet(foreign_ra);
+    cloud.attach(router, 0x33).unwrap();
+}
+
+#[test]
+fn further_ipv6_subnets_of_a_network_share_a_port() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router();
+    let v4 = cloud.attach(router, S5).unwrap();
+    let first = cloud.attach(router, S6).unwrap();
+    let second = cloud.attach(router, S7).unwrap();
+    assert_ne!(v4["port_id"], first["port_id"]);
+    assert_eq!(first["port_id"], second["port_id"]);
+    assert_eq!(second["subnet_ids"], json!([id(S7)]));
+    assert_eq!(port(&cloud, &first).fixed_ips.len(), 2);
+    remove(&mut cloud, router, json!({"subnet_id": id(S6)})).unwrap();
+    assert_eq!(
+        port(&cloud, &second).fixed_ips,
+        [FixedIp { subnet_id: id(S7), ip_address: ip("2001:db8:7::1") }]
+    );
+    let extra = cloud.port(N5, &["2001:db8:6::99"]);
+    refused(add(&mut cloud, router, json!({"port_id": extra})), 400, "BadRequest");
+    remove(&mut cloud, router, json!({"subnet_id": id(S7)})).unwrap();
+    assert_eq!(reach::interfaces(&cloud.world, router).count(), 1);
+}
+
+#[test]
+fn ports_that_cannot_be_attached() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router();
+    let empty = cloud.port(N4, &[]);
+    let text = refused(add(&mut cloud, router, json!({"port_id": empty})), 400, "BadRequest");
+    assert!(text.contains("at least one fixed IP"), "{text}");
+    cloud.add_subnet(subnet(0x31, N4, "10.0.6.0/24"));
+    let two = cloud.port(N4, &["10.0.4.8", "10.0.6.8"]);
+    let text = refused(add(&mut cloud, router, json!({"port_id": two})), 400, "BadRequest");
+    assert!(text.contains("multiple IPv4 subnets"), "{text}");
+    // The next hop of a route cannot become the router's own.
+    cloud.attach(router, S4).unwrap();
+    let theirs = cloud.by(Caller::member("q"), |cloud| cloud.router());
+    let free = cloud.port(N4, &["10.0.4.9"]);
+    let foreign = cloud.by(Caller::member("q"), |cloud| add(cloud, theirs, json!({"port_id": free})));
+    refused(foreign, 404, "PortNotFound");
+}
+
+#[test]
+fn members_attach_what_they_may_use() {
+    let mut cloud = Cloud::new();
+    cloud.change(|txn| Ok(txn.put(network(0x40, "q")))).unwrap();
+    cloud.add_subnet(subnet(0x41, 0x40, "10.0.9.0/24"));
+    cloud.caller = Caller::member("p");
+    let router = cloud.router();
+    cloud.attach(router, S4).unwrap();
+    refused(cloud.attach(router, 0x41), 404, "SubnetNotFound");
+    refused(cloud.attach(router, S1), 404, "SubnetNotFound");
+    cloud.caller = Caller::reader("p");
+    refused(cloud.attach(router, S5), 403, "PolicyNotAuthorized");
+}
+
+#[test]
+fn interfaces_in_use_stay() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router_on(&[N1]);
+    cloud.attach(router, S4).unwrap();
+    cloud.attach(router, S5).unwrap();
+    let inside = cloud.port(N4, &["10.0.4.9"]);
+    let floating =
+        cloud.create("floatingips", json!({"floating_network_id": id(N1), "port_id": inside})).unwrap();
+    let routes = json!({"routes": [{"destination": "203.0.113.0/24", "nexthop": "10.0.5.9"}]});
+    cloud.update("routers", router, routes).unwrap();
+    refused(
+        remove(&mut cloud, router, json!({"subnet_id": id(S4)})),
+        409,
+        "RouterInterfaceInUseByFloatingIP",
+    );
+    refused(remove(&mut cloud, router, json!({"subnet_id": id(S5)})), 409, "RouterInterfaceInUseByRoute");
+    cloud.update("routers", router, json!({"routes": []})).unwrap();
+    cloud.update("floatingips", floating["id"].as_str().unwrap(), json!({"port_id": null})).unwrap();
+    remove(&mut cloud, router, json!({"subnet_id": id(S4)})).unwrap();
+    remove(&mut cloud, router, json!({"subnet_id": id(S5)})).unwrap();
+}
+
+#[test]
+fn removals_that_name_nothing_of_the_router() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router_on(&[N1]);
+    let answer = cloud.attach(router, S4).unwrap();
+    refused(
+        remove(&mut cloud, router, json!({"subnet_id": id(S5)})),
+        404,
+        "RouterInterfaceNotFoundForSubnet",
+    );
+    refused(remove(&mut cloud, router, json!({"port_id": id(0x99)})), 404, "RouterInterfaceNotFound");
+    let gateway = cloud.gateway_ports(router)[0].id;
+    refused(remove(&mut cloud, router, json!({"port_id": gateway})), 404, "RouterInterfaceNotFound");
+    let mismatch = json!({"port_id": answer["port_id"], "subnet_id": id(S5)});
+    refused(remove(&mut cloud, router, mismatch), 400, "SubnetMismatchForPort");
+    let other = cloud.router();
+    refused(remove(&mut cloud, other, json!({"subnet_id": id(S4)})), 404, "RouterInterfaceNotFoundForSubnet");
+}
