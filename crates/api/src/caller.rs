@@ -9,6 +9,8 @@ pub struct Caller {
     pub user: String,
     /// Everything, in every project.
     pub admin: bool,
+    /// Chooses in its project what members may not, such as the address of a floating IP.
+    pub manager: bool,
     /// Reads and writes in its project.
     pub member: bool,
     /// Reads in its project.
@@ -20,13 +22,21 @@ pub struct Caller {
 impl Caller {
     /// An administrator working in `project`.
     pub fn admin(project: impl Into<String>) -> Self {
-        Caller { admin: true, ..Self::member(project) }
+        Caller { admin: true, manager: true, ..Self::member(project) }
     }
 
     /// A member of `project`.
     pub fn member(project: impl Into<String>) -> Self {
         let project = project.into();
-        Caller { project, user: String::new(), admin: false, member: true, reader: true, service: false }
+        Caller {
+            project,
+            user: String::new(),
+            admin: false,
+            manager: false,
+            member: true,
+            reader: true,
+            service: false,
+        }
     }
 
     /// Somebody who may only read in `project`.

@@ -73,6 +73,12 @@ impl Fault {
         Self::new(409, kind, message)
     }
 
+    /// 500 of a mistake of ours. Says nothing of it: the log does.
+    pub fn internal() -> Self {
+        let text = "Request Failed: internal server error while processing your request.";
+        Self::new(500, "HTTPInternalServerError", text)
+    }
+
     /// 503 while the database does not answer.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)

@@ -16,10 +16,12 @@
 //! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`] (what OVN reports back),
 //! [`scheduler`] (where gateways are).
 
+pub mod auth;
 pub mod caller;
 pub mod desired;
 pub mod fault;
 pub mod fleet;
+pub mod http;
 pub mod model;
 pub mod report;
 pub mod resource;

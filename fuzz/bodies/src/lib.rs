@@ -5,12 +5,14 @@
 //! so that it is used twice: by libFuzzer (`fuzz/fuzz_targets`, one per body) and by `tests/corpus.rs`, which replays
 //! `fuzz/corpus` on stable Rust in every test run.
 
+mod api_request;
 mod node;
 mod ovn_text;
 mod ovsdb_session;
 mod ovsdb_update;
 mod ovsdb_wire;
 
+pub use api_request::{api_body, api_query};
 pub use node::{flow_stats, rt_tables, running_config, vty_reply};
 pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
 pub use ovsdb_session::session;
@@ -23,6 +25,8 @@ pub type Body = fn(&[u8]);
 /// Every body under the name of its target and its corpus.
 pub const TARGETS: &[(&str, Body)] = &[
     ("addresses", addresses),
+    ("api_body", api_body),
+    ("api_query", api_query),
     ("bridge_mappings", bridge_mappings),
     ("datum", datum),
     ("flow_stats", flow_stats),

@@ -11,6 +11,7 @@ pub mod action;
 pub mod address_scope;
 pub mod agent;
 pub mod attribute;
+pub mod availability_zone;
 pub mod binding;
 pub mod computed;
 mod engine;
@@ -29,6 +30,7 @@ pub mod rbac_policy;
 pub mod router;
 pub mod security_group;
 pub mod security_group_rule;
+pub mod service_provider;
 pub mod subnet;
 pub mod subnet_pool;
 pub mod tags;
@@ -147,16 +149,21 @@ pub static NOUNS: &[&dyn Noun] = &[
     of::<subnet::Subnets>(),
     of::<subnet_pool::SubnetPools>(),
     of::<port::Ports>(),
+    of::<router::Routers>(),
+    of::<floating_ip::FloatingIps>(),
     of::<security_group::SecurityGroups>(),
     of::<security_group_rule::SecurityGroupRules>(),
     of::<address_scope::AddressScopes>(),
     of::<rbac_policy::RbacPolicies>(),
-    computed::of::<ip_availability::NetworkIpAvailabilities>(),
-    of::<router::Routers>(),
-    of::<floating_ip::FloatingIps>(),
-    computed::of::<floating_ip::FloatingIpPools>(),
     computed::of::<agent::Agents>(),
+    computed::of::<availability_zone::AvailabilityZones>(),
+    computed::of::<floating_ip::FloatingIpPools>(),
+    computed::of::<ip_availability::NetworkIpAvailabilities>(),
+    computed::of::<service_provider::ServiceProviders>(),
 ];
+
+/// What can be asked of no object: the path is all that follows `/v2.0/`.
+pub static ROOT: &[Action] = &[];
 
 /// The noun that a path names.
 pub fn at_path(path: &str) -> Option<&'static dyn Noun> {

@@ -1,0 +1,324 @@
+//! Keystone v3: what a token says, asked once in a while and remembered in between.
+//!
+//! A good answer is used for a minute; then Keystone is asked again, so that a revoked token ends within that minute. While
+//! Keystone does not answer, what it said last counts for five minutes at most and never beyond the token's end. A bad answer
+//! is remembered for some seconds, so that a client with a dead token does not hammer Keystone.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use reqwest::{Client, StatusCode, Url};
+use serde::Deserialize;
+use serde_json::json;
+use tracing::{debug, warn};
+
+use super::{Denied, digest};
+use crate::{Caller, Fault};
+
+/// How long Keystone may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most tokens remembered; beyond them the old ones go.
+const REMEMBERED: usize = 16_384;
+
+/// Where Keystone is and who we are to it.
+#[derive(Clone, Debug)]
+pub struct KeystoneSettings {
+    /// `http://host:5000/v3`, with or without the version.
+    pub url: String,
+    /// The account by which tokens are asked about. Without one each token is asked about by itself, which Keystone allows
+    /// too.
+    pub account: Option<Account>,
+    /// Certificates in PEM that Keystone's may be signed by, besides the system's.
+    pub ca_certificates: Option<Vec<u8>>,
+    /// How long answers are used.
+    pub memory: Memory,
+}
+
+/// How long answers are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// A good one, without asking again.
+    pub fresh: Duration,
+    /// A good one, if Keystone does not answer.
+    pub stale: Duration,
+    /// A bad one.
+    pub refused: Duration,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        let [fresh, stale, refused] = [60, 300, 5].map(Duration::from_secs);
+        Memory { fresh, stale, refused }
+    }
+}
+
+/// A user with a password, of Keystone.
+#[derive(Clone)]
+pub struct Account {
+    /// Name of the user.
+    pub username: String,
+    /// Its password.
+    pub password: String,
+    /// Name of its domain.
+    pub user_domain: String,
+    /// Name of the project that it works in.
+    pub project: String,
+    /// Name of the project's domain.
+    pub project_domain: String,
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+/// Settings that cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum KeystoneError {
+    /// The URL is none.
+    #[error("understand {0} as the URL of Keystone: http://HOST:5000/v3 is expected")]
+    Url(String),
+    /// The certificates or the TLS of the system cannot be used.
+    #[error("prepare the connections to Keystone")]
+    Client(#[source] reqwest::Error),
+}
+
+/// A client of Keystone with a memory.
+#[derive(Debug)]
+pub struct Keystone {
+    client: Client,
+    tokens: Url,
+    challenge: &'static str,
+    memory: Memory,
+    account: Option<Account>,
+    /// Our own token, and when it ends.
+    own: tokio::sync::Mutex<Option<(String, Timestamp)>>,
+    seen: Mutex<HashMap<[u8; 32], Seen>>,
+}
+
+/// What Keystone said about a token.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Who; none if the token is no good.
+    caller: Option<Caller>,
+    at: Instant,
+    /// When the token ends by itself.
+    ends: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    token: Token,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    expires_at: Timestamp,
+    user: User,
+    #[serde(default)]
+    project: Option<Named>,
+    #[serde(default)]
+    roles: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+    name: String,
+}
+
+/// Why Keystone's word is not known.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("ask Keystone about a token")]
+    Send(#[from] reqwest::Error),
+    #[error("ask Keystone about a token: it answered {0}")]
+    Status(StatusCode),
+    #[error("log in to Keystone: it answered {0}")]
+    Login(StatusCode),
+}
+
+impl Keystone {
+    /// A client; nothing is sent yet.
+    pub fn new(settings: &KeystoneSettings) -> Result<Self, KeystoneError> {
+        let trimmed = settings.url.trim_end_matches('/');
+        let versioned = if trimmed.ends_with("/v3") { trimmed.to_owned() } else { format!("{trimmed}/v3") };
+        let wrong = || KeystoneError::Url(settings.url.clone());
+        let tokens = Url::parse(&format!("{versioned}/auth/tokens")).map_err(|_| wrong())?;
+        if !matches!(tokens.scheme(), "http" | "https") || !tokens.has_host() {
+            return Err(wrong());
+        }
+        let mut builder = Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+        if let Some(pem) = &settings.ca_certificates {
+            for certificate in reqwest::Certificate::from_pem_bundle(pem).map_err(KeystoneError::Client)? {
+                builder = builder.tls_certs_merge([certificate]);
+            }
+        }
+        let challenge = format!("Keystone uri=\"{}\"", versioned.trim_end_matches("/v3"));
+        Ok(Keystone {
+            client: builder.build().map_err(KeystoneError::Client)?,
+            tokens,
+            // Once per process: what a client is told with every refusal.
+            challenge: challenge.leak(),
+            memory: settings.memory,
+            account: settings.account.clone(),
+            own: tokio::sync::Mutex::default(),
+            seen: Mutex::default(),
+        })
+    }
+
+    pub(super) fn denied(&self) -> Denied {
+        Denied::Unauthorized(self.challenge)
+    }
+
+    /// Whom a token stands for.
+    pub(super) async fn caller(&self, token: &str) -> Result<Caller, Denied> {
+        let id = digest(token);
+        let before = self.remembered(&id);
+        if let Some(seen) = &before
+            && seen.at.elapsed() < if seen.caller.is_some() { self.memory.fresh } else { self.memory.refused }
+        {
+            return seen.caller.clone().ok_or_else(|| self.denied());
+        }
+        match self.ask(token).await {
+            Ok(answer) => {
+                let seen = Seen::of(answer);
+                let caller = seen.caller.clone();
+                self.remember(id, seen);
+                caller.ok_or_else(|| self.denied())
+            }
+            Err(error) => {
+                warn!(error = &error as &dyn std::error::Error, "Keystone does not answer");
+                match before {
+                    Some(Seen { caller: Some(caller), at, .. }) if at.elapsed() < self.memory.stale => {
+                        Ok(caller)
+                    }
+                    _ => Err(Denied::Unavailable(Fault::unavailable(
+                        "The identity service cannot be reached, so the token cannot be checked.",
+                    ))),
+                }
+            }
+        }
+    }
+
+    /// What is remembered and has not ended by itself.
+    fn remembered(&self, id: &[u8; 32]) -> Option<Seen> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        seen.filter(|seen| seen.caller.is_none() || seen.ends > Timestamp::now())
+    }
+
+    fn remember(&self, id: [u8; 32], seen: Seen) {
+        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED {
+            all.retain(|_, seen| seen.at.elapsed() < self.memory.fresh && seen.caller.is_some());
+        }
+        if all.len() >= REMEMBERED {
+            all.clear();
+        }
+        all.insert(id, seen);
+    }
+
+    /// Keystone's word on a token; none if it is no good.
+    async fn ask(&self, token: &str) -> Result<Option<Token>, AskError> {
+        if self.account.is_none() {
+            let response = self.send(token, token).await?;
+            return match response.status() {
+                // The token is also what we ask with, so that a bad one is refused for either reason.
+                StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => Ok(None),
+                _ => read(response).await.map(Some),
+            };
+        }
+        for last in [false, true] {
+            let own = self.own_token(last).await?;
+            let response = self.send(&own, token).await?;
+            match response.status() {
+                StatusCode::NOT_FOUND => return Ok(None),
+                // Our own token has ended, or was revoked.
+                StatusCode::UNAUTHORIZED if !last => debug!("Keystone wants a new token of ours"),
+                _ => return read(response).await.map(Some),
+            }
+        }
+        Err(AskError::Status(StatusCode::UNAUTHORIZED))
+    }
+
+    async fn send(&self, own: &str, subject: &str) -> Result<reqwest::Response, AskError> {
+        let mut url = self.tokens.clone();
+        // The catalogue is the largest part of the answer, and nothing here reads it.
+        url.set_query(Some("nocatalog"));
+        let request = self.client.get(url);
+        Ok(request.header("X-Auth-Token", own).header("X-Subject-Token", subject).send().await?)
+    }
+
+    /// A token of ours, made if there is none, if it ends soon or if a `new` one is asked for.
+    async fn own_token(&self, new: bool) -> Result<String, AskError> {
+        let mut own = self.own.lock().await;
+        let soon = Timestamp::now() + Duration::from_secs(60);
+        if let Some((token, ends)) = &*own
+            && !new
+            && *ends > soon
+        {
+            return Ok(token.clone());
+        }
+        let Some(account) = &self.account else { return Err(AskError::Login(StatusCode::UNAUTHORIZED)) };
+        let body = json!({"auth": {
+            "identity": {"methods": ["password"], "password": {"user": {
+                "name": account.username, "password": account.password, "domain": {"name": account.user_domain},
+            }}},
+            "scope": {"project": {"name": account.project, "domain": {"name": account.project_domain}}},
+        }});
+        let response = self.client.post(self.tokens.clone()).json(&body).send().await?;
+        let status = response.status();
+        let subject = response.headers().get("x-subject-token").and_then(|value| value.to_str().ok());
+        let Some(token) = subject.filter(|_| status == StatusCode::CREATED).map(str::to_owned) else {
+            return Err(AskError::Login(status));
+        };
+        let ends = response.json::<Answer>().await?.token.expires_at;
+        *own = Some((token.clone(), ends));
+        Ok(token)
+    }
+}
+
+async fn read(response: reqwest::Response) -> Result<Token, AskError> {
+    match response.status() {
+        StatusCode::OK => Ok(response.json::<Answer>().await?.token),
+        status => Err(AskError::Status(status)),
+    }
+}
+
+impl Seen {
+    fn of(token: Option<Token>) -> Self {
+        let at = Instant::now();
+        match token {
+            Some(token) => Seen { ends: token.expires_at, caller: Some(token.caller()), at },
+            None => Seen { ends: Timestamp::MAX, caller: None, at },
+        }
+    }
+}
+
+impl Token {
+    /// Roles as Keystone names them. It lists the implied ones too; they are added here for those who removed the
+    /// implication.
+    fn caller(self) -> Caller {
+        let has = |role: &str| self.roles.iter().any(|it| it.name.eq_ignore_ascii_case(role));
+        let admin = has("admin");
+        let manager = admin || has("manager");
+        let member = manager || has("member");
+        Caller {
+            project: self.project.as_ref().map(|project| project.id.clone()).unwrap_or_default(),
+            user: self.user.id,
+            admin,
+            manager,
+            member,
+            reader: member || has("reader"),
+            service: has("service"),
+        }
+    }
+}

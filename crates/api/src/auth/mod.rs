@@ -1,0 +1,129 @@
+//! Who asks: the credentials of a request, and what they say.
+//!
+//! | back end | credentials | caller |
+//! |---|---|---|
+//! | [`Auth::open`] | any or none | an administrator |
+//! | [`Auth::token`] | one secret in `X-Auth-Token` | an administrator |
+//! | [`Auth::basic`] | a user of an htpasswd file | an administrator |
+//! | [`Auth::keystone`] | a token of Keystone in `X-Auth-Token` | whoever Keystone says |
+//!
+//! What a caller may do is decided with the nouns, not here.
+
+pub mod htpasswd;
+pub mod keystone;
+
+use std::net::SocketAddr;
+
+use axum::http::HeaderMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::{Caller, Fault};
+use htpasswd::Htpasswd;
+use keystone::Keystone;
+
+/// How requests say who they are from.
+#[derive(Debug)]
+pub struct Auth(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Open { project: String },
+    Token { digest: [u8; 32], project: String },
+    Basic { users: Htpasswd, project: String },
+    Keystone(Box<Keystone>),
+}
+
+/// Why there is no caller.
+#[derive(Debug)]
+pub enum Denied {
+    /// The credentials are missing or wrong; how to say better ones (`WWW-Authenticate`).
+    Unauthorized(&'static str),
+    /// Nobody could be asked about them.
+    Unavailable(Fault),
+}
+
+/// An API without credentials would be open to more than this machine.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "listen on {0} without credentials: everybody who reaches it would be administrator. Choose an authentication, listen on \
+     127.0.0.1, or insist"
+)]
+pub struct Exposed(SocketAddr);
+
+impl Auth {
+    /// Everybody is administrator, in `project`.
+    pub fn open(project: impl Into<String>) -> Self {
+        Auth(Kind::Open { project: project.into() })
+    }
+
+    /// Whoever knows the token is administrator, in `project`.
+    pub fn token(token: &str, project: impl Into<String>) -> Self {
+        Auth(Kind::Token { digest: digest(token), project: project.into() })
+    }
+
+    /// Every user of a file is administrator, in `project`.
+    pub fn basic(users: Htpasswd, project: impl Into<String>) -> Self {
+        Auth(Kind::Basic { users, project: project.into() })
+    }
+
+    /// Keystone knows.
+    pub fn keystone(keystone: Keystone) -> Self {
+        Auth(Kind::Keystone(Box::new(keystone)))
+    }
+
+    /// Refuses an address that more than this machine reaches if no credentials are asked for, unless somebody `insists`.
+    pub fn check_listen(&self, address: SocketAddr, insists: bool) -> Result<(), Exposed> {
+        let open = matches!(self.0, Kind::Open { .. });
+        if open && !insists && !address.ip().to_canonical().is_loopback() {
+            Err(Exposed(address))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Who a request is from.
+    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Denied> {
+        match &self.0 {
+            Kind::Open { project } => Ok(Caller::admin(project)),
+            Kind::Token { digest: expected, project } => match text(headers, "x-auth-token") {
+                Some(token) if bool::from(digest(token).ct_eq(expected)) => Ok(Caller::admin(project)),
+                _ => Err(Denied::Unauthorized("Token")),
+            },
+            Kind::Basic { users, project } => match basic(headers) {
+                Some((user, password)) if users.verify(&user, &password).await => {
+                    Ok(Caller { user, ..Caller::admin(project) })
+                }
+                _ => Err(Denied::Unauthorized("Basic realm=\"meridian\"")),
+            },
+            Kind::Keystone(keystone) => match text(headers, "x-auth-token") {
+                Some(token) => keystone.caller(token).await,
+                None => Err(keystone.denied()),
+            },
+        }
+    }
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).filter(|text| !text.is_empty())
+}
+
+/// User and password of `Authorization: Basic`.
+fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+    let (scheme, encoded) = text(headers, "authorization")?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
+}
+
+/// Secrets are kept and compared as digests, so that neither their length nor a dump tells of them.
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests;

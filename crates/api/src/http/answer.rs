@@ -1,0 +1,139 @@
+//! Answers on the wire.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::json;
+
+use super::target::Base;
+use crate::Fault;
+use crate::resource::{Page, Shown};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
+
+/// An answer before it is sent.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    kind: &'static str,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+}
+
+const JSON: &str = "application/json";
+
+impl Answer {
+    pub(super) fn bytes(status: u16, body: impl Into<Bytes>) -> Self {
+        Answer { status, kind: JSON, headers: Vec::new(), body: body.into() }
+    }
+
+    pub(super) fn text(status: u16, body: &'static str) -> Self {
+        Answer { kind: "text/plain; charset=utf-8", ..Self::bytes(status, body) }
+    }
+
+    pub(super) fn json(status: u16, value: &impl Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(body) => Self::bytes(status, body),
+            Err(error) => unreachable!("answers are plain data: {error}"),
+        }
+    }
+
+    pub(super) fn empty(status: u16) -> Self {
+        Self::bytes(status, Bytes::new())
+    }
+
+    /// One object under its name.
+    pub(super) fn object(status: u16, name: &str, object: &Shown) -> Self {
+        let mut body = Vec::with_capacity(1024);
+        begin(&mut body, name);
+        write(&mut body, object);
+        body.push(b'}');
+        Self::bytes(status, body)
+    }
+
+    /// Several objects under the collection's name.
+    pub(super) fn objects(status: u16, collection: &str, objects: &[Shown]) -> Self {
+        Self::bytes(status, listed(collection, objects, b"}"))
+    }
+
+    /// A page, with links to those beside it.
+    pub(super) fn page(collection: &str, path: &str, page: &Page, base: &Base) -> Self {
+        if page.links.is_empty() {
+            return Self::objects(200, collection, &page.items);
+        }
+        let links: Vec<_> = page
+            .links
+            .iter()
+            .map(|(rel, query)| json!({"rel": rel, "href": base.link(&format!("/v2.0/{path}?{query}"))}))
+            .collect();
+        let mut body = listed(collection, &page.items, b",");
+        write(&mut body, &format!("{collection}_links"));
+        body.push(b':');
+        write(&mut body, &links);
+        body.push(b'}');
+        Self::bytes(200, body)
+    }
+
+    pub(super) fn fault(fault: &Fault) -> Self {
+        let Fault { status, kind, message } = fault;
+        Self::json(*status, &json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}))
+    }
+
+    /// 401, in Keystone's format: clients expect it from whatever stands before the API.
+    pub(super) fn unauthorized(challenge: &str) -> Self {
+        let message = "The request you have made requires authentication.";
+        let body = json!({"error": {"code": 401, "title": "Unauthorized", "message": message}});
+        Self::json(401, &body).with(header::WWW_AUTHENTICATE, challenge)
+    }
+
+    pub(super) fn with(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    pub(super) fn into_response(self, id: &str) -> Response {
+        let has_body = !self.body.is_empty();
+        let mut response = Response::new(if has_body { Body::from(self.body) } else { Body::empty() });
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        if let Ok(id) = HeaderValue::from_str(id) {
+            headers.insert(REQUEST_ID, id);
+        }
+        headers.extend(self.headers);
+        response
+    }
+}
+
+fn begin(body: &mut Vec<u8>, name: &str) {
+    body.push(b'{');
+    write(body, name);
+    body.push(b':');
+}
+
+fn write(body: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    if let Err(error) = serde_json::to_writer(body, value) {
+        unreachable!("answers are plain data: {error}");
+    }
+}
+
+/// The list, up to and with `end`. Objects are written one after another into one buffer.
+fn listed(collection: &str, objects: &[Shown], end: &[u8]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(128 + objects.len() * 1024);
+    begin(&mut body, collection);
+    body.push(b'[');
+    for (n, object) in objects.iter().enumerate() {
+        if n > 0 {
+            body.push(b',');
+        }
+        write(&mut body, object);
+    }
+    body.push(b']');
+    body.extend_from_slice(end);
+    body
+}

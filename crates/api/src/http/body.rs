@@ -1,0 +1,125 @@
+//! Request bodies: read to a limit, parsed, and refused when they are too deep.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::http::HeaderMap;
+use futures_util::StreamExt;
+use serde_json::Value;
+
+use crate::Fault;
+
+/// The largest body that is looked at. A bulk request for thousands of ports is far below it.
+const MOST: usize = 4 << 20;
+/// How much of a body that is too large is read and thrown away, so that its sender gets to see the answer.
+const DISCARDED: usize = 64 << 20;
+/// How deep objects and lists may lie in one another. Stored values stay far below what the parser refuses on the way back.
+const DEEPEST: usize = 32;
+/// How long a body may take.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The body as JSON; `null` if there is none.
+pub(super) async fn read(body: Body, headers: &HeaderMap) -> Result<Value, Fault> {
+    let announced = headers.get("content-length").and_then(|value| value.to_str().ok()?.parse().ok());
+    let mut stream = body.into_data_stream();
+    if announced.is_some_and(|size: usize| size > MOST) {
+        drain(stream).await;
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
+    let reading = async {
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|_| Fault::bad("The body ended before it was complete"))?;
+            if bytes.len() + chunk.len() > MOST {
+                drain(std::mem::replace(&mut stream, Body::empty().into_data_stream())).await;
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(LONGEST, reading).await {
+        Ok(outcome) => outcome?,
+        Err(_) => return Err(Fault::new(408, "HTTPRequestTimeout", "The body took too long to arrive.")),
+    }
+    parse(&bytes)
+}
+
+/// Reads a body that nobody wants, so that its sender gets to see the answer.
+pub(super) async fn discard(body: Body) {
+    drain(body.into_data_stream()).await;
+}
+
+async fn drain(mut stream: BodyDataStream) {
+    let reading = async {
+        let mut size = 0;
+        while let Some(Ok(chunk)) = stream.next().await {
+            size += chunk.len();
+            if size > DISCARDED {
+                break;
+            }
+        }
+    };
+    // Whoever is slower than this does not get to see the answer.
+    let _ = tokio::time::timeout(LONGEST, reading).await;
+}
+
+fn too_large() -> Fault {
+    let text = format!("The body is larger than {MOST} bytes. Split a bulk request into several.");
+    Fault::new(413, "HTTPRequestEntityTooLarge", text)
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Value, Fault> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Value::Null);
+    }
+    let malformed = |reason: &dyn std::fmt::Display| {
+        Fault::new(400, "MalformedRequestBody", format!("Malformed request body: {reason}"))
+    };
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| malformed(&error))?;
+    if is_deeper(&value, DEEPEST) {
+        return Err(malformed(&format_args!(
+            "objects and lists lie in one another more than {DEEPEST} deep"
+        )));
+    }
+    Ok(value)
+}
+
+fn is_deeper(value: &Value, than: usize) -> bool {
+    match value {
+        Value::Array(elements) => than == 0 || elements.iter().any(|element| is_deeper(element, than - 1)),
+        Value::Object(fields) => than == 0 || fields.values().any(|field| is_deeper(field, than - 1)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_json_is_refused_with_a_reason() {
+        for bytes in [
+            &b"{"[..],
+            b"nope",
+            b"{\"a\": 1,}",
+            b"\xff\xfe",
+            b"{\"a\": 01}",
+            b"{} {}",
+            b"{\"a\": \"\\ud800\"}",
+        ] {
+            let fault = parse(bytes).unwrap_err();
+            assert_eq!((fault.status, fault.kind), (400, "MalformedRequestBody"), "{bytes:?}");
+        }
+        assert_eq!(parse(b" \n").unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn depth_has_an_end() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth)).into_bytes();
+        assert!(parse(&nested(DEEPEST)).is_ok());
+        for depth in [DEEPEST + 1, 1_000, 1_000_000] {
+            assert_eq!(parse(&nested(depth)).unwrap_err().status, 400, "{depth}");
+        }
+    }
+}

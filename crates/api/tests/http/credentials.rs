@@ -1,0 +1,228 @@
+//! Tokens of a real Keystone, and of one that fails on purpose.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use api::auth::Auth;
+use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+
+use crate::server::{Got, Server};
+
+const NEVER: Memory = Memory { fresh: Duration::ZERO, stale: Duration::ZERO, refused: Duration::ZERO };
+
+fn keystone(url: &str, account: Option<Account>, memory: Memory) -> Auth {
+    let settings = KeystoneSettings { url: url.to_owned(), account, ca_certificates: None, memory };
+    Auth::keystone(Keystone::new(&settings).unwrap())
+}
+
+async fn with_token(server: &Server, method: &str, path: &str, token: &str, body: Option<Value>) -> Got {
+    let mut request = server.request(method, path).header("X-Auth-Token", token);
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    server.send(request).await
+}
+
+fn assert_unauthorized(got: &Got) {
+    let message = "The request you have made requires authentication.";
+    assert_eq!(got.status, 401);
+    assert_eq!(got.body, json!({"error": {"code": 401, "title": "Unauthorized", "message": message}}));
+    assert!(got.headers["www-authenticate"].to_str().unwrap().starts_with("Keystone uri=\"http"));
+}
+
+/// A scoped token, as a client gets one.
+async fn log_in(server: &Server, url: &str, user: &str, password: &str, project: Option<&str>) -> String {
+    let domain = json!({"name": "Default"});
+    let mut auth = json!({"identity": {"methods": ["password"], "password": {
+        "user": {"name": user, "password": password, "domain": domain}}}});
+    if let Some(project) = project {
+        auth["scope"] = json!({"project": {"name": project, "domain": domain}});
+    }
+    let request = server.client.post(format!("{url}/auth/tokens")).json(&json!({"auth": auth}));
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status().as_u16(), 201, "{user}");
+    response.headers()["x-subject-token"].to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_keystone_says_who_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let started = tokio::task::spawn_blocking(move || {
+        let keystone = lab::keystone::Keystone::start(dir.path()).unwrap();
+        let projects = ["blue", "red"].map(|name| (name, keystone.project(name).unwrap()));
+        for (user, role, (_, project)) in [
+            ("alice", "member", &projects[0]),
+            ("rita", "reader", &projects[0]),
+            ("bob", "member", &projects[1]),
+            ("nova", "service", &projects[1]),
+        ] {
+            let id = keystone.user(user, "pw").unwrap();
+            keystone.grant(role, &id, project).unwrap();
+        }
+        (keystone, dir, projects)
+    });
+    let (keystone_process, _dir, projects) = started.await.unwrap();
+    let url = keystone_process.url().trim_end_matches('/').to_owned();
+    let account = Account {
+        username: "admin".into(),
+        password: keystone_process.admin_password().into(),
+        user_domain: "Default".into(),
+        project: "admin".into(),
+        project_domain: "Default".into(),
+    };
+    // By an account of ours, and by each token itself.
+    for account in [Some(account), None] {
+        let server = Server::with(keystone(&url, account, NEVER)).await;
+        let alice = log_in(&server, &url, "alice", "pw", Some("blue")).await;
+        let rita = log_in(&server, &url, "rita", "pw", Some("blue")).await;
+        let bob = log_in(&server, &url, "bob", "pw", Some("red")).await;
+        let nova = log_in(&server, &url, "nova", "pw", Some("red")).await;
+        let admin = log_in(&server, &url, "admin", keystone_process.admin_password(), Some("admin")).await;
+        let nowhere = log_in(&server, &url, "alice", "pw", None).await;
+
+        let made =
+            with_token(&server, "POST", "/v2.0/networks", &alice, Some(json!({"network": {"name": "n"}})))
+                .await;
+        assert_eq!(
+            (made.status, made.body["network"]["project_id"].as_str()),
+            (201, Some(projects[0].1.as_str()))
+        );
+        assert!(made.body["network"].get("provider:network_type").is_none());
+        let path = format!("/v2.0/networks/{}", made.body["network"]["id"].as_str().unwrap());
+        let rename = || Some(json!({"network": {"name": "m"}}));
+        for (who, token, show, update) in [
+            ("alice", &alice, 200, 200),
+            ("rita", &rita, 200, 403),
+            ("bob", &bob, 404, 404),
+            ("nova", &nova, 200, 403),
+            ("admin", &admin, 200, 200),
+            ("alice without a project", &nowhere, 404, 404),
+        ] {
+            assert_eq!(with_token(&server, "GET", &path, token, None).await.status, show, "{who}");
+            assert_eq!(with_token(&server, "PUT", &path, token, rename()).await.status, update, "{who}");
+        }
+        let foreign = json!({"network": {"project_id": projects[1].1}});
+        assert_eq!(
+            with_token(&server, "POST", "/v2.0/networks", &alice, Some(foreign.clone())).await.status,
+            400
+        );
+        assert_eq!(with_token(&server, "POST", "/v2.0/networks", &admin, Some(foreign)).await.status, 201);
+        let flat = json!({"network": {"provider:network_type": "flat", "provider:physical_network": "phy1"}});
+        let refused = with_token(&server, "POST", "/v2.0/networks", &alice, Some(flat)).await;
+        assert_eq!((refused.refusal().0, refused.refusal().1), (403, "PolicyNotAuthorized"));
+        assert_eq!(
+            with_token(&server, "POST", "/v2.0/networks", &rita, Some(json!({"network": {}}))).await.status,
+            403
+        );
+        let listed = with_token(&server, "GET", "/v2.0/networks", &bob, None).await;
+        assert_eq!(listed.body["networks"].as_array().unwrap().len(), 1, "only the one made for him");
+        let full = with_token(&server, "GET", &format!("/v2.0/quotas/{}", projects[0].1), &bob, None).await;
+        assert_eq!(full.status, 403);
+
+        assert_unauthorized(&server.get("/v2.0/networks").await);
+        for bad in ["", "nonsense", "gAAAAABexpired", &alice[..alice.len() - 4]] {
+            assert_unauthorized(&with_token(&server, "GET", "/v2.0/networks", bad, None).await);
+        }
+        // Revoked: refused at once, as nothing is remembered here.
+        let revoke = server.client.delete(format!("{url}/auth/tokens"));
+        let revoked =
+            revoke.header("X-Auth-Token", &alice).header("X-Subject-Token", &alice).send().await.unwrap();
+        assert_eq!(revoked.status().as_u16(), 204);
+        assert_unauthorized(&with_token(&server, "GET", &path, &alice, None).await);
+    }
+}
+
+/// A Keystone that answers what it is told to and counts.
+struct Fake {
+    status: AtomicU16,
+    asked: AtomicUsize,
+}
+
+async fn fake() -> (Arc<Fake>, String) {
+    async fn answer(State(fake): State<Arc<Fake>>, headers: HeaderMap) -> (StatusCode, String) {
+        fake.asked.fetch_add(1, Ordering::SeqCst);
+        let status = StatusCode::from_u16(fake.status.load(Ordering::SeqCst)).unwrap();
+        let good = headers.get("x-subject-token").is_some_and(|token| token != "bad");
+        let token = json!({"token": {
+            "expires_at": if headers["x-subject-token"] == "short" { "2020-01-01T00:00:00.000000Z" } else { "2999-01-01T00:00:00.000000Z" },
+            "user": {"id": "u", "name": "u"}, "project": {"id": "p", "name": "p"},
+            "roles": [{"id": "1", "name": "member"}],
+        }});
+        match (status, good) {
+            (StatusCode::OK, true) => (status, token.to_string()),
+            (StatusCode::OK, false) => (StatusCode::NOT_FOUND, "{}".into()),
+            (status, _) => (status, "<html>".into()),
+        }
+    }
+    let fake = Arc::new(Fake { status: AtomicU16::new(200), asked: AtomicUsize::new(0) });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let router = Router::new().fallback(answer).with_state(Arc::clone(&fake));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (fake, url)
+}
+
+async fn status(server: &Server, token: &str) -> u16 {
+    with_token(server, "GET", "/v2.0/networks", token, None).await.status
+}
+
+#[tokio::test]
+async fn answers_are_remembered_good_and_bad() {
+    let (fake, url) = fake().await;
+    let hour = Duration::from_secs(3600);
+    let server = Server::with(keystone(&url, None, Memory { fresh: hour, stale: hour, refused: hour })).await;
+    for (token, expected, asked) in
+        [("a", 200, 1), ("a", 200, 1), ("b", 200, 2), ("bad", 401, 3), ("bad", 401, 3), ("a", 200, 3)]
+    {
+        assert_eq!(status(&server, token).await, expected, "{token}");
+        assert_eq!(fake.asked.load(Ordering::SeqCst), asked, "{token}");
+    }
+    // A token that has ended is asked about again whatever is remembered.
+    status(&server, "short").await;
+    status(&server, "short").await;
+    assert_eq!(fake.asked.load(Ordering::SeqCst), 5);
+}
+
+#[tokio::test]
+async fn what_is_old_is_asked_again_and_counts_only_while_keystone_is_silent() {
+    let (fake, url) = fake().await;
+    let hour = Duration::from_secs(3600);
+    let server =
+        Server::with(keystone(&url, None, Memory { fresh: Duration::ZERO, stale: hour, ..NEVER })).await;
+    assert_eq!(status(&server, "a").await, 200);
+    fake.status.store(500, Ordering::SeqCst);
+    assert_eq!(status(&server, "a").await, 200, "its last word counts");
+    let unknown = with_token(&server, "GET", "/v2.0/networks", "new", None).await;
+    assert_eq!((unknown.refusal().0, unknown.refusal().1), (503, "ServiceUnavailable"));
+    fake.status.store(404, Ordering::SeqCst);
+    assert_eq!(status(&server, "a").await, 401, "revoked");
+    fake.status.store(500, Ordering::SeqCst);
+    assert_eq!(status(&server, "a").await, 503, "and its last word was no");
+    let nobody = Server::with(keystone("http://127.0.0.1:1/v3", None, NEVER)).await;
+    assert_eq!(status(&nobody, "a").await, 503);
+}
+
+#[test]
+fn urls_of_keystone_are_checked() {
+    for (url, good) in [
+        ("http://k:5000", true),
+        ("http://k:5000/v3/", true),
+        ("https://k/identity/v3", true),
+        ("k:5000", false),
+        ("ftp://k/v3", false),
+        ("", false),
+    ] {
+        let settings = KeystoneSettings {
+            url: url.into(),
+            account: None,
+            ca_certificates: None,
+            memory: Memory::default(),
+        };
+        assert_eq!(Keystone::new(&settings).is_ok(), good, "{url}");
+    }
+}

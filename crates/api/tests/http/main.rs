@@ -1,0 +1,8 @@
+//! The API over HTTP: a real server on a socket, a real store, a real client.
+
+mod bad_input;
+mod credentials;
+mod documents;
+mod objects;
+mod schema;
+mod server;

@@ -1,0 +1,36 @@
+//! The API document, and schemathesis turned loose on the server with it.
+
+use std::process::Command;
+
+use api::auth::Auth;
+
+use crate::server::Server;
+
+#[tokio::test]
+async fn the_api_document_is_served() {
+    let server = Server::open().await;
+    let document = server.get("/openapi.json").await;
+    assert_eq!((document.status, document.body["openapi"].as_str()), (200, Some("3.1.0")));
+    assert_eq!(document.body, api::http::openapi());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemathesis_finds_no_server_error() {
+    let server = Server::with(Auth::open("p")).await;
+    let url = server.url.clone();
+    let run = tokio::task::spawn_blocking(move || {
+        let environment = lab::python::openstack().unwrap();
+        Command::new(environment.join("bin/schemathesis"))
+            .args(["run", &format!("{url}/openapi.json"), "--url", &url])
+            .args(["--checks", "not_a_server_error,content_type_conformance"])
+            .args(["--max-examples", "5", "--seed", "7", "--phases", "examples,coverage,fuzzing"])
+            .args(["--workers", "2", "--no-color"])
+            .current_dir(std::env::temp_dir())
+            .output()
+            .unwrap()
+    });
+    let output = run.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(server.get("/v2.0/networks?limit=1").await.status, 200, "it goes on");
+}

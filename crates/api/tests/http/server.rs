@@ -1,0 +1,124 @@
+//! A server to ask.
+
+use std::sync::Arc;
+
+use api::auth::Auth;
+use api::http::{Api, serve};
+use api::report::Report;
+use api::store::{Store, Url};
+use api::world::Outside;
+use reqwest::{Client, Method, RequestBuilder, Response};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+
+/// A server on a free port. It ends with its value.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) client: Client,
+    /// What the Northbound has.
+    pub(crate) applied: watch::Sender<u64>,
+    pub(crate) outside: watch::Sender<Arc<Outside>>,
+    pub(crate) store: Store,
+    stop: Option<oneshot::Sender<()>>,
+    _report: watch::Sender<Arc<Report>>,
+    _dir: tempfile::TempDir,
+}
+
+/// Status, body and headers of an answer.
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    pub(crate) headers: reqwest::header::HeaderMap,
+}
+
+impl Got {
+    pub(crate) async fn of(response: Response) -> Got {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        assert!(
+            text.is_empty() || !body.is_null() || headers["content-type"] != "application/json",
+            "{text}"
+        );
+        Got { status, body, headers }
+    }
+
+    /// The type and message of a refusal, whose form is checked.
+    pub(crate) fn refusal(&self) -> (u16, &str, &str) {
+        let error = &self.body["NeutronError"];
+        assert_eq!(error["detail"], "", "{}", self.body);
+        assert_eq!(self.headers["content-type"], "application/json");
+        (self.status, error["type"].as_str().unwrap(), error["message"].as_str().unwrap())
+    }
+}
+
+impl Server {
+    /// One where everybody is administrator of project `p`.
+    pub(crate) async fn open() -> Server {
+        Self::with(Auth::open("p")).await
+    }
+
+    pub(crate) async fn with(auth: Auth) -> Server {
+        let dir = tempfile::tempdir().unwrap();
+        let (outside, seen_outside) = watch::channel(Arc::new(Outside::default()));
+        let (report, seen_report) = watch::channel(Arc::new(Report::default()));
+        let (applied, seen_applied) = watch::channel(0);
+        let store = Store::open(&Url::Sqlite(dir.path().join("api.db")), seen_outside.clone()).await.unwrap();
+        let api = Arc::new(Api {
+            store: store.clone(),
+            report: seen_report,
+            outside: seen_outside,
+            auth,
+            applied: seen_applied,
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (stop, stopped) = oneshot::channel();
+        tokio::spawn(serve(listener, api, async {
+            let _ = stopped.await;
+        }));
+        Server {
+            url,
+            client: Client::new(),
+            applied,
+            outside,
+            store,
+            stop: Some(stop),
+            _report: report,
+            _dir: dir,
+        }
+    }
+
+    pub(crate) fn request(&self, method: &str, path: &str) -> RequestBuilder {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        self.client.request(method, format!("{}{path}", self.url))
+    }
+
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Got {
+        Got::of(request.send().await.unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Got {
+        self.send(self.request("GET", path)).await
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> Got {
+        self.send(self.request(method, path).json(&body)).await
+    }
+
+    /// Makes a network; gives it.
+    pub(crate) async fn network(&self, body: Value) -> Value {
+        let got = self.ask("POST", "/v2.0/networks", serde_json::json!({"network": body})).await;
+        assert_eq!(got.status, 201, "{}", got.body);
+        got.body["network"].clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+    }
+}
