@@ -105,7 +105,9 @@ impl Resource for Networks {
     }
 
     fn visible(entity: &Network, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&entity.project) || entity.external || is_shared_with(world, entity.id, caller)
+        caller.sees_project(&entity.project)
+            || rbac_policy::permits_external(world, entity, &caller.project)
+            || is_shared_with(world, entity.id, caller)
     }
 
     fn reach(filters: &Filters) -> Option<Vec<Link>> {
@@ -166,8 +168,9 @@ impl Resource for Networks {
             standard: new.standard(txn.now()),
         };
         check_default(txn, &network)?;
-        let id = network.id;
+        let (id, external) = (network.id, network.external);
         txn.put(network);
+        rbac_policy::set_external(txn, id, new.project(), external);
         set_shared(txn, id, new.bool("shared").unwrap_or(false))?;
         security_group::ensure_default(txn, new.project());
         metadata_port::keep(txn, id)?;
@@ -193,7 +196,12 @@ impl Resource for Networks {
             network.mtu = mtu(&outside.settings, network.segment.network_type, bytes)?;
         }
         check_default(txn, &network)?;
+        let (project, external) = (network.project.clone(), network.external);
+        let was_external = found(txn, id)?.external;
         txn.edit::<Network>(&id, |slot| *slot = network);
+        if was_external != external {
+            rbac_policy::set_external(txn, id, &project, external);
+        }
         if let Some(shared) = change.bool("shared") {
             let was = rbac_policy::open_to_all(txn, id, RbacAction::AccessAsShared);
             set_shared(txn, id, shared)?;
@@ -266,7 +274,8 @@ fn set_shared(txn: &mut Txn, id: Uuid, shared: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_not_external(world: &World, id: Uuid) -> Result<(), Fault> {
+/// That nothing hangs on a network being external.
+pub(super) fn check_not_external(world: &World, id: Uuid) -> Result<(), Fault> {
     let used = |port: &Port| matches!(port.device_owner.as_str(), owner::ROUTER_GATEWAY | owner::FLOATING_IP);
     if world.linked::<Port>(Link::PortsOfNetwork(id)).any(|port| used(port)) {
         return Err(Fault::conflict(

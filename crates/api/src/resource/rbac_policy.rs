@@ -8,7 +8,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::attribute::{ID, PROJECT_ID, TENANT_ID};
-use super::{Attribute, Checked, Filters, Resource, Scene, Shape, View, absent, network, quota};
+use super::network::{self, Networks};
+use super::{Attribute, Checked, Filters, Resource, Scene, Shape, View, absent, quota, touch};
 use super::{address_scope::AddressScopes, security_group::SecurityGroups, subnet_pool::SubnetPools};
 use crate::caller::Caller;
 use crate::fault::Fault;
@@ -17,7 +18,10 @@ use crate::model::{
 };
 use crate::world::{Kind, Link, Txn, World};
 
-pub use permission::{EVERYBODY, foreign_users, forget, open_to_all, permits, set_open_to_all};
+pub use permission::{
+    EVERYBODY, foreign_guests, foreign_users, forget, open_to_all, permits, permits_external, set_external,
+    set_open_to_all,
+};
 
 /// The noun `rbac_policy`.
 #[derive(Debug)]
@@ -96,6 +100,9 @@ impl Resource for RbacPolicies {
         check_new(txn, &policy)?;
         quota::check(txn, Kind::RbacPolicy, new.project(), 1)?;
         let id = policy.id;
+        if policy.action == RbacAction::AccessAsExternal {
+            make_external(txn, &policy)?;
+        }
         txn.put(policy);
         Ok(id)
     }
@@ -110,13 +117,13 @@ impl Resource for RbacPolicies {
         check_target(caller, &policy.target_project, "update")?;
         check_new(txn, &policy)?;
         txn.put(policy);
-        unused(txn, &before)
+        withdrawn(txn, &before)
     }
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
         let policy = Arc::clone(found(txn, id)?);
         txn.remove::<RbacPolicy>(&id);
-        unused(txn, &policy)
+        withdrawn(txn, &policy)
     }
 }
 
@@ -140,9 +147,7 @@ fn owner_of<'w>(world: &'w World, policy: &RbacPolicy) -> Option<&'w str> {
 fn check_object(world: &World, caller: &Caller, policy: &RbacPolicy) -> Result<(), Fault> {
     let id = &policy.object_id;
     let (visible, missing) = match policy.object_type {
-        RbacObject::Network => {
-            (network::visible(world, caller, *id).is_ok(), absent::<network::Networks>(id))
-        }
+        RbacObject::Network => (network::visible(world, caller, *id).is_ok(), absent::<Networks>(id)),
         RbacObject::SecurityGroup => {
             (sees::<SecurityGroups>(world, caller, id), absent::<SecurityGroups>(id))
         }
@@ -191,28 +196,60 @@ fn check_new(world: &World, policy: &RbacPolicy) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether nobody is left who uses the object and may not any more. To be asked when the policy is gone.
+/// A network that is external for somebody is an external network. One that was open to all without a policy for it stays
+/// open to all until that policy, which it gets now, is deleted.
+fn make_external(txn: &mut Txn, policy: &RbacPolicy) -> Result<(), Fault> {
+    let id = policy.object_id;
+    let network = network::found(txn, id)?.clone();
+    if !network.external {
+        txn.edit::<Network>(&id, |network| network.external = true);
+        touch::<Networks>(txn, id);
+    } else if policy.target_project != EVERYBODY && permits_external(txn, &network, "") {
+        set_external(txn, id, &network.project, true);
+    }
+    Ok(())
+}
+
+/// What follows when a policy is gone: nobody may be left who uses the object and may not any more, and a network that is
+/// external for nobody is no external network.
+fn withdrawn(txn: &mut Txn, policy: &RbacPolicy) -> Result<(), Fault> {
+    if policy.action == RbacAction::AccessAsShared {
+        return unused(txn, policy);
+    }
+    let id = policy.object_id;
+    let Some(network) = txn.get::<Network>(&id) else { return Ok(()) };
+    let external = |other: &RbacPolicy| other.action == RbacAction::AccessAsExternal;
+    if !txn.linked::<RbacPolicy>(Link::PoliciesOfObject(id)).any(|other| external(other)) {
+        network::check_not_external(txn, id).map_err(|_| in_use(policy, "there are gateways on it"))?;
+        txn.edit::<Network>(&id, |network| (network.external, network.is_default) = (false, false));
+        touch::<Networks>(txn, id);
+        return Ok(());
+    }
+    match foreign_guests(txn, network).next() {
+        Some(guest) => Err(in_use(policy, format!("project {guest} has a gateway or a floating IP there"))),
+        None => Ok(()),
+    }
+}
+
 fn unused(world: &World, policy: &RbacPolicy) -> Result<(), Fault> {
     let open = match policy.object_type {
         RbacObject::Subnetpool => world.get::<SubnetPool>(&policy.object_id).is_some_and(|pool| pool.shared),
         RbacObject::AddressScope => world.get::<AddressScope>(&policy.object_id).is_some_and(|it| it.shared),
         RbacObject::Network | RbacObject::SecurityGroup => false,
     };
-    let Some(owner) = owner_of(world, policy) else { return Ok(()) };
-    if open || policy.action == RbacAction::AccessAsExternal {
-        return Ok(());
-    }
+    let Some(owner) = owner_of(world, policy).filter(|_| !open) else { return Ok(()) };
     match foreign_users(world, policy.object_type, policy.object_id, owner).next() {
-        Some(user) => {
-            let message = format!(
-                "RBAC policy on object {} cannot be removed because other objects depend on it.\nDetails: project \
-                 {user} uses it",
-                policy.object_id
-            );
-            Err(Fault::conflict("RbacPolicyInUse", message))
-        }
+        Some(user) => Err(in_use(policy, format!("project {user} uses it"))),
         None => Ok(()),
     }
+}
+
+fn in_use(policy: &RbacPolicy, details: impl std::fmt::Display) -> Fault {
+    let message = format!(
+        "RBAC policy on object {} cannot be removed because other objects depend on it.\nDetails: {details}",
+        policy.object_id
+    );
+    Fault::conflict("RbacPolicyInUse", message)
 }
 
 fn object_word(object: RbacObject) -> &'static str {

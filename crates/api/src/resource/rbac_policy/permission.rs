@@ -2,7 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::model::{Port, RbacAction, RbacObject, RbacPolicy, Subnet, SubnetPool};
+use crate::model::{
+    FloatingIp, Network, Port, RbacAction, RbacObject, RbacPolicy, Router, Subnet, SubnetPool,
+};
 use crate::world::{Link, Txn, World};
 
 /// The target that means everybody.
@@ -18,6 +20,26 @@ pub fn permits(world: &World, object: Uuid, action: RbacAction, project: &str) -
 /// Whether everybody may do this with an object.
 pub fn open_to_all(world: &World, object: Uuid, action: RbacAction) -> bool {
     policies(world, object, action).any(|policy| policy.target_project == EVERYBODY)
+}
+
+/// Whether a project may have gateways and floating IPs on a network. An external one without a policy is open to all.
+pub fn permits_external(world: &World, network: &Network, project: &str) -> bool {
+    network.external
+        && (permits(world, network.id, RbacAction::AccessAsExternal, project)
+            || policies(world, network.id, RbacAction::AccessAsExternal).next().is_none())
+}
+
+/// A project that has a gateway or a floating IP on a network of `owner` though nothing permits it (any more).
+pub fn foreign_guests<'w>(world: &'w World, network: &'w Network) -> impl Iterator<Item = &'w str> {
+    let gateways = world.linked::<Port>(Link::PortsOfNetwork(network.id)).filter(|port| port.is_gateway());
+    let routers = gateways.filter_map(|port| world.get::<Router>(&port.router_id()?));
+    let floating = world.linked::<FloatingIp>(Link::FloatingIpsOfNetwork(network.id));
+    let guests = routers.map(|it| it.project.as_str()).chain(floating.map(|it| it.project.as_str()));
+    guests.filter(move |guest| {
+        *guest != network.project
+            && !permits_external(world, network, guest)
+            && !permits(world, network.id, RbacAction::AccessAsShared, guest)
+    })
 }
 
 /// Opens an object to everybody, or ends that. Who uses it then without permission is found by [`foreign_users`].
@@ -53,6 +75,18 @@ pub fn set_open_to_all(
 /// Removes every policy of an object that goes.
 pub fn forget(txn: &mut Txn, object: Uuid) {
     let found: Vec<Uuid> = txn.linked::<RbacPolicy>(Link::PoliciesOfObject(object)).map(|it| it.id).collect();
+    for id in found {
+        txn.remove::<RbacPolicy>(&id);
+    }
+}
+
+/// Opens a network to the gateways of everybody, or ends every permission for gateways on it.
+pub fn set_external(txn: &mut Txn, network: Uuid, owner: &str, external: bool) {
+    let action = RbacAction::AccessAsExternal;
+    if external {
+        return set_open_to_all(txn, RbacObject::Network, network, action, owner, true);
+    }
+    let found: Vec<Uuid> = policies(txn, network, action).map(|policy| policy.id).collect();
     for id in found {
         txn.remove::<RbacPolicy>(&id);
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::FloatingIp;
 use crate::resource::fixture::{Desk, fault, id};
 
 const POLICIES: &str = "rbac-policies";
@@ -119,6 +120,54 @@ fn the_shared_flag_is_a_policy_for_everybody() {
         (409, "InvalidSharedSetting")
     );
     assert_eq!(fault(desk.delete(POLICIES, &admin(), &policies[0])), (409, "RbacPolicyInUse"));
+}
+
+#[test]
+fn an_external_network_is_open_to_all_until_somebody_says_for_whom() {
+    let mut desk = Desk::new();
+    let [friend, stranger] = ["q", "r"].map(Caller::member);
+    let network = desk.create("networks", &admin(), json!({"router:external": true})).unwrap();
+    let all = desk.list(POLICIES, &admin(), "action=access_as_external").unwrap().remove(0);
+    assert_eq!((&all["target_tenant"], &all["object_id"]), (&json!("*"), &network["id"]));
+    assert!(desk.show("networks", &stranger, &network).is_ok());
+    let one = json!({"target_tenant": "q", "action": "access_as_external"});
+    let one = desk.create(POLICIES, &admin(), body(&network, one)).unwrap();
+    assert!(desk.show("networks", &stranger, &network).is_ok(), "still for everybody");
+    guest(&mut desk, &network, "r");
+    assert_eq!(fault(desk.delete(POLICIES, &admin(), &all)), (409, "RbacPolicyInUse"));
+    desk.run(|txn| Ok(txn.remove::<FloatingIp>(&id(88)))).unwrap();
+    desk.delete(POLICIES, &admin(), &all).unwrap();
+    assert!(desk.show("networks", &friend, &network).is_ok());
+    assert_eq!(fault(desk.show("networks", &stranger, &network)), (404, "NetworkNotFound"));
+    assert_eq!(desk.show("networks", &friend, &network).unwrap()["shared"], false);
+    // For nobody: then it is no external network.
+    desk.delete(POLICIES, &admin(), &one).unwrap();
+    assert_eq!(desk.show("networks", &admin(), &network).unwrap()["router:external"], false);
+    // And the other way round.
+    let more = json!({"target_tenant": "q", "action": "access_as_external"});
+    desk.create(POLICIES, &admin(), body(&network, more)).unwrap();
+    assert_eq!(desk.show("networks", &friend, &network).unwrap()["router:external"], true);
+    assert_eq!(fault(desk.show("networks", &stranger, &network)), (404, "NetworkNotFound"));
+    desk.update("networks", &admin(), &network, json!({"router:external": false})).unwrap();
+    assert!(desk.list(POLICIES, &admin(), "action=access_as_external").unwrap().is_empty());
+}
+
+/// A floating IP of a project on an external network.
+fn guest(desk: &mut Desk, network: &Value, project: &str) {
+    let floating = FloatingIp {
+        id: id(88),
+        project: project.into(),
+        floating_network_id: network["id"].as_str().unwrap().parse().unwrap(),
+        floating_ip_address: "192.0.2.9".parse().unwrap(),
+        floating_port_id: id(6),
+        port_id: None,
+        fixed_ip_address: None,
+        router_id: None,
+        dns_name: String::new(),
+        dns_domain: String::new(),
+        standard: Standard::new(jiff::Timestamp::UNIX_EPOCH, ""),
+    };
+    desk.run(|txn| Ok(txn.put(floating))).unwrap();
 }
 
 #[test]
