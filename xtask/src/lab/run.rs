@@ -38,8 +38,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         // Before the tests, so that none of them spends its time on it.
         lab::python::inside()?;
     }
-    // Tests run it on their nodes, and do not build what is beside them.
-    run_command(cargo().args(["build", "--quiet", "--package", "meridian"]))?;
     let (mut rounds, mut counts) = (Rounds::default(), Counts::default());
     for round in 1..=args.repeat {
         if args.repeat > 1 {
@@ -47,6 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         } else {
             heading("tests in the lab");
         }
+        // Tests run it on their nodes, and do not build what is beside them. In every round: sources may change between two.
+        run_command(cargo().args(["build", "--quiet", "--package", "meridian"]))?;
         rounds.begin();
         let begin = Instant::now();
         let mut these = Counts::default();
