@@ -29,7 +29,10 @@ impl Computed for AvailabilityZones {
     fn rows(scene: &Scene<'_>) -> Vec<Map<String, Value>> {
         let fleet = &scene.outside.fleet;
         let alive = |zone: &str| {
-            fleet.chassis.iter().any(|chassis| chassis.gateway && chassis.alive && chassis.zones.contains(zone))
+            fleet
+                .chassis
+                .iter()
+                .any(|chassis| chassis.gateway && chassis.alive && chassis.zones.contains(zone))
         };
         let row = |zone: &str| {
             let state = if alive(zone) { "available" } else { "unavailable" };
@@ -72,7 +75,8 @@ mod tests {
         let list = |query: &[(&str, &str)]| {
             let pairs = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             let page = noun.list(&scene, &Query::new(pairs).unwrap()).unwrap();
-            let text = |shown: &super::super::Shown, name| shown.get(name).unwrap().as_str().unwrap().to_owned();
+            let text =
+                |shown: &super::super::Shown, name| shown.get(name).unwrap().as_str().unwrap().to_owned();
             page.items.iter().map(|it| (text(it, "name"), text(it, "state"))).collect::<Vec<_>>()
         };
         let all = [("az1", "available"), ("az2", "available"), ("az3", "unavailable")];

@@ -27,7 +27,8 @@ impl Computed for ServiceProviders {
     }
 
     fn rows(_scene: &Scene<'_>) -> Vec<Map<String, Value>> {
-        let router = [("service_type", json!("L3_ROUTER_NAT")), ("name", json!("ovn")), ("default", json!(true))];
+        let router =
+            [("service_type", json!("L3_ROUTER_NAT")), ("name", json!("ovn")), ("default", json!(true))];
         vec![router.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()]
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A subnet that comes, changes or goes moves other things: the network's metadata port has an address in each subnet with
 //! DHCP, hosts form an address in each subnet that lets them, and gateway ports on an external network get one of a new
-//! family ([`attached`]).
+//! family ([`gateway::subnet_added`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod checks;

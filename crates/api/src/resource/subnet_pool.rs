@@ -113,10 +113,9 @@ impl Resource for SubnetPools {
         view.text("name", &pool.name);
         view.texts("prefixes", &pool.prefixes);
         view.put("ip_version", pool.ip_version);
-        // Lengths are shown as text: that is what Neutron does.
-        view.text("min_prefixlen", &pool.min_prefixlen);
-        view.text("max_prefixlen", &pool.max_prefixlen);
-        view.text("default_prefixlen", &pool.default_prefixlen);
+        view.put("min_prefixlen", pool.min_prefixlen);
+        view.put("max_prefixlen", pool.max_prefixlen);
+        view.put("default_prefixlen", pool.default_prefixlen);
         view.put("default_quota", pool.default_quota);
         view.optional("address_scope_id", pool.address_scope_id.as_ref());
         view.put_with("shared", || is_shared(pool, scene.world).into());

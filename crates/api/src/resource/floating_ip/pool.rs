@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::model::{Network, Subnet};
-use crate::resource::{Attribute, Computed, Scene, Shape, attribute};
+use crate::resource::network::Networks;
+use crate::resource::{Attribute, Computed, Resource, Scene, Shape, attribute};
 use crate::world::Link;
 
 /// The noun `floatingip_pool`.
@@ -31,7 +32,9 @@ impl Computed for FloatingIpPools {
     }
 
     fn rows(scene: &Scene<'_>) -> Vec<Map<String, Value>> {
-        let external = scene.world.table::<Network>().iter().filter(|network| network.external);
+        let open =
+            |network: &Network| network.external && Networks::visible(network, scene.world, scene.caller);
+        let external = scene.world.table::<Network>().iter().filter(|network| open(network));
         let subnets =
             external.flat_map(|network| scene.world.linked::<Subnet>(Link::SubnetsOfNetwork(network.id)));
         let pools = subnets.filter(|subnet| subnet.ip_version() == 4).map(|subnet| {
