@@ -146,6 +146,8 @@ async fn follow(socket: PathBuf, check: Duration, changed: watch::Sender<u64>) {
             }
         }
         news();
+        // One that takes connections and drops them is not asked without pause.
+        tokio::time::sleep(SEARCH).await;
     }
 }
 

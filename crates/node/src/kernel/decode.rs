@@ -228,9 +228,14 @@ impl Memory {
             }
             (false, true) => {
                 self.seen().addresses.remove(&address);
-                let last =
-                    || !self.seen.addresses.iter().any(|a| a.dev == address.dev && a.net.addr().is_ipv4());
-                if address.net.addr().is_ipv4() && last() { Effect::RoutesStale } else { Effect::Changed }
+                // IPv4 sorts before IPv6.
+                let first = Address { dev: address.dev.clone(), net: Family::V4.default_net() };
+                let next = self.seen.addresses.range(first..).next();
+                let left = next.is_some_and(|a| a.dev == address.dev && a.net.addr().is_ipv4());
+                match address.net.addr().is_ipv4() && !left {
+                    true => Effect::RoutesStale,
+                    false => Effect::Changed,
+                }
             }
             _ => Effect::None,
         }

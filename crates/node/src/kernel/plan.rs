@@ -51,7 +51,7 @@ impl<'a> Planner<'a> {
     fn tables(&mut self) {
         for (bridge, table) in &self.tables.unnamed {
             let op = Op::NameTable { table: *table, bridge: bridge.clone() };
-            self.part.push(Phase::Device, object::device(bridge), op);
+            self.part.push(Phase::Device, object::table(bridge), op);
         }
         for (bridge, why) in &self.tables.refused {
             self.problem(bridge, "no-table", format!("has no routing table: {why}"));
@@ -214,7 +214,7 @@ impl<'a> Planner<'a> {
         for sysctl in &self.want.sysctls {
             let there = self.have.sysctls.contains(sysctl);
             if !self.part.count(there) && !self.unusable.contains(&sysctl.dev) {
-                self.part.push(Phase::Base, object::device(&sysctl.dev), Op::SetSysctl(sysctl.clone()));
+                self.part.push(Phase::Base, object::sysctl(sysctl), Op::SetSysctl(sysctl.clone()));
             }
         }
     }
@@ -377,20 +377,27 @@ impl<'a> Planner<'a> {
     }
 
     fn address_object(&self, dev: &str, net: IpNet) -> ObjectId {
-        if dev == self.want.own.announce { object::address(net.addr()) } else { object::device(dev) }
+        if dev == self.want.own.announce {
+            object::address(net.addr())
+        } else {
+            object::base(dev, Family::of(net))
+        }
     }
 
     /// A default route is the base of a device; any other is for what it leads to.
     fn route_object(&self, hop: &Hop, dst: IpNet) -> ObjectId {
-        if dst.prefix_len() == 0 { object::device(&hop.dev) } else { object::prefix(dst) }
+        match dst.prefix_len() {
+            0 => object::base(&hop.dev, Family::of(dst)),
+            _ => object::prefix(dst),
+        }
     }
 
     fn rule_object(&self, select: Select, table: &Table) -> ObjectId {
         match (select, table) {
             (Select::To(net), _) if is_host(net) => object::address(net.addr()),
             (Select::To(net), _) => object::subnet(net),
-            (Select::All(_), Table::Bridge(bridge)) => object::device(bridge),
-            (Select::All(_), Table::Number(n)) => object::device(&n.to_string()),
+            (Select::All(family), Table::Bridge(bridge)) => object::base(bridge, family),
+            (Select::All(family), Table::Number(n)) => object::base(&n.to_string(), family),
         }
     }
 

@@ -112,12 +112,13 @@ impl<'a> There<'a> {
     pub fn way(&self, ip: IpAddr, gone: &Gone) -> Option<&'a SeenRoute> {
         let rules = selections(&self.rules, ip).flat_map(|select| self.have.rules_for(select));
         let rules = rules.filter(|rule| rule.priority == self.priority && !gone.rules.contains(rule));
-        rules
-            .filter_map(|rule| {
-                let routes = self.routes.around(ip).flat_map(|dst| self.have.routes_to(rule.table, dst));
-                routes.filter(|route| !gone.routes.contains(route)).find(|route| route.hop.is_some())
-            })
-            .next()
+        rules.filter_map(|rule| self.route(rule.table, ip, gone)).next()
+    }
+
+    /// The route of a table that packets for `ip` take, other than a default route.
+    pub fn route(&self, table: u32, ip: IpAddr, gone: &Gone) -> Option<&'a SeenRoute> {
+        let mut routes = self.routes.around(ip).flat_map(|dst| self.have.routes_to(table, dst));
+        routes.find(|route| route.hop.is_some() && !gone.routes.contains(route))
     }
 }
 

@@ -37,8 +37,8 @@ impl<'a> Ground<'a> {
         let Act::Kernel(change) = &op.act else { return true };
         match (&op.needs, change) {
             (Needs::Nothing, _) => true,
-            (Needs::Route, kernel::Op::AddRule { select: Select::To(net), table, .. }) => {
-                self.kernel.routes_to(*table, *net).any(|route| route.hop.is_some())
+            (Needs::Route, kernel::Op::AddRule { select: Select::To(net), table, priority }) => {
+                self.ways(*priority).route(*table, net.network(), &self.gone).is_some()
             }
             (Needs::Route, _) => true,
             (Needs::Way { priority, flows }, kernel::Op::AddAddress(Address { net, .. })) => {
@@ -113,7 +113,11 @@ impl<'a> Ground<'a> {
     }
 
     fn way(&self, priority: u32, ip: IpAddr) -> bool {
-        self.ways.get_or_init(|| There::new(priority, self.kernel)).way(ip, &self.gone).is_some()
+        self.ways(priority).way(ip, &self.gone).is_some()
+    }
+
+    fn ways(&self, priority: u32) -> &There<'a> {
+        self.ways.get_or_init(|| There::new(priority, self.kernel))
     }
 
     fn flows(&self, wanted: &[(Dev, flows::Flow)]) -> bool {

@@ -7,6 +7,8 @@ use ipnet::IpNet;
 use reconcile::ObjectId;
 use smol_str::format_smolstr;
 
+use crate::kernel::{Family, Sysctl};
+
 /// An address: its announcement, its host route, its rule, its neighbour and its NDP proxy (`address/172.24.4.10`).
 pub fn address(ip: IpAddr) -> ObjectId {
     ObjectId::new("address", format_smolstr!("{ip}"))
@@ -22,10 +24,29 @@ pub fn prefix(net: IpNet) -> ObjectId {
     if net.prefix_len() == net.max_prefix_len() { address(net.addr()) } else { subnet(net) }
 }
 
-/// A device with its base: a provider bridge or a VLAN of it with its table, addresses and switches; the exposure VRF and
-/// the announcing device (`device/br-ex`).
+/// A device: a provider bridge or a VLAN of it, the exposure VRF, the announcing device (`device/br-ex`).
 pub fn device(dev: &str) -> ObjectId {
     ObjectId::new("device", dev)
+}
+
+/// The base of a provider device in one family: its address, its default route, its rule for all (`base/br-ex:ipv6`). One per
+/// family, so that a device without IPv6 still serves IPv4.
+pub fn base(dev: &str, family: Family) -> ObjectId {
+    let family = match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    };
+    ObjectId::new("base", format_smolstr!("{dev}:{family}"))
+}
+
+/// A switch of a device (`sysctl/net/ipv4/conf/br-ex/proxy_arp`).
+pub fn sysctl(sysctl: &Sysctl) -> ObjectId {
+    ObjectId::new("sysctl", sysctl.path())
+}
+
+/// The name of a bridge's table in `rt_tables` (`table/br-ex`). Where it cannot be written the table is known by its content.
+pub fn table(bridge: &str) -> ObjectId {
+    ObjectId::new("table", bridge)
 }
 
 /// The flows of one patch port of a bridge (`flows/br-ex:5`).

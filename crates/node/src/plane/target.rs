@@ -13,7 +13,7 @@ use super::state::{Act, Desired, Observed, Op};
 use crate::flows;
 use crate::flows::{FlowError, Flows};
 use crate::frr::{self, Frr, VtyError};
-use crate::kernel::{self, Dev, Kernel, KernelError};
+use crate::kernel::{self, Dev, Kernel, KernelError, SeenRoute};
 
 /// So many steps are taken at once; then others of the process have their turn.
 const BATCH: usize = 256;
@@ -133,6 +133,15 @@ fn flow_class(error: &FlowError) -> Class {
     }
 }
 
+/// The bridges on which flows of ours may be: those that have, or had, a table, by its name or by its base.
+fn bridges(kernel: &kernel::Observed) -> BTreeSet<Dev> {
+    let named = kernel.names.iter().map(|(_, name)| name);
+    let is_base = |route: &&SeenRoute| route.dst.prefix_len() == 0;
+    let hops = kernel.routes.iter().filter(is_base).filter_map(|route| route.hop.as_ref());
+    let based = hops.filter(|hop| hop.via.is_none()).map(|hop| &hop.dev);
+    named.chain(based).filter(|name| kernel.links.contains_key(*name)).cloned().collect()
+}
+
 impl Target for Plane {
     type Desired = Desired;
     type Observed = Observed;
@@ -145,9 +154,7 @@ impl Target for Plane {
     async fn observe(&mut self, scope: Scope) -> Result<Observed, TargetError> {
         let kernel = self.kernel.observe(scope);
         let kernel = kernel.map_err(|e| TargetError::new(Class::Transient, "read the kernel").because(e))?;
-        // Bridges that have, or had, a table are the ones on which flows of ours may be.
-        let named = kernel.names.iter().map(|(_, name)| name).filter(|name| kernel.links.contains_key(*name));
-        let bridges: BTreeSet<Dev> = named.cloned().collect();
+        let bridges = bridges(&kernel);
         let flows = self.flows.observe(scope, bridges).await;
         let frr = self.frr.observe(scope).await;
         Ok(Observed { kernel, flows, frr })

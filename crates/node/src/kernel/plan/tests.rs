@@ -103,16 +103,16 @@ fn a_bare_node_gets_its_base_in_order() {
     assert_eq!(
         text(&base(), &have),
         [
-            "device/br-ex: reserve table 201 for br-ex in rt_tables",
+            "table/br-ex: reserve table 201 for br-ex in rt_tables",
             "device/bgp-vrf: add VRF bgp-vrf with table 10",
             "device/bgp-nic: add dummy bgp-nic in VRF bgp-vrf",
             "device/br-ex: set br-ex up",
-            "device/br-ex: add address 169.254.1.1/32 to br-ex",
-            "device/br-ex: add address fd53:d91e:400:7f17::1:1/128 to br-ex",
-            "device/br-ex: turn on proxy ARP on br-ex",
-            "device/br-ex: turn on proxy NDP on br-ex",
-            "device/br-ex: set route 0.0.0.0/0 dev br-ex in table 201",
-            "device/br-ex: set route ::/0 dev br-ex in table 201",
+            "base/br-ex:ipv4: add address 169.254.1.1/32 to br-ex",
+            "base/br-ex:ipv6: add address fd53:d91e:400:7f17::1:1/128 to br-ex",
+            "sysctl/net/ipv4/conf/br-ex/proxy_arp: turn on proxy ARP on br-ex",
+            "sysctl/net/ipv6/conf/br-ex/proxy_ndp: turn on proxy NDP on br-ex",
+            "base/br-ex:ipv4: set route 0.0.0.0/0 dev br-ex in table 201",
+            "base/br-ex:ipv6: set route ::/0 dev br-ex in table 201",
         ]
     );
 }
@@ -218,7 +218,7 @@ fn stale_things_of_ours_go_and_others_stay() {
             "address/172.24.4.10: delete route 172.24.4.10/32 dev eth0 from table 201",
             "address/172.24.4.99: delete route 172.24.4.99/32 dev br-ex from table 201",
             "address/2001:db8::221: answer no more for 2001:db8::221 on br-ex",
-            "device/br-ex: delete address 169.254.9.9/32 from br-ex",
+            "base/br-ex:ipv4: delete address 169.254.9.9/32 from br-ex",
         ]
     );
 }
@@ -235,7 +235,7 @@ fn an_address_that_moves_to_a_vlan_has_its_route_led_elsewhere_in_place() {
         text(&want, &made(&before)),
         [
             "device/br-ex.100: add br-ex.100 as VLAN 100 of br-ex",
-            "device/br-ex.100: add address 169.254.1.100/32 to br-ex.100",
+            "base/br-ex.100:ipv4: add address 169.254.1.100/32 to br-ex.100",
             "address/172.24.4.10: set route 172.24.4.10/32 dev br-ex.100 in table 201",
         ]
     );
@@ -263,11 +263,11 @@ fn a_bridge_that_is_no_longer_mapped_is_cleaned_and_its_number_stays_reserved() 
         [
             "address/172.24.4.10: delete address 172.24.4.10/32 from bgp-nic",
             "address/172.24.4.10: delete rule 32000: to 172.24.4.10/32 lookup 201",
-            "device/br-ex: delete route 0.0.0.0/0 dev br-ex from table 201",
+            "base/br-ex:ipv4: delete route 0.0.0.0/0 dev br-ex from table 201",
             "address/172.24.4.10: delete route 172.24.4.10/32 dev br-ex from table 201",
-            "device/br-ex: delete route ::/0 dev br-ex from table 201",
-            "device/br-ex: delete address 169.254.1.1/32 from br-ex",
-            "device/br-ex: delete address fd53:d91e:400:7f17::1:1/128 from br-ex",
+            "base/br-ex:ipv6: delete route ::/0 dev br-ex from table 201",
+            "base/br-ex:ipv4: delete address 169.254.1.1/32 from br-ex",
+            "base/br-ex:ipv6: delete address fd53:d91e:400:7f17::1:1/128 from br-ex",
         ]
     );
 }
@@ -360,7 +360,7 @@ fn aggregate_rules_replace_per_address_rules() {
     assert_eq!(
         text(&aggregate, &made(&per_ip)),
         [
-            "device/br-ex: add rule 32000: all IPv4 suppress_prefixlength 0 lookup 201",
+            "base/br-ex:ipv4: add rule 32000: all IPv4 suppress_prefixlength 0 lookup 201",
             "address/172.24.4.10: delete rule 32000: to 172.24.4.10/32 lookup 201",
         ]
     );
@@ -380,8 +380,8 @@ fn drift_is_repaired() {
         [
             "device/bgp-nic: move bgp-nic into VRF bgp-vrf",
             "device/bgp-nic: set bgp-nic up",
-            "device/br-ex: turn on proxy ARP on br-ex",
-            "device/br-ex: turn on proxy NDP on br-ex",
+            "sysctl/net/ipv4/conf/br-ex/proxy_arp: turn on proxy ARP on br-ex",
+            "sysctl/net/ipv6/conf/br-ex/proxy_ndp: turn on proxy NDP on br-ex",
         ]
     );
     assert_eq!(codes(&want, &have), ["sysctl/net.ipv4.ip_forward no-forwarding"]);
