@@ -23,6 +23,7 @@ pub mod fault;
 pub mod fleet;
 pub mod http;
 pub mod model;
+pub mod northbound;
 pub mod report;
 pub mod resource;
 pub mod scheduler;

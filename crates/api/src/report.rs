@@ -161,6 +161,23 @@ impl Report {
         &self.agents
     }
 
+    /// Whether another report says the same. Costs as much as there is difference.
+    pub fn is_same(&self, other: &Report) -> bool {
+        fn alike<K: Ord + Clone, V: Clone + PartialEq>(a: &OrdMap<K, V>, b: &OrdMap<K, V>) -> bool {
+            a.diff(b).next().is_none()
+        }
+        self.up.diff(&other.up).next().is_none()
+            && self.nat.diff(&other.nat).next().is_none()
+            && self.installed.diff(&other.installed).next().is_none()
+            && alike(&self.bound, &other.bound)
+            && alike(&self.parents, &other.parents)
+            && alike(&self.gateways, &other.gateways)
+            && alike(&self.bfd, &other.bfd)
+            && alike(&self.routes, &other.routes)
+            && self.nb_global == other.nb_global
+            && (Arc::ptr_eq(&self.agents, &other.agents) || self.agents == other.agents)
+    }
+
     /// Says that a port is up, or is not.
     pub fn set_up(&mut self, port: Uuid, up: bool) {
         match up {

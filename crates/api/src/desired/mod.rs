@@ -261,4 +261,4 @@ fn object(kind: &'static str, id: Uuid) -> ObjectId {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -21,6 +21,11 @@ impl ClientDatabase {
         ClientDatabase { client, tables: Arc::new(tables) }
     }
 
+    /// The same on a client that is open already; its model must have these tables.
+    pub fn of(client: Client, tables: Arc<Tables>) -> Self {
+        ClientDatabase { client, tables }
+    }
+
     /// The client, to subscribe to, to take locks with, and for deciders to read.
     pub fn client(&self) -> &Client {
         &self.client

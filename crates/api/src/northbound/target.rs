@@ -1,0 +1,73 @@
+//! Rows as the loop's target, which also tells up to which change of the world they are written.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ovn::target::{ClientDatabase, Op, Ownership, RowTarget, Rules, SnapshotView};
+use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError};
+use tokio::sync::watch;
+
+use crate::desired::Wanted;
+
+/// The Northbound's rows.
+pub(super) struct NorthboundTarget {
+    rows: RowTarget<ClientDatabase>,
+    /// The change of the world that the last plan was for.
+    planned: AtomicU64,
+    /// Objects that the server refused last time: they hold up nobody who waits for others.
+    refused: BTreeSet<ObjectId>,
+    applied: watch::Sender<u64>,
+}
+
+impl NorthboundTarget {
+    pub(super) fn new(
+        database: ClientDatabase,
+        ownership: Ownership,
+        lock: &str,
+        applied: watch::Sender<u64>,
+    ) -> Self {
+        let rows = RowTarget::new(database, ownership, Rules::northbound()).with_lock(lock);
+        NorthboundTarget { rows, planned: AtomicU64::new(0), refused: BTreeSet::new(), applied }
+    }
+
+    pub(super) fn guarded(self, guard: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
+        NorthboundTarget { rows: self.rows.with_guard(guard), ..self }
+    }
+
+    fn publish(&self) {
+        let seq = self.planned.load(Ordering::Relaxed);
+        self.applied.send_if_modified(|applied| {
+            let newer = seq > *applied;
+            *applied = seq.max(*applied);
+            newer
+        });
+    }
+}
+
+impl Target for NorthboundTarget {
+    type Desired = Wanted;
+    type Observed = SnapshotView;
+    type Op = Op;
+
+    fn plan(&self, want: &Wanted, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
+        let plan = self.rows.plan(&want.rows, keep, have);
+        self.planned.store(want.seq, Ordering::Relaxed);
+        if plan.steps.iter().all(|step| self.refused.contains(&step.object)) {
+            self.publish();
+        }
+        plan
+    }
+
+    async fn observe(&mut self, scope: Scope) -> Result<SnapshotView, TargetError> {
+        self.rows.observe(scope).await
+    }
+
+    async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
+        let applied = self.rows.apply(plan).await?;
+        let failed = plan.steps.iter().zip(&applied.results);
+        let failed = failed.filter(|(_, result)| matches!(result, StepResult::Failed(_)));
+        self.refused = failed.map(|(step, _)| step.object.clone()).collect();
+        self.publish();
+        Ok(applied)
+    }
+}

@@ -1,0 +1,282 @@
+//! The loop against real ovsdb-servers and ovn-northd.
+
+mod cloud;
+
+use std::collections::BTreeSet;
+
+use cloud::{Cloud, eventually};
+
+use crate::desired::tests::scene::*;
+use crate::model::*;
+use crate::resource::fixture::id;
+
+const R: u128 = 0x40;
+const P: [u128; 3] = [0x41, 0x42, 0x43];
+
+fn lrp(n: u128) -> String {
+    ovn::ident::name::router_port(id(n))
+}
+
+/// A router with three gateways on N1, ECMP and an interface.
+fn multihomed(scene: &mut Scene) {
+    scene.router(R).interface(0x45, R, NET, SUB, "10.0.0.1").port(0x51, NET, SUB, "10.0.0.5");
+    let chassis = [["ch1", "ch2"], ["ch2", "ch3"], ["ch3", "ch1"]];
+    for (n, chassis) in P.iter().zip(chassis) {
+        scene.gateway(*n, R, N1, S1, &format!("192.0.2.{}", 59 + n), &chassis);
+    }
+    flags(scene, true, false);
+}
+
+fn flags(scene: &mut Scene, ecmp: bool, bfd: bool) {
+    scene.edit(|txn| {
+        txn.edit::<Router>(&id(R), |router| {
+            router.enable_default_route_ecmp = ecmp;
+            router.enable_default_route_bfd = bfd;
+        });
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_18_northd_balances_over_three_ports() {
+    let mut cloud = Cloud::with_northd().await;
+    multihomed(&mut cloud.scene);
+    cloud.settle().await;
+    cloud.nbctl(&["--wait=sb", "sync"]);
+    let flows = cloud.sbctl(&["lflow-list", &ovn::ident::name::router(id(R))]);
+    let ecmp: Vec<&str> = flows.lines().filter(|line| line.contains("lr_in_ip_routing_ecmp")).collect();
+    for n in P {
+        let out = format!("outport = \"{}\"", lrp(n));
+        assert_eq!(ecmp.iter().filter(|line| line.contains(&out)).count(), 1, "{out} in {ecmp:#?}");
+    }
+    // Each source address is put on by the port it belongs to.
+    for n in P {
+        let snat = flows.lines().filter(|line| line.contains("lr_out_snat") && line.contains(&lrp(n)));
+        let address = format!("192.0.2.{}", 59 + n);
+        assert!(
+            snat.clone().any(|line| line.contains(&address)),
+            "{}: {:#?}",
+            lrp(n),
+            snat.collect::<Vec<_>>()
+        );
+    }
+    let drop = cloud.sbctl(&["lflow-list", &ovn::ident::name::switch(id(NET))]);
+    assert!(drop.contains("neutron_pg_drop"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_19_20_toggles_touch_routes_and_sessions_only() {
+    let mut cloud = Cloud::with_northd().await;
+    multihomed(&mut cloud.scene);
+    cloud.settle().await;
+    let others = |cloud: &Cloud| {
+        cloud.dump(&["Logical_Router_Port", "HA_Chassis_Group", "HA_Chassis", "NAT", "Logical_Switch_Port"])
+    };
+    let (before, routes) = (others(&cloud), cloud.column("Logical_Router_Static_Route", "_uuid"));
+    flags(&mut cloud.scene, false, false);
+    cloud.settle().await;
+    assert_eq!(cloud.column("Logical_Router_Static_Route", "output_port"), [lrp(P[0])]);
+    flags(&mut cloud.scene, true, true);
+    cloud.settle().await;
+    assert_eq!(cloud.column("Logical_Router_Static_Route", "_uuid"), routes, "the same rows come back");
+    assert_eq!(cloud.column("BFD", "logical_port"), P.map(lrp));
+    let watched = cloud.column("Logical_Router_Static_Route", "bfd");
+    assert_eq!(watched.into_iter().collect::<BTreeSet<_>>().len(), 3);
+    flags(&mut cloud.scene, true, false);
+    cloud.settle().await;
+    assert_eq!(cloud.column("BFD", "_uuid").len(), 0);
+    assert_eq!(others(&cloud), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_44_a_router_leaves_nothing_behind() {
+    let mut cloud = Cloud::with_northd().await;
+    cloud.settle().await;
+    let tables = [
+        "Logical_Router",
+        "Logical_Router_Port",
+        "Logical_Switch_Port",
+        "HA_Chassis_Group",
+        "HA_Chassis",
+        "BFD",
+        "NAT",
+        "Logical_Router_Static_Route",
+    ];
+    let before = cloud.dump(&tables);
+    multihomed(&mut cloud.scene);
+    flags(&mut cloud.scene, true, true);
+    cloud.settle().await;
+    assert_ne!(cloud.dump(&tables), before);
+    cloud.scene.edit(|txn| {
+        for n in P {
+            txn.remove::<Port>(&id(n));
+            txn.remove::<Placement>(&id(n));
+        }
+        txn.remove::<Port>(&id(0x45));
+        txn.remove::<Port>(&id(0x51));
+        txn.remove::<Router>(&id(R));
+    });
+    cloud.settle().await;
+    assert_eq!(cloud.dump(&tables), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_52_64_what_chassis_host_is_told_and_decides_routes() {
+    let mut cloud = Cloud::with_northd().await;
+    cloud.set_up_chassis();
+    multihomed(&mut cloud.scene);
+    cloud.settle().await;
+    cloud.nbctl(&["--wait=sb", "sync"]);
+    for (n, chassis) in [(P[0], "ch1"), (P[1], "ch2")] {
+        cloud.sbctl(&["lsp-bind", &format!("cr-{}", lrp(n)), chassis]);
+    }
+    let host = |cloud: &Cloud, n: u128| {
+        cloud.nbctl(&["get", "Logical_Switch_Port", &id(n).to_string(), "external_ids"])
+    };
+    eventually("hosts are told", async || {
+        host(&cloud, P[0]).contains("host-ch1") && host(&cloud, P[1]).contains("host-ch2")
+    })
+    .await;
+    let report = cloud.sight.report().borrow().clone();
+    assert_eq!(report.gateway_host(id(P[0])), Some("host-ch1"));
+    assert_eq!(report.gateway_chassis(id(P[1])), Some("ch2"));
+    assert_eq!(cloud.sight.fleet().borrow().chassis.len(), 3);
+    // The third is hosted by nobody; the grace of this cloud is a second.
+    let [a, b, c] = P.map(lrp);
+    eventually("the route of the stranded gateway goes", async || {
+        cloud.column("Logical_Router_Static_Route", "output_port") == [a.clone(), b.clone()]
+    })
+    .await;
+    cloud.sbctl(&["lsp-bind", &format!("cr-{c}"), "ch3"]);
+    eventually("it comes back", async || {
+        cloud.column("Logical_Router_Static_Route", "output_port") == [a.clone(), b.clone(), c.clone()]
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_53_a_new_process_finds_nothing_to_do() {
+    let mut cloud = Cloud::with_northd().await;
+    multihomed(&mut cloud.scene);
+    cloud.settle().await;
+    let before = cloud.everything();
+    // The world changes while nobody writes, as if the process had died between the store's commit and the row.
+    cloud.stop().await;
+    cloud.scene.port(0x52, NET, SUB, "10.0.0.6");
+    assert_eq!(cloud.everything(), before);
+    cloud.start().await;
+    cloud.settle().await;
+    assert_eq!(
+        cloud
+            .column("Logical_Switch_Port", "name")
+            .iter()
+            .filter(|name| **name == id(0x52).to_string())
+            .count(),
+        1
+    );
+    let after = cloud.everything();
+    cloud.stop().await;
+    cloud.start().await;
+    cloud.settle().await;
+    assert_eq!(cloud.everything(), after, "a third start writes nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_54_what_happens_while_the_database_is_away_is_written_when_it_is_back() {
+    let mut cloud = Cloud::bare().await;
+    cloud.settle().await;
+    cloud.stop_northbound();
+    for n in 0..50 {
+        cloud.scene.port(0x100 + n, NET, SUB, &format!("10.0.0.{}", 10 + n));
+        cloud.publish();
+    }
+    cloud.start_northbound();
+    cloud.settle().await;
+    let names: BTreeSet<String> = cloud.column("Logical_Switch_Port", "name").into_iter().collect();
+    assert!((0..50).all(|n| names.contains(&id(0x100 + n).to_string())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_55_a_lost_database_is_rebuilt_with_the_same_rows() {
+    let mut cloud = Cloud::bare().await;
+    multihomed(&mut cloud.scene);
+    flags(&mut cloud.scene, true, true);
+    cloud.settle().await;
+    let before = cloud.everything();
+    assert!(before.len() > 20);
+    cloud.stop_northbound();
+    cloud.lose_northbound();
+    cloud.start_northbound();
+    eventually("everything is there again", async || cloud.everything() == before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_56_what_others_break_is_mended_and_what_they_add_stays() {
+    let mut cloud = Cloud::with_northd().await;
+    multihomed(&mut cloud.scene);
+    cloud.settle().await;
+    let router = id(R).to_string();
+    cloud.nbctl(&["set", "Logical_Router", &router, "external_ids:junk=theirs"]);
+    cloud.nbctl(&["lb-add", "octavia", "192.0.2.9:80", "10.0.0.5:80"]);
+    cloud.nbctl(&["lr-lb-add", &router, "octavia"]);
+    cloud.nbctl(&["lr-route-add", &router, "172.16.0.0/12", "10.0.0.9"]);
+    let routes = cloud.column("Logical_Router_Static_Route", "_uuid");
+    let ours = cloud.nbctl(&[
+        "--bare",
+        "--columns=_uuid",
+        "find",
+        "Logical_Router_Static_Route",
+        &format!("output_port={}", lrp(P[1])),
+    ]);
+    cloud.nbctl(&["remove", "Logical_Router", &router, "static_routes", ours.trim()]);
+    cloud.nbctl(&["set", "Logical_Router_Port", &lrp(P[0]), "options:gateway_mtu=9"]);
+    cloud.nbctl(&["set", "Logical_Switch", &id(NET).to_string(), "name=renamed"]);
+    eventually("it is mended", async || {
+        cloud.column("Logical_Router_Static_Route", "_uuid") == routes
+            && cloud
+                .nbctl(&["get", "Logical_Router_Port", &lrp(P[0]), "options:gateway_mtu"])
+                .contains("1442")
+            && cloud.column("Logical_Switch", "name").contains(&ovn::ident::name::switch(id(NET)))
+    })
+    .await;
+    assert!(cloud.nbctl(&["get", "Logical_Router", &router, "external_ids:junk"]).contains("theirs"));
+    assert!(cloud.nbctl(&["lr-lb-list", &router]).contains("octavia"));
+    assert!(cloud.nbctl(&["lr-route-list", &router]).contains("172.16.0.0/12"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_servers_writes_and_the_other_takes_over() {
+    let mut cloud = Cloud::with_northd().await;
+    cloud.settle().await;
+    assert!(cloud.writer().is_writer());
+    let second = cloud.another().await;
+    assert!(!second.is_writer());
+    let waiting = second.handle().status().borrow().waiting_for.clone();
+    assert!(waiting.is_none_or(|what| what.contains("lock") || what.contains("database")));
+    let generation = |cloud: &Cloud| cloud.nbctl(&["get", "NB_Global", ".", "external_ids"]);
+    assert!(generation(&cloud).contains("meridian:generation:meridian\"=\"1\""), "{}", generation(&cloud));
+    cloud.stop().await;
+    cloud.scene.port(0x52, NET, SUB, "10.0.0.6");
+    let seq = cloud.publish();
+    let done = tokio::time::timeout(std::time::Duration::from_secs(30), second.wait_applied(seq)).await;
+    assert!(done.expect("the other takes over") && second.is_writer());
+    assert!(generation(&cloud).contains("meridian:generation:meridian\"=\"2\""), "{}", generation(&cloud));
+    assert!(cloud.column("Logical_Switch_Port", "name").contains(&id(0x52).to_string()));
+    second.handle().stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_was_overtaken_writes_nothing_until_it_has_claimed_again() {
+    let mut cloud = Cloud::with_northd().await;
+    cloud.settle().await;
+    // Somebody else raised the number; this server still holds the lock, so it raises it once more.
+    cloud.nbctl(&["set", "NB_Global", ".", "external_ids:\"meridian:generation:meridian\"=7"]);
+    eventually("it claims again", async || {
+        cloud
+            .nbctl(&["get", "NB_Global", ".", "external_ids"])
+            .contains("meridian:generation:meridian\"=\"8\"")
+    })
+    .await;
+    cloud.scene.port(0x52, NET, SUB, "10.0.0.6");
+    cloud.settle().await;
+    assert!(cloud.column("Logical_Switch_Port", "name").contains(&id(0x52).to_string()));
+}

@@ -1,0 +1,229 @@
+//! A world by hand, a real Northbound, and the loop between them.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use central::{Central, Database, Server};
+use ovsdb::ClientConfig;
+use tokio::sync::watch;
+
+use crate::desired::tests::scene::Scene;
+use crate::northbound::{Northbound, Options, Sight};
+use crate::settings::Settings;
+use crate::world::World;
+
+/// How long anything may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+enum Servers {
+    Whole { _central: Central },
+    Databases { nb: Option<Server>, _sb: Server },
+}
+
+pub(super) struct Cloud {
+    pub(super) scene: Scene,
+    pub(super) sight: Sight,
+    northbound: Option<Northbound>,
+    worlds: watch::Sender<World>,
+    servers: Servers,
+    dir: tempfile::TempDir,
+}
+
+impl Cloud {
+    /// With ovn-northd.
+    pub(super) async fn with_northd() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let _central = Central::start(dir.path()).unwrap();
+        Self::on(Servers::Whole { _central }, dir).await
+    }
+
+    /// With both databases and nobody else.
+    pub(super) async fn bare() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let nb = Some(Server::start(dir.path(), Database::Northbound).unwrap());
+        let _sb = Server::start(dir.path(), Database::Southbound).unwrap();
+        Self::on(Servers::Databases { nb, _sb }, dir).await
+    }
+
+    async fn on(servers: Servers, dir: tempfile::TempDir) -> Self {
+        let scene = Scene::new();
+        let worlds = watch::Sender::new(scene.world().clone());
+        let sight = sight(&dir);
+        let mut cloud = Cloud { scene, sight, northbound: None, worlds, servers, dir };
+        cloud.start().await;
+        cloud
+    }
+
+    /// Starts a server's loop, with connections of its own.
+    pub(super) async fn start(&mut self) {
+        self.sight = sight(&self.dir);
+        self.northbound = Some(start(&self.sight, &self.worlds).await);
+    }
+
+    /// Another server on the same databases.
+    pub(super) async fn another(&self) -> Northbound {
+        start(&sight(&self.dir), &self.worlds).await
+    }
+
+    pub(super) async fn stop(&mut self) {
+        let northbound = self.northbound.take().unwrap();
+        northbound.handle().stop();
+        let mut status = northbound.handle().status();
+        status.wait_for(|status| status.state == reconcile::State::Stopped).await.unwrap();
+    }
+
+    pub(super) fn writer(&self) -> &Northbound {
+        self.northbound.as_ref().unwrap()
+    }
+
+    /// Shows the world to the loop; gives its number.
+    pub(super) fn publish(&self) -> u64 {
+        let world = self.scene.world().clone();
+        let seq = world.seq();
+        self.worlds.send_replace(world);
+        seq
+    }
+
+    /// Waits until the world is written.
+    pub(super) async fn settle(&mut self) {
+        let seq = self.publish();
+        let writer = self.writer();
+        let status = writer.handle().status();
+        let done = tokio::time::timeout(LIMIT, writer.wait_applied(seq)).await;
+        assert_eq!(done, Ok(true), "{:#?}", *status.borrow());
+        let problems =
+            status.borrow().problems.iter().filter(|p| p.code != "snat-with-several-gateways").count();
+        assert_eq!(problems, 0, "{:#?}", *status.borrow());
+    }
+
+    pub(super) fn nbctl(&self, args: &[&str]) -> String {
+        self.ctl("ovn-nbctl", Database::Northbound, args)
+    }
+
+    pub(super) fn sbctl(&self, args: &[&str]) -> String {
+        self.ctl("ovn-sbctl", Database::Southbound, args)
+    }
+
+    fn ctl(&self, program: &str, database: Database, args: &[&str]) -> String {
+        let remote = remote(&self.dir, database);
+        let output =
+            Command::new(program).arg(format!("--db={remote}")).arg("--timeout=30").args(args).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// One column of a table, sorted.
+    pub(super) fn column(&self, table: &str, column: &str) -> Vec<String> {
+        let text = self.nbctl(&[
+            "--bare",
+            "--format=csv",
+            "--no-headings",
+            &format!("--columns={column}"),
+            "list",
+            table,
+        ]);
+        let mut values: Vec<String> =
+            text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        values.sort();
+        values
+    }
+
+    /// Tables as text, without what northd writes.
+    pub(super) fn dump(&self, tables: &[&str]) -> Vec<String> {
+        let mut all = Vec::new();
+        for table in tables {
+            let columns = match *table {
+                "Logical_Switch_Port" => "_uuid,name,type,addresses,options,port_security,external_ids",
+                "BFD" => "_uuid,logical_port,dst_ip,external_ids",
+                "Logical_Router" => "_uuid,name,ports,static_routes,nat,options,external_ids",
+                "Logical_Switch" => "_uuid,name,ports,other_config,external_ids",
+                _ => "",
+            };
+            let columns = format!("--columns={columns}");
+            let mut args = vec!["--format=csv", "--no-headings", "list", table];
+            if columns.len() > "--columns=".len() {
+                args.insert(0, &columns);
+            }
+            let text = self.nbctl(&args);
+            let mut lines: Vec<String> = text.lines().map(|line| format!("{table}: {line}")).collect();
+            lines.sort();
+            all.extend(lines);
+        }
+        all
+    }
+
+    /// Every row that we write.
+    pub(super) fn everything(&self) -> Vec<String> {
+        self.dump(&[
+            "Logical_Switch",
+            "Logical_Switch_Port",
+            "Logical_Router",
+            "Logical_Router_Port",
+            "Logical_Router_Static_Route",
+            "NAT",
+            "BFD",
+            "HA_Chassis_Group",
+            "HA_Chassis",
+            "DHCP_Options",
+            "Port_Group",
+            "ACL",
+        ])
+    }
+
+    /// Three chassis that nobody runs.
+    pub(super) fn set_up_chassis(&self) {
+        for (name, n) in ["ch1", "ch2", "ch3"].into_iter().zip(1..) {
+            self.sbctl(&["chassis-add", name, "geneve", &format!("127.0.0.{n}")]);
+            let host = format!("hostname=host-{name}");
+            self.sbctl(&[
+                "set",
+                "Chassis",
+                name,
+                &host,
+                "other_config:ovn-cms-options=enable-chassis-as-gw",
+                "other_config:ovn-bridge-mappings=phy1:br-ex",
+            ]);
+        }
+    }
+
+    pub(super) fn stop_northbound(&mut self) {
+        let Servers::Databases { nb, .. } = &mut self.servers else { panic!("northd would miss it") };
+        drop(nb.take());
+    }
+
+    pub(super) fn start_northbound(&mut self) {
+        let Servers::Databases { nb, .. } = &mut self.servers else { panic!("northd would miss it") };
+        *nb = Some(Server::start(self.dir.path(), Database::Northbound).unwrap());
+    }
+
+    /// The file is gone; the next server begins with nothing.
+    pub(super) fn lose_northbound(&self) {
+        std::fs::remove_file(self.dir.path().join("nb.db")).unwrap();
+    }
+}
+
+fn remote(dir: &tempfile::TempDir, database: Database) -> String {
+    format!("unix:{}", dir.path().join(format!("{}.sock", database.short())).display())
+}
+
+fn sight(dir: &tempfile::TempDir) -> Sight {
+    let config = |database| ClientConfig::new(remote(dir, database).parse().unwrap());
+    Sight::open(config(Database::Northbound), config(Database::Southbound), 75)
+}
+
+async fn start(sight: &Sight, worlds: &watch::Sender<World>) -> Northbound {
+    let settings = Arc::new(Settings { unhosted_grace: 1, ..Settings::default() });
+    let options = Options { verify: true, ..Options::default() };
+    Northbound::start(sight, settings, worlds.subscribe(), options).await
+}
+
+/// Waits for something that happens by itself.
+pub(super) async fn eventually(what: &str, is: impl AsyncFn() -> bool) {
+    let limit = tokio::time::Instant::now() + LIMIT;
+    while !is().await {
+        assert!(tokio::time::Instant::now() < limit, "not within {LIMIT:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

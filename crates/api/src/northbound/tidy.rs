@@ -1,0 +1,74 @@
+//! What the writer does besides rows: neighbours that must be forgotten, and the poke that agents answer.
+
+use std::time::Duration;
+
+use ovsdb::client::LockState;
+use ovsdb::{Client, Transaction};
+use serde_json::json;
+use tokio::sync::watch;
+use tracing::debug;
+
+use crate::model::FloatingIp;
+use crate::world::World;
+
+/// Routers that learned the MAC of an address before it became a floating IP, or while it was one, would go on using it.
+pub(super) async fn forget_neighbours(
+    mut worlds: watch::Receiver<World>,
+    sb: Client,
+    lock: watch::Receiver<LockState>,
+) {
+    let mut known = worlds.borrow_and_update().clone();
+    while worlds.changed().await.is_ok() {
+        let world = worlds.borrow_and_update().clone();
+        let changes = world.table::<FloatingIp>().changes_since(known.table::<FloatingIp>());
+        let moved = changes.filter(|(before, after)| {
+            let place = |fip: &std::sync::Arc<FloatingIp>| (fip.port_id, fip.router_id, fip.fixed_ip_address);
+            before.map(place) != after.map(place)
+        });
+        let mut txn = Transaction::new();
+        for fip in moved.filter_map(|(before, after)| after.or(before)) {
+            let ip = fip.floating_ip_address.to_string();
+            txn.raw(&json!({"op": "delete", "table": "MAC_Binding", "where": [["ip", "==", ip]]}));
+        }
+        known = world;
+        if !txn.is_empty()
+            && *lock.borrow() == LockState::Held
+            && let Err(error) = sb.commit(&txn).await
+        {
+            // They age out by themselves.
+            debug!(%error, "could not forget neighbours of floating IPs");
+        }
+    }
+}
+
+/// Raises `nb_cfg` now and then: every chassis answers with the number, and so shows that it lives.
+pub(super) async fn poke(nb: Client, lock: String, held: watch::Receiver<LockState>, agent_down_time: u32) {
+    let mut tick = tokio::time::interval(Duration::from_secs(u64::from(agent_down_time / 2).max(1)));
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // The first tick is at once, and nobody has been silent yet.
+    tick.tick().await;
+    loop {
+        tick.tick().await;
+        if held.has_changed().is_err() {
+            return;
+        }
+        if *held.borrow() != LockState::Held {
+            continue;
+        }
+        let now = jiff::Timestamp::now().to_string();
+        let key = ovn::text::neutron::key::LIVENESS_CHECK_AT;
+        let mut txn = Transaction::new();
+        txn.assert_lock(&lock);
+        txn.raw(&json!({
+            "op": "mutate", "table": "NB_Global", "where": [],
+            "mutations": [
+                ["nb_cfg", "+=", 1],
+                ["external_ids", "delete", ["set", [key]]],
+                ["external_ids", "insert", ["map", [[key, now]]]],
+            ],
+        }));
+        if let Err(error) = nb.commit(&txn).await {
+            debug!(%error, "could not ask the agents for signs of life");
+        }
+    }
+}
