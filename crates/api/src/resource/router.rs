@@ -1,7 +1,7 @@
 //! Routers.
 //!
 //! Only what is the router's own: names, switches, zones. What hangs on it has files of its own: [`gateway`], [`interface`] and
-//! [`extra_route`](super::extra_route).
+//! [`extra_route`].
 
 pub mod reach;
 
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{
-    Action, Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent,
-    agent, attribute, extra_route, gateway, interface, network, quota,
+    Action, Attribute, Checked, Field, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent, agent,
+    attribute, extra_route, gateway, interface, network, quota,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{Router, Standard};
-use crate::world::{Kind, Link, Txn, World};
+use crate::world::{Kind, Txn, World};
 
 /// The noun `router`.
 #[derive(Debug)]
@@ -123,10 +123,6 @@ impl Resource for Routers {
 
     fn standard_mut(entity: &mut Router) -> Option<&mut Standard> {
         Some(&mut entity.standard)
-    }
-
-    fn reach(_filters: &Filters) -> Option<Vec<Link>> {
-        None
     }
 
     fn view(entity: &Router, scene: &Scene<'_>, view: &mut View<'_>) {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod credentials;
 mod documents;
+mod gateways;
 mod objects;
 mod schema;
 mod server;
