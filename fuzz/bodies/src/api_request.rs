@@ -15,7 +15,8 @@ static NETWORKS: LazyLock<World> = LazyLock::new(|| {
     for name in ["a", "B", ""] {
         let body = json!({"network": {"name": name, "tags": ["red"], "router:external": name == "a"}});
         let noun = NOUNS.iter().find(|noun| noun.name() == "network").expect("networks are a noun");
-        noun.create(&mut txn, &Precondition::none(&caller, &report), &body).expect("a plain network is in order");
+        noun.create(&mut txn, &Precondition::none(&caller, &report), &body)
+            .expect("a plain network is in order");
     }
     txn.finish().0
 });

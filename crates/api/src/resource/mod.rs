@@ -163,7 +163,13 @@ pub static NOUNS: &[&dyn Noun] = &[
 ];
 
 /// What can be asked of no object: the path is all that follows `/v2.0/`.
-pub static ROOT: &[Action] = &[];
+pub static ROOT: &[Action] = &[Action::put(
+    "meridian/rebalance",
+    "Move gateways off chassis that have more than their share",
+    |txn, call| agent::rebalance(txn, call.caller).map(Reply::Value),
+)
+.with(Method::Post, 200)
+.by(Who::Admin)];
 
 /// The noun that a path names.
 pub fn at_path(path: &str) -> Option<&'static dyn Noun> {

@@ -1,6 +1,7 @@
 //! The API over HTTP: a real server on a socket, a real store, a real client.
 
 mod bad_input;
+mod cli;
 mod credentials;
 mod documents;
 mod gateways;
