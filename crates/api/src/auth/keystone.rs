@@ -17,8 +17,6 @@ use tracing::{debug, warn};
 use super::{Denied, digest};
 use crate::{Caller, Fault};
 
-/// How long Keystone may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Most tokens remembered; beyond them the old ones go.
 const REMEMBERED: usize = 16_384;
 
@@ -36,7 +34,14 @@ pub struct KeystoneSettings {
     pub memory: Memory,
 }
 
-/// How long answers are used.
+impl KeystoneSettings {
+    /// Keystone at a URL, asked about each token by the token itself.
+    pub fn at(url: impl Into<String>) -> Self {
+        KeystoneSettings { url: url.into(), account: None, ca_certificates: None, memory: Memory::default() }
+    }
+}
+
+/// How long answers are used, and waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// A good one, without asking again.
@@ -45,12 +50,14 @@ pub struct Memory {
     pub stale: Duration,
     /// A bad one.
     pub refused: Duration,
+    /// How long Keystone may take.
+    pub patience: Duration,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        let [fresh, stale, refused] = [60, 300, 5].map(Duration::from_secs);
-        Memory { fresh, stale, refused }
+        let [fresh, stale, refused, patience] = [60, 300, 5, 10].map(Duration::from_secs);
+        Memory { fresh, stale, refused, patience }
     }
 }
 
@@ -156,7 +163,8 @@ impl Keystone {
         if !matches!(tokens.scheme(), "http" | "https") || !tokens.has_host() {
             return Err(wrong());
         }
-        let mut builder = Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+        let mut builder =
+            Client::builder().timeout(settings.memory.patience).redirect(reqwest::redirect::Policy::none());
         if let Some(pem) = &settings.ca_certificates {
             for certificate in reqwest::Certificate::from_pem_bundle(pem).map_err(KeystoneError::Client)? {
                 builder = builder.tls_certs_merge([certificate]);

@@ -168,38 +168,10 @@ async fn rebalancing_is_asked_for_by_administrators() {
     assert_eq!(server.get("/v2.0/meridian/nothing").await.refusal().0, 404);
 }
 
-/// Makes one of a noun; gives its id.
-async fn make(server: &Server, noun: &str, path: &str, body: Value) -> String {
-    let got = server.ask("POST", &format!("/v2.0/{path}"), json!({noun: body})).await;
-    assert_eq!(got.status, 201, "{noun}: {}", got.body);
-    got.body[noun]["id"].as_str().unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn every_noun_shows_all_that_its_table_names() {
     let server = Server::open().await;
-    let external = make(&server, "network", "networks", json!({"router:external": true})).await;
-    make(
-        &server,
-        "subnet",
-        "subnets",
-        json!({"network_id": external, "ip_version": 4, "cidr": "192.0.2.0/24"}),
-    )
-    .await;
-    let network = make(&server, "network", "networks", json!({"shared": true})).await;
-    make(
-        &server,
-        "subnet",
-        "subnets",
-        json!({"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/24"}),
-    )
-    .await;
-    make(&server, "port", "ports", json!({"network_id": network})).await;
-    make(&server, "router", "routers", json!({"external_gateway_info": {"network_id": external}})).await;
-    make(&server, "floatingip", "floatingips", json!({"floating_network_id": external})).await;
-    let scope = make(&server, "address_scope", "address-scopes", json!({"name": "s", "ip_version": 4})).await;
-    let pool = json!({"name": "p", "prefixes": ["10.8.0.0/16"], "address_scope_id": scope});
-    make(&server, "subnetpool", "subnetpools", pool).await;
+    server.furnish().await;
     for noun in api::resource::NOUNS {
         let got = server.get(&format!("/v2.0/{}", noun.path())).await;
         assert_eq!(got.status, 200, "{}: {}", noun.path(), got.body);

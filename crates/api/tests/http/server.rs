@@ -8,7 +8,7 @@ use api::report::Report;
 use api::store::{Store, Url};
 use api::world::Outside;
 use reqwest::{Client, Method, RequestBuilder, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
@@ -60,6 +60,8 @@ impl Server {
     }
 
     pub(crate) async fn with(auth: Auth) -> Server {
+        // What the server says is part of a failed test's report.
+        let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let dir = tempfile::tempdir().unwrap();
         let (outside, seen_outside) = watch::channel(Arc::new(Outside::default()));
         let (report, seen_report) = watch::channel(Arc::new(Report::default()));
@@ -107,9 +109,45 @@ impl Server {
         self.send(self.request(method, path).json(&body)).await
     }
 
+    /// Makes one of a noun; gives its id.
+    pub(crate) async fn make(&self, noun: &str, path: &str, body: Value) -> String {
+        let got = self.ask("POST", &format!("/v2.0/{path}"), json!({noun: body})).await;
+        assert_eq!(got.status, 201, "{noun}: {}", got.body);
+        got.body[noun]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes one of every noun that can be made; gives their paths and ids.
+    pub(crate) async fn furnish(&self) -> Vec<(&'static str, String)> {
+        let external = self.make("network", "networks", json!({"router:external": true})).await;
+        let prefix =
+            |network: &str, cidr: &str| json!({"network_id": network, "ip_version": 4, "cidr": cidr});
+        self.make("subnet", "subnets", prefix(&external, "192.0.2.0/24")).await;
+        let network = self.make("network", "networks", json!({"shared": true})).await;
+        let subnet = self.make("subnet", "subnets", prefix(&network, "10.0.0.0/24")).await;
+        let port = self.make("port", "ports", json!({"network_id": network})).await;
+        let gateway = json!({"external_gateway_info": {"network_id": external}});
+        let router = self.make("router", "routers", gateway).await;
+        let floating = json!({"floating_network_id": external});
+        let floating = self.make("floatingip", "floatingips", floating).await;
+        let group = self.make("security_group", "security-groups", json!({"name": "g"})).await;
+        let scope = self.make("address_scope", "address-scopes", json!({"name": "s", "ip_version": 4})).await;
+        let pool = json!({"name": "p", "prefixes": ["10.8.0.0/16"], "address_scope_id": scope});
+        let pool = self.make("subnetpool", "subnetpools", pool).await;
+        vec![
+            ("networks", network),
+            ("subnets", subnet),
+            ("ports", port),
+            ("routers", router),
+            ("floatingips", floating),
+            ("security-groups", group),
+            ("address-scopes", scope),
+            ("subnetpools", pool),
+        ]
+    }
+
     /// Makes a network; gives it.
     pub(crate) async fn network(&self, body: Value) -> Value {
-        let got = self.ask("POST", "/v2.0/networks", serde_json::json!({"network": body})).await;
+        let got = self.ask("POST", "/v2.0/networks", json!({"network": body})).await;
         assert_eq!(got.status, 201, "{}", got.body);
         got.body["network"].clone()
     }

@@ -206,8 +206,12 @@ impl Shape {
             Shape::Free => json!({"type": "object"}),
             Shape::Nullable(of) => match of.schema() {
                 Value::Object(mut schema) if schema.contains_key("type") && !schema.contains_key("enum") => {
-                    let of = schema.remove("type").unwrap_or_default();
-                    schema.insert("type".into(), json!([of, "null"]));
+                    let mut types = match schema.remove("type").unwrap_or_default() {
+                        Value::Array(types) => types,
+                        one => vec![one],
+                    };
+                    types.push("null".into());
+                    schema.insert("type".into(), types.into());
                     Value::Object(schema)
                 }
                 schema => json!({"anyOf": [schema, {"type": "null"}]}),

@@ -183,4 +183,6 @@ fn schemas_of_what_may_be_null_say_so() {
     assert_eq!(Shape::Nullable(&Shape::Uuid).schema(), json!({"type": ["string", "null"], "format": "uuid"}));
     let words = Shape::Nullable(&Shape::OneOf(&["a"])).schema();
     assert_eq!(words, json!({"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}));
+    const EITHER: Shape = Shape::WordOrNumber { format: "x", parse: |text| Ok(text.to_owned()) };
+    assert_eq!(Shape::Nullable(&EITHER).schema()["type"], json!(["string", "integer", "null"]));
 }
