@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 
-use common::server::Server;
+use common::server::{Server, impostor};
 use common::{meridian, run, run_args};
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ fn what_is_not_there_is_named() {
         "error: unix:DIR/nb.sock has no database `OVN_Nortbound`; did you mean `OVN_Northbound`?\n  try: one of OVN_Northbound, _Server\n"
     );
     assert_eq!(
-        fails(1, &["OVN_Northbound", "Logical_Swich"]),
+        fails(2, &["OVN_Northbound", "Logical_Swich"]),
         "error: the database OVN_Northbound has no table `Logical_Swich`; did you mean `Logical_Switch`?\n  try: `meridian ovsdb schema OVN_Northbound` for the tables it has\n"
     );
     assert_eq!(
@@ -238,19 +238,7 @@ fn garbage_and_silence_end_with_a_message() {
         (Some(""), 3, "closed the connection"),
         (None, 3, "did not answer"),
     ] {
-        let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).unwrap();
-        std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut buffer = [0; 65536];
-            let _ = stream.read(&mut buffer);
-            match answer {
-                Some(text) => drop(stream.write_all(text.as_bytes())),
-                // Until the client has had enough.
-                None => while stream.read(&mut buffer).is_ok_and(|read| read > 0) {},
-            }
-        });
-        let remote = format!("unix:{}", socket.display());
+        let remote = impostor(&socket, answer);
         let err = run_args(&["ovsdb", "dump", "--remote", &remote, "--timeout", "500ms", "D", "T"])
             .fails(code, dir.path());
         assert!(err.starts_with("error: ") && err.contains(message), "{answer:?}: {err}");
@@ -292,7 +280,7 @@ fn schemas_are_shown_and_can_be_checked() {
     assert!(out.contains("OVN_Northbound 7.0.0 fits"), "{out}");
     let one: Value = serde_json::from_str(&schema(&["ACL", "-o", "json"]).ok()).unwrap();
     assert_eq!(one["tables"].as_object().unwrap().keys().collect::<Vec<_>>(), ["ACL"]);
-    assert_eq!(schema(&["Acl"]).code, 1);
+    assert_eq!(schema(&["Acl"]).code, 2);
 }
 
 fn txn(server: &Server, operations: &str) -> common::Ran {

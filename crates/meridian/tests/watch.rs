@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use common::server::{LIMIT, Running, Server, eventually};
+use common::server::{LIMIT, Running, Server, eventually, impostor};
 use common::{Ran, meridian, run_args, signal};
 use serde_json::{Value, json};
 
@@ -273,7 +273,7 @@ fn what_cannot_be_watched_is_said_at_once() {
         run_args(&all).fails(code, dir)
     };
     assert_eq!(
-        fails(1, &["--remote", &remote, "OVN_Northbound", "Logical_Swich"]),
+        fails(2, &["--remote", &remote, "OVN_Northbound", "Logical_Swich"]),
         "error: the database OVN_Northbound has no table `Logical_Swich`; did you mean `Logical_Switch`?\n  try: `meridian ovsdb schema OVN_Northbound` for the tables it has\n"
     );
     let err = fails(1, &["--remote", &remote, "OVN_Nortbound", "Logical_Switch"]);
@@ -302,20 +302,7 @@ fn silence_and_garbage_end_a_watch_that_never_began() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     for (answer, code) in [(Some("HTTP/1.1 400 Bad Request\r\n\r\n"), 4), (None, 3)] {
-        let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).unwrap();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let mut stream = stream;
-                let mut buffer = [0; 65536];
-                let _ = stream.read(&mut buffer);
-                match answer {
-                    Some(text) => drop(stream.write_all(text.as_bytes())),
-                    None => while stream.read(&mut buffer).is_ok_and(|read| read > 0) {},
-                }
-            }
-        });
-        let remote = format!("unix:{}", socket.display());
+        let remote = impostor(&socket, answer);
         let err = run_args(&["ovsdb", "watch", "--remote", &remote, "--timeout", "1s", "D", "T"])
             .fails(code, dir.path());
         assert!(err.contains("error: ") && err.contains("  try: ") || code == 4, "{answer:?}: {err}");

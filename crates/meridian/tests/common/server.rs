@@ -1,6 +1,7 @@
 //! A real ovsdb-server in a directory of its own, on a unix socket, ended with the value.
 
-use std::os::unix::net::UnixStream;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +19,25 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
+/// Something at a socket that is no OVSDB server: it answers every connection's first bytes with a text and hangs up, or
+/// never answers. As `--remote` takes it.
+pub(crate) fn impostor(socket: &Path, answer: Option<&'static str>) -> String {
+    let _ = std::fs::remove_file(socket);
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut buffer = [0; 65536];
+            let _ = stream.read(&mut buffer);
+            match answer {
+                Some(text) => drop(stream.write_all(text.as_bytes())),
+                // Until the client has had enough.
+                None => while stream.read(&mut buffer).is_ok_and(|read| read > 0) {},
+            }
+        }
+    });
+    format!("unix:{}", socket.display())
+}
+
 /// A process that ends with the value, also when a test fails.
 pub(crate) struct Running(pub(crate) Child);
 
@@ -31,15 +51,26 @@ impl Drop for Running {
 pub(crate) struct Server {
     dir: tempfile::TempDir,
     child: Option<Running>,
+    /// `nb` or `sb`.
+    short: &'static str,
 }
 
 impl Server {
     /// An empty OVN Northbound database.
     pub(crate) fn northbound() -> Self {
+        Self::of("nb")
+    }
+
+    /// An empty OVN Southbound database.
+    pub(crate) fn southbound() -> Self {
+        Self::of("sb")
+    }
+
+    fn of(short: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut server = Self { dir, child: None };
+        let mut server = Self { dir, child: None, short };
         let mut create = Command::new("ovsdb-tool");
-        create.arg("create").arg(server.file()).arg("/usr/share/ovn/ovn-nb.ovsschema");
+        create.arg("create").arg(server.file()).arg(format!("/usr/share/ovn/ovn-{short}.ovsschema"));
         assert!(create.status().expect("ovsdb-tool is installed").success());
         server.start();
         server
@@ -50,11 +81,11 @@ impl Server {
     }
 
     fn file(&self) -> PathBuf {
-        self.dir().join("nb.db")
+        self.dir().join(format!("{}.db", self.short))
     }
 
     fn socket(&self) -> PathBuf {
-        self.dir().join("nb.sock")
+        self.dir().join(format!("{}.sock", self.short))
     }
 
     /// As `--remote` takes it.
@@ -77,6 +108,10 @@ impl Server {
             .env("OVS_RUNDIR", self.dir())
             .arg(format!("--remote=punix:{}", socket.display()))
             .arg(format!("--unixctl={}", control.display()))
+            .arg(match self.short {
+                "nb" => "--remote=db:OVN_Northbound,NB_Global,connections",
+                _ => "--remote=db:OVN_Southbound,SB_Global,connections",
+            })
             .args(["--no-chdir", "-vconsole:off", "-vsyslog:off", "--log-file=server.log"])
             .arg(self.file())
             .stdin(Stdio::null())
@@ -98,25 +133,41 @@ impl Server {
         self.kill();
         let aside = self.dir().join("aside.sock");
         self.start_at(&aside);
-        nbctl_at(&format!("unix:{}", aside.display()), command);
+        self.ctl_at(&format!("unix:{}", aside.display()), command);
         self.kill();
     }
 
     /// Runs ovn-nbctl.
     #[track_caller]
     pub(crate) fn nbctl(&self, command: &[&str]) -> String {
-        nbctl_at(&self.remote(), command)
+        assert_eq!(self.short, "nb");
+        self.ctl_at(&self.remote(), command)
+    }
+
+    /// Listens at another socket too, for clients of this role; as `--remote` takes it.
+    pub(crate) fn listen_for(&self, role: &str) -> String {
+        let socket = self.dir().join("role.sock");
+        let target = format!("punix:{}", socket.display());
+        self.ctl_at(&self.remote(), &["set-connection", &format!("role={role}"), &target]);
+        eventually("it listens for the role", || UnixStream::connect(&socket).is_ok());
+        format!("unix:{}", socket.display())
+    }
+
+    /// Runs ovn-nbctl or ovn-sbctl.
+    #[track_caller]
+    fn ctl_at(&self, remote: &str, command: &[&str]) -> String {
+        ctl_at(&format!("ovn-{}ctl", self.short), remote, command)
     }
 }
 
 #[track_caller]
-fn nbctl_at(remote: &str, command: &[&str]) -> String {
-    let output = Command::new("ovn-nbctl")
+fn ctl_at(program: &str, remote: &str, command: &[&str]) -> String {
+    let output = Command::new(program)
         .arg(format!("--db={remote}"))
         .arg("--no-leader-only")
         .args(command)
         .output()
-        .expect("ovn-nbctl is installed");
+        .expect("OVN's tools are installed");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }

@@ -256,7 +256,7 @@ pub(super) async fn check_database(rpc: &mut Rpc, database: &str) -> Outcome {
 pub(super) fn table<'a>(schema: &'a DatabaseSchema, name: &str) -> Outcome<&'a TableSchema> {
     schema.tables.get(name).ok_or_else(|| {
         let hint = nearest::hint(name, schema.tables.keys().map(|name| name.as_str()));
-        Failure::told(Exit::Refused, format!("the database {} has no table `{name}`{hint}", schema.name))
+        Failure::told(Exit::Usage, format!("the database {} has no table `{name}`{hint}", schema.name))
             .try_(format!("`meridian ovsdb schema {}` for the tables it has", schema.name))
     })
 }

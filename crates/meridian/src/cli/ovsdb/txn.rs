@@ -55,9 +55,16 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
         .map_err(|error| Failure::new(Exit::Protocol, error).while_("the result makes no sense"))?;
     match failed(&operations, &results) {
         None => Ok(()),
-        Some(what) => Err(Failure::told(Exit::Refused, format!("{what}; nothing was changed"))),
+        Some((what, error)) => {
+            let failure = Failure::told(Exit::Refused, format!("{what}; nothing was changed"));
+            Err(if error == "permission error" { failure.try_(PERMISSION) } else { failure })
+        }
     }
 }
+
+/// What to do where the server's role-based access control is in the way.
+const PERMISSION: &str = "a remote without a role (a connection of the server has one if `ovn-sbctl list Connection` shows \
+                          it under `role`), or the certificate of the client that the role lets write there";
 
 fn read(operations: &str) -> Outcome<String> {
     let local = |what: String| move |error: std::io::Error| Failure::new(Exit::Local, error).while_(what);
@@ -97,15 +104,15 @@ fn parse(text: &str, database: &str) -> Result<Vec<Value>, String> {
     Ok(operations)
 }
 
-/// What failed, if anything did.
-fn failed(operations: &[Value], results: &[Value]) -> Option<String> {
+/// What failed, if anything did, and the server's word for it.
+fn failed(operations: &[Value], results: &[Value]) -> Option<(String, String)> {
     let (at, error) = results.iter().enumerate().find_map(|(at, result)| Some((at, result.get("error")?)))?;
     let error = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
     let details = results[at].get("details").and_then(Value::as_str);
     let why = details.map_or(String::new(), |details| format!(": {details}"));
     let Some(operation) = operations.get(at) else {
         // One result more than operations: they all went well, and the commit did not.
-        return Some(format!("the commit failed: {error}{why}"));
+        return Some((format!("the commit failed: {error}{why}"), error));
     };
     let word = |key: &str| operation.get(key).and_then(Value::as_str);
     let what = match (word("op"), word("table")) {
@@ -113,7 +120,7 @@ fn failed(operations: &[Value], results: &[Value]) -> Option<String> {
         (Some(op), None) => format!(" ({op})"),
         _ => String::new(),
     };
-    Some(format!("operation {}{what} failed: {error}{why}", at + 1))
+    Some((format!("operation {}{what} failed: {error}{why}", at + 1), error))
 }
 
 #[cfg(test)]
@@ -141,7 +148,7 @@ mod tests {
     #[test]
     fn the_failed_operation_is_named() {
         let operations = [json!({"op": "insert", "table": "T"}), json!({"op": "abort"})];
-        let failed = |results: Value| failed(&operations, results.as_array().unwrap());
+        let failed = |results: Value| failed(&operations, results.as_array().unwrap()).map(|(what, _)| what);
         assert_eq!(failed(json!([{"uuid": ["uuid", "x"]}, {}])), None);
         assert_eq!(
             failed(json!([{"error": "e", "details": "d"}, null])).as_deref(),
