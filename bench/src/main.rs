@@ -2,8 +2,12 @@
 //!
 //! Started with REMOTE DATABASE SCHEMA-FILE (the last is for peers that need one), it prints a line when it holds the
 //! whole database, then takes orders as lines of JSON on its standard input; `xtask/src/bench/peer.rs` describes them.
+//! With `--floor` in front it is no client at all but what no client can beat; see `floor`. With `--plan SCHEMA-FILE ROWS`
+//! it measures something else, and needs no server; see `plan`.
 
+mod floor;
 mod link;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -22,6 +26,7 @@ use ovsdb::{Model, Ref, Set, Str, Table, Transaction, Uuid};
 use serde::Deserialize;
 use serde_json::json;
 
+use self::floor::Floor;
 use self::link::Link;
 
 /// The key of `external_ids` whose value tells one change from the next.
@@ -46,24 +51,31 @@ struct Port {
 }
 
 impl Port {
-    fn row(&self) -> LogicalSwitchPort {
-        let pairs = |map: &BTreeMap<Str, Str>| map.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        LogicalSwitchPort {
-            name: self.name.clone(),
+    fn row(self) -> Result<(Uuid, LogicalSwitchPort)> {
+        let uuid = self.name.parse().context("the bench names ports by their UUID")?;
+        let row = LogicalSwitchPort {
+            name: self.name,
             addresses: Set::from([Text::new(&self.address)]),
             port_security: Set::from([Text::new(&self.address)]),
-            options: pairs(&self.options),
-            external_ids: pairs(&self.external_ids),
+            options: self.options.into_iter().collect(),
+            external_ids: self.external_ids.into_iter().collect(),
             enabled: Some(true),
             ..LogicalSwitchPort::default()
-        }
+        };
+        Ok((uuid, row))
     }
 }
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [remote, database, ..] = &arguments[..] else { bail!("usage: REMOTE DATABASE") };
-    let model = match database.as_str() {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (remote, database) = match words[..] {
+        ["--floor", remote, database, ..] => return floor(remote, database),
+        ["--plan", schema, ports] => return say(&plan::measure(schema, ports.parse()?)?),
+        [remote, database, ..] => (remote, database),
+        _ => bail!("usage: [--floor] REMOTE DATABASE | --plan SCHEMA-FILE ROWS"),
+    };
+    let model = match database {
         PortBinding::DATABASE => {
             Model::new(PortBinding::DATABASE).table::<DatapathBinding>().table::<PortBinding>()
         }
@@ -73,7 +85,9 @@ fn main() -> Result<()> {
         other => bail!("no model of {other}"),
     };
     let southbound = database == PortBinding::DATABASE;
-    let mut link = Link::open(remote, model)?;
+    // One thread, and everything a task on it: what a change costs is then one wake-up of the process.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut link = runtime.block_on(runtime.spawn(Link::open(remote.parse()?, model)))??;
     let snapshot = link.snapshot();
     let rows = if southbound {
         snapshot.table::<PortBinding>().len() + snapshot.table::<DatapathBinding>().len()
@@ -88,31 +102,42 @@ fn main() -> Result<()> {
     for line in std::io::stdin().lock().lines() {
         match serde_json::from_str(&line?).context("an order that is none")? {
             Order::Changes { count } => {
-                seen = Vec::with_capacity(count);
                 say(&json!({ "ready": true }))?;
-                follow(&mut link, &mut seen, count)?;
+                (link, seen) = runtime.block_on(runtime.spawn(follow(link, count)))??;
                 say(&json!({ "done": true }))?;
             }
             Order::Report => say(&json!({ "at": seen }))?,
             Order::Insert { switch, per_transaction, ports } => {
                 let switch: Uuid = switch.parse().context("no UUID")?;
-                while !link.snapshot().table::<LogicalSwitch>().contains(Ref::new(switch)) {
-                    link.next_delta()?;
-                }
-                say(&json!({ "ready": true }))?;
-                let begin = Instant::now();
-                for batch in ports.chunks(per_transaction.max(1)) {
-                    insert(&mut link, switch, batch)?;
-                }
-                say(&json!({ "seconds": begin.elapsed().as_secs_f64() }))?;
+                let ports = ports.into_iter().map(Port::row).collect::<Result<_>>()?;
+                link = runtime.block_on(runtime.spawn(insert(link, switch, per_transaction, ports)))??;
             }
         }
     }
     Ok(())
 }
 
+/// Takes orders to follow changes without being a client.
+fn floor(remote: &str, database: &str) -> Result<()> {
+    let mut floor = Floor::open(remote, database)?;
+    say(&json!({ "loaded": 0, "note": "epoll_wait and read, nothing decoded" }))?;
+    for line in std::io::stdin().lock().lines() {
+        match serde_json::from_str(&line?).context("an order that is none")? {
+            Order::Changes { count } => {
+                say(&json!({ "ready": true }))?;
+                floor.changes(count)?;
+                say(&json!({ "done": true }))?;
+            }
+            Order::Report => say(&json!({ "at": [] }))?,
+            Order::Insert { .. } => bail!("nothing is inserted here"),
+        }
+    }
+    Ok(())
+}
+
 /// Notes when each change of a sequence key is seen, until so many were.
-fn follow(link: &mut Link, seen: &mut Vec<(usize, i64)>, count: usize) -> Result<()> {
+async fn follow(mut link: Link, count: usize) -> Result<(Link, Vec<(usize, i64)>)> {
+    let mut seen = Vec::with_capacity(count);
     link.follow(|delta| {
         for change in delta.table::<PortBinding>() {
             let value = change.after.as_ref().and_then(|row| row.external_ids.get(SEQUENCE_KEY));
@@ -122,19 +147,38 @@ fn follow(link: &mut Link, seen: &mut Vec<(usize, i64)>, count: usize) -> Result
         }
         Ok(seen.len() < count)
     })
+    .await?;
+    Ok((link, seen))
 }
 
-fn insert(link: &mut Link, switch: Uuid, ports: &[Port]) -> Result<()> {
-    let mut transaction = Transaction::new();
-    let mut members = Vec::with_capacity(ports.len());
-    for port in ports {
-        let uuid: Uuid = port.name.parse().context("the bench names ports by their UUID")?;
-        transaction.insert(Ref::<LogicalSwitchPort>::new(uuid), &port.row());
-        members.push(Atom::Uuid(uuid));
+/// Inserts the ports once their switch is there, and says how long it took.
+async fn insert(
+    mut link: Link,
+    switch: Uuid,
+    per_transaction: usize,
+    ports: Vec<(Uuid, LogicalSwitchPort)>,
+) -> Result<Link> {
+    while !link.snapshot().table::<LogicalSwitch>().contains(Ref::new(switch)) {
+        link.next_delta().await?;
     }
-    let mutation = Mutation { delete: Datum::default(), insert: Datum::set(members) };
+    say(&json!({ "ready": true }))?;
+    let begin = Instant::now();
+    for batch in ports.chunks(per_transaction.max(1)) {
+        link.commit(&transaction(switch, batch)).await?;
+    }
+    say(&json!({ "seconds": begin.elapsed().as_secs_f64() }))?;
+    Ok(link)
+}
+
+fn transaction(switch: Uuid, ports: &[(Uuid, LogicalSwitchPort)]) -> Transaction {
+    let mut transaction = Transaction::new();
+    for (uuid, row) in ports {
+        transaction.insert(*uuid, row);
+    }
+    let members = ports.iter().map(|(uuid, _)| Atom::Uuid(*uuid));
+    let mutation = Mutation { insert: Datum::set(members), ..Mutation::default() };
     transaction.mutate(Ref::<LogicalSwitch>::new(switch), LogicalSwitch::PORTS, mutation);
-    link.commit(&transaction)
+    transaction
 }
 
 fn say(line: &serde_json::Value) -> Result<()> {

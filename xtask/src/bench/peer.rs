@@ -74,6 +74,14 @@ impl Peer {
         }
     }
 
+    /// As [`Peer::changes`], for a program that only counts them: microseconds of CPU for each.
+    pub(crate) fn counts(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<f64> {
+        match self {
+            Peer::Program(program) => Ok(program.follow(writer, rows, sequences)?.0),
+            Peer::Tool(_) => bail!("a tool does more than count"),
+        }
+    }
+
     /// Inserts these ports into an empty switch.
     pub(crate) fn insert(
         &mut self,
@@ -157,20 +165,26 @@ impl Program {
     }
 
     fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
-        let (first, count) = (sequences.start, sequences.len());
-        self.order(&json!({ "do": "changes", "count": count }))?;
-        self.answer("ready")?;
-        let before = cpu_seconds(self.child.id())?;
-        let sent = make_changes(writer, rows, sequences)?;
-        self.answer("done")?;
-        let cpu = cpu_seconds(self.child.id())? - before;
+        let first = sequences.start;
+        let (cpu_us, sent) = self.follow(writer, rows, sequences)?;
         self.order(&json!({ "do": "report" }))?;
         let at: Vec<(usize, i64)> = serde_json::from_value(self.answer("at")?["at"].take())?;
         let us = at
             .iter()
             .filter_map(|(n, at)| sent.get(n.checked_sub(first)?).map(|sent| (at - sent) as f64 / 1e3))
             .collect();
-        latency(us, cpu * 1e6 / count as f64)
+        latency(us, cpu_us)
+    }
+
+    /// What one change costs, and when each was sent.
+    fn follow(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<(f64, Vec<i64>)> {
+        let count = sequences.len();
+        self.order(&json!({ "do": "changes", "count": count }))?;
+        self.answer("ready")?;
+        let before = cpu_seconds(self.child.id())?;
+        let sent = make_changes(writer, rows, sequences)?;
+        self.answer("done")?;
+        Ok(((cpu_seconds(self.child.id())? - before) * 1e6 / count as f64, sent))
     }
 
     fn insert(&mut self, switch: &str, ports: Range<usize>, per_transaction: usize) -> Result<(f64, f64)> {
