@@ -47,8 +47,14 @@ impl MacAddr {
 
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+        // Every cell with an address is printed once when it is read, to see whether it is spelled as we would.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b':'; 17];
+        for (at, byte) in self.0.iter().enumerate() {
+            text[3 * at] = DIGITS[usize::from(byte >> 4)];
+            text[3 * at + 1] = DIGITS[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

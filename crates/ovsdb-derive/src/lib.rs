@@ -143,6 +143,20 @@ fn expand(input: TableInput) -> TokenStream {
                 }
             }
 
+            fn write_json(&self, column: usize, out: &mut ::std::vec::Vec<u8>) {
+                match column {
+                    #(#positions => ::ovsdb::model::ColumnType::write_json(&self.#idents, out),)*
+                    _ => {}
+                }
+            }
+
+            fn is_blank(&self, column: usize) -> bool {
+                match column {
+                    #(#positions => ::ovsdb::model::ColumnType::is_blank(&self.#idents),)*
+                    _ => true,
+                }
+            }
+
             fn mutation(&self, column: usize, after: &Self) -> ::core::option::Option<::ovsdb::model::Mutation> {
                 match column {
                     #(#positions => ::ovsdb::model::ColumnType::mutation(&self.#idents, &after.#idents),)*

@@ -8,7 +8,7 @@ use crate::node::central::nb_model;
 fn written(describe: impl FnOnce(&mut Edit)) -> Vec<(String, String, Value)> {
     let mut edit = Edit::new(Replica::new(nb_model()).snapshot());
     describe(&mut edit);
-    let composed = edit.into_transaction().compose(|_| Default::default()).unwrap();
+    let composed = edit.into_transaction().compose(|_, _| false).unwrap();
     let ops: Vec<Value> = serde_json::from_str(&format!("[{}]", composed.text)).unwrap();
     let text = |op: &Value, key: &str| op[key].as_str().unwrap_or_default().to_owned();
     ops.iter().map(|op| (text(op, "op"), text(op, "table"), op["row"].clone())).collect()

@@ -119,13 +119,13 @@ pub struct SnapshotView {
     schema: Arc<DatabaseSchema>,
     tables: Arc<Tables>,
     names: Vec<&'static str>,
-    unreadable: BTreeSet<(String, Uuid)>,
+    unreadable: BTreeSet<(Uuid, String)>,
 }
 
 impl SnapshotView {
     /// The rows of these tables in a snapshot.
     pub fn new(snapshot: Snapshot, schema: Arc<DatabaseSchema>, tables: Arc<Tables>) -> Self {
-        let unreadable = snapshot.unreadable().map(|row| (row.table.to_string(), row.uuid)).collect();
+        let unreadable = snapshot.unreadable().map(|row| (row.uuid, row.table.to_string())).collect();
         let names = tables.names().collect();
         SnapshotView { snapshot, schema, tables, names, unreadable }
     }
@@ -173,7 +173,7 @@ impl View for SnapshotView {
     }
 
     fn hides(&self, id: RowId) -> bool {
-        // References from other tables may lead to tables that are not held.
-        self.unreadable.iter().any(|(table, uuid)| table == id.table && *uuid == id.uuid)
+        let from = self.unreadable.range((id.uuid, String::new())..);
+        from.take_while(|(uuid, _)| *uuid == id.uuid).any(|(_, table)| table == id.table)
     }
 }

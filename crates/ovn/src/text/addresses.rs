@@ -170,7 +170,7 @@ pub(super) fn ips<'a>(words: impl Iterator<Item = &'a str>) -> Result<Box<[HostA
 impl fmt::Display for PortAddresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PortAddresses::Fixed { mac, ips } => write!(f, "{mac}{}", Tail(ips)),
+            PortAddresses::Fixed { mac, ips } => mac.fmt(f).and_then(|()| Tail(ips).fmt(f)),
             PortAddresses::Unknown => f.write_str("unknown"),
             PortAddresses::Router => f.write_str("router"),
             PortAddresses::Dynamic { ips } => write!(f, "dynamic{}", Tail(ips)),
@@ -182,7 +182,7 @@ impl fmt::Display for PortAddresses {
 impl fmt::Display for PortSecurity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PortSecurity::Source { mac, ips } => write!(f, "{mac}{}", Tail(ips)),
+            PortSecurity::Source { mac, ips } => mac.fmt(f).and_then(|()| Tail(ips).fmt(f)),
             PortSecurity::Vrrp { mac, vmac, ips } => write!(f, "VRRPv3 {mac} {vmac}{}", Tail(ips)),
         }
     }
@@ -193,7 +193,7 @@ pub(super) struct Tail<'a>(pub(super) &'a [HostAddr]);
 
 impl fmt::Display for Tail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|ip| write!(f, " {ip}"))
+        self.0.iter().try_for_each(|ip| f.write_str(" ").and_then(|()| ip.fmt(f)))
     }
 }
 

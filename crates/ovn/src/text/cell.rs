@@ -91,6 +91,10 @@ where
     fn to_atom(&self) -> Atom {
         Atom::String(self.to_smolstr())
     }
+
+    fn write_atom(&self, out: &mut Vec<u8>) {
+        ovsdb::wire::write::printed(out, self);
+    }
 }
 
 /// The cell of a row that does not exist yet: empty text.

@@ -32,7 +32,7 @@ pub use rpc::Rpc;
 pub use subscribe::{Feed, FeedEvent};
 pub use tls::TlsConfig;
 
-use crate::model::{ColumnSet, Condition, Misfit, Str, Table};
+use crate::model::{Condition, Misfit, Str, Table};
 use crate::replica::{Fit, Model, Snapshot};
 use crate::session::{CloseReason, LockMode, Progress, Remotes, Session, SessionConfig, Status};
 use crate::txn::group::GroupLimits;
@@ -301,12 +301,15 @@ impl Client {
             let _ = reply.send(Ok(Committed::default()));
             return Ok(Pending(outcome));
         }
-        let fit = self.shared.fitted().fit;
-        let absent = |table: &str| {
-            let found = fit.tables.iter().find(|(name, _)| name == table);
-            found.map_or(ColumnSet::EMPTY, |(_, fit)| fit.absent)
+        let schema = self.shared.fitted().schema;
+        let has = |schema: &DatabaseSchema, table: &str, column: &str| {
+            schema.tables.get(table).is_some_and(|table| table.columns.contains_key(column))
         };
-        let composed = txn.compose(absent)?;
+        let composed = txn.compose(|table, column| match &schema {
+            Some(schema) => !has(schema, table, column),
+            // Nothing is sent before the first connection.
+            None => false,
+        })?;
         let command = Command::Commit { composed, grouped, reply };
         self.commands.send(command).await.map_err(|_| CommitError::Closed)?;
         Ok(Pending(outcome))

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{self, Instant};
 
 use super::connect::{DialError, Dialer, Stream};
-use crate::session::{Remote, Remotes};
+use crate::session::{Remote, Remotes, with_causes};
 use crate::txn::outcome;
 use crate::wire::frame::{FrameError, FrameSplitter};
 use crate::wire::message::{self, Message, MessageError};
@@ -124,16 +124,7 @@ pub enum RpcError {
 
 /// Several attempts, each with its cause: there is no one source.
 fn list(attempts: &[DialError]) -> String {
-    let whole = |attempt: &DialError| {
-        let mut text = attempt.to_string();
-        let mut cause = std::error::Error::source(attempt);
-        while let Some(error) = cause {
-            text.push_str(&format!(": {error}"));
-            cause = error.source();
-        }
-        text
-    };
-    attempts.iter().map(whole).collect::<Vec<_>>().join("; ")
+    attempts.iter().map(|attempt| with_causes(attempt)).collect::<Vec<_>>().join("; ")
 }
 
 impl Rpc {

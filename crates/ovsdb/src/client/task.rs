@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Sleep;
 
 use super::connect::{DialError, Dialer, Stream};
 use super::link::{Transfer, Up};
@@ -22,7 +23,9 @@ use super::record::{Input, Recorder};
 use super::{ConditionError, Shared};
 use crate::model::{Condition, Str};
 use crate::replica::Delta;
-use crate::session::{Action, CloseReason, CondSeq, Event, LockMode, Remote, Reply, Session, TxnId};
+use crate::session::{
+    Action, CloseReason, CondSeq, Event, LockMode, Remote, Reply, Session, TxnId, with_causes,
+};
 use crate::txn::builder::{Composed, Label};
 use crate::txn::group::{Group, GroupLimits};
 use crate::txn::outcome::{self, Answer, CommitError, Committed};
@@ -120,8 +123,9 @@ impl Driver {
     /// Runs until the client is closed or dropped.
     pub(super) async fn run(mut self) {
         self.settle();
+        let mut alarm = Alarm::default();
         while !self.closing {
-            let wake = self.wait().await;
+            let wake = self.wait(&mut alarm).await;
             self.handle(wake);
             self.settle();
         }
@@ -143,14 +147,8 @@ impl Driver {
         self.shared.publisher.close();
     }
 
-    async fn wait(&mut self) -> Wake {
+    async fn wait(&mut self, alarm: &mut Alarm) -> Wake {
         let timeout = self.session.next_timeout();
-        let timeout = async {
-            match timeout {
-                Some(at) => tokio::time::sleep_until(at.into()).await,
-                None => pending().await,
-            }
-        };
         let room = !matches!(&self.link, Link::Up(up) if up.backlog >= self.limits.backlog);
         let io = async {
             match &mut self.link {
@@ -162,7 +160,7 @@ impl Driver {
         tokio::select! {
             wake = io => wake,
             command = self.commands.recv(), if room => Wake::Command(command),
-            () = timeout => Wake::Timeout,
+            () = alarm.ring(timeout) => Wake::Timeout,
         }
     }
 
@@ -182,7 +180,7 @@ impl Driver {
                 self.link = Link::Up(Box::new(Up::new(stream, self.limits.message)));
                 self.input(Input::Open);
             }
-            Wake::Dialled(Err(error)) => self.lost(CloseReason::Dial(whole(&error))),
+            Wake::Dialled(Err(error)) => self.lost(CloseReason::Dial(with_causes(&error))),
             Wake::Transfer(Transfer::Read(Ok(0))) => self.lost(self.farewell()),
             Wake::Transfer(Transfer::Read(Ok(count))) => {
                 metrics::add(&self.shared.meters.bytes_received, count);
@@ -197,7 +195,7 @@ impl Driver {
                 up.wrote(count);
             }
             Wake::Transfer(Transfer::Read(Err(error)) | Transfer::Wrote(Err(error))) => {
-                self.lost(CloseReason::Io(whole(&error)));
+                self.lost(CloseReason::Io(with_causes(&error)));
             }
             Wake::Timeout => self.input(Input::Timeout),
         }
@@ -414,19 +412,31 @@ impl Driver {
     }
 }
 
+/// A timer that is set later and later, as each message moves the time at which silence would be noticed. It is left as
+/// it is then and set anew when it goes off too early: once in a while instead of at every message.
+#[derive(Default)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Waits for this time; for ever without one.
+    async fn ring(&mut self, at: Option<Instant>) {
+        let Some(at) = at.map(tokio::time::Instant::from) else { return pending().await };
+        let sleep = self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if sleep.deadline() > at {
+            sleep.as_mut().reset(at);
+        }
+        loop {
+            sleep.as_mut().await;
+            if sleep.deadline() >= at {
+                return;
+            }
+            sleep.as_mut().reset(at);
+        }
+    }
+}
+
 fn record(recorder: &mut Option<Recorder>, now: Instant, input: &Input<'_>) {
     if let Some(recorder) = recorder {
         recorder.input(now, input);
     }
-}
-
-/// An error with its causes, for reasons that are told as text.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

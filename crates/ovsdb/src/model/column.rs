@@ -15,6 +15,7 @@ use super::reference::{Ref, Weak};
 use super::table::Table;
 use crate::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
 use crate::wire::datum::{ColumnVisitor, Datum, Few, FromColumn, Many};
+use crate::wire::write;
 
 /// A Rust type that stands for one atom of a column.
 pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
@@ -25,6 +26,11 @@ pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
 
     /// The atom as it is written.
     fn to_atom(&self) -> Atom;
+
+    /// Appends the atom as JSON: what `to_atom` gives, for types that can spare the detour.
+    fn write_atom(&self, out: &mut Vec<u8>) {
+        write::json(out, &self.to_atom());
+    }
 }
 
 /// How many atoms a field takes, and of which kinds.
@@ -72,6 +78,10 @@ pub struct Mutation {
     pub delete: Datum,
     /// Elements (for maps: pairs) to put in; they replace what those keys had.
     pub insert: Datum,
+    /// Whether a set holds nothing but what is taken out. The server counts after each step, and some sets must not be
+    /// empty: new elements then go in before the last old one goes out. Otherwise old ones go out first, as some sets
+    /// are full.
+    pub empties: bool,
 }
 
 /// A Rust type that stands for a column.
@@ -91,6 +101,12 @@ pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
     /// The datum that is written.
     fn to_datum(&self) -> Datum;
 
+    /// Appends the datum as JSON, without making one.
+    fn write_json(&self, out: &mut Vec<u8>);
+
+    /// Whether a row that does not mention the column gets this value.
+    fn is_blank(&self) -> bool;
+
     /// How to get from `self` to `after` element by element; `None` where only the whole value can be written.
     fn mutation(&self, after: &Self) -> Option<Mutation>;
 }
@@ -99,6 +115,16 @@ fn sole<T: AtomType>(items: impl ExactSizeIterator<Item = T>) -> Result<T, Value
     let found = items.len();
     let wrong = || ValueError::new(format_args!("one {}", T::KIND), format_args!("{found} of them"));
     items.last().filter(|_| found == 1).ok_or_else(wrong)
+}
+
+/// A set as JSON; one of a single element is written bare.
+fn write_set<T: AtomType>(out: &mut Vec<u8>, items: &[T]) {
+    if let [item] = items {
+        return item.write_atom(out);
+    }
+    out.extend_from_slice(br#"["set",["#);
+    write::list(out, items, |out, item| item.write_atom(out));
+    out.extend_from_slice(b"]]");
 }
 
 fn atoms<T: FromAtom>(datum: &Datum) -> Result<Vec<T>, ValueError> {
@@ -128,6 +154,14 @@ impl<T: AtomType + Default> ColumnType for T {
         Datum::from(self.to_atom())
     }
 
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.write_atom(out);
+    }
+
+    fn is_blank(&self) -> bool {
+        self.to_atom().is_default()
+    }
+
     fn mutation(&self, _after: &Self) -> Option<Mutation> {
         None
     }
@@ -151,6 +185,14 @@ impl<T: AtomType> ColumnType for Option<T> {
 
     fn to_datum(&self) -> Datum {
         Datum::Set(self.iter().map(T::to_atom).collect())
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_set(out, self.as_slice());
+    }
+
+    fn is_blank(&self) -> bool {
+        self.is_none()
     }
 
     fn mutation(&self, _after: &Self) -> Option<Mutation> {
@@ -177,9 +219,18 @@ impl<T: AtomType> ColumnType for Set<T> {
         Datum::set(self.iter().map(T::to_atom))
     }
 
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_set(out, self);
+    }
+
+    fn is_blank(&self) -> bool {
+        self.is_empty()
+    }
+
     fn mutation(&self, after: &Self) -> Option<Mutation> {
         let only = |a: &Self, b: &Self| Datum::set(a.iter().filter(|item| !b.holds(*item)).map(T::to_atom));
-        Some(Mutation { delete: only(self, after), insert: only(after, self) })
+        let (delete, insert) = (only(self, after), only(after, self));
+        Some(Mutation { empties: delete.len() == self.len(), delete, insert })
     }
 }
 
@@ -214,13 +265,29 @@ impl<K: AtomType, V: AtomType> ColumnType for Map<K, V> {
         Datum::map(self.iter().map(|(k, v)| (k.to_atom(), v.to_atom())))
     }
 
+    fn write_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"["map",["#);
+        write::list(out, self.iter(), |out, (key, value)| {
+            out.push(b'[');
+            key.write_atom(out);
+            out.push(b',');
+            value.write_atom(out);
+            out.push(b']');
+        });
+        out.extend_from_slice(b"]]");
+    }
+
+    fn is_blank(&self) -> bool {
+        self.is_empty()
+    }
+
     fn mutation(&self, after: &Self) -> Option<Mutation> {
         let only = |a: &Self, b: &Self| {
             Datum::map(
                 a.iter().filter(|(k, v)| b.get(*k) != Some(*v)).map(|(k, v)| (k.to_atom(), v.to_atom())),
             )
         };
-        Some(Mutation { delete: only(self, after), insert: only(after, self) })
+        Some(Mutation { delete: only(self, after), insert: only(after, self), empties: false })
     }
 }
 
@@ -318,7 +385,7 @@ impl PartialEq for Real {
 impl Eq for Real {}
 
 macro_rules! atom_type {
-    ($type:ty, $kind:ident, $pattern:pat => $value:expr, $self:ident => $atom:expr) => {
+    ($type:ty, $kind:ident, $pattern:pat => $value:expr, $self:ident => $atom:expr, $out:ident => $write:expr) => {
         impl FromAtom for $type {
             fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
                 match atom {
@@ -332,14 +399,17 @@ macro_rules! atom_type {
             fn to_atom(&$self) -> Atom {
                 $atom
             }
+            fn write_atom(&$self, $out: &mut Vec<u8>) {
+                $write
+            }
         }
     };
 }
 
-atom_type!(i64, Integer, AtomRef::Integer(v) => v, self => Atom::Integer(*self));
-atom_type!(bool, Boolean, AtomRef::Boolean(v) => v, self => Atom::Boolean(*self));
-atom_type!(Str, String, AtomRef::String(v) => intern(v), self => Atom::String(self.clone()));
-atom_type!(Uuid, Uuid, AtomRef::Uuid(v) => v, self => Atom::Uuid(*self));
+atom_type!(i64, Integer, AtomRef::Integer(v) => v, self => Atom::Integer(*self), out => write::json(out, self));
+atom_type!(bool, Boolean, AtomRef::Boolean(v) => v, self => Atom::Boolean(*self), out => write::json(out, self));
+atom_type!(Str, String, AtomRef::String(v) => intern(v), self => Atom::String(self.clone()), out => write::json(out, self.as_str()));
+atom_type!(Uuid, Uuid, AtomRef::Uuid(v) => v, self => Atom::Uuid(*self), out => write::uuid(out, *self));
 
 impl FromAtom for Real {
     fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
@@ -371,6 +441,9 @@ macro_rules! reference_type {
             fn to_atom(&self) -> Atom {
                 Atom::Uuid(self.uuid())
             }
+            fn write_atom(&self, out: &mut Vec<u8>) {
+                write::uuid(out, self.uuid());
+            }
         }
     };
 }
@@ -396,6 +469,33 @@ mod tests {
         assert_eq!(decode::<Map<Str, i64>>(r#"["map",[["b",2],["a",1]]]"#).unwrap().get("a"), Some(&1));
         assert_eq!(decode::<Map<Str, i64>>(r#"["set",[]]"#), Ok(Map::default()));
         assert_eq!(decode::<Real>("1"), Ok(Real(1.0)));
+    }
+
+    #[test]
+    fn columns_are_written_as_their_datums_are() {
+        fn agree<C: ColumnType>(column: C, blank: bool) {
+            let mut out = Vec::new();
+            column.write_json(&mut out);
+            assert_eq!(serde_json::from_slice::<Datum>(&out).unwrap(), column.to_datum());
+            assert_eq!(column.is_blank(), blank);
+        }
+        let row = Uuid::from_u128(7);
+        agree(7, false);
+        agree(0, true);
+        agree(true, false);
+        agree(Real(0.5), false);
+        agree(Real(-0.0), true);
+        agree(row, false);
+        agree(Uuid::nil(), true);
+        agree(Str::default(), true);
+        agree(Str::from("a \"quoted\" \\ é\n"), false);
+        agree(None::<Str>, true);
+        agree(Some(Str::default()), false);
+        agree(Set::<Uuid>::default(), true);
+        agree(Set::from([row]), false);
+        agree(Set::from([Str::from("b"), "a".into()]), false);
+        agree(Map::<Str, i64>::default(), true);
+        agree(Map::from([(Str::from("a"), 1), ("b".into(), 2)]), false);
     }
 
     #[test]

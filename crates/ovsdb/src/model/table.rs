@@ -38,6 +38,12 @@ pub trait Table: Clone + PartialEq + Default + Send + Sync + 'static {
     /// One column's datum.
     fn datum(&self, column: usize) -> Datum;
 
+    /// Appends one column's datum as JSON.
+    fn write_json(&self, column: usize, out: &mut Vec<u8>);
+
+    /// Whether a row that does not mention the column gets the value it has here.
+    fn is_blank(&self, column: usize) -> bool;
+
     /// How to get one column from `self` to `after` element by element; `None` where only the whole can be written.
     fn mutation(&self, column: usize, after: &Self) -> Option<Mutation>;
 

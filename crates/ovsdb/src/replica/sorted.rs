@@ -2,7 +2,7 @@
 //!
 //! A tree of short sorted arrays, each behind an [`Arc`], all leaves equally deep. A copy shares everything; a change
 //! rebuilds one leaf and the few arrays above it and leaves the others shared. Short arrays matter more than few levels:
-//! copying one touches the count of everything it points to.
+//! copying one touches the count of everything it points to, and after a pause each of those is a miss of the caches.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 /// How long arrays are made; they are split at twice that.
-const SIZE: usize = 64;
+const SIZE: usize = 16;
 
 /// A sorted copy-on-write map.
 #[derive(Clone, Debug)]
@@ -252,7 +252,7 @@ fn pack<T, K: Clone, V>(
 }
 
 /// The children still to be walked, from the top down.
-type Stack<'a, K, V> = SmallVec<[std::slice::Iter<'a, Child<K, V>>; 4]>;
+type Stack<'a, K, V> = SmallVec<[std::slice::Iter<'a, Child<K, V>>; 6]>;
 
 /// Walks all items from some place on.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -208,8 +207,8 @@ pub(super) struct ServerRows(HashMap<Str, ServerRow>);
 
 impl ServerRows {
     /// Takes in a `<table-updates2>`, the first one or any later one.
-    pub(super) fn apply(&mut self, body: &RawValue) -> Result<(), serde_json::Error> {
-        let tables: HashMap<String, HashMap<Str, RowUpdate>> = serde_json::from_str(body.get())?;
+    pub(super) fn apply(&mut self, body: &str) -> Result<(), serde_json::Error> {
+        let tables: HashMap<String, HashMap<Str, RowUpdate>> = serde_json::from_str(body)?;
         for (uuid, update) in tables.into_iter().filter(|(name, _)| name == TABLE).flat_map(|(_, rows)| rows)
         {
             match update {

@@ -27,6 +27,18 @@ pub enum Action {
     Close(CloseReason),
 }
 
+/// An error with its causes in one line, for reasons that are told as text.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}
+
 /// A transaction that was submitted; unique in its session. Its number is also the id of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TxnId(pub u64);

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::cluster::{self, Refusal, ServerRows, Wishes};
-use super::event::{CloseReason, Event, ServerError, SyncKind};
+use super::event::{CloseReason, Event, ServerError, SyncKind, with_causes};
 use super::monitor::{self, Method};
 use super::probe::{Awaiting, Probe};
 use super::status::{Progress, ServerStatus};
@@ -142,7 +142,7 @@ impl Session {
 
     /// The reply to `greet`.
     pub(super) fn greeted(&mut self, now: Instant, body: &RawValue) -> Result<(), CloseReason> {
-        self.server_changed(now, body)
+        self.server_changed(now, body.get())
     }
 
     /// The server has no `_Server` database: it is older than OVS 2.9 and stands alone.
@@ -169,7 +169,7 @@ impl Session {
     }
 
     /// What the server says about itself, the first time or later.
-    pub(super) fn server_changed(&mut self, now: Instant, body: &RawValue) -> Result<(), CloseReason> {
+    pub(super) fn server_changed(&mut self, now: Instant, body: &str) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
         connection.rows.apply(body).map_err(|error| CloseReason::Protocol(format!("_Server: {error}")))?;
         let row = connection.rows.find(&self.database, self.config.cluster_id).cloned();
@@ -287,7 +287,7 @@ impl Session {
     pub(super) fn loaded(&mut self, now: Instant, reply: &RawValue, resume: bool) -> Result<(), CloseReason> {
         let Some(connection) = self.connection() else { return Ok(()) };
         let method = connection.method;
-        let Content { found, last_id, body } = content(method, reply, resume)?;
+        let Content { found, last_id, body } = content(method, reply.get(), resume)?;
         let outcome = match found {
             true => self.replica.apply(method.version(), body),
             false => self.replica.reload(method.version(), body),
@@ -322,7 +322,7 @@ impl Session {
             Err(error) if found => return self.repair(now, &error),
             Err(error) => {
                 self.last_id = None;
-                return Err(CloseReason::Inconsistent(error_chain(&error)));
+                return Err(CloseReason::Inconsistent(with_causes(&error)));
             }
         };
         let first = self.shape.is_none();
@@ -356,7 +356,7 @@ impl Session {
         &mut self,
         now: Instant,
         last_id: Option<Uuid>,
-        body: &RawValue,
+        body: &str,
     ) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
         if connection.stage != Stage::Synced {
@@ -364,7 +364,7 @@ impl Session {
             self.counters.strays += 1;
             return Ok(());
         }
-        match self.replica.apply(connection.method.version(), body.get()) {
+        match self.replica.apply(connection.method.version(), body) {
             Ok(delta) => {
                 self.last_id = last_id.filter(|id| !id.is_nil());
                 if !delta.is_empty() {
@@ -383,9 +383,9 @@ impl Session {
         let again =
             connection.repaired_at.is_some_and(|at| now.saturating_duration_since(at) < REPAIR_INTERVAL);
         if again {
-            return Err(CloseReason::Inconsistent(error_chain(error)));
+            return Err(CloseReason::Inconsistent(with_causes(error)));
         }
-        tracing::warn!(error = error_chain(error), "an update does not fit the replica, reloading");
+        tracing::warn!(error = with_causes(error), "an update does not fit the replica, reloading");
         connection.repaired_at = Some(now);
         let method = connection.method;
         self.counters.repairs += 1;
@@ -460,18 +460,6 @@ impl Session {
     }
 }
 
-/// An error with its causes, in one line.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
-    }
-    text
-}
-
 /// What a reply to a monitor request says.
 pub(super) struct Content<'a> {
     /// Whether it goes on where we were.
@@ -482,17 +470,17 @@ pub(super) struct Content<'a> {
 }
 
 /// Reads a reply to a monitor request.
-pub(super) fn content(method: Method, reply: &RawValue, resume: bool) -> Result<Content<'_>, CloseReason> {
+pub(super) fn content(method: Method, reply: &str, resume: bool) -> Result<Content<'_>, CloseReason> {
     match method {
         Method::CondSince => {
-            let (found, id, body) = since(reply.get()).ok_or_else(|| {
+            let (found, id, body) = since(reply).ok_or_else(|| {
                 CloseReason::Protocol("monitor_cond_since: the reply is not [found, id, updates]".into())
             })?;
             // Without history a server gives the nil id, which resumes nothing.
             let last_id = Uuid::try_parse(id).ok().filter(|id| !id.is_nil());
             Ok(Content { found: found && resume, last_id, body })
         }
-        Method::Cond | Method::Monitor => Ok(Content { found: false, last_id: None, body: reply.get() }),
+        Method::Cond | Method::Monitor => Ok(Content { found: false, last_id: None, body: reply }),
     }
 }
 

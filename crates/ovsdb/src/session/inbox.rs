@@ -11,15 +11,20 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::event::{CloseReason, Event, Reply, ServerError, TxnId};
+use super::event::{CloseReason, Event, Reply, ServerError, TxnId, with_causes};
 use super::handshake::{Content, Stage, content};
 use super::monitor::Method;
 use super::{Pending, Phase, Session};
-use crate::wire::message::{self, Message, MessageError};
+use crate::wire::message::{self, Message};
+use crate::wire::scan::Cursor;
 
 impl Session {
     pub(super) fn receive(&mut self, now: Instant, text: &[u8]) -> Result<(), CloseReason> {
-        match Message::parse(text).map_err(|error| CloseReason::Protocol(describe(&error)))? {
+        // The most frequent message by far, and often a large one: decoded in place, without a look at it as a whole.
+        if let Some((method, params)) = message::plain_update(text) {
+            return self.updated(now, method, params);
+        }
+        match Message::parse(text).map_err(|error| CloseReason::Protocol(with_causes(&error)))? {
             Message::Request { id, method, params } => {
                 let answer = match &*method {
                     "echo" => message::reply(id, &params),
@@ -43,30 +48,22 @@ impl Session {
     /// As [`Session::receive`]. Of all messages only the content of a database is large, and of that only what is loaded
     /// as a whole.
     pub(super) fn receive_owned(&mut self, now: Instant, text: Vec<u8>) -> Result<(), CloseReason> {
-        let found = match Message::parse(&text).map_err(|error| CloseReason::Protocol(describe(&error)))? {
-            Message::Reply { id, result } => self.whole_content(id, result)?.map(|(id, content)| {
-                let start = content.body.as_ptr() as usize - text.as_ptr() as usize;
-                (id, content.last_id, start..start + content.body.len())
-            }),
-            _ => None,
+        let text = match String::from_utf8(text) {
+            Ok(text) => text,
+            Err(error) => return self.receive(now, error.as_bytes()),
         };
-        match (found, String::from_utf8(text)) {
-            (Some((id, last_id, body)), Ok(text)) => {
-                self.pending.remove(&id);
-                self.loaded_whole(now, text, body, last_id)
-            }
-            (_, Ok(text)) => self.receive(now, text.as_bytes()),
-            (_, Err(error)) => self.receive(now, error.as_bytes()),
-        }
+        let found = self.whole_content(&text)?.map(|(id, content)| {
+            let start = content.body.as_ptr() as usize - text.as_ptr() as usize;
+            (id, content.last_id, start..start + content.body.len())
+        });
+        let Some((id, last_id, body)) = found else { return self.receive(now, text.as_bytes()) };
+        self.pending.remove(&id);
+        self.loaded_whole(now, text, body, last_id)
     }
 
     /// The request and content of a reply that has a whole database in it.
-    fn whole_content<'a>(
-        &self,
-        id: &RawValue,
-        result: &'a RawValue,
-    ) -> Result<Option<(u64, Content<'a>)>, CloseReason> {
-        let Some(id) = id.get().parse().ok() else { return Ok(None) };
+    fn whole_content<'a>(&self, text: &'a str) -> Result<Option<(u64, Content<'a>)>, CloseReason> {
+        let Some((id, result)) = message::plain_reply(text) else { return Ok(None) };
         let Some(Pending::Content { resume }) = self.pending.get(&id) else { return Ok(None) };
         let Phase::Open(connection) = &self.phase else { return Ok(None) };
         let content = content(connection.method, result, *resume)?;
@@ -153,7 +150,7 @@ impl Session {
 
     fn notified(&mut self, now: Instant, method: &str, params: &RawValue) -> Result<(), CloseReason> {
         match method {
-            "update" | "update2" | "update3" => self.updated(now, method, params),
+            "update" | "update2" | "update3" => self.updated(now, method, params.get()),
             "locked" | "stolen" => {
                 if let Some(name) = first_text(params)
                     && self.locks.notified(&name, method == "locked")
@@ -179,22 +176,24 @@ impl Session {
         }
     }
 
-    fn updated(&mut self, now: Instant, method: &str, params: &RawValue) -> Result<(), CloseReason> {
+    fn updated(&mut self, now: Instant, method: &str, params: &str) -> Result<(), CloseReason> {
         let malformed = |problem: &str| CloseReason::Protocol(format!("{method}: {problem}"));
-        let items: Vec<&RawValue> =
-            serde_json::from_str(params.get()).map_err(|error| malformed(&error.to_string()))?;
-        let Some(name) = items.first().and_then(|name| text(name)) else {
+        let mut cursor = Cursor::new(params);
+        let Ok(name) = cursor.take(b'[').and_then(|()| cursor.string()) else {
             self.stray("an update of a monitor that is not ours");
             return Ok(());
         };
-        let (id, body) = match (method, &items[1..]) {
-            ("update3", [id, body]) => {
-                let id = text(id).and_then(|id| Uuid::try_parse(&id).ok());
-                (Some(id.ok_or_else(|| malformed("the transaction id is no UUID"))?), *body)
-            }
-            ("update" | "update2", [body]) => (None, *body),
-            _ => return Err(malformed("the number of parameters is wrong")),
+        let wrong = |_| malformed("the parameters are not those of the protocol");
+        cursor.take(b',').map_err(wrong)?;
+        let id = if method == "update3" {
+            let id = cursor.string().ok().and_then(|id| Uuid::try_parse(&id).ok());
+            cursor.take(b',').map_err(wrong)?;
+            Some(id.ok_or_else(|| malformed("the transaction id is no UUID"))?)
+        } else {
+            None
         };
+        // The last parameter is large and is looked at once, when it is read as tables; that finds whatever is wrong.
+        let body = cursor.rest().trim_end().strip_suffix(']').unwrap_or_default();
         let Phase::Open(connection) = &self.phase else { return Ok(()) };
         if name == connection.content_monitor && method == connection.method.update() {
             return self.content_changed(now, id, body);
@@ -223,11 +222,4 @@ fn text(value: &RawValue) -> Option<Cow<'_, str>> {
 fn first_text(params: &RawValue) -> Option<Cow<'_, str>> {
     let items: Vec<&RawValue> = serde_json::from_str(params.get()).ok()?;
     text(items.first()?)
-}
-
-fn describe(error: &MessageError) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }

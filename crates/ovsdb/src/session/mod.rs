@@ -63,6 +63,7 @@ use uuid::Uuid;
 
 pub use cluster::{Refusal, ServerRow, StorageModel};
 pub use config::SessionConfig;
+pub(crate) use event::with_causes;
 pub use event::{Action, CloseReason, Event, Reply, SyncKind, TxnId};
 pub use lock::LockMode;
 pub use monitor::{CondSeq, Method};

@@ -17,6 +17,7 @@ use super::outcome::CommitError;
 use crate::model::column::Mutation;
 use crate::model::{ColumnSet, ColumnSpec, ColumnType, Ref, Str, Table};
 use crate::wire::datum::Datum;
+use crate::wire::write;
 
 /// What is to be written, all or nothing.
 ///
@@ -58,7 +59,7 @@ enum Body {
     },
     Expect {
         row: Uuid,
-        columns: Vec<(usize, &'static str, Datum)>,
+        columns: Vec<(&'static str, Datum)>,
     },
 }
 
@@ -205,7 +206,7 @@ impl Transaction {
     /// are only written, and those the server does not have, are not compared.
     pub fn expect<T: Table>(&mut self, row: impl Into<Ref<T>>, value: &T, columns: ColumnSet) -> &mut Self {
         let compared = columns.iter().filter(|at| !T::COLUMNS[*at].write_only);
-        let columns = compared.map(|at| (at, T::COLUMNS[at].name, value.datum(at))).collect();
+        let columns = compared.map(|at| (T::COLUMNS[at].name, value.datum(at))).collect();
         self.database.get_or_insert(T::DATABASE);
         let row = row.into().uuid();
         let label = Label { kind: OpKind::Wait, target: Str::new_static(T::TABLE), row: Some(row) };
@@ -253,7 +254,7 @@ impl Transaction {
 
     /// An operation written by hand: an object as RFC 7047 section 5.2 describes.
     pub fn raw(&mut self, op: &impl Serialize) -> &mut Self {
-        compose::json(&mut self.text, op);
+        write::json(&mut self.text, op);
         self.push(OpKind::Raw, Str::default(), None)
     }
 
@@ -294,14 +295,15 @@ impl Transaction {
         self
     }
 
-    /// The operations as text, for a server that lacks the columns that `absent` gives for a table, by their positions
-    /// in the table's struct.
-    pub fn compose(&self, absent: impl Fn(&str) -> ColumnSet) -> Result<Composed, CommitError> {
+    /// The operations as text, for a server that lacks the columns for which `lacks` holds: it is given a table and a
+    /// column by their names, as several structs may stand for one table.
+    pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<Composed, CommitError> {
         for written in &self.written {
-            if let Some(at) = written.columns.and(absent(written.table)).iter().next() {
+            let mut names = written.columns.iter().map(|at| written.specs[at].name);
+            if let Some(column) = names.find(|column| lacks(written.table, column)) {
                 return Err(CommitError::Unsupported {
                     table: Str::new_static(written.table),
-                    column: Str::new_static(written.specs[at].name),
+                    column: Str::new_static(column),
                 });
             }
         }
@@ -317,9 +319,8 @@ impl Transaction {
                     begin = *end;
                 }
                 Body::Expect { row, columns } => {
-                    let missing = absent(&op.label.target);
-                    let there = columns.iter().filter(|(position, ..)| !missing.contains(*position));
-                    let there = there.map(|(_, name, datum)| (*name, datum));
+                    let there = columns.iter().filter(|(name, _)| !lacks(&op.label.target, name));
+                    let there = there.map(|(name, datum)| (*name, datum));
                     compose::expect_row(&mut out, &op.label.target, *row, there);
                 }
             }

@@ -8,26 +8,17 @@
 
 use std::io::Write;
 
-use serde::Serialize;
+use smallvec::SmallVec;
 use uuid::Uuid;
 
-use crate::model::column::{Arity, Mutation, Shape};
+use crate::model::column::Mutation;
 use crate::model::{ColumnSet, Table};
 use crate::wire::atom::Atom;
 use crate::wire::datum::Datum;
-
-/// Appends a value as JSON.
-pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Writing to memory does not fail, and our own types always serialise.
-    serde_json::to_writer(out, value).expect("values of ours are serialisable");
-}
+use crate::wire::write::{self, hyphenated, json};
 
 fn text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
-}
-
-fn hyphenated(out: &mut Vec<u8>, uuid: Uuid) {
-    text(out, uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
 }
 
 fn head(out: &mut Vec<u8>, op: &str, table: &str) {
@@ -44,31 +35,12 @@ fn of_row(out: &mut Vec<u8>, uuid: Uuid) {
 }
 
 /// `"column":value` pairs of an object that is already open.
-fn members<'a>(out: &mut Vec<u8>, pairs: impl Iterator<Item = (&'a str, Datum)>) {
-    let mut first = true;
-    for (name, datum) in pairs {
-        if !std::mem::take(&mut first) {
-            out.push(b',');
-        }
-        json(out, name);
+fn members<T: Table>(out: &mut Vec<u8>, row: &T, columns: ColumnSet) {
+    write::list(out, columns.iter(), |out, at| {
+        json(out, T::COLUMNS[at].name);
         out.push(b':');
-        json(out, &datum);
-    }
-}
-
-/// Whether a row that does not mention the column gets this value anyway.
-pub(crate) fn is_default(shape: &Shape, datum: &Datum) -> bool {
-    match (shape.arity, datum.scalar()) {
-        (Arity::One, Some(atom)) => match atom {
-            Atom::Integer(v) => *v == 0,
-            Atom::Real(v) => *v == 0.0,
-            Atom::Boolean(v) => !v,
-            Atom::String(v) => v.is_empty(),
-            Atom::Uuid(v) => v.is_nil(),
-            Atom::NamedUuid(_) => false,
-        },
-        _ => datum.is_empty(),
-    }
+        row.write_json(at, out);
+    });
 }
 
 /// Inserts a row under a UUID of our choice; the columns that were mentioned.
@@ -77,15 +49,8 @@ pub(crate) fn insert<T: Table>(out: &mut Vec<u8>, uuid: Uuid, row: &T) -> Column
     text(out, r#","uuid":""#);
     hyphenated(out, uuid);
     text(out, r#"","row":{"#);
-    let mut written = ColumnSet::EMPTY;
-    let columns = T::COLUMNS.iter().enumerate().filter_map(|(at, spec)| {
-        let datum = row.datum(at);
-        (!is_default(&spec.shape, &datum)).then(|| {
-            written.insert(at);
-            (spec.name, datum)
-        })
-    });
-    members(out, columns);
+    let written = (0..T::COLUMNS.len()).filter(|at| !row.is_blank(*at)).collect();
+    members(out, row, written);
     text(out, "}}");
     written
 }
@@ -95,7 +60,7 @@ pub(crate) fn update<T: Table>(out: &mut Vec<u8>, uuid: Uuid, row: &T, columns: 
     head(out, "update", T::TABLE);
     of_row(out, uuid);
     text(out, r#","row":{"#);
-    members(out, columns.iter().map(|at| (T::COLUMNS[at].name, row.datum(at))));
+    members(out, row, columns);
     text(out, "}}");
 }
 
@@ -125,16 +90,28 @@ pub(crate) fn mutate<'a>(
 }
 
 /// A mutation in the order in which the server can take it: it counts the elements after every step.
-fn steps(mutation: Mutation) -> [(&'static str, Datum); 2] {
-    let Mutation { delete, insert } = mutation;
+fn steps(mutation: Mutation) -> SmallVec<[(&'static str, Datum); 4]> {
+    let Mutation { delete, insert, empties } = mutation;
     match (delete, insert) {
-        // Sets of one or more elements are common, so a set is never empty between the steps.
-        (delete @ Datum::Set(_), insert @ Datum::Set(_)) => [("insert", insert), ("delete", delete)],
+        // One old element stays until the first new one is in: the set is neither empty between the steps nor larger
+        // than before, or than two.
+        (Datum::Set(mut old), Datum::Set(mut new)) if empties && !old.is_empty() && !new.is_empty() => {
+            let (last, first) = (old.split_off(old.len() - 1), new.drain(..1).collect());
+            SmallVec::from_iter([
+                ("delete", Datum::Set(old)),
+                ("insert", Datum::Set(first)),
+                ("delete", Datum::Set(last)),
+                ("insert", Datum::Set(new)),
+            ])
+        }
+        (delete @ Datum::Set(_), insert @ Datum::Set(_)) => {
+            SmallVec::from_iter([("delete", delete), ("insert", insert)])
+        }
         // An insert leaves a present key alone, so every key that gets a value is taken out first, whatever it has by
         // then: what was asked for is what the column has afterwards.
         (delete, insert) => {
             let keys = Datum::set(keys_of(&delete).chain(keys_of(&insert)));
-            [("delete", keys), ("insert", insert)]
+            SmallVec::from_iter([("delete", keys), ("insert", insert)])
         }
     }
 }

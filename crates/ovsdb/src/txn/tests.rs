@@ -1,11 +1,12 @@
 //! Operations as text, and answers read.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::builder::{Label, OpKind};
 use super::outcome::{self, Failure};
 use super::*;
-use crate::model::{ColumnSet, Map, Mutation, Real, Ref, Set, Str, Weak};
+use crate::model::{ColumnSet, ColumnType, Map, Mutation, Real, Ref, Set, Str, Weak};
 use crate::wire::datum::Datum;
 use crate::{Table, Uuid};
 
@@ -31,7 +32,7 @@ fn uuid(n: u128) -> Uuid {
 }
 
 fn text(txn: &Transaction) -> String {
-    txn.compose(|_| ColumnSet::EMPTY).unwrap().text
+    txn.compose(|_, _| false).unwrap().text
 }
 
 const ONE: &str = "00000000-0000-0000-0000-000000000001";
@@ -122,7 +123,8 @@ fn a_whole_column_can_be_written_too() {
 #[test]
 fn keys_alone_can_be_taken_out_of_a_map() {
     let mut txn = Transaction::new();
-    let mutation = Mutation { delete: Datum::set(["a".into(), "b".into()]), insert: Datum::map([]) };
+    let mutation =
+        Mutation { delete: Datum::set(["a".into(), "b".into()]), insert: Datum::map([]), empties: false };
     txn.mutate::<Cage>(uuid(1), Cage::LABELS, mutation);
     assert_eq!(
         text(&txn),
@@ -153,7 +155,7 @@ fn expectations_are_waits_without_patience() {
     );
     assert_eq!(text(&txn), all);
     // What the server lacks is not compared.
-    let lacking = txn.compose(|_| [Cage::AREA].into_iter().collect()).unwrap().text;
+    let lacking = txn.compose(|_, column| column == "area").unwrap().text;
     assert_eq!(lacking, all.replace(r#","area"]"#, "]").replace(r#","area":0}"#, "}"));
 }
 
@@ -186,13 +188,13 @@ fn the_rest_is_as_the_rfc_has_it() {
 
 #[test]
 fn a_value_for_a_column_that_the_server_lacks_is_refused_before_it_is_sent() {
-    let absent = |table: &str| {
+    let lacks = |table: &str, column: &str| {
         assert_eq!(table, "Cage");
-        [Cage::AREA, Cage::NOTE].into_iter().collect()
+        matches!(column, "area" | "note")
     };
     let mut fine = Transaction::new();
     fine.insert(uuid(1), &Cage { name: "a".into(), ..Cage::default() });
-    assert!(fine.compose(absent).is_ok());
+    assert!(fine.compose(lacks).is_ok());
     let wide = Cage { area: 3, ..Cage::default() };
     let unsupported = CommitError::Unsupported { table: "Cage".into(), column: "area".into() };
     let mut inserts = Transaction::new();
@@ -202,9 +204,67 @@ fn a_value_for_a_column_that_the_server_lacks_is_refused_before_it_is_sent() {
     let mut both = fine.clone();
     both.append(&updates);
     for txn in [inserts, updates, both] {
-        assert_eq!(txn.compose(absent).unwrap_err(), unsupported);
+        assert_eq!(txn.compose(lacks).unwrap_err(), unsupported);
     }
     assert_eq!(unsupported.class(), Class::Refused);
+}
+
+/// The same table with other columns, so that positions mean something else.
+#[derive(Clone, Debug, Default, PartialEq, Table)]
+#[ovsdb(database = "Zoo", table = "Cage")]
+struct Plate {
+    #[ovsdb(optional)]
+    area: i64,
+    name: Str,
+}
+
+#[test]
+fn two_structs_of_one_table_are_judged_by_the_names_of_their_columns() {
+    let lacks = |_: &str, column: &str| column == "area";
+    let mut named = Transaction::new();
+    named.insert(uuid(1), &Cage { name: "a".into(), ..Cage::default() });
+    named.insert(uuid(2), &Plate { name: "b".into(), area: 0 });
+    named.expect(uuid(3), &Plate { name: "c".into(), area: 4 }, ColumnSet::all::<Plate>());
+    let text = named.compose(lacks).unwrap().text;
+    assert!(text.contains(r#""columns":["_uuid","name"]"#) && !text.contains("area"), "{text}");
+    let unsupported = CommitError::Unsupported { table: "Cage".into(), column: "area".into() };
+    let mut wide = named.clone();
+    wide.insert(uuid(4), &Plate { name: "d".into(), area: 1 });
+    assert_eq!(wide.compose(lacks).unwrap_err(), unsupported);
+}
+
+#[test]
+fn a_set_is_neither_overfull_nor_empty_on_the_way() {
+    let cage = |animals: &[u128]| Cage {
+        animals: animals.iter().map(|n| Ref::new(uuid(*n))).collect(),
+        ..Cage::default()
+    };
+    for (before, after) in [
+        (&[1][..], &[2][..]),
+        (&[1, 2], &[3, 4]),
+        (&[1, 2, 3], &[4]),
+        (&[1], &[2, 3, 4]),
+        (&[1, 2, 3], &[2, 3, 4]),
+        (&[1, 2], &[2]),
+        (&[2], &[1, 2]),
+    ] {
+        let (room, mut now) = (before.len().max(after.len()).max(2), cage(before));
+        let mut txn = Transaction::new();
+        txn.update(uuid(9), &now, &cage(after));
+        let op: serde_json::Value = serde_json::from_str(&self::text(&txn)).unwrap();
+        for step in op["mutations"].as_array().unwrap() {
+            let (mutator, datum) = (step[1].as_str().unwrap(), Datum::deserialize(&step[2]).unwrap());
+            for animal in Set::<Ref<Cage>>::from_datum(&datum).unwrap() {
+                assert!(if mutator == "insert" {
+                    now.animals.insert(animal)
+                } else {
+                    now.animals.remove(&animal)
+                });
+            }
+            assert!((1..=room).contains(&now.animals.len()), "{before:?} to {after:?}: {op}");
+        }
+        assert_eq!(now, cage(after));
+    }
 }
 
 fn raw(text: &str) -> Box<RawValue> {

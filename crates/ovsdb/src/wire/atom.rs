@@ -102,6 +102,18 @@ impl Atom {
     pub fn kind(&self) -> AtomKind {
         self.as_ref().kind()
     }
+
+    /// Whether a scalar column gets this value in a row that does not mention it.
+    pub fn is_default(&self) -> bool {
+        match self {
+            Self::Integer(v) => *v == 0,
+            Self::Real(v) => *v == 0.0,
+            Self::Boolean(v) => !v,
+            Self::String(v) => v.is_empty(),
+            Self::Uuid(v) => v.is_nil(),
+            Self::NamedUuid(_) => false,
+        }
+    }
 }
 
 impl AtomRef<'_> {

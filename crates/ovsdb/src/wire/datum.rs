@@ -102,8 +102,10 @@ impl Datum {
     pub fn diff(&self, other: &Datum) -> Datum {
         match (self, other) {
             (Self::Map(a), Self::Map(b)) => {
-                let gone = a.iter().filter(|(k, _)| b.binary_search_by(|(key, _)| key.cmp(k)).is_err());
-                let put = b.iter().filter(|(k, v)| !a.iter().any(|(key, value)| key == k && value == v));
+                let find =
+                    |pairs: &[(Atom, Atom)], k: &Atom| pairs.binary_search_by(|(key, _)| key.cmp(k)).ok();
+                let gone = a.iter().filter(|(k, _)| find(b, k).is_none());
+                let put = b.iter().filter(|(k, v)| find(a, k).is_none_or(|at| a[at].1 != *v));
                 Self::map(gone.chain(put).cloned())
             }
             (Self::Set(a), Self::Set(b)) => {

@@ -1,14 +1,16 @@
 //! Cutting a byte stream into JSON texts.
 //!
 //! OVSDB has no framing: JSON texts follow one another, with or without white space between them. The splitter looks at
-//! every byte once, resumes where it stopped, and knows only as much JSON as it takes to find the end of a text:
-//! nesting, strings and escapes. What is inside is judged by the decoder.
+//! every byte once, resumes where it stopped, and knows only as much JSON as it takes to find the end of a text (see
+//! `scan`). What is inside is judged by the decoder.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Cow;
 
 use thiserror::Error;
+
+use super::scan::Scan;
 
 /// Why a stream can't be cut any further. The connection is of no use after this.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -36,9 +38,7 @@ pub struct FrameSplitter {
     start: usize,
     /// First byte not looked at yet.
     scanned: usize,
-    depth: u32,
-    in_string: bool,
-    escaped: bool,
+    scan: Scan,
     limit: usize,
 }
 
@@ -48,7 +48,7 @@ const KEEP_CAPACITY: usize = 1 << 20;
 impl FrameSplitter {
     /// A splitter that refuses texts longer than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, scanned: 0, depth: 0, in_string: false, escaped: false, limit }
+        Self { buffer: Vec::new(), start: 0, scanned: 0, scan: Scan::default(), limit }
     }
 
     /// Takes in bytes that the peer sent.
@@ -70,7 +70,7 @@ impl FrameSplitter {
 
     /// The next complete JSON text, or `None` when more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        if self.depth == 0 {
+        if self.scan.is_outside() {
             while let Some(&byte) = self.buffer.get(self.start) {
                 match byte {
                     b' ' | b'\t' | b'\r' | b'\n' => self.start += 1,
@@ -107,51 +107,16 @@ impl FrameSplitter {
 
     /// Moves on to the end of the current text; its end if it is there.
     fn scan(&mut self) -> Option<usize> {
-        while self.scanned < self.buffer.len() {
-            let rest = &self.buffer[self.scanned..];
-            if self.in_string {
-                if self.escaped {
-                    self.escaped = false;
-                    self.scanned += 1;
-                    continue;
-                }
-                match memchr::memchr2(b'"', b'\\', rest) {
-                    None => self.scanned = self.buffer.len(),
-                    Some(at) => {
-                        self.escaped = rest[at] == b'\\';
-                        self.in_string = self.escaped;
-                        self.scanned += at + 1;
-                    }
-                }
-                continue;
+        match self.scan.advance(&self.buffer[self.scanned..]) {
+            Some(length) => {
+                self.scanned += length;
+                Some(self.scanned)
             }
-            // Outside strings texts are dense with structure, so a plain loop beats a search.
-            let mut at = 0;
-            let mut complete = false;
-            for &byte in rest {
-                at += 1;
-                match byte {
-                    b'"' => {
-                        self.in_string = true;
-                        break;
-                    }
-                    b'{' | b'[' => self.depth += 1,
-                    b'}' | b']' => {
-                        self.depth = self.depth.saturating_sub(1);
-                        if self.depth == 0 {
-                            complete = true;
-                            break;
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            self.scanned += at;
-            if complete {
-                return Some(self.scanned);
+            None => {
+                self.scanned = self.buffer.len();
+                None
             }
         }
-        None
     }
 
     /// Drops what has been cut off already, so the buffer holds at most one incomplete text plus what came behind it.

@@ -106,6 +106,29 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The id and the result of a reply that is written as servers write it, `{"id":1,"result":...,"error":null}`, found from
+/// both ends: the result, which may be the content of a whole database, is not looked into. `None` for all else, which
+/// is for [`Message::parse`] to judge.
+pub(crate) fn plain_reply(text: &str) -> Option<(u64, &str)> {
+    let (id, rest) = text.strip_prefix(r#"{"id":"#)?.split_once(',')?;
+    let result = rest.strip_prefix(r#""result":"#)?.strip_suffix(r#","error":null}"#)?;
+    Some((id.parse().ok()?, result))
+}
+
+/// The method and the parameters of an update that is written as servers write it, likewise.
+pub(crate) fn plain_update(text: &[u8]) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix(br#"{"id":null,"method":"update"#)?;
+    let rest = std::str::from_utf8(rest).ok()?;
+    let (number, params) = rest.split_once(r#"","params":"#)?;
+    let method = match number {
+        "" => "update",
+        "2" => "update2",
+        "3" => "update3",
+        _ => return None,
+    };
+    Some((method, params.strip_suffix('}')?))
+}
+
 /// A request as text. The id is a number: replies are matched by it.
 pub fn request(id: u64, method: &str, params: &impl Serialize) -> String {
     #[derive(Serialize)]
@@ -158,6 +181,41 @@ fn encode(message: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_reply_is_taken_apart_from_both_ends() {
+        assert_eq!(plain_reply(r#"{"id":7,"result":[{}],"error":null}"#), Some((7, "[{}]")));
+        assert_eq!(
+            plain_reply(r#"{"id":7,"result":"\",\"error\":null","error":null}"#).map(|(id, _)| id),
+            Some(7)
+        );
+        for other in [
+            r#"{"id":7,"error":null,"result":[{}]}"#,
+            r#"{"id":"7","result":[{}],"error":null}"#,
+            r#"{"id":7,"result":null,"error":{}}"#,
+            r#"{"id":null,"method":"update","params":[]}"#,
+            r#"{"id":7,"result":[],"error":null} "#,
+        ] {
+            assert_eq!(plain_reply(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_plain_update_is_too() {
+        let plain = |text: &'static str| plain_update(text.as_bytes());
+        let update = r#"{"id":null,"method":"update3","params":["m","id",{}]}"#;
+        assert_eq!(plain(update), Some(("update3", r#"["m","id",{}]"#)));
+        assert_eq!(plain(r#"{"id":null,"method":"update","params":[]}"#), Some(("update", "[]")));
+        for other in [
+            r#"{"id":null,"method":"update9","params":[]}"#,
+            r#"{"id":null,"method":"locked","params":["x"]}"#,
+            r#"{"id":1,"method":"update3","params":[]}"#,
+            r#"{"method":"update3","params":[],"id":null}"#,
+        ] {
+            assert_eq!(plain(other), None, "{other}");
+        }
+        assert_eq!(plain_update(b"{\"id\":null,\"method\":\"update\",\"params\":[\xff]}"), None);
+    }
 
     #[test]
     fn each_shape_is_told_apart() {

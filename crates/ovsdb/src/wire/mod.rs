@@ -10,4 +10,6 @@ pub mod clause;
 pub mod datum;
 pub mod frame;
 pub mod message;
+pub(crate) mod scan;
 pub mod schema;
+pub mod write;

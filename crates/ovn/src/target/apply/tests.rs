@@ -21,7 +21,7 @@ impl Database for Scripted {
     }
 
     async fn commit(&mut self, txn: Transaction) -> Result<Committed, CommitError> {
-        let text = txn.compose(|_| Default::default())?.text;
+        let text = txn.compose(|_, _| false)?.text;
         self.asked.push(text.clone());
         match (self.script.pop_front(), self.poison) {
             (Some(Some(error)), _) => Err(error),

@@ -85,8 +85,7 @@ fn each_verdict_has_its_cause() {
 fn rows_follow_the_updates_of_a_server() {
     let mut rows = ServerRows::default();
     let mut feed = |text: &str| {
-        let body: Box<RawValue> = serde_json::from_str(text).unwrap();
-        rows.apply(&body).unwrap();
+        rows.apply(text).unwrap();
         rows.find("d", None).cloned()
     };
     let row = feed(&format!(
@@ -108,8 +107,7 @@ fn rows_follow_the_updates_of_a_server() {
 fn malformed_updates_are_errors() {
     let mut rows = ServerRows::default();
     for bad in ["[]", "1", r#"{"Database":{"x":{"insert":[[]]}}}"#, r#"{"Database":{"0":{"upsert":{}}}}"#] {
-        let body: Box<RawValue> = serde_json::from_str(bad).unwrap();
-        assert!(rows.apply(&body).is_err(), "{bad}");
+        assert!(rows.apply(bad).is_err(), "{bad}");
     }
 }
 
