@@ -484,8 +484,8 @@ pub(super) fn content(method: Method, reply: &str, resume: bool) -> Result<Conte
     }
 }
 
-/// The parts of `[found, "id", updates]`. The text is JSON already, and the updates may be a hundred megabytes: they are
-/// not looked at here, and what else than an object they are is found out when they are decoded.
+/// The parts of `[found, "id", updates]`. The updates may be a hundred megabytes: they are not looked at here, and what
+/// else than an object they are is found out when they are decoded.
 fn since(reply: &str) -> Option<(bool, &str, &str)> {
     let inside = reply.trim().strip_prefix('[')?.strip_suffix(']')?;
     let (found, rest) = inside.split_once(',')?;

@@ -52,7 +52,7 @@ impl Session {
             Ok(text) => text,
             Err(error) => return self.receive(now, error.as_bytes()),
         };
-        let found = self.whole_content(&text)?.map(|(id, content)| {
+        let found = self.whole_content(&text).map(|(id, content)| {
             let start = content.body.as_ptr() as usize - text.as_ptr() as usize;
             (id, content.last_id, start..start + content.body.len())
         });
@@ -61,13 +61,14 @@ impl Session {
         self.loaded_whole(now, text, body, last_id)
     }
 
-    /// The request and content of a reply that has a whole database in it.
-    fn whole_content<'a>(&self, text: &'a str) -> Result<Option<(u64, Content<'a>)>, CloseReason> {
-        let Some((id, result)) = message::plain_reply(text) else { return Ok(None) };
-        let Some(Pending::Content { resume }) = self.pending.get(&id) else { return Ok(None) };
-        let Phase::Open(connection) = &self.phase else { return Ok(None) };
-        let content = content(connection.method, result, *resume)?;
-        Ok((!content.found).then_some((id, content)))
+    /// The request and content of a reply that has a whole database in it. Whatever looks odd is left to
+    /// [`Session::receive`], which says what is wrong with it.
+    fn whole_content<'a>(&self, text: &'a str) -> Option<(u64, Content<'a>)> {
+        let (id, result) = message::plain_reply(text)?;
+        let Some(Pending::Content { resume }) = self.pending.get(&id) else { return None };
+        let Phase::Open(connection) = &self.phase else { return None };
+        let content = content(connection.method, result, *resume).ok()?;
+        (!content.found).then_some((id, content))
     }
 
     /// The request that a reply belongs to; each has one reply.
@@ -178,22 +179,27 @@ impl Session {
 
     fn updated(&mut self, now: Instant, method: &str, params: &str) -> Result<(), CloseReason> {
         let malformed = |problem: &str| CloseReason::Protocol(format!("{method}: {problem}"));
+        let wrong = |error: serde_json::Error| malformed(&error.to_string());
         let mut cursor = Cursor::new(params);
-        let Ok(name) = cursor.take(b'[').and_then(|()| cursor.string()) else {
+        cursor.take(b'[').map_err(wrong)?;
+        if cursor.peek() != Some(b'"') {
             self.stray("an update of a monitor that is not ours");
             return Ok(());
-        };
-        let wrong = |_| malformed("the parameters are not those of the protocol");
+        }
+        let name = cursor.string().map_err(wrong)?;
         cursor.take(b',').map_err(wrong)?;
         let id = if method == "update3" {
             let id = cursor.string().ok().and_then(|id| Uuid::try_parse(&id).ok());
+            let id = id.ok_or_else(|| malformed("the transaction id is no UUID"))?;
             cursor.take(b',').map_err(wrong)?;
-            Some(id.ok_or_else(|| malformed("the transaction id is no UUID"))?)
+            Some(id)
         } else {
             None
         };
-        // The last parameter is large and is looked at once, when it is read as tables; that finds whatever is wrong.
-        let body = cursor.rest().trim_end().strip_suffix(']').unwrap_or_default();
+        // The last parameter may be large and is looked at once, when it is read as tables. What is wrong with it is
+        // found then, before anything is taken in, and cured as for any update that does not fit.
+        let rest = cursor.rest().trim_end_matches([' ', '\t', '\r', '\n']);
+        let body = rest.strip_suffix(']').ok_or_else(|| malformed("the parameters are not an array"))?;
         let Phase::Open(connection) = &self.phase else { return Ok(()) };
         if name == connection.content_monitor && method == connection.method.update() {
             return self.content_changed(now, id, body);

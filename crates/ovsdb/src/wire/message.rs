@@ -112,6 +112,8 @@ impl<'a> Message<'a> {
 pub(crate) fn plain_reply(text: &str) -> Option<(u64, &str)> {
     let (id, rest) = text.strip_prefix(r#"{"id":"#)?.split_once(',')?;
     let result = rest.strip_prefix(r#""result":"#)?.strip_suffix(r#","error":null}"#)?;
+    // Numbers are parsed more leniently (`+7`) than JSON has them.
+    let id = Some(id).filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some((id.parse().ok()?, result))
 }
 
@@ -126,7 +128,9 @@ pub(crate) fn plain_update(text: &[u8]) -> Option<(&str, &str)> {
         "3" => "update3",
         _ => return None,
     };
-    Some((method, params.strip_suffix('}')?))
+    let params = params.strip_suffix('}')?;
+    // With another member behind the parameters it is not written as servers do.
+    params.ends_with(']').then_some((method, params))
 }
 
 /// A request as text. The id is a number: replies are matched by it.
@@ -195,6 +199,10 @@ mod tests {
             r#"{"id":7,"result":null,"error":{}}"#,
             r#"{"id":null,"method":"update","params":[]}"#,
             r#"{"id":7,"result":[],"error":null} "#,
+            r#"{"id":+7,"result":[],"error":null}"#,
+            r#"{"id":-7,"result":[],"error":null}"#,
+            r#"{"id":,"result":[],"error":null}"#,
+            r#"{"id":99999999999999999999,"result":[],"error":null}"#,
         ] {
             assert_eq!(plain_reply(other), None, "{other}");
         }
@@ -211,6 +219,9 @@ mod tests {
             r#"{"id":null,"method":"locked","params":["x"]}"#,
             r#"{"id":1,"method":"update3","params":[]}"#,
             r#"{"method":"update3","params":[],"id":null}"#,
+            r#"{"id":null,"method":"update3","params":{}}"#,
+            r#"{"id":null,"method":"update3","params":[],"more":1}"#,
+            r#"{"id":null,"method":"update3","params":[]"#,
         ] {
             assert_eq!(plain(other), None, "{other}");
         }

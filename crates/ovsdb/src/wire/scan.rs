@@ -79,7 +79,8 @@ impl<'a> Cursor<'a> {
 
     /// What is not walked over yet.
     pub(crate) fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+        // Behind an error the place may be within a character.
+        self.text.get(self.at..).unwrap_or_default()
     }
 
     /// The next byte that is not white space.
@@ -119,9 +120,11 @@ impl<'a> Cursor<'a> {
             plain = false;
             self.at += 1;
         }
-        if plain {
-            return Ok(Cow::Borrowed(&self.text[begin..self.at - 1]));
+        let inside = &self.text[begin..self.at - 1];
+        if plain && !inside.bytes().any(|byte| byte.is_ascii_control()) {
+            return Ok(Cow::Borrowed(inside));
         }
+        // Escapes, and bytes that may have to be escaped.
         serde_json::from_str(&self.text[begin - 1..self.at]).map(Cow::Owned)
     }
 
@@ -202,7 +205,8 @@ mod tests {
         {
             assert!(walk(bad).is_err(), "{bad}");
         }
-        for bad in ["{\"a\\é", "{\"a\\", "{\"a\":{\"\\é"] {
+        for bad in ["{\"a\\é", "{\"a\\", "{\"a\":{\"\\é", "{\"a\n\":{}}", "{\"\\q\":{}}", "{\"\\ud800\":{}}"]
+        {
             assert!(walk(bad).is_err(), "{bad}");
         }
         let error = walk(r#"{"a":7}"#).unwrap_err().to_string();
@@ -229,6 +233,9 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "[{}\\[\\]\",:\\\\aé ]{0,40}") {
             let _ = walk(&text);
+            let mut cursor = Cursor::new(&text);
+            let _ = cursor.take(b'[').and_then(|()| cursor.string());
+            let _ = (cursor.rest(), cursor.take(b','), cursor.value(), cursor.rest());
         }
     }
 }

@@ -164,6 +164,129 @@ fn an_update_that_does_not_fit_is_repaired_in_place_and_the_second_one_elsewhere
     assert_eq!(rig.session.status().counters.repairs, 2);
 }
 
+/// Bodies of updates that are no tables of rows, as a server's fault or someone else on the wire may make them.
+const BROKEN: [&str; 14] = [
+    "",
+    "5",
+    "[]",
+    "{",
+    "{]",
+    "{}}",
+    "{},{}",
+    r#"{"T":{}},7"#,
+    r#"{"T":7}"#,
+    r#"{"T":{"no uuid":{}}}"#,
+    r#"{"T":{"UUID":7}}"#,
+    r#"{"T":{"UUID":{"insert":{"name":"b","n":]}}}}"#,
+    r#"{"T":{"UUID":{"insert":{"name":"b","n":2}"x"}}}"#,
+    r#"{"T":{"00000000-0000-0000-0000-000000000007":{"insert":{"name":"good","n":7}},"UUID":{"insert":{"n":1,}}}}"#,
+];
+
+#[test]
+fn a_broken_update_changes_nothing_and_is_repaired_like_one_that_does_not_fit() {
+    for broken in BROKEN {
+        let mut rig = Rig::clustered(2, |_| {}, &[(1, "a")]);
+        let body = broken.replace("UUID", &uuid(2));
+        let send = |rig: &mut Rig| {
+            let text = format!(
+                r#"{{"id":null,"method":"update3","params":["{}","{}",{body}]}}"#,
+                rig.monitor(),
+                uuid(101)
+            );
+            rig.text(&text);
+        };
+        send(&mut rig);
+        assert_eq!(rig.take_actions(), ["monitor_cancel", "monitor_cond_since"], "{broken}");
+        assert!(rig.events().is_empty() && rig.names() == ["a"], "{broken}");
+        assert_eq!(rig.session.status().counters.repairs, 1);
+        // Everything is asked for, not what came since: nothing that the update was to say is lost.
+        let rows = content(&[(1, "a"), (2, "b")]);
+        let params = rig.answer("monitor_cond_since", json!([false, uuid(101), rows]));
+        assert_eq!((&params[3], rig.names()), (&json!(NIL), vec!["a".to_owned(), "b".into()]), "{broken}");
+        send(&mut rig);
+        assert_eq!(rig.take_actions(), ["close inconsistent", "dial tcp:h:2"], "{broken}");
+        let said = rig.session.status().last_close.unwrap().to_string();
+        assert!(said.contains("not an update as the protocol has it: "), "{said}");
+    }
+}
+
+#[test]
+fn a_server_that_only_sends_broken_updates_is_tried_less_and_less_often() {
+    let mut rig = Rig::new();
+    let mut delays = Vec::new();
+    for round in 0..12 {
+        rig.sync(member(true, 10), false, 100, content(&[(1, "a")]));
+        rig.forget();
+        rig.update3(101, json!({"T": 7}));
+        rig.answer("monitor_cond_since", json!([false, uuid(101), content(&[(1, "a")])]));
+        rig.update3(102, json!({"T": 7}));
+        assert_eq!(rig.take_actions(), ["monitor_cancel", "monitor_cond_since", "close inconsistent"]);
+        assert_eq!(rig.events().last().unwrap(), "down inconsistent later");
+        assert_eq!(rig.session.status().counters.repairs, round + 1);
+        let before = rig.now;
+        rig.wait();
+        assert_eq!(rig.take_actions(), ["dial tcp:h:1"]);
+        delays.push(rig.now - before);
+    }
+    assert!(delays[11] >= Duration::from_secs(4) && delays[0] < Duration::from_secs(1), "{delays:?}");
+}
+
+#[test]
+fn parameters_that_are_not_those_of_an_update_close_the_connection() {
+    for params in [
+        r#"["MONITOR"]"#,
+        r#"["MONITOR","no uuid",{}]"#,
+        r#"["MONITOR",5,{}]"#,
+        r#"["MONITOR" "ID",{}]"#,
+        r#"["MONITOR","ID"]"#,
+        r#"["MONITOR\q","ID",{}]"#,
+        "{}",
+        "5",
+        "null",
+    ] {
+        let mut rig = Rig::clustered(2, |_| {}, &[(1, "a")]);
+        let params = params.replace("MONITOR", &rig.monitor()).replace("ID", &uuid(101));
+        rig.text(&format!(r#"{{"id":null,"method":"update3","params":{params}}}"#));
+        assert_eq!(rig.take_actions(), ["close protocol", "dial tcp:h:2"], "{params}");
+    }
+    // Those of another monitor are nobody's business.
+    let mut rig = Rig::clustered(1, |_| {}, &[(1, "a")]);
+    for params in ["[]", "[5,{}]", r#"["other","ID",{}]"#, r#"["other","ID",{"T":7}]"#] {
+        let params = params.replace("ID", &uuid(101));
+        rig.text(&format!(r#"{{"id":null,"method":"update3","params":{params}}}"#));
+    }
+    assert!(rig.take_actions().is_empty() && rig.session.is_synced());
+    assert_eq!(rig.session.status().counters.strays, 4);
+}
+
+#[test]
+fn a_whole_database_is_judged_the_same_lent_or_given_away() {
+    let good = format!(r#"[false,"{}",{}]"#, uuid(7), content(&[(3, "c")]));
+    let cut = good.replace("}]", "]");
+    let twice = format!(r#"{good},"result":{good}"#);
+    for (result, synced) in
+        [(&*good, true), (&cut, false), (&twice, false), ("[false,7,{}]", false), ("null", false)]
+    {
+        for given in [false, true] {
+            let mut rig = Rig::new();
+            rig.open();
+            rig.answer("set_db_change_aware", json!({}));
+            rig.greet(row(json!({})));
+            let (id, _) = rig.take("monitor_cond_since");
+            rig.forget();
+            let text = format!(r#"{{"id":{id},"result":{result},"error":null}}"#);
+            match given {
+                true => rig.session.handle_message(rig.now, text.into_bytes()),
+                false => rig.session.handle_message(rig.now, text.as_bytes()),
+            }
+            assert_eq!(rig.session.is_synced(), synced, "{given}, {result}");
+            assert_eq!(rig.names(), if synced { &["c"][..] } else { &[] }, "{given}, {result}");
+            let closed = rig.take_actions().iter().any(|action| action.starts_with("close "));
+            assert_eq!(closed, !synced, "{given}, {result}");
+        }
+    }
+}
+
 #[test]
 fn a_resumption_that_does_not_fit_loads_everything() {
     let mut rig = Rig::clustered(1, |_| {}, &[(1, "a")]);
