@@ -47,9 +47,11 @@ fn a_server_without_permission_says_what_it_refused_and_what_to_do() {
     run_args(&["ovsdb", "txn", "--remote", &server.remote(), "OVN_Southbound", &both]).ok();
 }
 
+/// Far above the size from which a message is given away with its memory. That 200 MB are taken too is shown by the
+/// tests of `meridian-ovsdb`; through a server and a debug build of the program that takes more than a minute.
 #[test]
-fn a_message_of_200_megabytes_is_sent_and_taken() {
-    const SIZE: usize = 200 << 20;
+fn a_message_of_many_megabytes_is_sent_and_taken() {
+    const SIZE: usize = 24 << 20;
     let server = Server::northbound();
     let file = server.dir().join("large.json");
     let text = format!(
