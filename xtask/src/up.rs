@@ -1,22 +1,21 @@
-//! `cargo xtask up`: an OVN central of one's own, and live what is in it.
+//! `cargo xtask up`: the network API with an OVN central of one's own, and how to use it.
 
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use central::{Daemon, find_program};
 use console::style;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::command::{cargo, heading, root, run, target_dir};
+use crate::command::{cargo, heading, output, root, run, target_dir};
 use crate::packages::{self, Need};
-use central::{Central, Daemon, Database};
 
-/// How long `--check` waits for a row to be shown.
+/// How long `--check` waits for the rows.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 
 /// What `cargo xtask up` takes.
@@ -25,28 +24,25 @@ pub(crate) struct Args {
     /// Where the databases, sockets and logs live; a later run goes on with the same data
     #[arg(long, value_name = "DIR", default_value = ".meridian")]
     data_dir: PathBuf,
+    /// Where the API listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9696")]
+    listen: String,
     /// Build `meridian` optimised (slower to build)
     #[arg(long)]
     release: bool,
-    /// Bring everything up, make sure that a row written with ovn-nbctl is shown, end
+    /// Bring everything up, run the commands that are shown, make sure that OVN has the router, end
     #[arg(long)]
     check: bool,
 }
 
-/// The tables shown: those that tell what an operator did and what OVN made of it.
-fn tables(database: Database) -> &'static [&'static str] {
-    match database {
-        Database::Northbound => &[
-            "Logical_Switch",
-            "Logical_Switch_Port",
-            "Logical_Router",
-            "Logical_Router_Port",
-            "Load_Balancer",
-            "NAT",
-        ],
-        Database::Southbound => &["Chassis", "Datapath_Binding", "Port_Binding"],
-    }
-}
+/// What makes a router with two gateways.
+const COMMANDS: [&str; 5] = [
+    "network create --external --provider-network-type flat --provider-physical-network phy1 N1",
+    "subnet create --network N1 --subnet-range 192.0.2.0/24 S1",
+    "network create --external --provider-network-type flat --provider-physical-network phy2 N2",
+    "subnet create --network N2 --subnet-range 198.51.100.0/24 S2",
+    "router create --external-gateway N1 --external-gateway N2 --enable-default-route-ecmp --enable-default-route-bfd R",
+];
 
 pub(crate) fn up(args: &Args) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -59,126 +55,100 @@ pub(crate) fn up(args: &Args) -> Result<()> {
     build.args(["build", "--quiet", "--package", "meridian"]);
     run(if args.release { build.arg("--release") } else { &mut build })?;
     let meridian = target_dir().join(if args.release { "release" } else { "debug" }).join("meridian");
+    let openstack = lab::python::openstack()?.join("bin/openstack");
 
     let dir = root().join(&args.data_dir);
-    heading(&format!("starting OVN central in {}", dir.display()));
-    let mut central = Central::start(&dir)?;
-    let (send, lines) = channel();
-    let mut watches = Vec::new();
-    for database in [Database::Northbound, Database::Southbound] {
-        watches.push(watch(&meridian, &dir, &central, database, send.clone())?);
-    }
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    heading(&format!("starting the network API and an OVN central in {}", dir.display()));
+    let (mut server, url) = start(&meridian, &dir, args)?;
+    let clouds = dir.join("clouds.yaml");
+    let text = format!("clouds:\n  meridian:\n    auth_type: none\n    auth: {{endpoint: \"{url}\"}}\n");
+    std::fs::write(&clouds, text).with_context(|| format!("cannot write {}", clouds.display()))?;
     if args.check {
-        return check(&mut central, &mut watches, &lines);
+        return check(&dir, &openstack, &clouds);
     }
-    explain(&central, &meridian);
+    explain(&dir, &openstack, &clouds, &url);
     while !stop.load(Ordering::Relaxed) {
-        match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok((database, line)) => show(database, &line),
-            Err(_) => {
-                central.still_running()?;
-                watches.iter_mut().try_for_each(Daemon::still_running)?;
-            }
-        }
+        std::thread::sleep(Duration::from_millis(100));
+        server.still_running()?;
     }
-    drop(watches);
-    drop(central);
+    drop(server);
     eprintln!("\nended; the data stays in {}", dir.display());
     Ok(())
 }
 
-/// Starts `meridian ovsdb watch` and sends on each line it prints.
-fn watch(meridian: &Path, dir: &Path, central: &Central, database: Database, send: Lines) -> Result<Daemon> {
+/// Starts the server; gives it with the address it listens on.
+fn start(meridian: &Path, dir: &Path, args: &Args) -> Result<(Daemon, String)> {
+    let listen = if args.check { "127.0.0.1:0" } else { args.listen.as_str() };
+    let metrics = if args.check { "127.0.0.1:0" } else { "127.0.0.1:9697" };
     let mut command = Command::new(meridian);
-    command.args(["ovsdb", "watch", "--remote", &central.remote(database), database.name()]);
-    command.args(tables(database)).stdout(Stdio::piped());
-    let name = format!("meridian ovsdb watch of {}", database.name());
-    let mut daemon =
-        Daemon::start(&name, &mut command, &dir.join(format!("watch-{}.log", database.short())))?;
-    let stdout = daemon.take_stdout().context("the watch has no output")?;
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if send.send((database, line)).is_err() {
-                break;
+    command.args(["server", "--dev", "--listen", listen, "--metrics-listen", metrics, "--data-dir"]).arg(dir);
+    command.stdout(Stdio::piped());
+    let mut server = Daemon::start("meridian server", &mut command, &dir.join("server.log"))?;
+    let stdout = server.take_stdout().context("the server has no output")?;
+    let said = BufReader::new(stdout).lines().map_while(Result::ok);
+    let url = said.into_iter().find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
+    match url {
+        Some(url) => Ok((server, url)),
+        None => {
+            // Its output has ended, and so will it in a moment.
+            let begin = Instant::now();
+            while begin.elapsed() < CHECK_LIMIT {
+                server.still_running()?;
+                std::thread::sleep(Duration::from_millis(20));
             }
+            bail!("the server does not say where it listens; see {}", dir.join("server.log").display())
         }
-    });
-    Ok(daemon)
+    }
 }
 
-type Lines = Sender<(Database, String)>;
-
-fn explain(central: &Central, meridian: &Path) {
-    let nb = central.remote(Database::Northbound);
+fn explain(dir: &Path, openstack: &Path, clouds: &Path, url: &str) {
     let command = |text: String| style(text).for_stderr().green().to_string();
-    eprintln!("\nOVN is up. In another terminal, change something and see it appear below:\n");
-    eprintln!("    {}", command(format!("ovn-nbctl --db={nb} ls-add demo")));
-    eprintln!("    {}", command(format!("ovn-nbctl --db={nb} lsp-add demo port1")));
-    eprintln!("\nor read a table:\n");
-    let sb = central.remote(Database::Southbound);
-    let meridian = meridian.display();
-    eprintln!("    {}", command(format!("{meridian} ovsdb dump --remote {sb} OVN_Southbound Port_Binding")));
+    eprintln!("\nThe network API listens on {url}; its log is {}.", dir.join("server.log").display());
+    eprintln!("In another terminal:\n");
+    eprintln!(
+        "    {}",
+        command(format!("export OS_CLIENT_CONFIG_FILE={} OS_CLOUD=meridian", clouds.display()))
+    );
+    eprintln!("    {}", command(format!("alias openstack={}", openstack.display())));
+    eprintln!("\nA router with two gateways:\n");
+    for line in COMMANDS {
+        eprintln!("    {}", command(format!("openstack {line}")));
+    }
+    eprintln!("\nand what OVN has of it:\n");
+    let nb = format!("unix:{}", dir.join("ovn/nb.sock").display());
+    eprintln!("    {}", command(format!("ovn-nbctl --db={nb} show")));
     eprintln!("\nCtrl-C ends it and keeps the data.\n");
 }
 
-/// One event, as JSON; on a terminal with the database it came from in front.
-fn show(database: Database, line: &str) {
-    let mut out = std::io::stdout();
-    let prefix =
-        if out.is_terminal() { format!("{} ", style(database.short()).cyan()) } else { String::new() };
-    // With the reader of a pipe gone there is nobody to tell; the servers run on until a signal comes.
-    let _ = writeln!(out, "{prefix}{line}");
-}
-
-/// Writes a row as an operator would, and waits until both watches have shown it come and go.
-fn check(central: &mut Central, watches: &mut [Daemon], lines: &Receiver<(Database, String)>) -> Result<()> {
-    let switch = format!("check-{}", std::process::id());
-    let mut seen = |central: &mut Central, event: &str| -> Result<()> {
-        let begin = Instant::now();
-        let mut waiting = vec![Database::Northbound, Database::Southbound];
-        while !waiting.is_empty() {
-            if begin.elapsed() > CHECK_LIMIT {
-                bail!("no {event} of the row written was shown by the watch of {waiting:?}");
-            }
-            match lines.recv_timeout(Duration::from_millis(100)) {
-                Ok((database, line)) => {
-                    show(database, &line);
-                    if is_event(&line, event, &switch) {
-                        waiting.retain(|other| *other != database);
-                    }
-                }
-                Err(_) => {
-                    central.still_running()?;
-                    watches.iter_mut().try_for_each(Daemon::still_running)?;
-                }
-            }
-        }
-        Ok(())
+/// Runs the commands as a newcomer would, and looks for what they make in OVN.
+fn check(dir: &Path, openstack: &Path, clouds: &Path) -> Result<()> {
+    let tool = |line: &str| {
+        let mut command = Command::new(openstack);
+        command.env("OS_CLIENT_CONFIG_FILE", clouds).env("OS_CLOUD", "meridian").args(line.split(' '));
+        output(&mut command)
     };
-    central.nbctl(&["ls-add", &switch])?;
-    seen(central, "insert")?;
-    central.nbctl(&["ls-del", &switch])?;
-    seen(central, "delete")?;
-    eprintln!("{}", style("up works: a row written was shown by both watches").for_stderr().green());
-    Ok(())
-}
-
-/// Whether a line of the watch tells of this event on a row that carries the name.
-fn is_event(line: &str, event: &str, name: &str) -> bool {
-    let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else { return false };
-    value["event"] == event && line.contains(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_event;
-
-    #[test]
-    fn events_are_told_apart() {
-        let line = r#"{"event":"insert","table":"Logical_Switch","uuid":"x","new":{"name":"check-1"}}"#;
-        assert!(is_event(line, "insert", "check-1"));
-        assert!(!is_event(line, "delete", "check-1"));
-        assert!(!is_event(line, "insert", "check-2"));
-        assert!(!is_event("check-1 insert", "insert", "check-1"));
+    for line in COMMANDS {
+        eprintln!("openstack {line}");
+        tool(line)?;
     }
+    let nbctl = |words: &[&str]| {
+        let mut command = Command::new(find_program("ovn-nbctl")?);
+        output(command.arg(format!("--db=unix:{}", dir.join("ovn/nb.sock").display())).args(words))
+    };
+    let begin = Instant::now();
+    let routes = loop {
+        let routes = nbctl(&["--bare", "--columns=output_port", "list", "Logical_Router_Static_Route"])?;
+        if routes.split_whitespace().count() == 2 || begin.elapsed() > CHECK_LIMIT {
+            break routes;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    ensure!(routes.split_whitespace().count() == 2, "OVN has not two default routes, but {routes:?}");
+    tool("router delete R")?;
+    for noun in ["N1", "N2"] {
+        tool(&format!("network delete {noun}"))?;
+    }
+    eprintln!("{}", style("up works: the router has its two default routes in OVN").for_stderr().green());
+    Ok(())
 }

@@ -24,6 +24,7 @@ pub mod fleet;
 pub mod http;
 pub mod model;
 pub mod northbound;
+pub mod placing;
 pub mod report;
 pub mod resource;
 pub mod scheduler;

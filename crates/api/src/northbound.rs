@@ -123,6 +123,11 @@ impl Northbound {
         &self.handle
     }
 
+    /// Who writes, as it changes.
+    pub fn writer(&self) -> watch::Receiver<LockState> {
+        self.lock.clone()
+    }
+
     /// Whether this server is the one that writes.
     pub fn is_writer(&self) -> bool {
         *self.lock.borrow() == LockState::Held

@@ -259,7 +259,7 @@ impl Asked<'_> {
         })
     }
 
-    fn seen(&self) -> (std::sync::Arc<crate::report::Report>, std::sync::Arc<crate::world::Outside>) {
+    fn seen(&self) -> (crate::report::Report, std::sync::Arc<crate::world::Outside>) {
         (self.api.report.borrow().clone(), self.api.outside.borrow().clone())
     }
 }

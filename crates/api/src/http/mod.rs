@@ -51,7 +51,7 @@ pub struct Api {
     /// Where everything is kept.
     pub store: Store,
     /// What OVN reports back.
-    pub report: watch::Receiver<Arc<Report>>,
+    pub report: watch::Receiver<Report>,
     /// The operator's choices and the chassis.
     pub outside: watch::Receiver<Arc<Outside>>,
     /// Who asks.

@@ -143,9 +143,10 @@ pub fn agents(sb: &Snapshot, judge: Judgement) -> Vec<Agent> {
 
 /// The chassis as the scheduler and bindings see them.
 pub fn fleet(sb: &Snapshot, agents: &[Agent]) -> Fleet {
-    let alive: BTreeSet<&str> = agents
+    // A chassis that no agent speaks for has not been heard to be dead.
+    let dead: BTreeSet<&str> = agents
         .iter()
-        .filter(|agent| agent.alive && matches!(agent.kind, AgentKind::Controller | AgentKind::Gateway))
+        .filter(|agent| !agent.alive && matches!(agent.kind, AgentKind::Controller | AgentKind::Gateway))
         .map(|agent| agent.chassis.as_str())
         .collect();
     let chassis = sb.table::<Chassis>().iter().filter(|(_, chassis)| !chassis.is_remote());
@@ -170,7 +171,7 @@ pub fn fleet(sb: &Snapshot, agents: &[Agent]) -> Fleet {
                 .map(str::to_owned)
                 .collect(),
             zones: zones(chassis),
-            alive: alive.contains(chassis.name.as_str()),
+            alive: !dead.contains(chassis.name.as_str()),
         })
         .collect();
     chassis.sort_by(|a, b| a.name.cmp(&b.name));

@@ -21,7 +21,7 @@ pub(crate) struct Server {
     pub(crate) outside: watch::Sender<Arc<Outside>>,
     pub(crate) store: Store,
     stop: Option<oneshot::Sender<()>>,
-    _report: watch::Sender<Arc<Report>>,
+    _report: watch::Sender<Report>,
     _dir: tempfile::TempDir,
 }
 
@@ -64,7 +64,7 @@ impl Server {
         let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let dir = tempfile::tempdir().unwrap();
         let (outside, seen_outside) = watch::channel(Arc::new(Outside::default()));
-        let (report, seen_report) = watch::channel(Arc::new(Report::default()));
+        let (report, seen_report) = watch::channel(Report::default());
         let (applied, seen_applied) = watch::channel(0);
         let store = Store::open(&Url::Sqlite(dir.path().join("api.db")), seen_outside.clone()).await.unwrap();
         let api = Arc::new(Api {

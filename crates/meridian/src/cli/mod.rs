@@ -7,6 +7,7 @@ mod man;
 mod node;
 mod ovsdb;
 mod plan;
+mod server;
 mod status;
 
 use std::io::Write;
@@ -59,6 +60,7 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Server(Box<server::Args>),
     Node(node::Args),
     BgpAgent(bgp_agent::Args),
     Status(status::Args),
@@ -90,6 +92,7 @@ impl Command {
     fn overrides(&self) -> Vec<Override> {
         match self {
             Self::Ovsdb(args) => args.overrides(),
+            Self::Server(args) => args.overrides(),
             Self::Node(args) => args.overrides(),
             Self::Status(args) => args.overrides(),
             Self::Plan(args) => args.overrides(),
@@ -152,6 +155,7 @@ fn run(cli: Cli) -> Outcome {
         tracing::warn!("{warning}");
     }
     match command {
+        Command::Server(args) => block_on(server::run(&args, &config, control)),
         Command::Node(_) => with_agent("node", agent, control),
         Command::BgpAgent(_) => with_agent("bgp-agent", agent, control),
         Command::Status(args) => block_on(status::run(&args, &config)),

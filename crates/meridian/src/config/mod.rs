@@ -6,7 +6,9 @@
 
 mod bgp;
 mod file;
+mod network;
 mod print;
+mod server;
 mod value;
 
 use std::collections::BTreeMap;
@@ -18,8 +20,10 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub(crate) use bgp::Bgp;
+pub(crate) use network::Network;
+pub(crate) use server::Server;
 use value::Field;
-pub(crate) use value::{Colour, Level, LogFormat};
+pub(crate) use value::{AuthMode, Colour, Level, LogFormat};
 
 /// Where the file is looked for when none is named; it need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/meridian/meridian.toml";
@@ -34,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) metrics: Metrics,
     pub(crate) admin: Admin,
     pub(crate) bgp: Bgp,
+    pub(crate) server: Server,
+    pub(crate) network: Network,
 }
 
 /// `[ovsdb]`: how servers are reached.
@@ -129,6 +135,8 @@ impl Default for Config {
             metrics: Metrics { listen: Setting::default(None) },
             admin: Admin { socket: Setting::default(None) },
             bgp: Bgp::default(),
+            server: Server::default(),
+            network: Network::default(),
         }
     }
 }
@@ -165,7 +173,7 @@ impl Key {
 impl Config {
     /// Every key with its place. This list is what the file, the variables and `--print-config` go by.
     fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
-        let Self { ovsdb, log, metrics, admin, bgp } = self;
+        let Self { ovsdb, log, metrics, admin, bgp, server, network } = self;
         let key = Key::new;
         let mut fields: Vec<(Key, &mut dyn Field)> = vec![
             (
@@ -212,6 +220,8 @@ impl Config {
             (key("admin", "socket", "Where long-running commands take admin requests"), &mut admin.socket),
         ];
         fields.extend(bgp.fields());
+        fields.extend(server.fields());
+        fields.extend(network.fields());
         fields
     }
 
@@ -316,6 +326,9 @@ impl Sources {
                     problems.push(Problem { place: given.flag.to_owned(), what });
                 }
             }
+        }
+        if let Err(wrong) = config.network.settings() {
+            problems.extend(wrong);
         }
         if !problems.is_empty() {
             return Err(ConfigError { problems });

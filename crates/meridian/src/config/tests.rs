@@ -37,7 +37,8 @@ fn what_is_wrong_names_the_line_and_what_was_meant() {
         ("[ovsdb]\nremot = \"x\"\n", "m.toml:2: unknown key `ovsdb.remot`; did you mean `ovsdb.remote`?"),
         (
             "\n[ovsdp]\n",
-            "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin, bgp",
+            "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin, bgp, \
+             server, network",
         ),
         ("remote = \"x\"\n", "m.toml:1: `remote` belongs in the section [ovsdb]"),
         ("log = 3\n", "m.toml:1: `log` is a section: write [log]"),
@@ -146,4 +147,42 @@ fn options_of_the_agent_are_those_of_its_own_file() {
         problems("[bgp]\nbgp_nick = 1\n"),
         ["m.toml:2: unknown key `bgp.bgp_nick`; did you mean `bgp.bgp_nic`?"]
     );
+}
+
+#[test]
+fn settings_of_the_network_are_checked_by_their_types() {
+    for (text, expected) in [
+        ("[network]\nbfd_min_tx = 0\n", "m.toml:2: `network.bfd_min_tx`: it must be at least 1 millisecond"),
+        (
+            "[network]\n\novn_l3_scheduler = \"fastest\"\n",
+            "m.toml:3: `network.ovn_l3_scheduler`: unknown variant `fastest`, expected `leastloaded` or `chance`",
+        ),
+        (
+            "[network]\nenable_snat_by_default = 1\n",
+            "m.toml:2: `network.enable_snat_by_default`: invalid type: integer `1`, expected a boolean",
+        ),
+        (
+            "[network]\nbfd_min_txx = 1\n",
+            "m.toml:2: unknown key `network.bfd_min_txx`; did you mean `network.bfd_min_tx`?",
+        ),
+        (
+            "[server]\nauth = \"keyston\"\n",
+            "m.toml:2: `server.auth`: `keyston` is none of none, token, basic, keystone; did you mean `keystone`?",
+        ),
+    ] {
+        assert_eq!(problems(text), [expected]);
+    }
+}
+
+#[test]
+fn settings_of_the_network_come_from_file_and_environment() {
+    let mut sources =
+        file("[network]\nbfd_min_tx = 300\nvni_range = [10, 20]\ndns_servers = [\"192.0.2.53\"]\n");
+    sources.variables.insert("MERIDIAN_NETWORK_BFD_MIN_TX".into(), "400".into());
+    sources.variables.insert("MERIDIAN_NETWORK_DNS_DOMAIN".into(), "example.org".into());
+    let settings = sources.load().unwrap().config.network.settings().unwrap();
+    assert_eq!((settings.bfd_min_tx, settings.vni_range), (Some(400), (10, 20)));
+    assert_eq!(settings.dns_domain, "example.org");
+    assert_eq!(settings.dns_servers.len(), 1);
+    assert!(settings.enable_snat_by_default);
 }

@@ -265,3 +265,17 @@ words! {
         Never = "never",
     }
 }
+
+words! {
+    /// How callers of the network API show who they are.
+    AuthMode {
+        /// Not at all: everybody is administrator
+        None = "none",
+        /// By one token
+        Token = "token",
+        /// By name and password
+        Basic = "basic",
+        /// By tokens of Keystone
+        Keystone = "keystone",
+    }
+}

@@ -64,10 +64,10 @@ impl ConnectionArgs {
 
 /// Where to go, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) remotes: Remotes,
-    pub(super) dialer: Dialer,
-    pub(super) leader_only: bool,
+pub(in crate::cli) struct Target {
+    pub(in crate::cli) remotes: Remotes,
+    pub(in crate::cli) dialer: Dialer,
+    pub(in crate::cli) leader_only: bool,
     timeout: Duration,
     /// Why these remotes, where nobody named them.
     guessed: Option<String>,
@@ -75,7 +75,7 @@ pub(super) struct Target {
 
 impl Target {
     /// From the configuration; where it names no remote, by what is known of the database.
-    pub(super) fn new(config: &config::Ovsdb, database: Option<&str>) -> Outcome<Self> {
+    pub(in crate::cli) fn new(config: &config::Ovsdb, database: Option<&str>) -> Outcome<Self> {
         let (text, guessed) = if !config.remote.value.is_empty() {
             (config.remote.value.join(","), None)
         } else {

@@ -19,6 +19,8 @@ use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Outcome};
 use crate::telemetry::LogControl;
 
+pub(super) use connection::Target;
+
 /// Read, watch and change OVSDB databases
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]

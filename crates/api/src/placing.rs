@@ -1,0 +1,117 @@
+//! Keeps gateways on chassis that can carry them, as chassis come and go.
+//!
+//! A request that makes a gateway places it at once. What happens afterwards (a chassis is gone, has lost a bridge, a new one
+//! has come) is found here: [`scheduler::reschedule`] decides, and the store is the target. Only the server that writes the
+//! Northbound does this, or two would answer one change.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use ovsdb::client::LockState;
+use reconcile::{
+    Applied, Class, Desire, Driver, Handle, ObjectId, Outcome, Plan, Scope, Target, TargetError, Timing,
+    Waiting,
+};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::model::{Placement, Port};
+use crate::scheduler;
+use crate::store::Store;
+use crate::world::{Outside, Txn, World};
+
+/// The loop, not yet running: its remote control, and what runs it.
+pub fn start(
+    store: Store,
+    outside: watch::Receiver<Arc<Outside>>,
+    writer: watch::Receiver<LockState>,
+) -> (Handle, impl Future<Output = ()> + Send) {
+    let inputs = {
+        let (store, outside, writer) = (store.clone(), outside.clone(), writer.clone());
+        move || {
+            if *writer.borrow() != LockState::Held {
+                return Err(Waiting("its turn: another server writes".into()));
+            }
+            Ok(Inputs { world: store.world(), outside: Arc::clone(&outside.borrow()) })
+        }
+    };
+    let driver = Driver::new("placing", Timing::default(), inputs, Reschedule, Placements { store });
+    let handle = driver.handle();
+    handle.follow(outside);
+    handle.follow(writer);
+    (handle, driver.run())
+}
+
+struct Inputs {
+    world: World,
+    outside: Arc<Outside>,
+}
+
+/// Decides which groups change. The seed matters to the scheduler `chance` alone; a fixed one keeps this pure.
+struct Reschedule;
+
+impl Desire for Reschedule {
+    type Snapshot = Inputs;
+    type Desired = Vec<Move>;
+
+    fn desire(&mut self, inputs: &Inputs) -> Outcome<Vec<Move>> {
+        Outcome { value: moves(&inputs.world, &inputs.outside), ..Outcome::default() }
+    }
+}
+
+fn moves(world: &World, outside: &Outside) -> Vec<Move> {
+    scheduler::reschedule(world, outside, world.seq()).into_iter().map(Move).collect()
+}
+
+/// A group as it is to be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Move(Placement);
+
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chassis: Vec<_> = self.0.chassis.iter().map(|placed| placed.chassis.as_str()).collect();
+        write!(f, "put gateway {} on {}", self.0.port_id, chassis.join(", "))
+    }
+}
+
+struct Placements {
+    store: Store,
+}
+
+impl Target for Placements {
+    type Desired = Vec<Move>;
+    type Observed = usize;
+    type Op = Move;
+
+    fn plan(&self, want: &Vec<Move>, _keep: &BTreeSet<ObjectId>, placed: &usize) -> Plan<Move> {
+        let mut plan = Plan::new(placed + want.len(), *placed);
+        for wanted in want {
+            plan.push(ObjectId::new("port", wanted.0.port_id.to_string()), wanted.clone());
+        }
+        plan
+    }
+
+    async fn observe(&mut self, _scope: Scope) -> Result<usize, TargetError> {
+        Ok(self.store.world().table::<Placement>().len())
+    }
+
+    async fn apply(&mut self, plan: &Plan<Move>) -> Result<Applied, TargetError> {
+        // The world may have moved on since the decision; what is right now is decided inside the transaction.
+        let stored = self.store.execute(|txn: &mut Txn| {
+            let outside = txn.outside();
+            for Move(placement) in moves(txn, &outside) {
+                if txn.get::<Port>(&placement.port_id).is_some_and(|port| port.is_gateway()) {
+                    txn.put(placement);
+                }
+            }
+            Ok(())
+        });
+        match stored.await {
+            Ok(_) => Ok(Applied::all_done(plan)),
+            Err(fault) => {
+                Err(TargetError::new(Class::Transient, "store where gateways are to be").because(fault))
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! `meridian server`: the network API on OVN.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::auth::Auth;
+use api::auth::htpasswd::Htpasswd;
+use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
+use api::fleet::Fleet;
+use api::http::Api;
+use api::northbound::{Northbound, Options, Sight};
+use api::store::{Store, StoreError, Url};
+use api::world::Outside;
+use central::{Central, Database};
+use ovsdb::client::ClientConfig;
+use prometheus_client::registry::Registry;
+use reconcile::Handle;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+
+use super::ovsdb::Target;
+use super::print;
+use crate::cli::given;
+use crate::config::{AuthMode, Config, Origin, Override, Server};
+use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::process::{Answering, Process, Subject};
+use crate::telemetry::LogControl;
+use crate::{admin, metrics, notify};
+
+/// Run the network API on OVN
+///
+/// Serves the Neutron v2.0 API and keeps OVN's Northbound database as the API's objects say. Requests are answered when they
+/// are stored; the database follows. While it is away, requests are taken all the same.
+///
+/// State is kept in SQLite in the data directory, or in PostgreSQL. Several servers may run on one PostgreSQL and one
+/// Northbound database: all answer, one writes. Ends on SIGINT and SIGTERM when the requests under way are answered.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Args {
+    /// Start an OVN central (two ovsdb-servers, ovn-northd) in the data directory; it ends with the server
+    #[arg(long)]
+    dev: bool,
+    /// Where the server keeps its files [default: /var/lib/meridian, or .meridian with --dev]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Where the API listens [default: 127.0.0.1:9696]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Where state is kept: sqlite:///file or postgres://user@host/database [default: api.db in the data directory]
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// OVN Northbound servers: unix:PATH, tcp:IP:PORT, ssl:IP:PORT, with commas between
+    #[arg(long, value_name = "REMOTES", conflicts_with = "dev")]
+    nb: Option<String>,
+    /// OVN Southbound servers, in the same form
+    #[arg(long, value_name = "REMOTES", conflicts_with = "dev")]
+    sb: Option<String>,
+    /// How callers show who they are
+    #[arg(long, value_name = "MODE")]
+    auth: Option<AuthMode>,
+    /// Serve /metrics and /health over HTTP at this address [default: 127.0.0.1:9697]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_listen: Option<String>,
+    /// Take requests of `meridian status` at this path [default: admin.sock in the data directory]
+    #[arg(long, value_name = "PATH")]
+    admin_socket: Option<String>,
+}
+
+impl Args {
+    pub(super) fn overrides(&self) -> Vec<Override> {
+        let flags = [
+            given("server.data_dir", "--data-dir", self.data_dir.clone()),
+            given("server.listen", "--listen", self.listen.clone()),
+            given("server.database", "--database", self.database.clone()),
+            given("server.nb", "--nb", self.nb.clone()),
+            given("server.sb", "--sb", self.sb.clone()),
+            given("server.auth", "--auth", self.auth.map(AuthMode::word)),
+            given("metrics.listen", "--metrics-listen", self.metrics_listen.clone()),
+            given("admin.socket", "--admin-socket", self.admin_socket.clone()),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+}
+
+/// Where metrics are served if nobody says.
+const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9697);
+/// Where an OVN central keeps its files, within the data directory.
+const CENTRAL: &str = "ovn";
+/// The database file, within the data directory.
+const DATABASE: &str = "api.db";
+/// The admin socket, within the data directory.
+const ADMIN: &str = "admin.sock";
+/// How long requests that have begun may take when the server is told to end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Starts everything in the order in which it is needed, and ends it in the reverse.
+pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcome {
+    let server = &config.server;
+    let signals = |kind| {
+        signal(kind).map_err(|error| Failure::new(Exit::Local, error).while_("cannot listen for signals"))
+    };
+    let (mut interrupt, mut terminate) =
+        (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
+    let auth = credentials(server)?;
+    auth.check_listen(server.listen.value, server.allow_remote_noauth.value).map_err(|error| {
+        Failure::new(Exit::Usage, error).try_("--auth keystone, or allow_remote_noauth = true in [server]")
+    })?;
+    let settings = config.network.settings().unwrap_or_default();
+    let dir = data_dir(args, server);
+    std::fs::create_dir_all(&dir).map_err(|error| {
+        Failure::new(Exit::Local, error)
+            .while_(format!("cannot make the data directory {}", dir.display()))
+            .try_("another one with --data-dir")
+    })?;
+    let mut central = match args.dev {
+        true => Some(start_central(dir.join(CENTRAL)).await?),
+        false => None,
+    };
+    let nb = client_config(config, Database::Northbound, &server.nb.value, central.as_ref())?;
+    let sb = client_config(config, Database::Southbound, &server.sb.value, central.as_ref())?;
+
+    let (outside, seen) = watch::channel(Arc::new(Outside { settings, ..Outside::default() }));
+    let url = store_url(server, &dir)?;
+    let store = Store::open(&url, seen.clone()).await.map_err(|error| store_failure(&url, error))?;
+    let mut registry = Registry::default();
+    let counts = reconcile::Metrics::register(&mut registry);
+    let settings = Arc::new(seen.borrow().settings.clone());
+    let sight = Sight::open(nb, sb, settings.agent_down_time);
+    tokio::spawn(follow_fleet(sight.fleet(), outside));
+    let options = Options { metrics: counts, ..Options::default() };
+    let northbound = Northbound::start(&sight, settings, store.subscribe(), options).await;
+    let (placing, repairing) = api::placing::start(store.clone(), seen.clone(), northbound.writer());
+    let repairing = tokio::spawn(repairing);
+
+    let listener = TcpListener::bind(server.listen.value).await.map_err(|error| {
+        Failure::new(Exit::Local, error)
+            .while_(format!("cannot listen on {}", server.listen.value))
+            .try_("another address with --listen")
+    })?;
+    let address = listener.local_addr().map_err(|error| Failure::new(Exit::Local, error))?;
+    let shown = Shown { sight: sight.clone(), loops: [northbound.handle().clone(), placing.clone()] };
+    let process = Process::over(registry, "server", log, shown, |_| {});
+    metrics::serve(config.metrics.listen.value.unwrap_or(METRICS), process.clone()).await?;
+    let socket = config.admin.socket.value.clone().unwrap_or_else(|| dir.join(ADMIN));
+    let _socket = admin::server::serve(&socket, process).await?;
+
+    let api =
+        Arc::new(Api { store, report: sight.report(), outside: seen, auth, applied: northbound.applied() });
+    let (drain, draining) = oneshot::channel::<()>();
+    let mut serving = tokio::spawn(api::http::serve(listener, api, async { drop(draining.await) }));
+    // Whoever started us reads this line: the port may have been left to the system.
+    print(&format!("listening on http://{address}\n"))?;
+    tracing::info!(%address, store = %url, "the network API listens");
+    notify::ready(&format!("listening on {address}"));
+
+    let outcome = tokio::select! {
+        ended = &mut serving => Err(Failure::told(Exit::Local, format!("the API ended by itself: {ended:?}"))),
+        failure = watch_central(&mut central) => Err(failure),
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    };
+    notify::stopping();
+    let _ = drain.send(());
+    if !serving.is_finished() && tokio::time::timeout(DRAIN, serving).await.is_err() {
+        tracing::warn!("requests were still under way after {DRAIN:?}; they are cut off");
+    }
+    northbound.handle().stop();
+    placing.stop();
+    let _ = tokio::time::timeout(DRAIN, repairing).await;
+    outcome
+}
+
+/// Requests and the scheduler see the chassis as they come and go.
+async fn follow_fleet(mut fleet: watch::Receiver<Arc<Fleet>>, outside: watch::Sender<Arc<Outside>>) {
+    while fleet.changed().await.is_ok() {
+        let fleet = Fleet::clone(&fleet.borrow_and_update());
+        outside.send_modify(|outside| {
+            *outside = Arc::new(Outside { settings: outside.settings.clone(), fleet });
+        });
+    }
+}
+
+/// Ends with the reason when a program of our own central does; never without one.
+async fn watch_central(central: &mut Option<Central>) -> Failure {
+    let Some(central) = central else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if let Err(error) = central.still_running() {
+            return Failure::new(Exit::Local, error).while_("the OVN central of --dev has ended");
+        }
+    }
+}
+
+async fn start_central(dir: PathBuf) -> Outcome<Central> {
+    let started = tokio::task::spawn_blocking(move || Central::start(&dir)).await;
+    let failed = |error: anyhow::Error| {
+        Failure::new(Exit::Local, error)
+            .while_("cannot start an OVN central")
+            .try_("`apt-get install ovn-central openvswitch-switch` if its programs are missing")
+    };
+    match started {
+        Ok(started) => started.map_err(failed),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// How a database of OVN is reached: our own, what the configuration says, or where it usually is.
+fn client_config(
+    config: &Config,
+    database: Database,
+    remotes: &[String],
+    central: Option<&Central>,
+) -> Outcome<ClientConfig> {
+    let mut ovsdb = config.ovsdb.clone();
+    ovsdb.remote.value = match central {
+        Some(central) => vec![central.remote(database)],
+        None => remotes.to_vec(),
+    };
+    let target = Target::new(&ovsdb, Some(database.name()))?;
+    let mut client = ClientConfig::new(target.remotes.clone());
+    client.dialer = target.dialer.clone();
+    // Only the leader can be written to; what chassis report is as good from any member.
+    client.session.leader_only = database == Database::Northbound;
+    client.session.connect_timeout = config.ovsdb.timeout.value;
+    client.session.probe_interval = config.ovsdb.probe_interval.value;
+    Ok(client)
+}
+
+fn store_failure(url: &Url, error: StoreError) -> Failure {
+    let exit = if error.is_transient() { Exit::Connect } else { Exit::Local };
+    Failure::new(exit, error)
+        .while_(format!("cannot use {url}"))
+        .try_("see that the database runs and that its user may make tables; another one with --database")
+}
+
+/// What the server says of itself.
+struct Shown {
+    sight: Sight,
+    loops: [Handle; 2],
+}
+
+impl Subject for Shown {
+    fn databases(&self) -> Vec<crate::process::Database> {
+        let clients = [self.sight.northbound(), self.sight.southbound()];
+        clients.iter().map(|client| crate::process::Database::of(client, BTreeMap::new())).collect()
+    }
+
+    /// Requests are answered while OVN's databases are away, so their state does not count.
+    fn healthy(&self) -> bool {
+        true
+    }
+
+    fn components(&self) -> Vec<reconcile::Status> {
+        self.loops.iter().map(|handle| handle.status().borrow().clone()).collect()
+    }
+
+    fn plan(&self) -> Answering<'_> {
+        Box::pin(async {
+            let mut plans = Vec::new();
+            for handle in &self.loops {
+                let plan = handle.plan().await.map_err(|error| format!("{}: {error}", handle.component()))?;
+                plans.push(serde_json::to_value(plan).map_err(|error| error.to_string())?);
+            }
+            Ok(plans.into())
+        })
+    }
+}
+
+/// The data directory. Somebody who tries things out is seldom root.
+fn data_dir(args: &Args, server: &Server) -> PathBuf {
+    match (&server.data_dir.origin, args.dev) {
+        (Origin::Default, true) => PathBuf::from(".meridian"),
+        _ => server.data_dir.value.clone(),
+    }
+}
+
+fn store_url(server: &Server, dir: &Path) -> Outcome<Url> {
+    match &server.database.value {
+        None => Ok(Url::Sqlite(dir.join(DATABASE))),
+        Some(url) => url.parse().map_err(|error| {
+            Failure::new(Exit::Usage, error).while_(format!("server.database ({})", server.database.origin))
+        }),
+    }
+}
+
+fn credentials(server: &Server) -> Outcome<Auth> {
+    let project = server.noauth_project_id.value.as_str();
+    let needs = |key: &str| {
+        let mode = server.auth.value.word();
+        Failure::told(
+            Exit::Usage,
+            format!("server.auth is \"{mode}\" ({}), which needs server.{key}", server.auth.origin),
+        )
+        .try_(format!("{key} in the section [server] of the configuration"))
+    };
+    Ok(match server.auth.value {
+        AuthMode::None => Auth::open(project),
+        AuthMode::Token => {
+            let file = server.token_file.value.as_deref().ok_or_else(|| needs("token_file"))?;
+            Auth::token(&secret(file)?, project)
+        }
+        AuthMode::Basic => {
+            let file = server.htpasswd.value.as_deref().ok_or_else(|| needs("htpasswd"))?;
+            let users = Htpasswd::read(file).map_err(|error| Failure::new(Exit::Usage, error))?;
+            Auth::basic(users, project)
+        }
+        AuthMode::Keystone => {
+            let url = server.keystone_url.value.clone().ok_or_else(|| needs("keystone_url"))?;
+            let account = match &server.keystone_username.value {
+                None => None,
+                Some(username) => {
+                    let file = server.keystone_password_file.value.as_deref();
+                    let password = secret(file.ok_or_else(|| needs("keystone_password_file"))?)?;
+                    Some((username.clone(), password))
+                }
+            };
+            let account = account.map(|(username, password)| Account {
+                username,
+                password,
+                user_domain: server.keystone_domain.value.clone(),
+                project: server.keystone_project.value.clone(),
+                project_domain: server.keystone_domain.value.clone(),
+            });
+            let ca_certificates = server.keystone_ca.value.as_deref().map(read).transpose()?;
+            let settings = KeystoneSettings { url, account, ca_certificates, memory: Memory::default() };
+            Auth::keystone(Keystone::new(&settings).map_err(|error| Failure::new(Exit::Usage, error))?)
+        }
+    })
+}
+
+fn read(file: &Path) -> Outcome<Vec<u8>> {
+    std::fs::read(file)
+        .map_err(|error| Failure::new(Exit::Usage, error).while_(format!("cannot read {}", file.display())))
+}
+
+/// The first line of a file that only the server should be able to read.
+fn secret(file: &Path) -> Outcome<String> {
+    let text = read(file)?;
+    let text = String::from_utf8_lossy(&text);
+    match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
+        Some(line) => Ok(line.to_owned()),
+        None => Err(Failure::told(
+            Exit::Usage,
+            format!("{} holds no secret: its first line is empty", file.display()),
+        )),
+    }
+}

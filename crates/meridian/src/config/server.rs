@@ -1,0 +1,108 @@
+//! `[server]`: where the network API listens, who may use it, and where its state is.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use super::value::{AuthMode, Field};
+use super::{Key, Setting};
+
+/// The keys of the section.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Server {
+    pub(crate) listen: Setting<SocketAddr>,
+    pub(crate) allow_remote_noauth: Setting<bool>,
+    pub(crate) data_dir: Setting<PathBuf>,
+    pub(crate) database: Setting<Option<String>>,
+    pub(crate) nb: Setting<Vec<String>>,
+    pub(crate) sb: Setting<Vec<String>>,
+    pub(crate) auth: Setting<AuthMode>,
+    pub(crate) noauth_project_id: Setting<String>,
+    pub(crate) token_file: Setting<Option<PathBuf>>,
+    pub(crate) htpasswd: Setting<Option<PathBuf>>,
+    pub(crate) keystone_url: Setting<Option<String>>,
+    pub(crate) keystone_ca: Setting<Option<PathBuf>>,
+    pub(crate) keystone_username: Setting<Option<String>>,
+    pub(crate) keystone_password_file: Setting<Option<PathBuf>>,
+    pub(crate) keystone_project: Setting<String>,
+    pub(crate) keystone_domain: Setting<String>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: Setting::default(SocketAddr::from((Ipv4Addr::LOCALHOST, 9696))),
+            allow_remote_noauth: Setting::default(false),
+            data_dir: Setting::default("/var/lib/meridian".into()),
+            database: Setting::default(None),
+            nb: Setting::default(Vec::new()),
+            sb: Setting::default(Vec::new()),
+            auth: Setting::default(AuthMode::None),
+            noauth_project_id: Setting::default("fake_project_id".into()),
+            token_file: Setting::default(None),
+            htpasswd: Setting::default(None),
+            keystone_url: Setting::default(None),
+            keystone_ca: Setting::default(None),
+            keystone_username: Setting::default(None),
+            keystone_password_file: Setting::default(None),
+            keystone_project: Setting::default("service".into()),
+            keystone_domain: Setting::default("Default".into()),
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
+        let key = |name, doc| Key::new("server", name, doc);
+        vec![
+            (key("listen", "Where the network API listens"), &mut self.listen),
+            (
+                key("allow_remote_noauth", "Let anybody who can reach the address be administrator"),
+                &mut self.allow_remote_noauth,
+            ),
+            (key("data_dir", "Where the server keeps its files"), &mut self.data_dir),
+            (
+                key(
+                    "database",
+                    "sqlite:///file or postgres://user@host/database; api.db in the data directory if not set",
+                ),
+                &mut self.database,
+            ),
+            (
+                key(
+                    "nb",
+                    "OVN Northbound servers, as unix:PATH, tcp:IP:PORT or ssl:IP:PORT; all of a cluster",
+                ),
+                &mut self.nb,
+            ),
+            (key("sb", "OVN Southbound servers, in the same form"), &mut self.sb),
+            (key("auth", "How callers show who they are"), &mut self.auth),
+            (
+                key("noauth_project_id", "The project of every caller, with auth = \"none\""),
+                &mut self.noauth_project_id,
+            ),
+            (
+                key("token_file", "Holds the administrator's token, with auth = \"token\""),
+                &mut self.token_file,
+            ),
+            (
+                key("htpasswd", "Names and passwords of administrators, with auth = \"basic\""),
+                &mut self.htpasswd,
+            ),
+            (
+                key("keystone_url", "Keystone as http://host:5000/v3, with auth = \"keystone\""),
+                &mut self.keystone_url,
+            ),
+            (
+                key("keystone_ca", "Certificates that Keystone's may be signed by, besides the system's"),
+                &mut self.keystone_ca,
+            ),
+            (
+                key("keystone_username", "Who asks Keystone about tokens; the caller's own token if not set"),
+                &mut self.keystone_username,
+            ),
+            (key("keystone_password_file", "Holds that user's password"), &mut self.keystone_password_file),
+            (key("keystone_project", "That user's project"), &mut self.keystone_project),
+            (key("keystone_domain", "The domain of that user and project"), &mut self.keystone_domain),
+        ]
+    }
+}

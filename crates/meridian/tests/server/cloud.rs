@@ -1,0 +1,304 @@
+//! A server of one's own: started in a directory, asked, killed, started again.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+/// How long anything may take on a busy machine before a test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server with its own OVN central.
+pub(crate) struct Cloud {
+    dir: tempfile::TempDir,
+    args: Vec<String>,
+    child: Child,
+    url: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Cloud {
+    /// Starts one with defaults.
+    pub(crate) fn start() -> Cloud {
+        Self::with(&[])
+    }
+
+    /// Starts one with further arguments.
+    pub(crate) fn with(args: &[&str]) -> Cloud {
+        let dir = tempfile::tempdir().unwrap();
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let (child, url) = spawn(dir.path(), &args);
+        Cloud { dir, args, child, url }
+    }
+
+    /// The directory of its data.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// kill -9, then the same again.
+    pub(crate) fn crash(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (self.child, self.url) = spawn(self.dir.path(), &self.args);
+    }
+
+    /// SIGTERM; gives whether it ended well.
+    pub(crate) fn stop(&mut self) -> bool {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM).unwrap();
+        self.child.wait().unwrap().success()
+    }
+
+    /// Starts it again after [`stop`](Self::stop).
+    pub(crate) fn again(&mut self) {
+        (self.child, self.url) = spawn(self.dir.path(), &self.args);
+    }
+
+    /// One request, as administrator.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
+        self.ask_as("admin", method, path, body)
+    }
+
+    /// One request with a token.
+    pub(crate) fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
+        let text = body.map(|body| body.to_string());
+        raw(&self.url, &[("X-Auth-Token", token)], method, path, text.as_deref())
+    }
+
+    /// Makes an object and gives it back.
+    #[track_caller]
+    pub(crate) fn create(&self, path: &str, noun: &str, attributes: Value) -> Value {
+        let answer = self.ask("POST", &format!("/v2.0/{path}"), Some(json!({ noun: attributes })));
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.body[noun].clone()
+    }
+
+    /// Reads something that must be there.
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let answer = self.ask("GET", &format!("/v2.0/{path}"), None);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    }
+
+    /// Changes something, which must work.
+    #[track_caller]
+    pub(crate) fn put(&self, path: &str, body: Value) -> Value {
+        let answer = self.ask("PUT", &format!("/v2.0/{path}"), Some(body));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    }
+
+    /// Deletes something, which must work.
+    #[track_caller]
+    pub(crate) fn delete(&self, path: &str) {
+        let answer = self.ask("DELETE", &format!("/v2.0/{path}"), None);
+        assert_eq!(answer.status, 204, "{answer:?}");
+    }
+
+    /// Runs `openstack` with the words of a line; gives what it printed as JSON, or what it complained about.
+    pub(crate) fn openstack(&self, line: &str) -> Result<Value, String> {
+        let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+        let shows = ["list", "show", "create"].iter().any(|verb| words.contains(verb));
+        if shows {
+            words.extend(["-f", "json"]);
+        }
+        let mut command = Command::new(lab::python::openstack().unwrap().join("bin/openstack"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("OS_") {
+                command.env_remove(name);
+            }
+        }
+        let out = command
+            .args(["--os-auth-type", "none", "--os-endpoint", &self.url])
+            .args(&words)
+            .current_dir(self.dir())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        if !out.status.success() {
+            return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+        }
+        Ok(serde_json::from_slice(&out.stdout).unwrap_or(Value::Null))
+    }
+
+    /// Runs ovn-nbctl with the words of a line.
+    #[track_caller]
+    pub(crate) fn nbctl(&self, line: &str) -> String {
+        self.ctl("ovn-nbctl", "nb", line)
+    }
+
+    /// Runs ovn-sbctl with the words of a line.
+    #[track_caller]
+    pub(crate) fn sbctl(&self, line: &str) -> String {
+        self.ctl("ovn-sbctl", "sb", line)
+    }
+
+    #[track_caller]
+    fn ctl(&self, program: &str, database: &str, line: &str) -> String {
+        let socket = self.dir().join("ovn").join(format!("{database}.sock"));
+        let out = Command::new(central::find_program(program).unwrap())
+            .arg(format!("--db=unix:{}", socket.display()))
+            .args(["--timeout=60", "--no-leader-only"])
+            .args(line.split(' ').filter(|word| !word.is_empty()))
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{program} {line}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    /// The rows of a Northbound table, each with its columns as ovn-nbctl prints them.
+    #[track_caller]
+    pub(crate) fn rows(&self, table: &str) -> Vec<Value> {
+        rows(&self.nbctl(&format!("--format=json --data=json list {table}")))
+    }
+
+    /// The rows of a Southbound table.
+    #[track_caller]
+    pub(crate) fn southbound(&self, table: &str) -> Vec<Value> {
+        rows(&self.sbctl(&format!("--format=json --data=json list {table}")))
+    }
+
+    /// Adds a chassis that carries gateways, with bridges for physical networks.
+    #[track_caller]
+    pub(crate) fn chassis(&self, name: &str, physical: &[&str], options: &str) {
+        let mappings: Vec<_> = physical.iter().map(|name| format!("{name}:br-{name}")).collect();
+        // No two chassis may have one tunnel address.
+        let address = self.southbound("Chassis").len() + 1;
+        self.sbctl(&format!("chassis-add {name} geneve 127.0.0.{address}"));
+        self.sbctl(&format!(
+            "set Chassis {name} hostname={name}.example other_config:ovn-cms-options=\"{options}\" \
+             other_config:ovn-bridge-mappings=\"{}\"",
+            mappings.join(",")
+        ));
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM);
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.dir().join("server.log")).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            eprintln!("the end of the server's log:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+        }
+    }
+}
+
+/// One request to any server.
+pub(crate) fn raw(
+    url: &str,
+    headers: &[(&str, &str)],
+    method: &str,
+    path: &str,
+    body: Option<&str>,
+) -> Answer {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .allow_non_standard_methods(true)
+        .timeout_global(Some(PATIENCE))
+        .build()
+        .into();
+    let mut request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = match body {
+        Some(body) => {
+            agent.run(request.header("Content-Type", "application/json").body(body.to_owned()).unwrap())
+        }
+        None => agent.run(request.body(()).unwrap()),
+    };
+    let mut answer = answer.unwrap();
+    let text = answer.body_mut().read_to_string().unwrap();
+    let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    Answer { status: answer.status().as_u16(), body }
+}
+
+/// Waits until something holds; gives what it found.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn spawn(dir: &Path, args: &[String]) -> (Child, String) {
+    let log: PathBuf = dir.join("server.log");
+    let mut file = File::options().create(true).append(true).open(&log).unwrap();
+    writeln!(file, "--- started").unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["server", "--dev", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir"])
+        .arg(dir)
+        .args(args)
+        .env("MERIDIAN_CONFIG", "/dev/null")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(file)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // The server says where it listens when it is ready.
+    let url = lines.find_map(|line| line.ok()?.strip_prefix("listening on ").map(str::to_owned));
+    match url {
+        Some(url) => (child, url),
+        None => {
+            let status = child.wait();
+            panic!("the server did not start ({status:?}):\n{}", fs::read_to_string(&log).unwrap());
+        }
+    }
+}
+
+/// What `--format=json` prints, as one object per row.
+fn rows(text: &str) -> Vec<Value> {
+    let table: Value = serde_json::from_str(text).unwrap();
+    let headings: Vec<String> = serde_json::from_value(table["headings"].clone()).unwrap();
+    let rows = table["data"].as_array().unwrap();
+    rows.iter()
+        .map(|row| {
+            headings
+                .iter()
+                .zip(row.as_array().unwrap())
+                .map(|(name, cell)| (name.clone(), plain(cell)))
+                .collect()
+        })
+        .collect()
+}
+
+/// OVSDB's notation as plain JSON: sets as arrays, maps as objects, UUIDs as text.
+fn plain(cell: &Value) -> Value {
+    match cell.as_array().map(Vec::as_slice) {
+        Some([Value::String(kind), Value::Array(items)]) if kind == "set" => {
+            items.iter().map(plain).collect()
+        }
+        Some([Value::String(kind), Value::Array(pairs)]) if kind == "map" => {
+            pairs.iter().filter_map(|pair| Some((pair[0].as_str()?.to_owned(), plain(&pair[1])))).collect()
+        }
+        Some([Value::String(kind), Value::String(uuid)]) if kind == "uuid" => json!(uuid),
+        _ => cell.clone(),
+    }
+}

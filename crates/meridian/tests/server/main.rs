@@ -1,0 +1,6 @@
+//! `meridian server` as its users meet it: the real binary on real OVN databases with a real ovn-northd, asked by the real
+//! `openstack` command and by plain HTTP. Numbers in the names of tests are those of the acceptance scenarios.
+
+mod cloud;
+mod core;
+mod multihoming;
