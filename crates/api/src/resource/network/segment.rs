@@ -126,11 +126,8 @@ fn next_free(txn: &mut Txn, kind: NetworkType, physical: Option<&str>) -> Result
     }
     let mut all = ranges.iter().flat_map(|(first, last)| *first..=*last);
     all.find(|tag| !is_taken(txn, kind, physical, Some(*tag))).ok_or_else(|| {
-        Fault::new(
-            503,
-            "NoNetworkAvailable",
-            "Unable to create the network. No available network found in the ranges.",
-        )
+        let text = "Unable to create the network. No number is free in the ranges of the operator; name a segmentation_id.";
+        Fault::conflict("NoNetworkAvailable", text)
     })
 }
 

@@ -90,7 +90,8 @@ fn segments_are_checked_and_taken_once() {
         })
         .collect();
     assert_eq!(taken.into_iter().collect::<Vec<_>>(), ["100", "101"]);
-    assert_eq!(ask(segment("vlan", json!("phy1"), json!(null))).unwrap_err().kind, "NoNetworkAvailable");
+    let full = ask(segment("vlan", json!("phy1"), json!(null))).unwrap_err();
+    assert_eq!((full.status, full.kind), (409, "NoNetworkAvailable"));
     assert!(ask(segment("geneve", json!(null), json!(5))).is_ok());
     assert_eq!(ask(segment("geneve", json!(null), json!(5))).unwrap_err().kind, "TunnelIdInUse");
     assert!(ask(segment("local", json!(null), json!(null))).is_ok());
