@@ -10,6 +10,7 @@ use lab::process::Daemon;
 use lab::{Lab, Need, Test, eventually};
 use ovn::nb::{LogicalSwitchPort, Nat};
 use ovn::text::Text;
+use ovn::vswitch::OpenVSwitch;
 
 use crate::bgp::{SPINE, peering};
 use crate::border::{forward, learns, networks, spine, two_borders, unlearns};
@@ -36,6 +37,11 @@ pub(crate) fn tests() -> Vec<Test> {
             "a VM that migrates and a gateway that fails over take their addresses along, and stale state of another agent goes",
             moves,
         ),
+        test(
+            "agent::settings_are_followed",
+            "ports opt out and in, bridge mappings change while it runs, subnets are announced as such, one rule does for many, a stop withdraws if told to",
+            settings,
+        ),
     ]
 }
 
@@ -52,6 +58,12 @@ fn fabric(lab: &Lab) -> Result<()> {
 
 /// Starts the agent of a chassis with the sample configuration, and what the lab has elsewhere than a node would.
 fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
+    let path = configure(hv, "")?;
+    hv.meridian("bgp-agent", &["bgp-agent", "--config-dir", &path])
+}
+
+/// Writes the configuration of a chassis, with further options.
+fn configure(hv: &Chassis, more: &str) -> Result<String> {
     let (dir, name) = (hv.dir().display(), hv.label());
     let config = format!(
         "# sample configuration that can be adapted based on needs
@@ -66,11 +78,12 @@ frr_vty_dir = /run/frr/{name}
 rt_tables = {dir}/rt_tables
 admin_socket = {dir}/agent.sock
 ndp_proxy_extra = 2001:db8:24::1@physnet
+{more}
 "
     );
     let path = hv.dir().join("bgp-agent.conf");
     fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
-    hv.meridian("bgp-agent", &["bgp-agent", "--config-dir", &path.display().to_string()])
+    Ok(path.display().to_string())
 }
 
 /// Asks the agent of a chassis.
@@ -235,6 +248,7 @@ fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
         "BGP Agent Started...",
         "Ensuring VRF configuration for advertising routes",
         "Configuring br-ex default rule and routing tables for each provider network",
+        "Found routing table for br-ex with: ['201', 'br-ex']",
         "Sync current routes.",
         "Add BGP route for logical port with ip 172.24.4.10",
         "Add BGP route for FIP with ip 172.24.4.110",
@@ -435,4 +449,81 @@ fn migrate(lab: &Lab) -> Result<()> {
     }
     vmp.run("ethtool -K eth1 tx off").map(|_| ()).or_else(|_| Ok::<_, anyhow::Error>(()))?;
     hv2.plug("br-int", "tap-vmp2", Some("vmp"))
+}
+
+/// Changes a setting of a chassis' switch.
+fn setting(hv: &Chassis, key: &str, value: &str) -> Result<()> {
+    hv.db().change::<OpenVSwitch>(
+        |_| true,
+        |row| {
+            row.external_ids.insert(key.into(), value.into());
+        },
+    )
+}
+
+fn settings() -> Result<()> {
+    two_borders().run(|lab| {
+        fabric(lab)?;
+        networks(lab)?;
+        let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
+        let agent = start(hv1)?;
+        let announced = "ip address show bgp-nic";
+        shows(hv1, announced, "172.24.4.10/32", true)?;
+        shows(hv1, announced, "10.0.0.22/32", true)?;
+
+        println!("a port opts out, and in again:");
+        let advertise = |value: &'static str| {
+            az1.nb().change::<LogicalSwitchPort>(
+                |port| port.name == "vmp",
+                |port| {
+                    port.external_ids.insert("meridian:advertise".into(), value.into());
+                },
+            )
+        };
+        advertise("false")?;
+        shows(hv1, announced, "172.24.4.10/32", false)?;
+        shows(hv1, "ip rule", "to 172.24.4.10 lookup", false)?;
+        let told = ask(hv1, "explain 172.24.4.10")?;
+        ensure!(told.contains("its owner does not want it announced"), "{told}");
+        advertise("true")?;
+        shows(hv1, announced, "172.24.4.10/32", true)?;
+
+        println!("bridge mappings with a bad item and a bridge that is not there yet:");
+        setting(hv1, "ovn-bridge-mappings", "physnet:br-ex,bad,physnet2:br-x")?;
+        eventually(PATIENCE, "the agent says what is wrong", || {
+            let status = ask(hv1, "status")?;
+            ensure!(status.contains("no-such-bridge") && status.contains("bad-bridge-mapping"), "{status}");
+            Ok(())
+        })?;
+        shows(hv1, announced, "172.24.4.10/32", true)?;
+        ensure!(hv1.run("ip link show br-x").is_err(), "nobody but Open vSwitch makes bridges");
+        let add = "add-br br-x -- set bridge br-x datapath_type=netdev";
+        hv1.run(&format!("ovs-vsctl --db=unix:{}/db.sock {add}", hv1.dir().display()))?;
+        shows(hv1, "ip address show br-x", "169.254.2.2/32", true)?;
+        setting(hv1, "ovn-bridge-mappings", "physnet:br-ex")?;
+        shows(hv1, "ip address show br-x", "169.254.2.2/32", false)?;
+
+        println!("a stop leaves everything, and the next start has other settings:");
+        agent.stop(PATIENCE)?;
+        shows(hv1, announced, "172.24.4.10/32", true)?;
+        let more =
+            "advertisement_method_tenant_networks = subnet\nrule_mode = aggregate\nwithdraw_on_stop = yes\n";
+        configure(hv1, more)?;
+        agent.start_again()?;
+        shows(hv1, "ip route show table 10", "10.0.0.0/24 via 172.24.4.100 dev bgp-nic", true)?;
+        shows(hv1, announced, "10.0.0.22/32", false)?;
+        shows(hv1, "ip rule", "from all lookup 201 suppress_prefixlength 0", true)?;
+        shows(hv1, "ip rule", "to 172.24.4.10 lookup", false)?;
+        let running = hv1.vtysh("show running-config")?;
+        ensure!(running.contains("redistribute kernel"), "subnets are not redistributed:\n{running}");
+        learns(&spine, "172.24.4.10")?;
+        spine.reaches("172.24.4.10")?;
+        spine.reaches("172.24.4.100")?;
+
+        println!("and withdraws when it ends:");
+        agent.stop(PATIENCE)?;
+        shows(hv1, announced, "172.24.4.10/32", false)?;
+        unlearns(&spine, "172.24.4.10")?;
+        shows(hv1, "ip route show table 201", "172.24.4.10 dev br-ex", true)
+    })
 }

@@ -5,6 +5,7 @@
 //! so that it is used twice: by libFuzzer (`fuzz/fuzz_targets`, one per body) and by `tests/corpus.rs`, which replays
 //! `fuzz/corpus` on stable Rust in every test run.
 
+mod agent_config;
 mod api_request;
 mod node;
 mod ovn_text;
@@ -12,6 +13,7 @@ mod ovsdb_session;
 mod ovsdb_update;
 mod ovsdb_wire;
 
+pub use agent_config::oslo_ini;
 pub use api_request::{api_body, api_query};
 pub use node::{flow_stats, rt_tables, running_config, vty_reply};
 pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
@@ -35,6 +37,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("message", message),
     ("nat_addresses", nat_addresses),
     ("neutron_text", neutron_text),
+    ("oslo_ini", oslo_ini),
     ("row", row),
     ("rt_tables", rt_tables),
     ("running_config", running_config),

@@ -24,6 +24,7 @@ use super::explain::{Explanation, explain};
 use super::peers::Heard;
 use super::snapshot::{Snapshot, remote, southbound_model, system_id, vswitch_model};
 use super::standing::Standing;
+use crate::kernel::tables::RtTables;
 use crate::plane;
 
 /// The loop's name in status, metrics and logs.
@@ -114,6 +115,7 @@ impl Agent {
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
         tokio::spawn(ring(alarm, handle.clone()));
+        tokio::spawn(tell_tables(Arc::clone(&shared), handle.clone()));
         tokio::spawn(driver.run());
         let follower = tokio::spawn(follow(Arc::clone(&shared), handle.clone()));
         Self { handle, shared, follower }
@@ -300,6 +302,23 @@ fn local(config: &Config) -> Remotes {
         None => VSWITCH_SOCKETS.map(|path| Remote::Unix(path.into())).into(),
     };
     Remotes { list, cluster_id: None }
+}
+
+/// Tells which routing tables the bridges have, once they have them.
+async fn tell_tables(shared: Arc<Shared>, handle: Handle) {
+    let mut status = handle.status();
+    let settled = status.wait_for(|now| now.last_success.is_some() && now.state != State::Working);
+    if settled.await.is_err() {
+        return;
+    }
+    let names = std::fs::read_to_string(&shared.config.rt_tables).unwrap_or_default();
+    let names = RtTables::parse(&names);
+    let decision = shared.decision.borrow().clone();
+    for bridge in decision.bridges.keys() {
+        if let Some(number) = names.number(bridge) {
+            info!("Found routing table for {bridge} with: ['{number}', '{bridge}']");
+        }
+    }
 }
 
 /// Wakes the loop when time alone changes what is to be decided.

@@ -143,3 +143,14 @@ fn documented_defaults_are_the_defaults() {
         assert_eq!(OPTIONS.iter().filter(|other| other.name == opt.name).count(), 1, "{opt:?}");
     }
 }
+
+#[test]
+fn the_manual_lists_every_option() {
+    let manual = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/bgp-reference.md"));
+    for opt in OPTIONS {
+        let row =
+            manual.lines().find(|line| line.starts_with('|') && line.contains(&format!("{}` |", opt.name)));
+        let row = row.unwrap_or_else(|| panic!("{opt:?} is not in the manual"));
+        assert!(row.contains(opt.doc) && row.contains(opt.default), "{opt:?} is told otherwise: {row}");
+    }
+}

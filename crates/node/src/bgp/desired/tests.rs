@@ -3,6 +3,7 @@
 mod bad_input;
 mod balancers;
 mod networks;
+mod properties;
 mod provider;
 mod tenants;
 pub(crate) mod world;

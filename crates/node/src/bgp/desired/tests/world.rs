@@ -4,7 +4,7 @@
 //! no server would send is refused here as well.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ovn::PortType;
@@ -414,15 +414,26 @@ fn base(plane: &plane::Desired) -> Vec<String> {
     lines
 }
 
+/// A schema, read once: that takes far longer than deciding does.
+fn parsed(text: &'static str) -> &'static DatabaseSchema {
+    static READ: [LazyLock<DatabaseSchema>; 3] = [
+        LazyLock::new(|| DatabaseSchema::parse(OLD).unwrap()),
+        LazyLock::new(|| DatabaseSchema::parse(NEW).unwrap()),
+        LazyLock::new(|| DatabaseSchema::parse(VSWITCH).unwrap()),
+    ];
+    let at = [OLD, NEW, VSWITCH].iter().position(|known| *known == text);
+    &READ[at.expect("one of the schemas above")]
+}
+
 /// The reply to a monitor request.
 struct Body {
-    schema: DatabaseSchema,
+    schema: &'static DatabaseSchema,
     tables: Object<String, Value>,
 }
 
 impl Body {
-    fn new(schema: &str) -> Self {
-        Self { schema: DatabaseSchema::parse(schema).unwrap(), tables: Object::new() }
+    fn new(schema: &'static str) -> Self {
+        Self { schema: parsed(schema), tables: Object::new() }
     }
 
     fn add<T: Table>(&mut self, rows: &BTreeMap<String, T>) {
@@ -459,7 +470,7 @@ impl Body {
 
     fn load(self, model: Model) -> ovsdb::Snapshot {
         let mut replica = Replica::new(model);
-        replica.fit(&self.schema).unwrap();
+        replica.fit(self.schema).unwrap();
         replica.reload(UpdateVersion::V2, &Value::Object(self.tables).to_string()).unwrap();
         let snapshot = replica.snapshot();
         let unreadable: Vec<_> = snapshot.unreadable().map(|row| format!("{row:?}")).collect();
