@@ -248,7 +248,6 @@ fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
         "BGP Agent Started...",
         "Ensuring VRF configuration for advertising routes",
         "Configuring br-ex default rule and routing tables for each provider network",
-        "Found routing table for br-ex with: ['201', 'br-ex']",
         "Sync current routes.",
         "Add BGP route for logical port with ip 172.24.4.10",
         "Add BGP route for FIP with ip 172.24.4.110",
