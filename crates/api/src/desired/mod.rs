@@ -20,7 +20,7 @@
 //! metadata routes will be further units and further files.
 //!
 //! Identity: the row that stands for one API object has its id; every other row's UUID is derived from the object and the
-//! role ([`ovn::ident::row_uuid`]); rows that were taken over keep theirs ([`Look::row`]).
+//! role ([`ovn::ident::row_uuid`]); rows that were taken over keep theirs (`Look::row`).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod acl;

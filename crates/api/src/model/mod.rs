@@ -2,7 +2,7 @@
 //!
 //! These are the rows of the store and the inputs of `desired`. What the API shows beyond them (status, `subnets` of a
 //! network, `external_gateways` of a router) is derived when it is asked for. Values have real types; text from outside has
-//! been checked before it gets here. [`Entity`] says how a noun is kept in the [`World`](crate::World).
+//! been checked before it gets here. [`Entity`](crate::world::Entity) says how a noun is kept in the [`World`](crate::World).
 
 mod address_scope;
 mod adopted;

@@ -8,7 +8,7 @@
 //! * [`Store`]: what the rest sees. Give it a function on [`Txn`]; it comes back when the outcome is durable.
 //! * `writer`: one task that runs these functions one after another, as many as are waiting in one SQL transaction.
 //! * `columns`, `schema`: entities as rows, and the tables.
-//! * `sqlite`, `postgres`: the two engines behind [`Engine`](engine::Engine).
+//! * `sqlite`, `postgres`: the two engines behind `Engine`.
 //!
 //! # Several servers on one PostgreSQL
 //!

@@ -8,7 +8,7 @@ use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
 /// Run what Meridian does on a node: the BGP agent
 ///
-/// It is configured by the section [bgp] of the configuration file, whose keys are the options of a bgp-agent.conf; see
+/// It is configured by the section `[bgp]` of the configuration file, whose keys are the options of a bgp-agent.conf; see
 /// `meridian node --print-config`. To use a bgp-agent.conf as it is, run `meridian bgp-agent`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]

@@ -1,4 +1,5 @@
 //! `meridian plan`: what a running process would do now.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use reconcile::Preview;
 

@@ -122,7 +122,7 @@ impl Drop for Frr {
     }
 }
 
-/// The router id of the default instance in the answer to [`INSTANCES`].
+/// The router id of the default instance in the answer to `show bgp vrfs json`.
 pub fn default_router_id(json: &str) -> Option<Ipv4Addr> {
     let value: serde_json::Value = serde_json::from_str(json).ok()?;
     let id = value.pointer("/vrfs/default/routerId")?.as_str()?.parse().ok()?;
