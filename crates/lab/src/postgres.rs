@@ -67,7 +67,13 @@ impl Postgres {
         let recipe = recipe(dir, &bin, owner, "");
         let daemon = Daemon::start_here("postgres", &dir.join("postgres.out"), recipe)?;
         daemon.ready()?;
-        Ok(Postgres { daemon: Arc::new(daemon), dir: dir.to_path_buf(), bin })
+        Postgres { daemon: Arc::new(daemon), dir: dir.to_path_buf(), bin }.answering()
+    }
+
+    /// Itself, when it answers: its socket is there a moment before that.
+    fn answering(self) -> Result<Postgres> {
+        quietly(AGAIN, "PostgreSQL answers", || self.sql("postgres", "SELECT 1"))?;
+        Ok(self)
     }
 
     /// How a database is reached by the socket, in the form that sqlx and libpq take.
@@ -107,7 +113,8 @@ impl Postgres {
 
     /// Starts it again after it was killed, as soon as the last process of it has noticed.
     pub fn start_again(&self) -> Result<()> {
-        quietly(AGAIN, "PostgreSQL starts again", || self.daemon.start_again())
+        quietly(AGAIN, "PostgreSQL starts again", || self.daemon.start_again())?;
+        quietly(AGAIN, "PostgreSQL answers", || self.sql("postgres", "SELECT 1")).map(drop)
     }
 
     /// Its process, to be killed.
@@ -123,7 +130,7 @@ impl Node {
         make(&dir, &bin, owner)?;
         let daemon = self.start("postgres", recipe(&dir, &bin, owner, "*"))?;
         daemon.ready()?;
-        Ok(Postgres { daemon, dir, bin })
+        Postgres { daemon, dir, bin }.answering()
     }
 }
 

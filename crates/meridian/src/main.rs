@@ -2,6 +2,7 @@
 //!
 //! | command | does |
 //! |---|---|
+//! | `meridian server` | the network API, with `--dev` on an OVN central of its own |
 //! | `meridian ovsdb dump`, `schema` | a table's rows, by the server's own schema |
 //! | `meridian ovsdb watch`, `replay` | every change as a line of JSON, live or from a recording |
 //! | `meridian ovsdb txn` | one transaction |

@@ -39,7 +39,8 @@ async fn schemathesis_finds_no_server_error() {
             ])
             .args(["--checks", "not_a_server_error,content_type_conformance"])
             .args(["--max-examples", "5", "--seed", "7", "--phases", "examples,coverage,fuzzing"])
-            .args(["--workers", "2", "--no-color"])
+            // More than one trips over a fault of Python 3.11: its parser keeps one depth for all threads.
+            .args(["--workers", "1", "--no-color"])
             .current_dir(place)
             .output()
             .unwrap()

@@ -71,9 +71,13 @@ impl Memory {
         self.seen().routes.retain(|route| Family::of(route.dst) != family);
     }
 
-    /// Notes what a change of our own did, where the kernel does not tell.
+    /// Notes what a change of our own did, where the kernel does not tell, or not before it has answered.
     pub(super) fn made(&mut self, op: &Op) {
         match op {
+            // Of IPv6 addresses it tells when it has looked for others that have them, even if it is not to look.
+            Op::AddAddress(address) => {
+                self.seen().addresses.insert(address.clone());
+            }
             Op::AddProxy { dev, ip } => {
                 self.seen().proxies.insert((dev.clone(), *ip));
             }
