@@ -16,7 +16,7 @@ use crate::command::{cargo, shown};
 /// What a command is about to do, and so what must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// An OVN central: two databases and ovn-northd.
+    /// An OVN central (two databases and ovn-northd) and Python for the `openstack` command.
     Central,
     /// The lab's root file system, which brings all the rest with it.
     Lab,
@@ -30,7 +30,7 @@ impl Need {
     /// The Debian packages, as bookworm and later name them.
     pub(crate) fn debian(self) -> &'static [&'static str] {
         match self {
-            Need::Central => &["openvswitch-common", "ovn-central", "ovn-common"],
+            Need::Central => &["openvswitch-common", "ovn-central", "ovn-common", "python3", "python3-venv"],
             Need::Lab => &["mmdebstrap"],
             Need::Test => &[
                 "frr",
