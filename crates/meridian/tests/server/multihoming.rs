@@ -21,7 +21,8 @@ impl World {
     fn new(router: Value) -> World {
         let cloud = Cloud::start();
         for name in ["ch1", "ch2", "ch3"] {
-            cloud.chassis(name, &["phy1", "phy2"], "enable-chassis-as-gw");
+            let options = format!("enable-chassis-as-gw,availability-zones=az-{name}");
+            cloud.chassis(name, &["phy1", "phy2"], &options);
         }
         let net = |name: &str, physical: &str, cidr: &str| {
             let network = cloud.create(
@@ -39,12 +40,11 @@ impl World {
         };
         let (n1, s1) = net("N1", "phy1", "192.0.2.0/24");
         let (n2, _) = net("N2", "phy2", "198.51.100.0/24");
-        // The scheduler has heard of the chassis when they are listed as such.
-        eventually("the chassis are known", || {
+        // What lists the zones is what the scheduler sees of the chassis.
+        eventually("the three chassis are known", || {
             let zones = cloud.get("availability_zones");
-            zones["availability_zones"].as_array().map(|_| ())
+            (zones["availability_zones"].as_array()?.len() == 3).then_some(())
         });
-        std::thread::sleep(std::time::Duration::from_millis(200));
         let router = id(&cloud.create("routers", "router", router));
         World { cloud, n1, n2, s1, router }
     }
