@@ -1,5 +1,6 @@
 //! Trains: traffic that goes on while something happens to the network, and tells for how long it did not.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -26,9 +27,17 @@ pub struct Train {
     way: (String, String),
     failures: Arc<Failures>,
     engine: Engine,
-    /// When answers came, in seconds.
-    answers: Receiver<f64>,
-    seen: Vec<f64>,
+    answers: Receiver<Arrival>,
+    seen: Vec<Arrival>,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Arrival {
+    /// When it came, in seconds.
+    at: f64,
+    /// Which packet or question it answers.
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -48,8 +57,8 @@ impl Node {
         let (send, answers) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(|line| line.ok()) {
-                if let Some(at) = answered_at(&line)
-                    && send.send(at).is_err()
+                if let Some(answer) = answer(&line)
+                    && send.send(answer).is_err()
                 {
                     return;
                 }
@@ -67,10 +76,13 @@ impl Node {
         let target = server.to_owned();
         let (node, server, stopped) = (Arc::clone(self), server.to_owned(), Arc::clone(&stop));
         std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
+            for number in 0.. {
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
                 if node.asks(&server).is_ok() {
                     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                    let _ = send.send(now.as_secs_f64());
+                    let _ = send.send(Arrival { at: now.as_secs_f64(), number });
                 }
                 std::thread::sleep(PACE);
             }
@@ -78,7 +90,7 @@ impl Node {
         self.train(what, &target, Engine::Tcp(stop), answers)
     }
 
-    fn train(&self, what: String, to: &str, engine: Engine, answers: Receiver<f64>) -> Train {
+    fn train(&self, what: String, to: &str, engine: Engine, answers: Receiver<Arrival>) -> Train {
         let way = (self.label().to_owned(), to.to_owned());
         Train { what, way, failures: Arc::clone(self.failures()), engine, answers, seen: Vec::new() }
     }
@@ -105,6 +117,17 @@ impl Train {
 
     /// Ends the train; gives the longest time without an answer, and prints it.
     pub fn end(mut self) -> Result<Duration> {
+        self.stop()?;
+        Ok(longest_gap(&self.seen))
+    }
+
+    /// Ends the train; gives how many packets or questions between the first and the last answer had none.
+    pub fn losses(mut self) -> Result<u64> {
+        self.stop()?;
+        Ok(losses(&self.seen))
+    }
+
+    fn stop(&mut self) -> Result<()> {
         match &mut self.engine {
             Engine::Ping(child) => {
                 let pid = Pid::from_raw(i32::try_from(child.id()).context("a pid is an i32")?);
@@ -115,9 +138,10 @@ impl Train {
         }
         self.seen.extend(self.answers.iter());
         ensure!(self.seen.len() > 1, "{}: no traffic", self.what);
-        let gap = longest_gap(&self.seen);
-        println!("{}: {} answers, longest gap {:.2} s", self.what, self.seen.len(), gap.as_secs_f64());
-        Ok(gap)
+        let (answers, lost, gap) =
+            (self.seen.len(), losses(&self.seen), longest_gap(&self.seen).as_secs_f64());
+        println!("{}: {answers} answers, {lost} lost, longest gap {gap:.2} s", self.what);
+        Ok(())
     }
 }
 
@@ -133,15 +157,23 @@ impl Drop for Train {
     }
 }
 
-/// When a line of `ping -D` says that there was an answer.
-fn answered_at(line: &str) -> Option<f64> {
+/// The answer that a line of `ping -D` tells of, if it does.
+fn answer(line: &str) -> Option<Arrival> {
     let (time, rest) = line.strip_prefix('[')?.split_once(']')?;
-    rest.contains("bytes from").then(|| time.parse().ok()).flatten()
+    let (_, number) = rest.split_once("bytes from")?.1.split_once("icmp_seq=")?;
+    let number = number.split(' ').next()?.parse().ok()?;
+    Some(Arrival { at: time.parse().ok()?, number })
 }
 
-fn longest_gap(times: &[f64]) -> Duration {
-    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+fn longest_gap(answers: &[Arrival]) -> Duration {
+    let gaps = answers.windows(2).map(|pair| pair[1].at - pair[0].at);
     Duration::try_from_secs_f64(gaps.fold(0.0, f64::max)).unwrap_or_default()
+}
+
+fn losses(answers: &[Arrival]) -> u64 {
+    let numbers: BTreeSet<u64> = answers.iter().map(|answer| answer.number).collect();
+    let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else { return 0 };
+    last - first + 1 - numbers.len() as u64
 }
 
 #[cfg(test)]
@@ -151,18 +183,38 @@ mod tests {
     #[test]
     fn answers_are_told_from_other_lines() {
         let line = "[1700000000.250000] 64 bytes from 10.0.0.12: icmp_seq=3 ttl=64 time=3.1 ms";
-        assert_eq!(answered_at(line), Some(1_700_000_000.25));
-        for line in ["", "[17", "PING 10.0.0.12", "[1.5] no answer yet for icmp_seq=1", "[x] 64 bytes from a"]
-        {
-            assert_eq!(answered_at(line), None, "{line}");
+        assert_eq!(answer(line), Some(Arrival { at: 1_700_000_000.25, number: 3 }));
+        for line in [
+            "",
+            "[17",
+            "PING 10.0.0.12",
+            "[1.5] no answer yet for icmp_seq=1",
+            "[x] 64 bytes from a: icmp_seq=1 ttl=64",
+            "[1.5] 64 bytes from a",
+        ] {
+            assert_eq!(answer(line), None, "{line}");
         }
+    }
+
+    fn came(times: &[f64]) -> Vec<Arrival> {
+        (1..).zip(times).map(|(number, at)| Arrival { at: *at, number }).collect()
     }
 
     #[test]
     fn the_longest_gap_is_between_neighbours() {
-        assert_eq!(longest_gap(&[1.0, 1.5, 4.5, 4.75]), Duration::from_secs(3));
-        assert_eq!(longest_gap(&[1.0]), Duration::ZERO);
+        assert_eq!(longest_gap(&came(&[1.0, 1.5, 4.5, 4.75])), Duration::from_secs(3));
+        assert_eq!(longest_gap(&came(&[1.0])), Duration::ZERO);
         // A clock that was set back is no gap.
-        assert_eq!(longest_gap(&[2.0, 1.0]), Duration::ZERO);
+        assert_eq!(longest_gap(&came(&[2.0, 1.0])), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_has_no_answer_between_others_is_lost() {
+        let answers =
+            |numbers: &[u64]| numbers.iter().map(|&number| Arrival { at: 1.0, number }).collect::<Vec<_>>();
+        assert_eq!(losses(&answers(&[3, 4, 5])), 0);
+        // Late is not lost, nor is an answer that came twice more than one.
+        assert_eq!(losses(&answers(&[3, 5, 4, 4, 7])), 1);
+        assert_eq!(losses(&answers(&[])), 0);
     }
 }

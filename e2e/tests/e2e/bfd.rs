@@ -94,7 +94,8 @@ fn peer(lab: &Lab, name: &str, address: &str) -> Result<Arc<Node>> {
     Ok(ext)
 }
 
-fn session(az: &Central, peer: &str, status: BfdStatus) -> Result<()> {
+/// Waits until a session with a neighbour is in a state, and says how long that took.
+pub(crate) fn session(az: &Central, peer: &str, status: BfdStatus) -> Result<()> {
     let begin = std::time::Instant::now();
     let what = format!("BFD with {peer} is {status}");
     az.nb().until(SESSION, &what, |snapshot| {

@@ -11,6 +11,7 @@ mod fabric;
 mod faults;
 mod guest;
 mod metadata;
+mod multihoming;
 mod outside;
 mod overlay;
 mod picture;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         agent::tests(),
         vlan::tests(),
         metadata::tests(),
+        multihoming::tests(),
         transit::tests(),
         chaos::tests(),
         cloud::tests(),

@@ -17,6 +17,7 @@ use crate::topology::{Datapath, Lab};
 pub struct VmSpec<'a> {
     lab: &'a Lab,
     name: String,
+    port: Option<String>,
     chassis: String,
     mac: String,
     ips: Vec<String>,
@@ -24,10 +25,11 @@ pub struct VmSpec<'a> {
 }
 
 impl Lab {
-    /// A VM of this name, which is also its logical port's.
+    /// A VM of this name, which is also its logical port's unless another is said.
     pub fn vm(&self, name: &str) -> VmSpec<'_> {
         let (name, empty) = (name.to_owned(), String::new);
-        VmSpec { lab: self, name, chassis: empty(), mac: empty(), ips: Vec::new(), gateways: Vec::new() }
+        let (ips, gateways) = (Vec::new(), Vec::new());
+        VmSpec { lab: self, name, port: None, chassis: empty(), mac: empty(), ips, gateways }
     }
 }
 
@@ -36,6 +38,13 @@ impl VmSpec<'_> {
     #[must_use]
     pub fn on(mut self, chassis: &str) -> Self {
         chassis.clone_into(&mut self.chassis);
+        self
+    }
+
+    /// With this logical port: those of the network API have ids for names.
+    #[must_use]
+    pub fn port(mut self, port: &str) -> Self {
+        self.port = Some(port.to_owned());
         self
     }
 
@@ -79,7 +88,7 @@ impl VmSpec<'_> {
             let gateway: IpAddr = gateway.parse().with_context(|| format!("{gateway} is no address"))?;
             node.default_route(gateway)?;
         }
-        chassis.plug("br-int", &tap, Some(&self.name))?;
+        chassis.plug("br-int", &tap, Some(self.port.as_ref().unwrap_or(&self.name)))?;
         self.lab.note(Part::Vm(self.name.clone(), self.chassis.clone()));
         Ok(node)
     }
