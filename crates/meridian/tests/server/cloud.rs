@@ -1,5 +1,6 @@
 //! A server of one's own: started in a directory, asked, killed, started again.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,16 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
+impl Answer {
+    /// A refusal: its status, its type and its text.
+    #[track_caller]
+    pub(crate) fn refusal(&self) -> (u16, String, String) {
+        let error = &self.body["NeutronError"];
+        let text = |member: &str| error[member].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned();
+        (self.status, text("type"), text("message"))
+    }
+}
+
 impl Cloud {
     /// Starts one with defaults.
     pub(crate) fn start() -> Cloud {
@@ -42,6 +53,16 @@ impl Cloud {
         Cloud { dir, args, child, url }
     }
 
+    /// Starts one with a configuration file.
+    pub(crate) fn configured(config: &str) -> Cloud {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("meridian.toml");
+        fs::write(&file, config).unwrap();
+        let args = vec!["--config".to_owned(), file.display().to_string()];
+        let (child, url) = spawn(dir.path(), &args);
+        Cloud { dir, args, child, url }
+    }
+
     /// The directory of its data.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
@@ -52,10 +73,15 @@ impl Cloud {
         &self.url
     }
 
-    /// kill -9, then the same again.
-    pub(crate) fn crash(&mut self) {
+    /// kill -9; what it had started goes on.
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// kill -9, then the same again.
+    pub(crate) fn crash(&mut self) {
+        self.kill();
         (self.child, self.url) = spawn(self.dir.path(), &self.args);
     }
 
@@ -65,7 +91,7 @@ impl Cloud {
         self.child.wait().unwrap().success()
     }
 
-    /// Starts it again after [`stop`](Self::stop).
+    /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill).
     pub(crate) fn again(&mut self) {
         (self.child, self.url) = spawn(self.dir.path(), &self.args);
     }
@@ -79,6 +105,13 @@ impl Cloud {
     pub(crate) fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
         let text = body.map(|body| body.to_string());
         raw(&self.url, &[("X-Auth-Token", token)], method, path, text.as_deref())
+    }
+
+    /// One request, as administrator, that is answered when the Northbound has what it changed.
+    pub(crate) fn settle(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
+        let text = body.map(|body| body.to_string());
+        let headers = [("X-Auth-Token", "admin"), ("X-Meridian-Wait", "nb")];
+        raw(&self.url, &headers, method, &format!("/v2.0/{path}"), text.as_deref())
     }
 
     /// Makes an object and gives it back.
@@ -114,6 +147,15 @@ impl Cloud {
 
     /// Runs `openstack` with the words of a line; gives what it printed as JSON, or what it complained about.
     pub(crate) fn openstack(&self, line: &str) -> Result<Value, String> {
+        self.openstack_as(&[("OS_AUTH_TYPE", "none"), ("OS_ENDPOINT", &self.url)], line)
+    }
+
+    /// The same with variables that say who asks, and where.
+    pub(crate) fn openstack_as(
+        &self,
+        env: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)],
+        line: &str,
+    ) -> Result<Value, String> {
         let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         let shows = ["list", "show", "create"].iter().any(|verb| words.contains(verb));
         if shows {
@@ -126,7 +168,7 @@ impl Cloud {
             }
         }
         let out = command
-            .args(["--os-auth-type", "none", "--os-endpoint", &self.url])
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .args(&words)
             .current_dir(self.dir())
             .stdin(Stdio::null())

@@ -1,6 +1,16 @@
 //! `meridian server` as its users meet it: the real binary on real OVN databases with a real ovn-northd, asked by the real
 //! `openstack` command and by plain HTTP. Numbers in the names of tests are those of the acceptance scenarios.
 
+mod access;
+mod adding;
 mod cloud;
 mod core;
+mod gateways;
+mod journal;
 mod multihoming;
+mod parallel;
+mod recovery;
+mod removing;
+mod replacing;
+mod sessions;
+mod world;

@@ -1,102 +1,91 @@
-//! Scenarios 11 to 44 and 49: routers with one gateway and with several, as OVN gets them.
+//! Scenarios 15 to 20: several gateways, and the two switches of their default routes.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::cloud::{Cloud, eventually};
+use crate::cloud::eventually;
+use crate::journal::{Journal, counts};
+use crate::world::{World, addresses, each, id, members};
 
-/// External networks N1 and N2 with their subnets, three chassis, a router.
-struct World {
-    cloud: Cloud,
-    n1: String,
-    n2: String,
-    s1: String,
-    router: String,
-}
+/// Tables that a switch of default routes does not touch.
+const UNTOUCHED: [&str; 6] =
+    ["Logical_Router_Port", "Logical_Switch_Port", "HA_Chassis_Group", "HA_Chassis", "NAT", "Logical_Switch"];
 
-fn id(object: &Value) -> String {
-    object["id"].as_str().unwrap().to_owned()
-}
-
-impl World {
-    fn new(router: Value) -> World {
-        let cloud = Cloud::start();
-        for name in ["ch1", "ch2", "ch3"] {
-            let options = format!("enable-chassis-as-gw,availability-zones=az-{name}");
-            cloud.chassis(name, &["phy1", "phy2"], &options);
-        }
-        let net = |name: &str, physical: &str, cidr: &str| {
-            let network = cloud.create(
-                "networks",
-                "network",
-                json!({"name": name, "router:external": true, "provider:network_type": "flat",
-                       "provider:physical_network": physical}),
-            );
-            let subnet = cloud.create(
-                "subnets",
-                "subnet",
-                json!({"network_id": network["id"], "ip_version": 4, "cidr": cidr}),
-            );
-            (id(&network), id(&subnet))
-        };
-        let (n1, s1) = net("N1", "phy1", "192.0.2.0/24");
-        let (n2, _) = net("N2", "phy2", "198.51.100.0/24");
-        // What lists the zones is what the scheduler sees of the chassis.
-        eventually("the three chassis are known", || {
-            let zones = cloud.get("availability_zones");
-            (zones["availability_zones"].as_array()?.len() == 3).then_some(())
-        });
-        let router = id(&cloud.create("routers", "router", router));
-        World { cloud, n1, n2, s1, router }
-    }
-
-    fn gateways(&self, method: &str, elements: Value) -> Value {
-        let path = format!("routers/{}/{method}_external_gateways", self.router);
-        self.cloud.put(&path, json!({"router": {"external_gateways": elements}}))["router"].clone()
-    }
-
-    /// The default routes, once there are so many.
-    fn routes(&self, count: usize) -> Vec<Value> {
-        eventually(&format!("{count} default routes"), || {
-            let routes = self.cloud.rows("Logical_Router_Static_Route");
-            (routes.len() == count).then_some(routes)
+fn untouched(world: &World) -> Vec<Vec<Value>> {
+    UNTOUCHED
+        .iter()
+        .map(|table| {
+            let mut rows = world.cloud.rows(table);
+            rows.sort_by_key(|row| row["_uuid"].to_string());
+            // ovn-northd says so when it has time to.
+            rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("up")));
+            rows
         })
+        .collect()
+}
+
+/// Switches something and gives what that wrote, besides the row of the router: of it only the routes and the revision.
+#[track_caller]
+fn switch(
+    world: &World,
+    journal: &mut Journal,
+    attributes: Value,
+) -> std::collections::BTreeMap<String, usize> {
+    world.set(attributes);
+    let written = journal.next();
+    assert_eq!(written.len(), 1, "one transaction: {written:?}");
+    for change in written.iter().flat_map(|written| &written.0).filter(|it| it.table == "Logical_Router") {
+        let other =
+            change.columns.iter().find(|name| !["static_routes", "external_ids"].contains(&name.as_str()));
+        assert_eq!(other, None, "of the router only its routes and its revision");
     }
+    let mut tally = crate::journal::tally(&written);
+    tally.remove("modify Logical_Router");
+    tally
+}
+
+/// Three gateways on N1.
+fn three(router: Value) -> World {
+    let world = World::new(router);
+    let one = json!({ "network_id": world.n1 });
+    world.gateways("add", json!([one, one, one]));
+    world
 }
 
 #[test]
-fn scenario_11_one_gateway() {
-    let world = World::new(json!({"name": "R"}));
-    let router = world.gateways("add", json!([{"network_id": world.n1}]));
-    assert_eq!(router["external_gateway_info"], router["external_gateways"][0]);
-    let routes = world.routes(1);
-    assert_eq!(routes[0]["nexthop"], "192.0.2.1");
-    let ports = world.cloud.rows("Logical_Router_Port");
-    assert_eq!(ports.len(), 1);
-    assert_eq!(ports[0]["external_ids"]["neutron:is_ext_gw"], "True");
-    assert_eq!(routes[0]["output_port"], ports[0]["name"]);
-    let snat = world.cloud.rows("NAT");
-    assert_eq!(snat.len(), 1);
-    assert_eq!(snat[0]["gateway_port"], ports[0]["_uuid"]);
-    let groups = world.cloud.rows("HA_Chassis_Group");
-    assert_eq!(groups.len(), 1);
-    assert_eq!(groups[0]["name"], format!("neutron-{}", ports[0]["name"].as_str().unwrap()));
-    let mut priorities: Vec<_> =
-        world.cloud.rows("HA_Chassis").iter().map(|row| row["priority"].as_i64().unwrap()).collect();
-    priorities.sort_unstable();
-    assert_eq!(priorities, [1, 2, 3]);
-}
-
-#[test]
-fn scenario_15_to_20_two_gateways_with_ecmp_and_bfd() {
-    let world =
-        World::new(json!({"name": "R", "enable_default_route_ecmp": true, "enable_default_route_bfd": true}));
-    world.gateways(
-        "update",
-        json!([{"network_id": world.n1, "enable_snat": false}, {"network_id": world.n2}]),
+fn scenario_15_the_documented_example() {
+    let world = World::new(json!({"name": "other"}));
+    let made = world
+        .cloud
+        .openstack(
+            "router create --disable-snat \
+             --external-gateway N1 --fixed-ip subnet=S1,ip-address=192.0.2.100 \
+             --external-gateway N2 --fixed-ip subnet=S2,ip-address=198.51.100.100 \
+             --enable-default-route-bfd --enable-default-route-ecmp R",
+        )
+        .unwrap();
+    let router = world.cloud.get(&format!("routers/{}", id(&made)))["router"].clone();
+    let gateway = |network: &str, subnet: &str, address: &str| {
+        json!({"network_id": network, "enable_snat": false,
+               "external_fixed_ips": [{"subnet_id": subnet, "ip_address": address}]})
+    };
+    assert_eq!(
+        router["external_gateways"],
+        json!([
+            gateway(&world.n1, &world.s1, "192.0.2.100"),
+            gateway(&world.n2, &world.s2, "198.51.100.100")
+        ])
     );
+    assert_eq!(router["external_gateway_info"], router["external_gateways"][0]);
+    for flag in ["enable_default_route_bfd", "enable_default_route_ecmp"] {
+        assert_eq!(router[flag], true, "{flag}");
+    }
     let routes = world.routes(2);
-    let hops: std::collections::BTreeSet<_> = routes.iter().map(|r| r["nexthop"].as_str().unwrap()).collect();
-    assert_eq!(hops.into_iter().collect::<Vec<_>>(), ["192.0.2.1", "198.51.100.1"]);
+    let ports = world.cloud.rows("Logical_Router_Port");
+    assert_eq!(ports.len(), 2);
+    assert_eq!(each(&routes, "output_port"), each(&ports, "name"), "one route through each");
+    assert_eq!(each(&routes, "nexthop"), BTreeSet::from(["192.0.2.1", "198.51.100.1"]));
     let sessions = world.cloud.rows("BFD");
     assert_eq!(sessions.len(), 2);
     for route in &routes {
@@ -104,126 +93,118 @@ fn scenario_15_to_20_two_gateways_with_ecmp_and_bfd() {
             sessions.iter().find(|row| row["_uuid"] == route["bfd"]).expect("each route has a session");
         assert_eq!(session["logical_port"], route["output_port"]);
         assert_eq!(session["dst_ip"], route["nexthop"]);
+        for column in ["min_tx", "min_rx", "detect_mult"] {
+            assert_eq!(session[column], json!([]), "OVN's own {column}");
+        }
     }
-    assert!(world.cloud.rows("NAT").is_empty(), "SNAT is off");
-    // Primaries apart.
-    let chassis = world.cloud.rows("HA_Chassis");
-    let primary = |group: &Value| {
-        let members: Vec<_> = group["ha_chassis"].as_array().unwrap().clone();
-        let mut members: Vec<_> = chassis.iter().filter(|row| members.contains(&row["_uuid"])).collect();
-        members.sort_by_key(|row| row["priority"].as_i64());
-        members.last().unwrap()["chassis_name"].clone()
-    };
-    let groups = world.cloud.rows("HA_Chassis_Group");
-    assert_eq!(groups.len(), 2);
-    assert_ne!(primary(&groups[0]), primary(&groups[1]));
-    // Without ECMP only the compatibility gateway gives a route; nothing else is touched.
-    let ports = world
-        .cloud
-        .nbctl("--columns=_uuid,name,networks,ha_chassis_group --format=json list Logical_Router_Port");
-    world
-        .cloud
-        .put(&format!("routers/{}", world.router), json!({"router": {"enable_default_route_ecmp": false}}));
-    assert_eq!(world.routes(1)[0]["nexthop"], "192.0.2.1");
-    world
-        .cloud
-        .put(&format!("routers/{}", world.router), json!({"router": {"enable_default_route_ecmp": true}}));
-    world.routes(2);
-    world
-        .cloud
-        .put(&format!("routers/{}", world.router), json!({"router": {"enable_default_route_bfd": false}}));
-    eventually("the sessions are gone", || world.cloud.rows("BFD").is_empty().then_some(()));
-    assert_eq!(
-        world
-            .cloud
-            .nbctl("--columns=_uuid,name,networks,ha_chassis_group --format=json list Logical_Router_Port"),
-        ports
-    );
+    assert_eq!(world.cloud.rows("NAT"), [] as [Value; 0], "SNAT is off");
+    assert_eq!(world.cloud.rows("HA_Chassis_Group").len(), 2);
+    let primaries: BTreeSet<String> = addresses(&router)
+        .iter()
+        .map(|address| world.chassis_of(&id(&world.port_at(address)))[0].1.clone())
+        .collect();
+    assert_eq!(primaries.len(), 2, "on different chassis: {primaries:?}");
 }
 
 #[test]
-fn scenario_42_the_gateway_of_a_subnet_moves() {
-    let world = World::new(json!({"name": "R", "enable_default_route_bfd": true}));
-    world.gateways("add", json!([{"network_id": world.n1}]));
-    world.routes(1);
-    let subnet = format!("subnets/{}", world.s1);
-    world.cloud.put(
-        &subnet,
-        json!({"subnet": {"allocation_pools": [{"start": "192.0.2.2", "end": "192.0.2.200"}]}}),
-    );
-    world.cloud.put(&subnet, json!({"subnet": {"gateway_ip": "192.0.2.254"}}));
-    eventually("route and session follow", || {
-        let routes = world.cloud.rows("Logical_Router_Static_Route");
-        let sessions = world.cloud.rows("BFD");
-        let follows = routes.len() == 1
-            && routes[0]["nexthop"] == "192.0.2.254"
-            && sessions.len() == 1
-            && sessions[0]["dst_ip"] == "192.0.2.254";
-        follows.then_some(())
+fn scenario_16_the_list_of_gateways_is_read_only() {
+    let world = World::new(json!({}));
+    let list = json!({"router": {"external_gateways": [{ "network_id": world.n1 }]}});
+    let (status, _, text) = world.cloud.settle("POST", "routers", Some(list.clone())).refusal();
+    assert_eq!((status, text.as_str()), (400, "Attribute 'external_gateways' not allowed in POST"));
+    let (status, _, text) = world.cloud.settle("PUT", &world.path(), Some(list)).refusal();
+    assert_eq!((status, text.as_str()), (400, "Cannot update read-only attribute external_gateways"));
+    assert_eq!(world.shown()["external_gateways"], json!([]));
+    assert_eq!(world.cloud.get("routers")["routers"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn scenario_17_three_gateways_on_one_network() {
+    let world = World::new(json!({}));
+    let one = json!({ "network_id": world.n1 });
+    let router = world.gateways("add", json!([one, one, one]));
+    assert_eq!(router["external_gateway_info"], router["external_gateways"][0]);
+    assert_eq!(addresses(&router).into_iter().collect::<BTreeSet<_>>().len(), 3, "{router}");
+    let gateways = world.gateway_ports();
+    let ports = world.cloud.rows("Logical_Router_Port");
+    let names: BTreeSet<String> = gateways.iter().map(|port| format!("lrp-{port}")).collect();
+    assert_eq!(each(&ports, "name"), names.iter().map(String::as_str).collect());
+    let routes = world.cloud.rows("Logical_Router_Static_Route");
+    assert_eq!((routes.len(), &routes[0]["output_port"]), (1, &json!(format!("lrp-{}", gateways[0]))));
+}
+
+#[test]
+fn scenario_18_ecmp_takes_three_ways_out() {
+    let world = three(json!({"enable_default_route_ecmp": true}));
+    let routes = world.cloud.rows("Logical_Router_Static_Route");
+    let ways: BTreeSet<String> = world.gateway_ports().iter().map(|port| format!("lrp-{port}")).collect();
+    assert_eq!((routes.len(), ways.len()), (3, 3));
+    assert_eq!(each(&routes, "nexthop"), BTreeSet::from(["192.0.2.1"]));
+    assert_eq!(each(&routes, "output_port"), ways.iter().map(String::as_str).collect());
+    // What ovn-northd makes of them: one group, whose members each leave through a port of their own.
+    let group = eventually("the group has three members", || {
+        let flows = world.cloud.southbound("Logical_Flow");
+        let members: BTreeSet<(String, String)> = flows
+            .iter()
+            .filter(|flow| flow["external_ids"]["stage-name"] == "lr_in_ip_routing_ecmp")
+            .filter_map(|flow| {
+                let (matches, actions) = (flow["match"].as_str()?, flow["actions"].as_str()?);
+                let group = matches.strip_prefix("reg8[0..15] == ")?.split(' ').next()?;
+                let port = actions.split("outport = \"").nth(1)?.split('"').next()?;
+                Some((group.to_owned(), port.to_owned()))
+            })
+            .collect();
+        (members.len() == 3).then_some(members)
     });
-    world.cloud.put(&subnet, json!({"subnet": {"gateway_ip": null}}));
-    world.routes(0);
-    eventually("no session is left", || world.cloud.rows("BFD").is_empty().then_some(()));
+    assert_eq!(group.iter().map(|(group, _)| group).collect::<BTreeSet<_>>().len(), 1, "{group:?}");
+    assert_eq!(group.into_iter().map(|(_, port)| port).collect::<BTreeSet<_>>(), ways);
 }
 
 #[test]
-fn scenario_44_a_router_goes_and_leaves_nothing() {
-    let world =
-        World::new(json!({"name": "R", "enable_default_route_ecmp": true, "enable_default_route_bfd": true}));
-    world.gateways(
-        "add",
-        json!([{"network_id": world.n1}, {"network_id": world.n1}, {"network_id": world.n2}]),
-    );
-    world.routes(3);
-    world.cloud.delete(&format!("routers/{}", world.router));
-    for table in [
-        "Logical_Router",
-        "Logical_Router_Port",
-        "HA_Chassis_Group",
-        "HA_Chassis",
-        "BFD",
-        "NAT",
-        "Logical_Router_Static_Route",
-    ] {
-        eventually(&format!("no {table} is left"), || world.cloud.rows(table).is_empty().then_some(()));
+fn scenario_19_ecmp_is_switched_and_only_routes_change() {
+    let world = three(json!({"enable_default_route_ecmp": true}));
+    let route = "Logical_Router_Static_Route";
+    let uuids = |rows: Vec<Value>| rows.iter().map(|row| row["_uuid"].to_string()).collect::<BTreeSet<_>>();
+    let first = uuids(world.cloud.rows(route));
+    let before = untouched(&world);
+    let mut journal = world.journal();
+    let off = switch(&world, &mut journal, json!({"enable_default_route_ecmp": false}));
+    assert_eq!(off, counts([("delete Logical_Router_Static_Route", 2)]));
+    let left = world.cloud.rows(route);
+    assert_eq!(left[0]["output_port"], format!("lrp-{}", world.gateway_ports()[0]), "the first gateway's");
+    assert!(first.is_superset(&uuids(left)), "which stayed as it was");
+    assert_eq!(untouched(&world), before);
+    let on = switch(&world, &mut journal, json!({"enable_default_route_ecmp": true}));
+    assert_eq!(on, counts([("insert Logical_Router_Static_Route", 2)]));
+    assert_eq!(uuids(world.cloud.rows(route)), first);
+    assert_eq!(untouched(&world), before);
+    // Nothing to do, nothing done.
+    world.set(json!({"enable_default_route_ecmp": true}));
+    let mut again = journal.tally();
+    again.remove("modify Logical_Router");
+    assert_eq!(again, counts([]));
+}
+
+#[test]
+fn scenario_20_bfd_is_switched_and_only_sessions_change() {
+    let world = three(json!({"enable_default_route_ecmp": true}));
+    assert_eq!(world.cloud.rows("BFD"), [] as [Value; 0]);
+    let before = untouched(&world);
+    let mut journal = world.journal();
+    let on = switch(&world, &mut journal, json!({"enable_default_route_bfd": true}));
+    assert_eq!(on, counts([("insert BFD", 3), ("modify Logical_Router_Static_Route", 3)]));
+    let sessions = world.cloud.rows("BFD");
+    for route in world.routes(3) {
+        let session = sessions.iter().find(|row| row["_uuid"] == route["bfd"]).expect("each has its own");
+        assert_eq!(session["logical_port"], route["output_port"]);
+        assert_eq!(session["dst_ip"], "192.0.2.1");
     }
-    let left = world.cloud.rows("Logical_Switch_Port");
-    assert!(left.iter().all(|port| port["type"] != "router"), "{left:?}");
-}
-
-#[test]
-fn scenario_53_a_killed_server_goes_on_where_it_was() {
-    let mut world = World::new(json!({"name": "R", "enable_default_route_ecmp": true}));
-    world.gateways("add", json!([{"network_id": world.n1}]));
-    for _ in 0..3 {
-        world.gateways("add", json!([{"network_id": world.n2}]));
-        // The answer has come, so the change is stored; whether OVN has it already is left to chance.
-        world.cloud.crash();
+    assert_eq!(untouched(&world), before);
+    let off = switch(&world, &mut journal, json!({"enable_default_route_bfd": false}));
+    assert_eq!(off, counts([("delete BFD", 3), ("modify Logical_Router_Static_Route", 3)]));
+    assert_eq!(world.cloud.rows("BFD"), [] as [Value; 0]);
+    for route in world.routes(3) {
+        assert!(members(&route["bfd"]).is_empty(), "{route}");
     }
-    let routes = world.routes(4);
-    let ports: std::collections::BTreeSet<_> =
-        routes.iter().map(|route| route["output_port"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(ports.len(), 4, "one route for each gateway");
-    let router = world.cloud.get(&format!("routers/{}", world.router));
-    assert_eq!(router["router"]["external_gateways"].as_array().unwrap().len(), 4);
-    assert!(world.cloud.stop(), "SIGTERM ends it well");
-    world.cloud.again();
-    world.routes(4);
-}
-
-#[test]
-fn scenario_56_what_others_break_is_mended_and_what_they_add_is_kept() {
-    let world = World::new(json!({"name": "R"}));
-    world.gateways("add", json!([{"network_id": world.n1}]));
-    let route = world.routes(1)[0]["_uuid"].as_str().unwrap().to_owned();
-    let port = world.cloud.rows("Logical_Router_Port")[0]["name"].as_str().unwrap().to_owned();
-    world.cloud.nbctl(&format!("set Logical_Router {} external_ids:junk=kept", world.router));
-    world.cloud.nbctl(&format!("set Logical_Router_Port {port} options:gateway_mtu=99"));
-    world.cloud.nbctl(&format!("remove Logical_Router {} static_routes {route}", world.router));
-    world.routes(1);
-    eventually("the option is mended", || {
-        let ports = world.cloud.rows("Logical_Router_Port");
-        (ports[0]["options"]["gateway_mtu"] == "1500").then_some(())
-    });
-    assert_eq!(world.cloud.rows("Logical_Router")[0]["external_ids"]["junk"], "kept");
+    assert_eq!(untouched(&world), before);
 }
