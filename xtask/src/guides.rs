@@ -1,5 +1,5 @@
-//! What the Markdown files promise must be true: relative links lead somewhere, and every `cargo xtask X` or
-//! `meridian X` they name exists.
+//! What the Markdown files promise must be true: relative links lead somewhere, every `cargo xtask X` or `meridian X` they
+//! name exists, and so does every test ([`trace`](crate::trace)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
 use crate::command::{cargo, output, root, run, target_dir};
+use crate::trace;
 
 /// The programs whose subcommands are checked, as they are typed.
 const PROGRAMS: [&str; 2] = ["cargo xtask", "meridian"];
@@ -26,6 +27,7 @@ pub(crate) fn check() -> Result<()> {
         let text = std::fs::read_to_string(root().join(&file))
             .with_context(|| format!("cannot read {}", file.display()))?;
         problems.extend(broken_links(root(), &file, &text));
+        problems.extend(trace::problems(root(), &file, &text));
         for mention in find_mentions(&text) {
             mentions.entry(mention).or_insert_with(|| file.clone());
         }

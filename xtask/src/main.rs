@@ -13,6 +13,7 @@ mod packages;
 mod purity;
 mod summary;
 mod test;
+mod trace;
 mod up;
 
 use std::process::ExitCode;
