@@ -1,7 +1,9 @@
-//! `cargo xtask bench`: our client, C's and Python's on the same real servers, one after the other in the same run.
+//! `cargo xtask bench ovsdb`: our client, C's and Python's on the same real servers, one after the other in the same run.
+//! `api` and `lab` measure the server and the lab.
 //!
 //! `rows` says what the servers hold, `rpc` fills them, `peer` starts and measures the clients, `report` prints.
 
+mod api;
 mod lab;
 mod meter;
 mod peer;
@@ -43,7 +45,14 @@ pub(crate) struct Args {
     /// How many changes to follow at each size
     #[arg(long, default_value_t = 1200, value_parser = size)]
     changes: usize,
-    /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite
+    /// Of the API server, how many ports it is to hold, several sizes separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,50000", value_parser = size)]
+    ports: Vec<usize>,
+    /// Of the API server, also what takes very long: 100,000 ports, 1,000 kills
+    #[arg(long)]
+    full: bool,
+    /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite. Of the API server,
+    /// run everything so small that the figures mean nothing
     #[arg(long)]
     quick: bool,
     /// How often everything is measured; the best round counts. Python, which is slow, gets one
@@ -58,6 +67,8 @@ pub(crate) struct Args {
 enum Subject {
     /// The OVSDB client: initial load, change to callback, inserts
     Ovsdb,
+    /// The network API server: what requests cost, how it grows, how it recovers
+    Api,
     /// The lab: how fast it is there, how little it takes
     Lab,
 }
@@ -78,6 +89,10 @@ fn size(text: &str) -> Result<usize, String> {
 pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
     if matches!(args.subject, Subject::Lab) {
         return lab::bench(args.output, args.quick);
+    }
+    if matches!(args.subject, Subject::Api) {
+        let sizes = if args.quick { api::Sizes::tiny() } else { api::Sizes::new(&args.ports, args.full) };
+        return api::bench(args.output, sizes, usize::from(args.rounds));
     }
     packages::ensure(Need::Bench)?;
     let python = python::environment()?;
@@ -304,14 +319,37 @@ impl Drop for ScratchDir {
 }
 
 fn clear(dir: &Path) {
-    let entries =
-        |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    for file in entries(dir).flat_map(|sub| entries(&sub).collect::<Vec<_>>()) {
-        if file.extension().is_some_and(|extension| extension == "pid")
-            && let Err(error) = end_leftover(&file)
-        {
+    end_servers(dir);
+    for file in
+        files(dir).into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "pid"))
+    {
+        if let Err(error) = end_leftover(&file) {
             eprintln!("{error:#}");
         }
     }
     let _ = std::fs::remove_dir_all(dir);
+}
+
+/// Every file below a directory.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let (dirs, mut files): (Vec<_>, Vec<_>) =
+        entries.map(|entry| entry.path()).partition(|path| path.is_dir() && !path.is_symlink());
+    files.extend(dirs.iter().flat_map(|dir| self::files(dir)));
+    files
+}
+
+/// Ends API servers that keep their data below a directory. They have no pid file; what they have started is ended after
+/// them.
+fn end_servers(dir: &Path) {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+        let data = words.windows(2).find(|pair| pair[0] == b"--data-dir").map(|pair| pair[1]);
+        if data.is_some_and(|data| data.starts_with(dir.as_os_str().as_encoded_bytes())) {
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        }
+    }
 }

@@ -173,7 +173,7 @@ impl Report {
 }
 
 /// Three significant digits; nothing where nothing was measured.
-fn number(value: Option<f64>) -> String {
+pub(crate) fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(value) if value >= 100.0 => format!("{value:.0}"),

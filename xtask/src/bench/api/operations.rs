@@ -1,0 +1,195 @@
+//! What each operation costs, alone and with others at the same time, on a server with its own OVN central.
+
+use anyhow::{Context, Result};
+use central::Database;
+
+use super::asks;
+use super::cloud::{Cloud, Ovn, Sql};
+use super::load::{Load, Pace, Ran, Request};
+use super::report::{Goal, RATE};
+use super::{Bench, EXTERNALS};
+
+/// What Neutron 29 takes, from issue 4: CPU milliseconds of its API workers, at the least and at the most.
+const NEUTRON: [(&str, (f64, f64)); 7] = [
+    (NETWORK, (535.0, 650.0)),
+    (PORT, (180.0, 276.0)),
+    (ROUTER, (92.0, 102.0)),
+    (INTERFACE, (650.0, 1140.0)),
+    (GATEWAYS, (1320.0, 1500.0)),
+    (SHOW, (18.0, 18.0)),
+    (LIST, (710.0, 710.0)),
+];
+/// Ours is to be at most this share of the least of it.
+const SHARE: f64 = 0.01;
+
+const NETWORK: &str = "create network and subnet";
+const PORT: &str = "create port";
+const ROUTER: &str = "create router";
+const INTERFACE: &str = "add router interface";
+const GATEWAYS: &str = "add two gateways";
+const SHOW: &str = "show port";
+const LIST: &str = "list 1,000 ports";
+
+const CPU: &str = "CPU ms";
+const MEDIAN: &str = "median ms";
+const P99: &str = "99th % ms";
+
+/// Milliseconds of CPU that are Neutron's share for us.
+fn goal(what: &str) -> Option<Goal> {
+    let (_, (least, _)) = NEUTRON.iter().find(|(name, _)| *name == what)?;
+    Some(Goal::AtMost((least * SHARE * 1000.0).round() / 1000.0))
+}
+
+/// A run and the CPU seconds it took, until the Northbound was written too.
+struct Cost {
+    ran: Ran,
+    cpu: f64,
+}
+
+fn cost(cloud: &mut Cloud, load: &mut Load, pace: Pace, requests: &[Request]) -> Result<Cost> {
+    cloud.settle()?;
+    let before = cloud.cpu()?;
+    let ran = load.run(&cloud.url, pace, requests)?.all_well()?;
+    cloud.settle()?;
+    Ok(Cost { ran, cpu: cloud.cpu()? - before })
+}
+
+impl Bench<'_> {
+    /// One round of everything on a fresh server.
+    pub(super) fn operations(&mut self, sql: Sql, round: usize) -> Result<()> {
+        let dir = self.dir.join(format!("{sql:?}-{round}").to_lowercase());
+        let mut cloud = Cloud::start(&self.program, &dir, sql, Ovn::Dev)?;
+        let mut load = Load::start(&self.load)?;
+        let (cloud, load) = (&mut cloud, &mut load);
+        load.ask(&cloud.url, asks::no_quota())?;
+        cloud.add_chassis(1..4)?;
+        let externals = self.externals(cloud, load)?;
+        let few = self.sizes.few;
+
+        let networks: Vec<_> = (0..few).map(asks::network).collect();
+        let networks = cost(cloud, load, Pace::clients(1), &networks)?;
+        let ids = networks.ran.ids();
+        let subnets: Vec<_> = ids.iter().enumerate().map(|(n, id)| asks::subnet(n, id)).collect();
+        let subnets = cost(cloud, load, Pace::clients(1), &subnets)?;
+        let cpu = networks.cpu + subnets.cpu;
+        let (a, b) = (networks.ran.latency()?, subnets.ran.latency()?);
+        self.add_cost(sql, NETWORK, cpu / few as f64, (a.0 + b.0, a.1 + b.1));
+
+        let network = ids.first().context("no network")?.clone();
+        let ports: Vec<_> = (0..self.sizes.ports).map(|n| asks::port(n, &network)).collect();
+        let ports = cost(cloud, load, Pace::clients(1), &ports)?;
+        self.add(sql, PORT, &ports)?;
+        let port_ids = ports.ran.ids();
+
+        let routers: Vec<_> = (0..few).map(asks::router).collect();
+        let routers = cost(cloud, load, Pace::clients(1), &routers)?;
+        self.add(sql, ROUTER, &routers)?;
+        let router_ids = routers.ran.ids();
+        let subnet_ids = subnets.ran.ids();
+        let interfaces: Vec<_> = router_ids
+            .iter()
+            .zip(&subnet_ids)
+            .map(|(router, subnet)| asks::interface(router, subnet))
+            .collect();
+        let interfaces = cost(cloud, load, Pace::clients(1), &interfaces)?;
+        self.add(sql, INTERFACE, &interfaces)?;
+        let gateways: Vec<_> =
+            router_ids.iter().map(|router| asks::gateways(router, &externals[..2])).collect();
+        let gateways = cost(cloud, load, Pace::clients(1), &gateways)?;
+        self.add(sql, GATEWAYS, &gateways)?;
+
+        let shows: Vec<_> = port_ids.iter().map(|id| asks::get(&format!("ports/{id}"))).collect();
+        let shows = cost(cloud, load, Pace::clients(1), &shows)?;
+        self.add(sql, SHOW, &shows)?;
+        let lists: Vec<_> =
+            (0..20).map(|_| asks::get(&format!("ports?network_id={network}&limit=1000"))).collect();
+        let lists = cost(cloud, load, Pace::clients(1), &lists)?;
+        self.add(sql, LIST, &lists)?;
+        self.report.add(sql, "resident with 1,000 ports", "MB", cloud.megabytes()?, Some(Goal::AtMost(40.0)));
+
+        self.visible(sql, cloud, load, &network)?;
+        self.throughput(sql, cloud, load, &network)
+    }
+
+    /// When the row of a port is in the Northbound.
+    fn visible(&mut self, sql: Sql, cloud: &mut Cloud, load: &mut Load, network: &str) -> Result<()> {
+        load.watch(&cloud.remote(Database::Northbound))?;
+        let requests = |count: usize| -> Vec<_> { (0..count).map(|n| asks::port(n, network)).collect() };
+        let at_rest = Pace { clients: 1, rate: Some(20.0), see: true };
+        let ran = load.run(&cloud.url, at_rest, &requests(self.sizes.ports.min(100)))?.all_well()?;
+        let (median, p99) = ran.after_answer()?;
+        let what = "Northbound row after the answer, at rest";
+        self.report.add(sql, what, MEDIAN, median, Some(Goal::AtMost(5.0)));
+        self.report.add(sql, what, P99, p99, None);
+        let what = "Northbound row after the request, at rest";
+        let (median, p99) = ran.after_request()?;
+        self.report.add(sql, what, MEDIAN, median, None);
+        self.report.add(sql, what, P99, p99, None);
+        self.report.neutron(what, MEDIAN, (172.0, 172.0));
+        cloud.settle()?;
+        let busy = Pace { clients: 8, rate: Some(200.0), see: true };
+        let ran = load.run(&cloud.url, busy, &requests(self.sizes.ports))?.all_well()?;
+        let (median, p99) = ran.after_request()?;
+        let what = "G4 Northbound row after the request, 200 requests/s";
+        self.report.add(sql, what, MEDIAN, median, Some(Goal::AtMost(30.0)));
+        self.report.add(sql, what, P99, p99, Some(Goal::AtMost(100.0)));
+        Ok(())
+    }
+
+    /// How many ports are made in a second, by how many clients.
+    fn throughput(&mut self, sql: Sql, cloud: &mut Cloud, load: &mut Load, network: &str) -> Result<()> {
+        let mut alone = 0.0;
+        for clients in [1, 2, 8] {
+            let requests: Vec<_> = (0..self.sizes.ports).map(|n| asks::port(n, network)).collect();
+            let ran = cost(cloud, load, Pace::clients(clients), &requests)?.ran;
+            let rate = requests.len() as f64 / ran.seconds;
+            let what = format!("create port, {clients} {}", if clients == 1 { "client" } else { "clients" });
+            self.report.add(sql, &what, RATE, rate, None);
+            match clients {
+                1 => alone = rate,
+                2 => {
+                    let growth = Some(Goal::AtLeast(1.0));
+                    self.report.add(sql, "rate with a second client", "times", rate / alone, growth);
+                }
+                _ => self.report.neutron(&what, RATE, (8.0, 10.0)),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, sql: Sql, what: &str, cost: &Cost) -> Result<()> {
+        let latency = cost.ran.latency()?;
+        self.add_cost(sql, what, cost.cpu / cost.ran.answers.len() as f64, latency);
+        Ok(())
+    }
+
+    fn add_cost(&mut self, sql: Sql, what: &str, cpu: f64, (median, p99): (f64, f64)) {
+        self.report.add(sql, what, CPU, cpu * 1e3, goal(what));
+        self.report.add(sql, what, MEDIAN, median, None);
+        self.report.add(sql, what, P99, p99, None);
+        if let Some((_, range)) = NEUTRON.iter().find(|(name, _)| *name == what) {
+            self.report.neutron(what, CPU, *range);
+        }
+    }
+
+    /// Makes the external networks.
+    pub(super) fn externals(&mut self, cloud: &Cloud, load: &mut Load) -> Result<Vec<String>> {
+        let requests: Vec<_> = (0..EXTERNALS).map(asks::external).collect();
+        let ids = load.run(&cloud.url, Pace::clients(1), &requests)?.all_well()?.ids();
+        let subnets: Vec<_> = ids.iter().enumerate().map(|(n, id)| asks::external_subnet(n, id)).collect();
+        load.run(&cloud.url, Pace::clients(1), &subnets)?.all_well()?;
+        Ok(ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_a_hundredth() {
+        assert_eq!(goal(PORT), Some(Goal::AtMost(1.8)));
+        assert_eq!(goal(SHOW), Some(Goal::AtMost(0.18)));
+        assert_eq!(goal("something else"), None);
+    }
+}
