@@ -66,6 +66,7 @@ impl Server {
     /// Starts a server on the directory's database, made if it is not there and converted if its schema is older than
     /// the installed one; returns when it answers.
     pub fn start(dir: &Path, database: Database) -> Result<Server> {
+        let dir = &absolute(dir)?;
         let file = |suffix: &str| dir.join(format!("{}.{suffix}", database.short()));
         let (db, socket, pidfile) = (file("db"), file("sock"), file("pid"));
         end_leftover(&pidfile)?;
@@ -119,6 +120,7 @@ pub struct Central {
 impl Central {
     /// Starts all three, and returns when they work together.
     pub fn start(dir: &Path) -> Result<Central> {
+        let dir = &absolute(dir)?;
         let lock = DirLock::take(dir)?;
         let pidfile = dir.join("northd.pid");
         end_leftover(&pidfile)?;
@@ -160,6 +162,11 @@ impl Central {
         self.sb.daemon.still_running()?;
         self.northd.still_running()
     }
+}
+
+/// OVS takes what is not absolute as seen from its own directories, not from ours.
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    std::path::absolute(dir).with_context(|| format!("cannot tell where {} is", dir.display()))
 }
 
 /// Makes the database file, or brings an old one to the installed schema.

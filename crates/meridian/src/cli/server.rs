@@ -94,6 +94,8 @@ const CENTRAL: &str = "ovn";
 const DATABASE: &str = "api.db";
 /// The admin socket, within the data directory.
 const ADMIN: &str = "admin.sock";
+/// How long OVN's databases may take to be read before the API listens without them.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
 /// How long requests that have begun may take when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -135,6 +137,16 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let northbound = Northbound::start(&sight, settings, store.subscribe(), options).await;
     let (placing, repairing) = api::placing::start(store.clone(), seen.clone(), northbound.writer());
     let repairing = tokio::spawn(repairing);
+    // Whoever asks first must find the chassis: without them no zone is known and no port can be bound.
+    let first_look = async {
+        let _ = sight.synced().await;
+        let _ = seen.clone().wait_for(|outside| outside.fleet == **sight.fleet().borrow()).await;
+    };
+    if tokio::time::timeout(FIRST_LOOK, first_look).await.is_err() {
+        tracing::warn!(
+            "OVN's databases could not be read within {FIRST_LOOK:?}; the API listens without them"
+        );
+    }
 
     let listener = TcpListener::bind(server.listen.value).await.map_err(|error| {
         Failure::new(Exit::Local, error)

@@ -48,6 +48,13 @@ impl Cloud {
     /// Starts one with further arguments.
     pub(crate) fn with(args: &[&str]) -> Cloud {
         let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().display().to_string();
+        let args = [&["--data-dir", &data], args].concat();
+        Self::within(dir, &args)
+    }
+
+    /// Starts one in a directory that may be somewhere above its data.
+    pub(crate) fn within(dir: tempfile::TempDir, args: &[&str]) -> Cloud {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let (child, url) = spawn(dir.path(), &args);
         Cloud { dir, args, child, url }
@@ -56,11 +63,8 @@ impl Cloud {
     /// Starts one with a configuration file.
     pub(crate) fn configured(config: &str) -> Cloud {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("meridian.toml");
-        fs::write(&file, config).unwrap();
-        let args = vec!["--config".to_owned(), file.display().to_string()];
-        let (child, url) = spawn(dir.path(), &args);
-        Cloud { dir, args, child, url }
+        fs::write(dir.path().join("meridian.toml"), config).unwrap();
+        Self::within(dir, &["--config", "meridian.toml", "--data-dir", "."])
     }
 
     /// The directory of its data.
@@ -217,6 +221,13 @@ impl Cloud {
         rows(&self.sbctl(&format!("--format=json --data=json list {table}")))
     }
 
+    /// What ovn-northd says is wrong with the Northbound.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.dir().join("ovn/northd.log")).unwrap();
+        // Other modules complain of a busy machine.
+        log.lines().filter(|line| line.contains("|northd|")).map(str::to_owned).collect()
+    }
+
     /// Adds a chassis that carries gateways, with bridges for physical networks.
     #[track_caller]
     pub(crate) fn chassis(&self, name: &str, physical: &[&str], options: &str) {
@@ -294,9 +305,9 @@ fn spawn(dir: &Path, args: &[String]) -> (Child, String) {
     let mut file = File::options().create(true).append(true).open(&log).unwrap();
     writeln!(file, "--- started").unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_meridian"))
-        .args(["server", "--dev", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir"])
-        .arg(dir)
+        .args(["server", "--dev", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
         .args(args)
+        .current_dir(dir)
         .env("MERIDIAN_CONFIG", "/dev/null")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -257,3 +257,13 @@ fn scenario_10_a_router_on_a_subnet() {
     eventually("the port is active", || (interfaces()[0]["status"] == "ACTIVE").then_some(()));
     assert_eq!(journal.tally()["insert Logical_Router_Port"], 1);
 }
+
+#[test]
+fn the_data_directory_may_be_named_as_seen_from_here() {
+    for (args, data) in [(&[][..], ".meridian"), (&["--data-dir", "state/here"], "state/here")] {
+        let cloud = Cloud::within(tempfile::tempdir().unwrap(), args);
+        assert_eq!(raw(cloud.url(), &[], "GET", "/healthcheck", None).status, 200);
+        let socket = cloud.dir().join(data).join("ovn/nb.sock");
+        assert!(socket.exists(), "{}", socket.display());
+    }
+}

@@ -104,6 +104,7 @@ fn scenario_15_the_documented_example() {
         .map(|address| world.chassis_of(&id(&world.port_at(address)))[0].1.clone())
         .collect();
     assert_eq!(primaries.len(), 2, "on different chassis: {primaries:?}");
+    assert_eq!(world.cloud.complaints(), [] as [String; 0]);
 }
 
 #[test]
@@ -122,7 +123,21 @@ fn scenario_16_the_list_of_gateways_is_read_only() {
 fn scenario_17_three_gateways_on_one_network() {
     let world = World::new(json!({}));
     let one = json!({ "network_id": world.n1 });
+    let mut journal = world.journal();
     let router = world.gateways("add", json!([one, one, one]));
+    let written = journal.next();
+    assert_eq!(written.len(), 1, "all in one transaction: {written:?}");
+    let mut rows = crate::journal::tally(&written);
+    rows.retain(|what, _| what.starts_with("insert "));
+    let expected = [
+        ("insert HA_Chassis", 9),
+        ("insert HA_Chassis_Group", 3),
+        ("insert Logical_Router_Port", 3),
+        ("insert Logical_Router_Static_Route", 1),
+        ("insert Logical_Switch_Port", 3),
+        ("insert NAT", 3),
+    ];
+    assert_eq!(rows, counts(expected));
     assert_eq!(router["external_gateway_info"], router["external_gateways"][0]);
     assert_eq!(addresses(&router).into_iter().collect::<BTreeSet<_>>().len(), 3, "{router}");
     let gateways = world.gateway_ports();
@@ -158,6 +173,7 @@ fn scenario_18_ecmp_takes_three_ways_out() {
     });
     assert_eq!(group.iter().map(|(group, _)| group).collect::<BTreeSet<_>>().len(), 1, "{group:?}");
     assert_eq!(group.into_iter().map(|(_, port)| port).collect::<BTreeSet<_>>(), ways);
+    assert_eq!(world.cloud.complaints(), [] as [String; 0]);
 }
 
 #[test]

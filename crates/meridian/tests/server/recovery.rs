@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cloud::{eventually, raw};
 use crate::journal::{Journal, counts};
-use crate::world::{World, each};
+use crate::world::{World, each, id};
 
 #[test]
 fn scenario_53_a_killed_server_goes_on_where_it_was() {
@@ -49,6 +49,22 @@ fn scenario_53_a_killed_server_goes_on_where_it_was() {
     let mut journal = world.journal();
     world.set(json!({"name": "renamed"}));
     assert_eq!(journal.tally(), counts([("modify Logical_Router", 1)]), "there was nothing left to do");
+}
+
+#[test]
+fn a_server_that_starts_knows_the_chassis_before_anybody_asks() {
+    let mut world = World::new(json!({}));
+    for _ in 0..3 {
+        world.cloud.crash();
+        // The first request of all: a zone that is known, and a port that is bound.
+        let router =
+            json!({"availability_zone_hints": ["az-ch2"], "external_gateway_info": {"network_id": world.n1}});
+        let router = id(&world.create("routers", "router", router));
+        let ports = world.cloud.get(&format!("ports?device_id={router}"));
+        let chassis = world.chassis_of(&id(&ports["ports"][0]));
+        assert_eq!(chassis, [(1, "ch2".to_owned())]);
+        world.delete(&format!("routers/{router}"));
+    }
 }
 
 #[test]

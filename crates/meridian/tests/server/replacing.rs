@@ -133,4 +133,5 @@ fn scenario_37_a_floating_ip_moves_to_the_gateway_that_is_left() {
     // The gateway on N1 was never needed for it.
     world.gateways("remove", json!([{ "network_id": world.n1 }]));
     assert_eq!(nat()["gateway_port"], second);
+    assert_eq!(world.cloud.complaints(), [] as [String; 0]);
 }
