@@ -18,12 +18,20 @@ fn second_router(world: &World) -> String {
     id(&router)
 }
 
-/// Two routers that share one chassis and so one session.
+/// Two routers that share one chassis and so one session, which is up.
 fn sharing() -> (World, String) {
     let cloud = Cloud::configured("[network]\nbfd_session_sharing = \"chassis\"\n");
     let world = World::on(cloud, &["ch1"], json!({"name": "R", "enable_default_route_bfd": true}));
     world.gateways("add", json!([{ "network_id": world.n1 }]));
     let other = second_router(&world);
+    let sessions = world.cloud.rows("BFD");
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    // If the second has the lower id, the first waits for its session.
+    bring_up(&world, &sessions[0]["logical_port"]);
+    eventually("both routes hang on it", || {
+        let routes = world.cloud.rows(ROUTE);
+        (routes.len() == 2 && routes.iter().all(|route| route["bfd"] == sessions[0]["_uuid"])).then_some(())
+    });
     (world, other)
 }
 
@@ -34,16 +42,16 @@ fn default_routes(world: &World) -> Vec<Value> {
     routes
 }
 
-/// Says in the Southbound, instead of a chassis, that the session of a port is up.
+/// Says in the Southbound, instead of a chassis, that the session of a port is up; as a chassis would, again if need be.
 fn bring_up(world: &World, port: &Value) {
-    let port = port.as_str().unwrap();
-    let session = eventually("ovn-northd has made the session", || {
-        world.cloud.southbound("BFD").into_iter().find(|row| row["logical_port"] == port)
-    });
-    world.cloud.sbctl(&format!("set BFD {} status=up", session["_uuid"].as_str().unwrap()));
-    eventually("and the Northbound shows it", || {
+    eventually("the session is up", || {
+        let sessions = world.cloud.southbound("BFD");
+        let session = sessions.iter().find(|row| row["logical_port"] == *port)?;
+        if session["status"] != "up" {
+            world.cloud.sbctl(&format!("set BFD {} status=up", session["_uuid"].as_str().unwrap()));
+        }
         let rows = world.cloud.rows("BFD");
-        rows.iter().find(|row| row["logical_port"] == port && row["status"] == "up").map(drop)
+        rows.iter().find(|row| row["logical_port"] == *port && row["status"] == "up").map(drop)
     });
 }
 
@@ -64,30 +72,32 @@ fn scenario_41_routers_on_one_chassis_share_a_session() {
     let (sessions, routes) = (world.cloud.rows("BFD"), default_routes(&world));
     assert_eq!((sessions.len(), routes.len()), (1, 2), "{sessions:?}");
     assert_eq!(each(&routes, "bfd"), each(&sessions, "_uuid"), "both hang on it");
+    let southbound = world.cloud.southbound("BFD");
+    assert_eq!(southbound.len(), 1, "and there is one session for chassis to run: {southbound:?}");
     assert_eq!(sessions[0]["dst_ip"], "192.0.2.1");
     let lowest = each(&routes, "output_port").into_iter().next().unwrap();
     assert_eq!(sessions[0]["logical_port"], lowest, "it is that of the port with the lowest id");
     // Two gateways of one router must each fail alone.
     world.set(json!({"enable_default_route_ecmp": true}));
     world.gateways("add", json!([{ "network_id": world.n1 }]));
-    let sessions = eventually("there is one more", || {
-        let rows = world.cloud.rows("BFD");
-        (rows.len() == 2).then_some(rows)
-    });
     let own: BTreeSet<String> = world.gateway_ports().iter().map(|port| format!("lrp-{port}")).collect();
-    let of_router: BTreeSet<String> = default_routes(&world)
-        .iter()
-        .filter(|route| own.contains(route["output_port"].as_str().unwrap()))
-        .map(|route| route["bfd"].to_string())
-        .collect();
-    assert_eq!(of_router.len(), 2, "two rows for its two gateways: {sessions:?}");
+    for port in each(&world.cloud.rows("BFD"), "logical_port") {
+        bring_up(&world, &json!(port));
+    }
+    eventually("the router has a row for each of its gateways", || {
+        let routes = default_routes(&world).into_iter();
+        let watched = routes.filter(|route| own.contains(route["output_port"].as_str().unwrap()));
+        let sessions: BTreeSet<String> =
+            watched.filter_map(|route| Some(route["bfd"].as_str()?.into())).collect();
+        (sessions.len() == 2).then_some(())
+    });
+    assert_eq!(world.cloud.rows("BFD").len(), 2, "of which the other router uses one");
 }
 
 /// The router that the session belongs to is deleted; what becomes of the other's route, by the database's file.
 fn owner_leaves(come_up: bool) {
     let (world, other) = sharing();
     let owner = world.cloud.rows("BFD")[0]["logical_port"].clone();
-    bring_up(&world, &owner);
     let own: BTreeSet<String> = world.gateway_ports().iter().map(|port| format!("lrp-{port}")).collect();
     let (leaves, stays) = if own.contains(owner.as_str().unwrap()) {
         (world.router.clone(), other)

@@ -27,9 +27,11 @@ pub(crate) fn id(object: &Value) -> String {
     object["id"].as_str().unwrap_or_else(|| panic!("no id: {object}")).to_owned()
 }
 
-/// The values of a member, in order.
+/// The values that a member of rows has, each of which must be there.
+#[track_caller]
 pub(crate) fn each<'a>(rows: &'a [Value], member: &str) -> BTreeSet<&'a str> {
-    rows.iter().filter_map(|row| row[member].as_str()).collect()
+    let text = |row: &'a Value| row[member].as_str().unwrap_or_else(|| panic!("no {member}: {row}"));
+    rows.iter().map(text).collect()
 }
 
 /// The members of a set of text as ovn-nbctl prints it: one alone is no array.
@@ -59,8 +61,9 @@ impl World {
             let zones = cloud.get("availability_zones");
             (zones["availability_zones"].as_array()?.len() == chassis.len()).then_some(())
         });
-        let router = id(&cloud.create("routers", "router", router));
-        World { cloud, n1, n2, s1, s2, router }
+        let mut world = World { cloud, n1, n2, s1, s2, router: String::new() };
+        world.router = id(&world.create("routers", "router", router));
+        world
     }
 
     /// Another external network; its id and its subnet's.
