@@ -136,6 +136,52 @@ fn scenario_25_gateways_that_make_no_sense() {
 }
 
 #[test]
+fn checks_of_gateways_that_no_scenario_has() {
+    let world = World::new(json!({}));
+    let (small, _) = world.external("4", "phy4", "203.0.113.0/30");
+    let one = json!({ "network_id": small });
+    // One address is left beside the network's own, and the first of two does not get it.
+    let (status, kind, text) = world.refused_gateways("add", json!([one, one]));
+    assert_eq!((status, kind.as_str()), (409, "IpAddressGenerationFailure"), "{text}");
+    world.gateways("add", json!([{ "network_id": world.n1 }, { "network_id": world.n2 }]));
+    world.set(json!({"routes": [{"destination": "172.16.0.0/16", "nexthop": "192.0.2.77"}]}));
+    for (method, elements) in [
+        ("add", json!([at(&world.n1, "192.0.2.77")])),
+        ("update", json!([at(&world.n1, "192.0.2.77"), { "network_id": world.n2 }])),
+    ] {
+        let (status, kind, text) = world.refused_gateways(method, elements);
+        assert_eq!((status, kind.as_str()), (400, "InvalidRoutes"), "{method}");
+        assert!(text.contains("the nexthop is used by router"), "{method}: {text}");
+    }
+    // A subnet that comes later must fit beside those of the routers that are there.
+    let late = json!({"subnet": {"network_id": world.n2, "ip_version": 4, "cidr": "192.0.2.0/26"}});
+    let (status, _, text) = world.cloud.settle("POST", "subnets", Some(late)).refusal();
+    assert_eq!(status, 400);
+    assert!(
+        text.contains("Cidr 192.0.2.0/26 of subnet") && text.contains("overlaps with cidr 192.0.2.0/24"),
+        "{text}"
+    );
+    // Which of two gateways is meant by one element without addresses?
+    world.gateways("add", json!([{ "network_id": world.n1 }]));
+    let (status, kind, text) =
+        world.refused_gateways("update", json!([{ "network_id": world.n1 }, { "network_id": world.n2 }]));
+    assert_eq!((status, kind.as_str()), (400, "UnableToMatchGateways"), "{text}");
+    // Forms of the body.
+    for method in ["add", "update", "remove"] {
+        let path = format!("{}/{method}_external_gateways", world.path());
+        let before = world.shown();
+        let absent = world.put(&path, json!({"router": {}}));
+        assert_eq!(absent["router"]["external_gateways"], before["external_gateways"], "{method}");
+        for body in [json!({}), json!([]), json!({"router": []}), json!({"router": {"external_gateways": 7}})]
+        {
+            let (status, _, text) = world.cloud.settle("PUT", &path, Some(body.clone())).refusal();
+            assert_eq!(status, 400, "{method} {body}: {text}");
+        }
+        assert_eq!(world.shown()["external_gateways"], before["external_gateways"], "{method}");
+    }
+}
+
+#[test]
 fn scenario_43_a_new_subnet_gives_every_gateway_an_address() {
     let world = World::new(json!({"enable_default_route_ecmp": true}));
     world.gateways(
