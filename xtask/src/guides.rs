@@ -1,5 +1,5 @@
 //! What the Markdown files promise must be true: relative links lead somewhere, every `cargo xtask X` or `meridian X` they
-//! name exists, and so does every test ([`trace`](crate::trace)).
+//! name exists, and so does every test ([`trace`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
