@@ -19,6 +19,7 @@ fn scenario_11_one_gateway() {
     let switch_ports = world.cloud.rows("Logical_Switch_Port");
     let switch_port = switch_ports.iter().find(|row| row["name"] == gateway.as_str()).unwrap();
     assert_eq!(switch_port["type"], "router");
+    assert_eq!(switch_port["external_ids"]["neutron:device_owner"], "network:router_gateway");
     assert_eq!(switch_port["options"]["nat-addresses"], "router");
     assert_eq!(switch_port["options"]["router-port"], format!("lrp-{gateway}"));
 
