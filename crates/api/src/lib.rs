@@ -14,7 +14,7 @@
 //!
 //! Reading order: [`model`] (what is stored), [`world`] (how it hangs together), [`fault`] (how a request fails),
 //! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`] (what OVN reports back),
-//! [`scheduler`] (where gateways are).
+//! [`scheduler`] (where gateways are), [`status`] (what operators are shown).
 
 pub mod auth;
 pub mod caller;
@@ -30,6 +30,7 @@ pub mod resource;
 pub mod scheduler;
 pub mod settings;
 pub mod snapshot;
+pub mod status;
 pub mod store;
 pub mod world;
 

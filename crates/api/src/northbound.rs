@@ -4,11 +4,13 @@
 //! * [`Northbound`]: the writer. Of several servers the one that holds the lock writes; each transaction asserts the lock and
 //!   a generation that is raised with every change of writer, so that one that was overtaken fails instead of writing.
 //! * `clock`: which waits are over. `target`: rows as the driver's target, and up to which change of the world they are
-//!   written. `fence`: the generation. `tidy`: what must be removed from the Southbound, and the poke for signs of life.
+//!   written. `fence`: the generation. `applied`: how far the writer has come, as other servers see it. `tidy`: what must be
+//!   removed from the Southbound, and the poke for signs of life.
 //!
 //! A database that is away is waited for, never failed on: what changes meanwhile is in the world, and is written when it is
 //! back.
 
+mod applied;
 mod clock;
 mod fence;
 mod sight;
@@ -54,6 +56,9 @@ pub struct Options {
     pub verify: bool,
     /// Where the loop counts.
     pub metrics: Metrics,
+    /// Other servers work on the same world: they are told how far this one has come while it writes, and asked while it
+    /// does not.
+    pub shared: bool,
 }
 
 impl Default for Options {
@@ -66,7 +71,7 @@ impl Default for Options {
             limit: Duration::from_secs(30),
             ..Timing::default()
         };
-        Options { timing, verify: false, metrics: Metrics::default() }
+        Options { timing, verify: false, metrics: Metrics::default(), shared: false }
     }
 }
 
@@ -83,12 +88,22 @@ impl Northbound {
         let lock = nb.lock(&name).await;
         let held = lock.state();
         let fence = Fence::default();
-        let (applied, applied_to) = watch::channel(0);
+        let (applied, own) = watch::channel(0);
         let (alarm, alarms) = watch::channel(None);
 
         let fenced = fence.clone();
-        let target = NorthboundTarget::new(sight.database(), ownership(&settings.owner), &name, applied)
+        let mut target = NorthboundTarget::new(sight.database(), ownership(&settings.owner), &name, applied)
             .guarded(move || fenced.guard());
+        let mut applied_to = own.clone();
+        if options.shared {
+            let (fenced, key) = (fence.clone(), applied::key(&settings.owner));
+            target = target.noting(move |seq| fenced.row().map(|row| applied::note(row, &key, seq)));
+            let (known, seen) = watch::channel(0);
+            let (nb, fence, lock) = (nb.clone(), fence.clone(), name.clone());
+            let (key, held) = (applied::key(&settings.owner), held.clone());
+            tokio::spawn(applied::Exchange { nb, fence, lock, key, held, own, known }.run());
+            applied_to = seen;
+        }
         let inputs = Inputs {
             sight: sight.clone(),
             settings: Arc::clone(&settings),
@@ -112,6 +127,7 @@ impl Northbound {
         tokio::spawn(fence::keep(fence, nb.clone(), lock, settings.owner.clone(), handle.clone()));
         tokio::spawn(wake_on_changes(nb.clone(), handle.clone()));
         tokio::spawn(wake_on_time(alarms, handle.clone()));
+        tokio::spawn(tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
         tokio::spawn(tidy::forget_neighbours(worlds, sight.southbound().clone(), held.clone()));
         tokio::spawn(tidy::poke(nb, name, held.clone(), settings.agent_down_time));
         tokio::spawn(driver.run());
@@ -133,8 +149,8 @@ impl Northbound {
         *self.lock.borrow() == LockState::Held
     }
 
-    /// The newest change of the world ([`World::seq`]) that this server has written. What the Northbound refuses counts as
-    /// written; the loop's status tells of it.
+    /// The newest change of the world ([`World::seq`]) that is written, by this server or by another that shares its world.
+    /// What the Northbound refuses counts as written; the loop's status tells of it.
     pub fn applied(&self) -> watch::Receiver<u64> {
         self.applied.clone()
     }

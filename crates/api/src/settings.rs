@@ -50,7 +50,7 @@ settings! {
     ovn_metadata_enabled: bool = true,
     /// Seconds.
     dhcp_default_lease_time: u32 = 43_200,
-    /// Resolvers of subnets that name none.
+    /// Resolvers of subnets that name none; those of the server's host if there are none here, none at all for 0.0.0.0 or ::.
     dns_servers: Vec<IpAddr> = Vec::new(),
     /// Added to every DHCPv4 row.
     ovn_dhcp4_global_options: BTreeMap<String, String> = BTreeMap::new(),
@@ -112,7 +112,15 @@ settings! {
     unhosted_grace: u32 = 5,
     /// Chassis without the gateway mark may carry gateways if none has it.
     gateway_chassis_fallback: bool = false,
-    /// Written into `NB_Global.options` as they are: `bfd-min-rx`, `ignore_lsp_down` and the like.
+    /// How soon a chassis is taken for dead by the others, through BFD in the tunnels.
+    ha_failover_strategy: HaFailover = HaFailover::Normal,
+    /// Milliseconds between packets that a chassis takes, with ha_failover_strategy = "manual".
+    ha_bfd_min_rx: u32 = 1000,
+    /// Milliseconds between packets that a chassis sends, with ha_failover_strategy = "manual".
+    ha_bfd_min_tx: u32 = 100,
+    /// Lost packets after which a chassis is dead, with ha_failover_strategy = "manual".
+    ha_bfd_mult: u32 = 3,
+    /// Written into `NB_Global.options` as they are: `ignore_lsp_down`, `mac_binding_removal_limit` and the like.
     northbound_options: BTreeMap<String, String> = BTreeMap::new(),
     /// Put in front of links instead of what the request says.
     network_link_prefix: Option<String> = None,
@@ -126,6 +134,20 @@ pub enum Scheduler {
     LeastLoaded,
     /// Anywhere.
     Chance,
+}
+
+/// How soon a chassis is taken for dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HaFailover {
+    /// As OVN does by itself.
+    Normal,
+    /// In half the time, with twice the packets.
+    Aggressive,
+    /// In twice the time, with half the packets.
+    Conservative,
+    /// As `ha_bfd_min_rx`, `ha_bfd_min_tx` and `ha_bfd_mult` say.
+    Manual,
 }
 
 /// How far a BFD session reaches.
@@ -159,6 +181,18 @@ impl Settings {
         self.geneve_max_header_size + 20 + 8
     }
 
+    /// `bfd-min-rx`, `bfd-min-tx` and `bfd-mult` of the tunnels. All are always said, so that going back to normal needs no
+    /// memory of what was there.
+    pub fn tunnel_bfd(&self) -> [(&'static str, u32); 3] {
+        let (min_rx, min_tx, mult) = match self.ha_failover_strategy {
+            HaFailover::Normal => (1000, 100, 3),
+            HaFailover::Aggressive => (500, 50, 3),
+            HaFailover::Conservative => (2000, 200, 3),
+            HaFailover::Manual => (self.ha_bfd_min_rx, self.ha_bfd_min_tx, self.ha_bfd_mult),
+        };
+        [("bfd-min-rx", min_rx), ("bfd-min-tx", min_tx), ("bfd-mult", mult)]
+    }
+
     /// What cannot work, as (key, why). Types have been checked by then.
     pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
         let mut faults = Vec::new();
@@ -170,6 +204,9 @@ impl Settings {
         must(!self.owner.is_empty(), "owner", "it must not be empty");
         must(self.bfd_min_tx != Some(0), "bfd_min_tx", "it must be at least 1 millisecond");
         must(self.bfd_detect_mult != Some(0), "bfd_detect_mult", "it must be at least 1");
+        must(self.ha_bfd_min_rx > 0, "ha_bfd_min_rx", "it must be at least 1 millisecond");
+        must(self.ha_bfd_min_tx > 0, "ha_bfd_min_tx", "it must be at least 1 millisecond");
+        must(self.ha_bfd_mult > 0, "ha_bfd_mult", "it must be at least 1");
         let (first, last) = self.vni_range;
         must(1 <= first && first <= last && last < 1 << 24, "vni_range", "it must be within 1 to 16777215");
         let tags = self.network_vlan_ranges.values().flatten();
@@ -181,6 +218,19 @@ impl Settings {
         must(self.agent_down_time > 0, "agent_down_time", "it must be at least 1 second");
         faults
     }
+}
+
+/// The resolvers of a resolv.conf that instances can reach too.
+pub fn resolvers(resolv_conf: &str) -> Vec<IpAddr> {
+    let reachable = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_unspecified() && !ip.is_link_local(),
+        IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unspecified() && !ip.is_unicast_link_local(),
+    };
+    let named = resolv_conf.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        (words.next()? == "nameserver").then(|| words.next()?.parse().ok()).flatten()
+    });
+    named.filter(reachable).collect()
 }
 
 #[cfg(test)]
@@ -196,6 +246,30 @@ mod tests {
         assert_eq!(keys, members);
         assert!(Settings::KEYS.iter().all(|(_, doc)| doc.trim().len() > 5));
         assert_eq!(Settings::default().faults(), []);
+    }
+
+    #[test]
+    fn resolvers_are_those_that_instances_can_reach() {
+        let text = "# made by hand\nsearch example\nnameserver 127.0.0.53\nnameserver\t192.0.2.53 # ours\n\
+                    ;nameserver 192.0.2.54\nnameserver fe80::1%eth0\nnameserver ::1\nnameserver 2001:db8::53\n\
+                    nameserver\nnameserver nonsense\noptions edns0";
+        let expected: Vec<IpAddr> = ["192.0.2.53", "2001:db8::53"].map(|ip| ip.parse().unwrap()).into();
+        assert_eq!(resolvers(text), expected);
+        assert_eq!(resolvers(""), [] as [IpAddr; 0]);
+    }
+
+    #[test]
+    fn strategies_of_failover_are_whole_milliseconds() {
+        let of = |strategy| {
+            let manual =
+                Settings { ha_bfd_min_rx: 700, ha_bfd_min_tx: 70, ha_bfd_mult: 5, ..Settings::default() };
+            Settings { ha_failover_strategy: strategy, ..manual }.tunnel_bfd().map(|(_, value)| value)
+        };
+        assert_eq!(of(HaFailover::Normal), [1000, 100, 3]);
+        assert_eq!(of(HaFailover::Aggressive), [500, 50, 3]);
+        assert_eq!(of(HaFailover::Conservative), [2000, 200, 3]);
+        assert_eq!(of(HaFailover::Manual), [700, 70, 5]);
+        assert_eq!(Settings { ha_bfd_mult: 0, ..Settings::default() }.faults()[0].0, "ha_bfd_mult");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! so nothing waits for the disk; what was committed outlives the server's death all the same. PostgreSQL refuses to run as root; for root it runs as nobody.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,16 @@ pub struct Postgres {
     /// Where its socket is.
     dir: PathBuf,
     bin: PathBuf,
+    port: u16,
+}
+
+/// A certificate and its key, PEM, for a server that encrypts.
+#[derive(Clone, Copy, Debug)]
+pub struct Certificate<'p> {
+    /// The certificate.
+    pub certificate: &'p Path,
+    /// Its private key.
+    pub key: &'p Path,
 }
 
 impl Postgres {
@@ -64,10 +74,42 @@ impl Postgres {
     pub fn start(dir: &Path) -> Result<Postgres> {
         let (bin, owner) = (bin()?, owner());
         make(dir, &bin, owner)?;
-        let recipe = recipe(dir, &bin, owner, "");
+        let recipe = recipe(dir, &bin, owner, PORT, "");
+        Self::run(dir, bin, PORT, recipe)
+    }
+
+    /// The same, which also listens on a port of 127.0.0.1 ([`port`](Self::port)) and encrypts there.
+    pub fn start_encrypting(dir: &Path, identity: Certificate<'_>) -> Result<Postgres> {
+        let (bin, owner) = (bin()?, owner());
+        make(dir, &bin, owner)?;
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+        let port = free.context("cannot find a free port for PostgreSQL")?.port();
+        let mut recipe = recipe(dir, &bin, owner, port, "127.0.0.1").arg("-c").arg("ssl=on");
+        for (setting, file, from) in [
+            ("ssl_cert_file", "server.pem", identity.certificate),
+            ("ssl_key_file", "server.key", identity.key),
+        ] {
+            // PostgreSQL takes a key only from a file that is its own and nobody else's.
+            let to = dir.join(file);
+            fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o600))?;
+            if let Some((user, group)) = owner {
+                chown(&to, Some(user), Some(group))?;
+            }
+            recipe = recipe.arg("-c").arg(format!("{setting}={}", to.display()));
+        }
+        Self::run(dir, bin, port, recipe)
+    }
+
+    fn run(dir: &Path, bin: PathBuf, port: u16, recipe: Recipe) -> Result<Postgres> {
         let daemon = Daemon::start_here("postgres", &dir.join("postgres.out"), recipe)?;
         daemon.ready()?;
-        Postgres { daemon: Arc::new(daemon), dir: dir.to_path_buf(), bin }.answering()
+        Postgres { daemon: Arc::new(daemon), dir: dir.to_path_buf(), bin, port }.answering()
+    }
+
+    /// The port, if it listens on the network.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Itself, when it answers: its socket is there a moment before that.
@@ -80,12 +122,12 @@ impl Postgres {
     pub fn url(&self, database: &str) -> String {
         // As a value in a URL: a path may have anything in it.
         let host: String = self.dir.to_string_lossy().bytes().map(escaped).collect();
-        format!("postgres://{OWNER}@localhost:{PORT}/{database}?host={host}")
+        format!("postgres://{OWNER}@localhost:{}/{database}?host={host}", self.port)
     }
 
     /// How a database is reached over the network, where this runs on a node that has the address.
     pub fn url_at(&self, address: Ipv4Addr, database: &str) -> String {
-        format!("postgres://{OWNER}@{address}:{PORT}/{database}")
+        format!("postgres://{OWNER}@{address}:{}/{database}", self.port)
     }
 
     /// Makes a database.
@@ -99,7 +141,7 @@ impl Postgres {
         command
             .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", OWNER, "-h"])
             .arg(&self.dir)
-            .args(["-d", database, "-c", statement])
+            .args(["-p", &self.port.to_string(), "-d", database, "-c", statement])
             .env("PGCONNECT_TIMEOUT", "20")
             .stdin(Stdio::null());
         let out = command.output().context("cannot run psql")?;
@@ -128,9 +170,9 @@ impl Node {
     pub fn postgres(&self) -> Result<Postgres> {
         let (dir, bin, owner) = (self.dir().join("postgres"), bin()?, owner());
         make(&dir, &bin, owner)?;
-        let daemon = self.start("postgres", recipe(&dir, &bin, owner, "*"))?;
+        let daemon = self.start("postgres", recipe(&dir, &bin, owner, PORT, "*"))?;
         daemon.ready()?;
-        Postgres { daemon, dir, bin }.answering()
+        Postgres { daemon, dir, bin, port: PORT }.answering()
     }
 }
 
@@ -199,19 +241,19 @@ fn make(dir: &Path, bin: &Path, owner: Option<(u32, u32)>) -> Result<()> {
     fs::write(dir.join("data/pg_hba.conf"), rules).context("cannot write PostgreSQL's rules")
 }
 
-fn recipe(dir: &Path, bin: &Path, owner: Option<(u32, u32)>, listen: &str) -> Recipe {
+fn recipe(dir: &Path, bin: &Path, owner: Option<(u32, u32)>, port: u16, listen: &str) -> Recipe {
     let mut recipe = Recipe::new(&bin.join("postgres").display().to_string())
         .arg("-D")
         .arg(dir.join("data").display().to_string())
         .arg("-k")
         .arg(dir.display().to_string())
         .arg("-p")
-        .arg(PORT.to_string())
+        .arg(port.to_string())
         .arg("-c")
         .arg(format!("listen_addresses={listen}"))
         // At once, but with its shared memory given back.
         .goodbye(Signal::SIGQUIT)
-        .ready(dir.join(format!(".s.PGSQL.{PORT}")));
+        .ready(dir.join(format!(".s.PGSQL.{port}")));
     for setting in SETTINGS {
         recipe = recipe.arg("-c").arg(*setting);
     }

@@ -75,9 +75,12 @@ fn respond(request: &Request<Incoming>, process: &Process) -> Response<Full<Byte
         "/metrics" => (StatusCode::OK, OPENMETRICS, process.metrics()),
         "/health" if process.healthy() => (StatusCode::OK, TEXT, "ok\n".to_owned()),
         "/health" => {
-            let status = process.status();
-            let states = status.databases.iter().map(|db| format!("{} is {}\n", db.database, db.state));
-            (StatusCode::SERVICE_UNAVAILABLE, TEXT, states.collect())
+            let mut why = process.subject().trouble();
+            if why.is_empty() {
+                let databases = process.subject().databases();
+                why = databases.iter().map(|db| format!("{} is {}", db.database, db.state)).collect();
+            }
+            (StatusCode::SERVICE_UNAVAILABLE, TEXT, why.join("\n") + "\n")
         }
         _ => (StatusCode::NOT_FOUND, TEXT, "there are /metrics and /health\n".to_owned()),
     };

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use api::status::NetworkStatus;
 use ovsdb::Client;
 use ovsdb::session::Progress;
 use prometheus_client::metrics::info::Info;
@@ -26,6 +27,9 @@ pub(crate) struct Status {
     pub(crate) uptime_seconds: u64,
     /// Whether it does what it is for.
     pub(crate) healthy: bool,
+    /// Why not, if not, as far as it can tell.
+    #[serde(default)]
+    pub(crate) trouble: Vec<String>,
     /// The directives of its log.
     pub(crate) log: String,
     /// Its connections to databases.
@@ -33,6 +37,9 @@ pub(crate) struct Status {
     /// Its loops.
     #[serde(default)]
     pub(crate) components: Vec<reconcile::Status>,
+    /// What it keeps: chassis, routers and their gateways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) network: Option<NetworkStatus>,
 }
 
 /// A connection to a database.
@@ -80,6 +87,14 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn databases(&self) -> Vec<Database>;
     /// Whether it does what it is for.
     fn healthy(&self) -> bool;
+    /// Why it does not do what it is for, if it can tell.
+    fn trouble(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// What it keeps, if that is a network.
+    fn network(&self) -> Option<NetworkStatus> {
+        None
+    }
     /// Its loops now.
     fn components(&self) -> Vec<reconcile::Status> {
         Vec::new()
@@ -139,9 +154,11 @@ impl Process {
             pid: std::process::id(),
             uptime_seconds: self.0.started.elapsed().as_secs(),
             healthy: self.healthy(),
+            trouble: self.0.subject.trouble(),
             log: self.0.log.current(),
             databases: self.0.subject.databases(),
             components: self.0.subject.components(),
+            network: self.0.subject.network(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! `NB_Global`: keys of ours in the one row about the database as a whole.
 
+use std::collections::BTreeMap;
+
 use ovn::nb::NbGlobal;
 use ovn::target::Part;
 use ovn::text::neutron::{key, python_bool};
@@ -12,8 +14,12 @@ pub(super) fn compile(look: &Look<'_, '_>, to: &mut Part) {
     // northd makes it.
     let Some(row) = look.nb_global() else { return };
     let settings = look.settings();
+    // What is said by its own name in the options wins.
+    let mut options: BTreeMap<&str, String> =
+        settings.tunnel_bfd().into_iter().map(|(name, value)| (name, value.to_string())).collect();
+    options.extend(settings.northbound_options.iter().map(|(name, value)| (name.as_str(), value.clone())));
     let global = NbGlobal {
-        options: map(&settings.northbound_options),
+        options: map(options),
         external_ids: map([(key::FIP_DISTRIBUTED, python_bool(settings.enable_distributed_floating_ip))]),
         ..Default::default()
     };

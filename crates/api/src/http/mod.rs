@@ -14,9 +14,9 @@ mod dispatch;
 mod document;
 pub mod extension;
 mod openapi;
+mod serve;
 mod target;
 
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
-use axum::serve::ListenerExt;
 use futures_util::FutureExt;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
@@ -41,6 +39,7 @@ use answer::Answer;
 use target::{Base, Target};
 
 pub use openapi::document as openapi;
+pub use serve::{Limits, serve};
 
 /// How long a request that asks for it waits until the Northbound has its change.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -63,21 +62,6 @@ pub struct Api {
 /// Everything under `/`.
 pub fn router(api: Arc<Api>) -> Router {
     Router::new().fallback(respond).with_state(api)
-}
-
-/// Answers requests until `stop`; requests that have begun are finished.
-pub async fn serve(
-    listener: TcpListener,
-    api: Arc<Api>,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let listener = listener.tap_io(|stream| {
-        // Answers are written whole; waiting for more to send would only delay them.
-        if let Err(error) = stream.set_nodelay(true) {
-            debug!(%error, "cannot turn off delays of a connection");
-        }
-    });
-    axum::serve(listener, router(api)).with_graceful_shutdown(stop).await
 }
 
 async fn respond(State(api): State<Arc<Api>>, request: Request) -> Response {

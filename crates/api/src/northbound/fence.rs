@@ -1,5 +1,7 @@
 //! The writer's generation: a number in `NB_Global` that every new writer raises, and that every transaction of its expects.
 //!
+//! Beside it, where several servers share the work, stands how far the writer has come ([`super::applied`]).
+//!
 //! The lock lives in one server's memory. When the leader of a cluster changes, two writers may each believe for a moment
 //! that they hold it; the number is in the database itself, so the one that was overtaken writes nothing.
 
@@ -44,6 +46,14 @@ impl Fence {
         self.state() != State::Down
     }
 
+    /// The row that holds the number, while it is ours.
+    pub(super) fn row(&self) -> Option<Uuid> {
+        match self.state() {
+            State::Up { row, .. } => Some(row),
+            State::Down | State::Bare => None,
+        }
+    }
+
     /// The operation that fails where another writer has taken over.
     pub(super) fn guard(&self) -> Option<Value> {
         let State::Up { row, key, generation } = self.state() else { return None };
@@ -67,7 +77,7 @@ pub(super) async fn keep(fence: Fence, nb: Client, lock: Lock, owner: String, ha
     let mut status = handle.status();
     loop {
         if *held.borrow_and_update() == LockState::Held {
-            if let Some(state) = claim(&nb, lock.name(), &key, &fence.state()).await
+            if let Some(state) = claim(&nb, lock.name(), &owner, &key, &fence.state()).await
                 && fence.set(state)
             {
                 handle.run_now();
@@ -84,7 +94,7 @@ pub(super) async fn keep(fence: Fence, nb: Client, lock: Lock, owner: String, ha
 }
 
 /// The state that holds now; none if it cannot be told yet.
-async fn claim(nb: &Client, lock: &str, key: &Str, known: &State) -> Option<State> {
+async fn claim(nb: &Client, lock: &str, owner: &str, key: &Str, known: &State) -> Option<State> {
     let snapshot = nb.snapshot();
     let Some((row, global)) = snapshot.table::<NbGlobal>().iter().next() else { return Some(State::Bare) };
     let there = global.external_ids.get(key.as_str());
@@ -102,7 +112,8 @@ async fn claim(nb: &Client, lock: &str, key: &Str, known: &State) -> Option<Stat
     txn.raw(&json!({
         "op": "mutate", "table": "NB_Global", "where": r#where,
         "mutations": [
-            ["external_ids", "delete", ["set", [key]]],
+            // What the one before has told is not ours to answer for: it may even be about another store.
+            ["external_ids", "delete", ["set", [key, super::applied::key(owner)]]],
             ["external_ids", "insert", ["map", [[key, generation]]]],
         ],
     }));

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::fleet::Fleet;
-use crate::report::{self, Judgement, Report, southbound_model};
+use crate::report::{self, Agent, Judgement, Report, southbound_model};
 
 /// How often silence is looked for.
 const TICK: Duration = Duration::from_secs(5);
@@ -70,11 +70,19 @@ impl Sight {
         Ok(())
     }
 
-    /// Removes a chassis and its private row: the agent on it is gone for good.
-    pub async fn remove_chassis(&self, name: &str) -> Result<(), CommitError> {
+    /// Removes the rows of an agent's chassis, which is gone for good; not if it has reported since.
+    pub async fn remove_chassis(&self, agent: &Agent) -> Result<(), CommitError> {
+        let silent = json!([
+            ["name", "==", agent.chassis],
+            ["nb_cfg_timestamp", "==", agent.heartbeat.as_millisecond()],
+        ]);
         let mut txn = Transaction::new();
+        txn.raw(&json!({
+            "op": "wait", "table": "Chassis_Private", "timeout": 0, "where": silent,
+            "columns": ["name"], "until": "==", "rows": [{"name": agent.chassis}],
+        }));
         for table in ["Chassis", "Chassis_Private"] {
-            txn.raw(&json!({"op": "delete", "table": table, "where": [["name", "==", name]]}));
+            txn.raw(&json!({"op": "delete", "table": table, "where": [["name", "==", agent.chassis]]}));
         }
         self.sb.commit(&txn).await.map(drop)
     }

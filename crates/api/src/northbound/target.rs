@@ -1,6 +1,7 @@
 //! Rows as the loop's target, which also tells up to which change of the world they are written.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ovn::target::{ClientDatabase, Op, Ownership, RowTarget, Rules, SnapshotView};
@@ -13,7 +14,7 @@ use crate::desired::Wanted;
 pub(super) struct NorthboundTarget {
     rows: RowTarget<ClientDatabase>,
     /// The change of the world that the last plan was for.
-    planned: AtomicU64,
+    planned: Arc<AtomicU64>,
     /// Objects that the server refused last time: they hold up nobody who waits for others.
     refused: BTreeSet<ObjectId>,
     applied: watch::Sender<u64>,
@@ -27,11 +28,18 @@ impl NorthboundTarget {
         applied: watch::Sender<u64>,
     ) -> Self {
         let rows = RowTarget::new(database, ownership, Rules::northbound()).with_lock(lock);
-        NorthboundTarget { rows, planned: AtomicU64::new(0), refused: BTreeSet::new(), applied }
+        NorthboundTarget { rows, planned: Arc::default(), refused: BTreeSet::new(), applied }
     }
 
     pub(super) fn guarded(self, guard: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
         NorthboundTarget { rows: self.rows.with_guard(guard), ..self }
+    }
+
+    /// Writes with every transaction what this gives for the change of the world that it is for.
+    pub(super) fn noting(self, note: impl Fn(u64) -> Option<serde_json::Value> + Send + 'static) -> Self {
+        let planned = Arc::clone(&self.planned);
+        let rows = self.rows.with_note(move || note(planned.load(Ordering::Relaxed)));
+        NorthboundTarget { rows, ..self }
     }
 
     fn publish(&self) {

@@ -254,6 +254,13 @@ async fn one_of_two_servers_writes_and_the_other_takes_over() {
     assert!(waiting.is_none_or(|what| what.contains("lock") || what.contains("database")));
     let generation = |cloud: &Cloud| cloud.nbctl(&["get", "NB_Global", ".", "external_ids"]);
     assert!(generation(&cloud).contains("meridian:generation:meridian\"=\"1\""), "{}", generation(&cloud));
+    // Who does not write knows how far the one who does has come.
+    cloud.scene.port(0x53, NET, SUB, "10.0.0.7");
+    let seq = cloud.publish();
+    let patience = std::time::Duration::from_secs(60);
+    assert_eq!(tokio::time::timeout(patience, second.wait_applied(seq)).await, Ok(true));
+    assert!(!second.is_writer());
+    assert!(cloud.column("Logical_Switch_Port", "name").contains(&id(0x53).to_string()));
     cloud.stop().await;
     cloud.scene.port(0x52, NET, SUB, "10.0.0.6");
     let seq = cloud.publish();

@@ -1,4 +1,5 @@
-//! What the writer does besides rows: neighbours that must be forgotten, and the poke that agents answer.
+//! What the writer does besides rows: neighbours that must be forgotten, agents that were deleted, and the poke that agents
+//! answer.
 
 use std::time::Duration;
 
@@ -6,10 +7,15 @@ use ovsdb::client::LockState;
 use ovsdb::{Client, Transaction};
 use serde_json::json;
 use tokio::sync::watch;
-use tracing::debug;
+use tracing::{debug, info, warn};
 
+use super::Sight;
 use crate::model::FloatingIp;
+use crate::resource::agent;
 use crate::world::World;
+
+/// How long a chassis that could not be removed is left alone.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// Routers that learned the MAC of an address before it became a floating IP, or while it was one, would go on using it.
 pub(super) async fn forget_neighbours(
@@ -37,6 +43,36 @@ pub(super) async fn forget_neighbours(
         {
             // They age out by themselves.
             debug!(%error, "could not forget neighbours of floating IPs");
+        }
+    }
+}
+
+/// Agents that were deleted leave the Southbound with their chassis.
+pub(super) async fn remove_agents(
+    mut worlds: watch::Receiver<World>,
+    sight: Sight,
+    mut held: watch::Receiver<LockState>,
+) {
+    let mut reports = sight.report();
+    loop {
+        let (world, report) = (worlds.borrow_and_update().clone(), reports.borrow_and_update().clone());
+        let mut failed = false;
+        if *held.borrow_and_update() == LockState::Held {
+            for agent in agent::removed(&world, &report) {
+                match sight.remove_chassis(agent).await {
+                    Ok(()) => info!(chassis = agent.chassis, "removed the chassis of a deleted agent"),
+                    Err(error) => {
+                        warn!(%error, chassis = agent.chassis, "could not remove the chassis of a deleted agent");
+                        failed = true;
+                    }
+                }
+            }
+        }
+        tokio::select! {
+            changed = worlds.changed() => if changed.is_err() { return },
+            changed = reports.changed() => if changed.is_err() { return },
+            changed = held.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(RETRY), if failed => {}
         }
     }
 }

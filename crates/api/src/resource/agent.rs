@@ -100,11 +100,14 @@ impl Computed for Agents {
     }
 }
 
-/// The chassis whose rows are to leave the Southbound: their controller was deleted as an agent and has not come back.
-pub fn removed<'r>(world: &World, report: &'r Report) -> Vec<&'r str> {
+/// The controllers whose rows are to leave the Southbound: they were deleted as agents and have not come back.
+pub fn removed<'r>(world: &World, report: &'r Report) -> Vec<&'r Agent> {
+    if world.table::<AgentSetting>().is_empty() {
+        return Vec::new();
+    }
     let controller = |agent: &&Agent| matches!(agent.kind, AgentKind::Controller | AgentKind::Gateway);
     let gone = |agent: &&Agent| is_removed(agent, world.get::<AgentSetting>(&agent.id).map(|it| &**it));
-    report.agents().iter().filter(controller).filter(gone).map(|agent| agent.chassis.as_str()).collect()
+    report.agents().iter().filter(controller).filter(gone).collect()
 }
 
 /// The agents that are not deleted, with what is noted on them.

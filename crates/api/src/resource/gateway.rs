@@ -26,7 +26,7 @@ use crate::world::{Link, Txn, World};
 
 pub use change::{add, remove, remove_all, set_info, update};
 pub use element::Element;
-pub use status::{default_routes, status, warnings};
+pub use status::{GatewayStatus, RouteStatus, default_routes, status, statuses, warnings};
 pub use subnet::subnet_added;
 
 use element::Purpose;

@@ -37,6 +37,7 @@ pub use engine::{StoreError, Url, UrlError};
 pub struct Store {
     jobs: mpsc::Sender<writer::Job>,
     world: watch::Receiver<World>,
+    trouble: watch::Receiver<Option<String>>,
     shared: bool,
 }
 
@@ -55,11 +56,11 @@ impl Store {
     pub async fn open(url: &Url, outside: watch::Receiver<Arc<Outside>>) -> Result<Self, StoreError> {
         let engine = engine::Engine::open(url).await?;
         let shared = engine.is_shared();
-        let (writer, world) = writer::Writer::start(engine, outside).await?;
+        let (writer, writer::Seen { world, trouble }) = writer::Writer::start(engine, outside).await?;
         // More than this many waiting requests is overload; those beyond wait before they are even queued.
         let (jobs, queue) = mpsc::channel(1024);
         tokio::spawn(writer.run(queue));
-        Ok(Store { jobs, world, shared })
+        Ok(Store { jobs, world, trouble, shared })
     }
 
     /// Runs a function on the world and makes its changes durable. It may be run again if another server was faster or a
@@ -101,6 +102,16 @@ impl Store {
             return answered.await.map_err(|_| gone())?;
         }
         Ok(self.world())
+    }
+
+    /// Whether other servers may work on it.
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Why the database cannot be used, while it cannot. One that nobody shares is only known to be away when it is written to.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.borrow().clone()
     }
 
     /// Every world as it comes.

@@ -1,5 +1,7 @@
 //! PostgreSQL: one connection, made again whenever it breaks. Several servers may work on one database.
 
+mod tls;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,13 +12,14 @@ use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config};
 use uuid::Uuid;
 
 use super::columns::{self, Statement, Value};
 use super::engine::{Contents, Decide, Missed, StoreError};
 use super::schema;
 use crate::world::{Change, Kind};
+use tls::Asked;
 
 /// The channel on which writers tell each other that they wrote.
 const CHANNEL: &str = "meridian_changes";
@@ -28,6 +31,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Postgres {
     config: Config,
+    asked: Asked,
     link: Option<Link>,
     heard: Arc<Notify>,
 }
@@ -41,12 +45,12 @@ struct Link {
 
 impl Postgres {
     pub(super) async fn open(url: &str) -> Result<Self, StoreError> {
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| StoreError::Refused {
-            tried: "understand the address of the database".into(),
-            source: error.into(),
-        })?;
-        config.connect_timeout(CONNECT_TIMEOUT).application_name("meridian");
-        let mut postgres = Postgres { config, link: None, heard: Arc::new(Notify::new()) };
+        let wrong =
+            |source| StoreError::Refused { tried: "understand the address of the database".into(), source };
+        let (asked, url) = Asked::read(url).map_err(|error| wrong(error.into()))?;
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| wrong(error.into()))?;
+        config.connect_timeout(CONNECT_TIMEOUT).application_name("meridian").ssl_mode(asked.mode());
+        let mut postgres = Postgres { config, asked, link: None, heard: Arc::new(Notify::new()) };
         let link = postgres.link().await?;
         migrate(&mut link.client).await?;
         Ok(postgres)
@@ -116,7 +120,7 @@ impl Postgres {
             self.link = None;
         }
         if self.link.is_none() {
-            self.link = Some(connect(&self.config, Arc::clone(&self.heard)).await?);
+            self.link = Some(connect(&self.config, &self.asked, Arc::clone(&self.heard)).await?);
         }
         match &mut self.link {
             Some(link) => Ok(link),
@@ -133,9 +137,11 @@ impl Postgres {
     }
 }
 
-async fn connect(config: &Config, heard: Arc<Notify>) -> Result<Link, StoreError> {
+async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<Link, StoreError> {
     let tried = "connect to the database";
-    let connected = config.connect(NoTls).await.map_err(|error| failed(tried, error))?;
+    // Certificates that cannot be read now may be there again after their renewal.
+    let tls = asked.tls().map_err(|source| StoreError::Unavailable { tried: tried.into(), source })?;
+    let connected = config.connect(tls).await.map_err(|error| failed(tried, error))?;
     let (client, mut connection) = connected;
     tokio::spawn(async move {
         loop {

@@ -38,6 +38,14 @@ pub(super) struct Writer {
     engine: Engine,
     world: watch::Sender<World>,
     outside: watch::Receiver<Arc<Outside>>,
+    trouble: watch::Sender<Option<String>>,
+}
+
+/// What others see of the writer.
+pub(super) struct Seen {
+    pub(super) world: watch::Receiver<World>,
+    /// Why the database cannot be used, while it cannot.
+    pub(super) trouble: watch::Receiver<Option<String>>,
 }
 
 /// A request that has been run: what it answers if the transaction succeeds.
@@ -51,9 +59,20 @@ impl Writer {
     pub(super) async fn start(
         mut engine: Engine,
         outside: watch::Receiver<Arc<Outside>>,
-    ) -> Result<(Self, watch::Receiver<World>), StoreError> {
-        let (world, seen) = watch::channel(whole(engine.load().await?));
-        Ok((Writer { engine, world, outside }, seen))
+    ) -> Result<(Self, Seen), StoreError> {
+        let (world, worlds) = watch::channel(whole(engine.load().await?));
+        let (trouble, troubles) = watch::channel(None);
+        Ok((Writer { engine, world, outside, trouble }, Seen { world: worlds, trouble: troubles }))
+    }
+
+    /// Notes how the last use of the database went.
+    fn went(&self, error: Option<&StoreError>) {
+        self.trouble.send_if_modified(|known| {
+            let now = error.map(|error| chain(error));
+            let changed = *known != now;
+            *known = now;
+            changed
+        });
     }
 
     /// Runs until the last handle is gone.
@@ -85,7 +104,9 @@ impl Writer {
 
     async fn refresh(&mut self, looks: Vec<Answer>) {
         let known = self.world.borrow().seq();
-        let outcome = match self.engine.missed(known).await {
+        let missed = self.engine.missed(known).await;
+        self.went(missed.as_ref().err());
+        let outcome = match missed {
             Ok(missed) => {
                 let present = self.world.borrow().clone();
                 let world = caught_up(present, missed);
@@ -109,6 +130,8 @@ impl Writer {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let (ran, result) = self.transaction(runs).await;
+            // What is refused is about the request, not about the database.
+            self.went(result.as_ref().err().filter(|error| error.is_transient()));
             match result {
                 Ok(()) => {
                     for Ran { answer, outcome, .. } in ran {

@@ -8,3 +8,4 @@ mod gateways;
 mod objects;
 mod schema;
 mod server;
+mod slow;

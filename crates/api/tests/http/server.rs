@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::auth::Auth;
-use api::http::{Api, serve};
+use api::http::{Api, Limits, serve};
 use api::report::Report;
 use api::store::{Store, Url};
 use api::world::Outside;
@@ -60,6 +60,10 @@ impl Server {
     }
 
     pub(crate) async fn with(auth: Auth) -> Server {
+        Self::limited(auth, Limits::default()).await
+    }
+
+    pub(crate) async fn limited(auth: Auth, limits: Limits) -> Server {
         // What the server says is part of a failed test's report.
         let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let dir = tempfile::tempdir().unwrap();
@@ -77,7 +81,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel();
-        tokio::spawn(serve(listener, api, async {
+        tokio::spawn(serve(listener, api, limits, async {
             let _ = stopped.await;
         }));
         Server {

@@ -26,12 +26,28 @@ use crate::failure::{Exit, Failure, Outcome};
 /// Where the agent of a node takes requests when nobody says otherwise and the directory is there.
 pub(crate) const NODE_SOCKET: &str = "/run/meridian/node.sock";
 
-/// The socket of the process that a command is about.
+/// Where a server takes requests when nobody says otherwise, within its data directory.
+pub(crate) const SERVER_SOCKET: &str = "admin.sock";
+
+/// Where a server that tries things out keeps its files when nobody says otherwise.
+pub(crate) const DEV_DIR: &str = ".meridian";
+
+/// The socket of the process that a command is about: the one that was named, or the only one that is where they usually are.
 pub(crate) fn socket(config: &Config) -> Outcome<PathBuf> {
-    match &config.admin.socket.value {
-        Some(path) => Ok(path.clone()),
-        None if Path::new(NODE_SOCKET).exists() => Ok(NODE_SOCKET.into()),
-        None => Err(Failure::told(Exit::Usage, "which process is not said")
+    if let Some(path) = &config.admin.socket.value {
+        return Ok(path.clone());
+    }
+    let server = config.server.data_dir.value.join(SERVER_SOCKET);
+    let usual = [PathBuf::from(NODE_SOCKET), server, Path::new(DEV_DIR).join(SERVER_SOCKET)];
+    let mut found = usual.into_iter().filter(|path| path.exists());
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(one), Some(other)) => Err(Failure::told(
+            Exit::Usage,
+            format!("which process is not said: there are {} and {}", one.display(), other.display()),
+        )
+        .try_("--socket with one of them")),
+        (None, _) => Err(Failure::told(Exit::Usage, "which process is not said")
             .try_("--socket with the path that it was given with --admin-socket")),
     }
 }

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Args {
     /// The address, e.g. 172.24.4.10
     ip: IpAddr,
-    /// The admin socket of the process [default: /run/meridian/node.sock]
+    /// The admin socket of the process [default: that of the agent of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
     /// How the explanation is printed

@@ -15,7 +15,7 @@ use crate::output::Said;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// The admin socket of the process [default: /run/meridian/node.sock]
+    /// The admin socket of the process [default: that of the agent or server of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
     /// How the plan is printed

@@ -1,6 +1,7 @@
 //! `meridian server`: the network API on OVN.
 
-use std::collections::BTreeMap;
+mod shown;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,14 +11,14 @@ use api::auth::Auth;
 use api::auth::htpasswd::Htpasswd;
 use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
 use api::fleet::Fleet;
-use api::http::Api;
+use api::http::{Api, Limits};
 use api::northbound::{Northbound, Options, Sight};
+use api::settings;
 use api::store::{Store, StoreError, Url};
 use api::world::Outside;
 use central::{Central, Database};
 use ovsdb::client::ClientConfig;
 use prometheus_client::registry::Registry;
-use reconcile::Handle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -27,9 +28,10 @@ use super::print;
 use crate::cli::given;
 use crate::config::{AuthMode, Config, Origin, Override, Server};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
-use crate::process::{Answering, Process, Subject};
+use crate::process::Process;
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
+use shown::Shown;
 
 /// Run the network API on OVN
 ///
@@ -92,8 +94,6 @@ const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 const CENTRAL: &str = "ovn";
 /// The database file, within the data directory.
 const DATABASE: &str = "api.db";
-/// The admin socket, within the data directory.
-const ADMIN: &str = "admin.sock";
 /// How long OVN's databases may take to be read before the API listens without them.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
 /// How long requests that have begun may take when the server is told to end.
@@ -111,7 +111,10 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     auth.check_listen(server.listen.value, server.allow_remote_noauth.value).map_err(|error| {
         Failure::new(Exit::Usage, error).try_("--auth keystone, or allow_remote_noauth = true in [server]")
     })?;
-    let settings = config.network.settings().unwrap_or_default();
+    let mut settings = config.network.settings().unwrap_or_default();
+    if settings.dns_servers.is_empty() {
+        settings.dns_servers = host_resolvers();
+    }
     let dir = data_dir(args, server);
     std::fs::create_dir_all(&dir).map_err(|error| {
         Failure::new(Exit::Local, error)
@@ -133,7 +136,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let settings = Arc::new(seen.borrow().settings.clone());
     let sight = Sight::open(nb, sb, settings.agent_down_time);
     tokio::spawn(follow_fleet(sight.fleet(), outside));
-    let options = Options { metrics: counts, ..Options::default() };
+    let options = Options { metrics: counts, shared: store.is_shared(), ..Options::default() };
     let northbound = Northbound::start(&sight, settings, store.subscribe(), options).await;
     let (placing, repairing) = api::placing::start(store.clone(), seen.clone(), northbound.writer());
     let repairing = tokio::spawn(repairing);
@@ -154,16 +157,22 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
             .try_("another address with --listen")
     })?;
     let address = listener.local_addr().map_err(|error| Failure::new(Exit::Local, error))?;
-    let shown = Shown { sight: sight.clone(), loops: [northbound.handle().clone(), placing.clone()] };
+    let shown = Shown {
+        sight: sight.clone(),
+        store: store.clone(),
+        url: url.clone(),
+        loops: [northbound.handle().clone(), placing.clone()],
+    };
     let process = Process::over(registry, "server", log, shown, |_| {});
     metrics::serve(config.metrics.listen.value.unwrap_or(METRICS), process.clone()).await?;
-    let socket = config.admin.socket.value.clone().unwrap_or_else(|| dir.join(ADMIN));
+    let socket = config.admin.socket.value.clone().unwrap_or_else(|| dir.join(admin::SERVER_SOCKET));
     let _socket = admin::server::serve(&socket, process).await?;
 
     let api =
         Arc::new(Api { store, report: sight.report(), outside: seen, auth, applied: northbound.applied() });
+    let limits = Limits { patience: server.client_timeout.value, connections: server.max_connections.value };
     let (drain, draining) = oneshot::channel::<()>();
-    let mut serving = tokio::spawn(api::http::serve(listener, api, async { drop(draining.await) }));
+    let mut serving = tokio::spawn(api::http::serve(listener, api, limits, async { drop(draining.await) }));
     // Whoever started us reads this line: the port may have been left to the system.
     print(&format!("listening on http://{address}\n"))?;
     tracing::info!(%address, store = %url, "the network API listens");
@@ -249,43 +258,18 @@ fn store_failure(url: &Url, error: StoreError) -> Failure {
         .try_("see that the database runs and that its user may make tables; another one with --database")
 }
 
-/// What the server says of itself.
-struct Shown {
-    sight: Sight,
-    loops: [Handle; 2],
-}
-
-impl Subject for Shown {
-    fn databases(&self) -> Vec<crate::process::Database> {
-        let clients = [self.sight.northbound(), self.sight.southbound()];
-        clients.iter().map(|client| crate::process::Database::of(client, BTreeMap::new())).collect()
-    }
-
-    /// Requests are answered while OVN's databases are away, so their state does not count.
-    fn healthy(&self) -> bool {
-        true
-    }
-
-    fn components(&self) -> Vec<reconcile::Status> {
-        self.loops.iter().map(|handle| handle.status().borrow().clone()).collect()
-    }
-
-    fn plan(&self) -> Answering<'_> {
-        Box::pin(async {
-            let mut plans = Vec::new();
-            for handle in &self.loops {
-                let plan = handle.plan().await.map_err(|error| format!("{}: {error}", handle.component()))?;
-                plans.push(serde_json::to_value(plan).map_err(|error| error.to_string())?);
-            }
-            Ok(plans.into())
-        })
-    }
+/// The resolvers of this host, for instances whose subnet and operator name none. Where systemd's own resolver stands between,
+/// which instances cannot reach, those behind it.
+fn host_resolvers() -> Vec<std::net::IpAddr> {
+    let files = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+    let read = |file| settings::resolvers(&std::fs::read_to_string(file).unwrap_or_default());
+    files.into_iter().map(read).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// The data directory. Somebody who tries things out is seldom root.
 fn data_dir(args: &Args, server: &Server) -> PathBuf {
     match (&server.data_dir.origin, args.dev) {
-        (Origin::Default, true) => PathBuf::from(".meridian"),
+        (Origin::Default, true) => PathBuf::from(admin::DEV_DIR),
         _ => server.data_dir.value.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! `meridian status`: what a long-running process says of itself.
 
+mod network;
+
 use std::fmt::Write as _;
 
 use super::{given, json, print};
@@ -8,14 +10,16 @@ use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::output::Said;
 use crate::process::Status;
+use crate::telemetry;
 
 /// Show what a running Meridian says of itself
 ///
-/// The process is one that was started with --admin-socket. Its log level can be changed here too.
+/// The process is one that was started with --admin-socket. Of a server, the routers are shown too: where their gateways
+/// are, what BFD says of their next hops, and whether their routes are in OVN. The log level can be changed here as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// The admin socket of the process
+    /// The admin socket of the process [default: that of the agent or server of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
     /// Have the process log by these directives from now on, as debug or ovsdb=trace,info
@@ -24,6 +28,9 @@ pub(super) struct Args {
     /// Print its metrics instead, as Prometheus reads them
     #[arg(long, conflicts_with = "output")]
     metrics: bool,
+    /// Show this router only, by name or id
+    #[arg(long, value_name = "ROUTER", conflicts_with = "metrics")]
+    router: Option<String>,
     /// How the status is printed
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     output: Said,
@@ -47,18 +54,32 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
         return print(text.as_str().unwrap_or_default());
     }
     let value = client::ask(socket, &Request::Status, within).await?;
-    if args.output == Said::Json {
+    if args.output == Said::Json && args.router.is_none() {
         return print(&(json(&value) + "\n"));
     }
-    let status: Status = serde_json::from_value(value).map_err(|error| {
+    let mut status: Status = serde_json::from_value(value).map_err(|error| {
         Failure::new(Exit::Protocol, error)
             .while_("the process is of another version and says something else")
             .try_("--output json, which prints whatever it says")
     })?;
-    print(&text(&status))
+    if let Some(router) = args.router.as_deref() {
+        let Some(network) = &mut status.network else {
+            return Err(Failure::told(Exit::Usage, format!("`meridian {}` has no routers", status.command))
+                .try_("--socket with the admin socket of a server"));
+        };
+        network::selected(network, router);
+        if network.routers.is_empty() {
+            return Err(Failure::told(Exit::Refused, format!("no router has the name or id {router}")));
+        }
+    }
+    if args.output == Said::Json {
+        return print(&(json(&status) + "\n"));
+    }
+    let coloured = telemetry::coloured(config.log.color.value, &std::io::stdout());
+    print(&text(&status, coloured))
 }
 
-fn text(status: &Status) -> String {
+fn text(status: &Status, coloured: bool) -> String {
     let health = if status.healthy { "healthy" } else { "not healthy" };
     let mut out = format!(
         "meridian {} {} (pid {}), {health}, up {}\n  log: {}\n",
@@ -79,6 +100,12 @@ fn text(status: &Status) -> String {
         }
     }
     status.components.iter().for_each(|component| of_component(&mut out, component));
+    for why in &status.trouble {
+        let _ = writeln!(out, "! {why}");
+    }
+    if let Some(shown) = &status.network {
+        out.push_str(&network::text(shown, coloured));
+    }
     out
 }
 

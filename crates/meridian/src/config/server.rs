@@ -2,6 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
+
+use api::http::Limits;
 
 use super::value::{AuthMode, Field};
 use super::{Key, Setting};
@@ -10,6 +13,8 @@ use super::{Key, Setting};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Server {
     pub(crate) listen: Setting<SocketAddr>,
+    pub(crate) client_timeout: Setting<Duration>,
+    pub(crate) max_connections: Setting<usize>,
     pub(crate) allow_remote_noauth: Setting<bool>,
     pub(crate) data_dir: Setting<PathBuf>,
     pub(crate) database: Setting<Option<String>>,
@@ -31,6 +36,8 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: Setting::default(SocketAddr::from((Ipv4Addr::LOCALHOST, 9696))),
+            client_timeout: Setting::default(Limits::default().patience),
+            max_connections: Setting::default(Limits::default().connections),
             allow_remote_noauth: Setting::default(false),
             data_dir: Setting::default("/var/lib/meridian".into()),
             database: Setting::default(None),
@@ -55,6 +62,17 @@ impl Server {
         let key = |name, doc| Key::new("server", name, doc);
         vec![
             (key("listen", "Where the network API listens"), &mut self.listen),
+            (
+                key(
+                    "client_timeout",
+                    "How long a client may take to send the head of a request, also after the last one, or to take an answer",
+                ),
+                &mut self.client_timeout,
+            ),
+            (
+                key("max_connections", "How many clients may be connected; others wait until there is room"),
+                &mut self.max_connections,
+            ),
             (
                 key("allow_remote_noauth", "Let anybody who can reach the address be administrator"),
                 &mut self.allow_remote_noauth,

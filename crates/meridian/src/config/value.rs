@@ -151,6 +151,26 @@ impl Value for bool {
     }
 }
 
+impl Value for usize {
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .ok()
+            .filter(|number| *number > 0)
+            .ok_or_else(|| format!("expected a number from 1, found `{text}`"))
+    }
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, String> {
+        match value {
+            DeValue::Integer(number) => Self::from_text(number.as_str()),
+            other => Err(format!("expected a number, found {}", article(other.type_str()))),
+        }
+    }
+
+    fn to_toml(&self) -> Option<toml::Value> {
+        i64::try_from(*self).ok().map(Into::into)
+    }
+}
+
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 
 /// Reads `500ms`, `5s`, `2m`, `1h`, or seconds as a bare number.

@@ -12,7 +12,39 @@ use super::json::Natural;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     headers: Vec<String>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// One cell, and how it looks where colours are on.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    text: String,
+    look: Look,
+}
+
+/// What a cell says at a glance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Look {
+    #[default]
+    Plain,
+    Good,
+    Bad,
+    Strong,
+    Faint,
+}
+
+impl Look {
+    /// The escape sequences around a text.
+    fn codes(self, coloured: bool) -> (&'static str, &'static str) {
+        match self {
+            _ if !coloured => ("", ""),
+            Look::Plain => ("", ""),
+            Look::Good => ("\x1b[32m", "\x1b[0m"),
+            Look::Bad => ("\x1b[31m", "\x1b[0m"),
+            Look::Strong => ("\x1b[1m", "\x1b[0m"),
+            Look::Faint => ("\x1b[2m", "\x1b[0m"),
+        }
+    }
 }
 
 impl Table {
@@ -23,7 +55,13 @@ impl Table {
 
     /// Adds a row.
     pub(crate) fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
-        self.rows.push(cells.into_iter().map(|cell| visible(&cell.into())).collect());
+        self.looking(cells.into_iter().map(|cell| (cell, Look::Plain)));
+    }
+
+    /// Adds a row of cells that stand out.
+    pub(crate) fn looking<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = (C, Look)>) {
+        let cells = cells.into_iter().map(|(text, look)| Cell { text: visible(&text.into()), look });
+        self.rows.push(cells.collect());
     }
 
     /// The text, a line per row; nothing is padded behind the last column.
@@ -31,26 +69,29 @@ impl Table {
         let mut widths: Vec<usize> = self.headers.iter().map(|header| header.width()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.width());
+                *width = (*width).max(cell.text.width());
             }
         }
         let mut out = String::new();
-        line(&mut out, &self.headers, &widths, if coloured { ("\x1b[1m", "\x1b[0m") } else { ("", "") });
-        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        line(&mut out, &rules, &widths, if coloured { ("\x1b[2m", "\x1b[0m") } else { ("", "") });
-        for row in &self.rows {
-            line(&mut out, row, &widths, ("", ""));
+        let cells = |text: &mut dyn Iterator<Item = String>, look| -> Vec<Cell> {
+            text.map(|text| Cell { text, look }).collect()
+        };
+        let headers = cells(&mut self.headers.iter().cloned(), Look::Strong);
+        let rules = cells(&mut widths.iter().map(|width| "-".repeat(*width)), Look::Faint);
+        for row in [&headers, &rules].into_iter().chain(&self.rows) {
+            line(&mut out, row, &widths, coloured);
         }
         out
     }
 }
 
-fn line(out: &mut String, cells: &[String], widths: &[usize], (on, off): (&str, &str)) {
+fn line(out: &mut String, cells: &[Cell], widths: &[usize], coloured: bool) {
     for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
         let gap = if at == 0 { "" } else { "  " };
-        let _ = write!(out, "{gap}{on}{cell}{off}");
+        let (on, off) = cell.look.codes(coloured);
+        let _ = write!(out, "{gap}{on}{}{off}", cell.text);
         if at + 1 < cells.len() {
-            let _ = write!(out, "{:1$}", "", width - cell.width());
+            let _ = write!(out, "{:1$}", "", width - cell.text.width());
         }
     }
     out.push('\n');

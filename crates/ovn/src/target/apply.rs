@@ -38,18 +38,27 @@ pub struct RowTarget<D> {
     ownership: Ownership,
     rules: Rules,
     lock: Option<Str>,
-    guard: Option<Guard>,
+    guard: Option<Extra>,
+    note: Option<Extra>,
     /// What the last plan was made of; behind a mutex because planning does not change the target.
     memory: Mutex<Memory<SnapshotView>>,
 }
 
-/// An operation that fails, and the transaction with it, where a condition does not hold.
-type Guard = Box<dyn FnMut() -> Option<serde_json::Value> + Send>;
+/// An operation of a transaction besides those for rows, where there is one to add.
+type Extra = Box<dyn FnMut() -> Option<serde_json::Value> + Send>;
 
 impl<D: Database> RowTarget<D> {
     /// Writes to `database` what is ours by `ownership`, and of shared columns what is ours by `rules`.
     pub fn new(database: D, ownership: Ownership, rules: Rules) -> Self {
-        RowTarget { database, ownership, rules, lock: None, guard: None, memory: Mutex::default() }
+        RowTarget {
+            database,
+            ownership,
+            rules,
+            lock: None,
+            guard: None,
+            note: None,
+            memory: Mutex::default(),
+        }
     }
 
     /// Commits only while the connection holds this lock: of several writers one writes.
@@ -65,6 +74,13 @@ impl<D: Database> RowTarget<D> {
         self
     }
 
+    /// Ends a transaction that holds all of a plan with the operation that this gives, where it gives one: what others read
+    /// to see how far the rows have come. A plan that had to be cut leaves no note.
+    pub fn with_note(mut self, note: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
+        self.note = Some(Box::new(note));
+        self
+    }
+
     /// Where rows are read and written.
     pub fn database(&mut self) -> &mut D {
         &mut self.database
@@ -75,8 +91,8 @@ impl<D: Database> RowTarget<D> {
         &mut self.ownership
     }
 
-    /// Commits the steps of some objects; `Ok` are the steps whose row was gone.
-    async fn commit(&mut self, steps: &[&Step<Op>]) -> Result<BTreeSet<usize>, CommitError> {
+    /// Commits the steps of some objects, or of all; `Ok` are the steps whose row was gone.
+    async fn commit(&mut self, steps: &[&Step<Op>], all: bool) -> Result<BTreeSet<usize>, CommitError> {
         let composed = Composed::of(steps.iter().map(|step| &step.op));
         let mut txn = Transaction::new();
         if let Some(lock) = &self.lock {
@@ -89,8 +105,11 @@ impl<D: Database> RowTarget<D> {
         for op in &composed.ops {
             txn.raw(op);
         }
+        if let Some(op) = self.note.as_mut().filter(|_| all).and_then(|note| note()) {
+            txn.raw(&op);
+        }
         let committed = self.database.commit(txn).await?;
-        let missed = committed.results().iter().enumerate().skip(before);
+        let missed = committed.results().iter().enumerate().skip(before).take(composed.ops.len());
         let missed = missed.filter(|(_, result)| matches!(result, OpResult::Counted(0)));
         Ok(missed.flat_map(|(at, _)| composed.steps[at - before].iter().copied()).collect())
     }
@@ -126,7 +145,7 @@ impl<D: Database> Target for RowTarget<D> {
                 continue;
             }
             let steps: Vec<&Step<Op>> = positions.iter().map(|at| &plan.steps[*at]).collect();
-            match self.commit(&steps).await {
+            match self.commit(&steps, steps.len() == plan.steps.len()).await {
                 Ok(missed) => {
                     committed = true;
                     for (n, at) in positions.into_iter().enumerate() {

@@ -81,8 +81,8 @@ impl TlsConfig {
         self
     }
 
-    /// Reads the files.
-    pub(crate) fn load(&self) -> Result<ClientConfig, TlsError> {
+    /// Reads the files, into what rustls needs for a connection.
+    pub fn load(&self) -> Result<ClientConfig, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&self.ca)? {

@@ -90,15 +90,15 @@ fn notes_on_an_agent_are_kept() {
 fn only_dead_agents_can_be_deleted_and_they_come_back_when_they_report() {
     let mut cloud = cloud();
     refused(cloud.delete("agents", "ch1"), 409, "AgentInUse");
-    assert_eq!(removed(&cloud.world, &cloud.report), [] as [&str; 0]);
+    assert!(removed(&cloud.world, &cloud.report).is_empty());
     cloud.delete("agents", "ch3").unwrap();
     assert_eq!(names(&cloud), ["ch1", "ch2"]);
-    assert_eq!(removed(&cloud.world, &cloud.report), ["ch3"]);
+    assert!(removed(&cloud.world, &cloud.report).iter().map(|agent| &agent.chassis).eq(["ch3"]));
     refused(cloud.delete("agents", "ch3"), 404, "AgentNotFound");
     let again = ["ch1", "ch2", "ch3"].map(|name| agent(name, AgentKind::Gateway, true));
     cloud.report.set_agents(again.into());
     assert_eq!(names(&cloud), ["ch1", "ch2", "ch3"]);
-    assert_eq!(removed(&cloud.world, &cloud.report), [] as [&str; 0]);
+    assert!(removed(&cloud.world, &cloud.report).is_empty());
 }
 
 #[test]

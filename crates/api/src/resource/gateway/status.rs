@@ -3,12 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use serde_json::{Value, json};
+use ovn::ident::name;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::{of_router, router};
 use crate::fault::Fault;
 use crate::model::{Port, Router, Subnet};
+use crate::report::Report;
 use crate::resource::{Call, Reply, Scene};
 use crate::world::World;
 
@@ -70,31 +73,61 @@ pub fn warnings(world: &World, router: &Router) -> Vec<String> {
     }
 }
 
+/// How one gateway is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayStatus {
+    /// Its port.
+    pub port_id: Uuid,
+    /// The external network.
+    pub network_id: Uuid,
+    /// The chassis that hosts it now, if any does.
+    pub chassis: Option<String>,
+    /// Its host name.
+    pub host: Option<String>,
+    /// The default routes that it can give.
+    pub routes: Vec<RouteStatus>,
+}
+
+/// How one default route is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteStatus {
+    /// Everything, of one family.
+    pub destination: IpNet,
+    /// The subnet's gateway.
+    pub nexthop: IpAddr,
+    /// What BFD says of the next hop, if it is watched: `up`, `down`, `init`, `admin_down`.
+    pub bfd: Option<String>,
+    /// Whether the route is in the Northbound.
+    pub installed: bool,
+}
+
+/// How the gateways of a router are doing, in their order.
+pub fn statuses(world: &World, report: &Report, router: &Router) -> Vec<GatewayStatus> {
+    let wanted = default_routes(world, router);
+    let route = |route: DefaultRoute| {
+        let bfd = report.bfd(&name::router_port(route.port), route.nexthop);
+        RouteStatus {
+            destination: route.destination,
+            nexthop: route.nexthop,
+            bfd: bfd.filter(|_| router.enable_default_route_bfd).map(|state| state.as_str().to_owned()),
+            installed: wanted.contains(&route) && report.route_installed(route.port, route.nexthop),
+        }
+    };
+    let gateways = of_router(world, router).into_iter().map(|port| GatewayStatus {
+        port_id: port.id,
+        network_id: port.network_id,
+        chassis: report.gateway_chassis(port.id).map(str::to_owned),
+        host: report.gateway_host(port.id).map(str::to_owned),
+        routes: routes_of(world, port).into_iter().map(route).collect(),
+    });
+    gateways.collect()
+}
+
 /// `GET /routers/{id}/gateway_status`.
 pub fn status(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
     let router = router(scene.world, call.id)?;
-    let installed = default_routes(scene.world, router);
-    let route = |route: &DefaultRoute| {
-        let bfd = scene.report.bfd(&format!("lrp-{}", route.port), route.nexthop);
-        json!({
-            "destination": route.destination,
-            "nexthop": route.nexthop,
-            "bfd": bfd.filter(|_| router.enable_default_route_bfd).map(|state| state.as_str()),
-            "installed": installed.contains(route) && scene.report.route_installed(route.port, route.nexthop),
-        })
-    };
-    let gateway = |port: &Port| {
-        json!({
-            "port_id": port.id,
-            "network_id": port.network_id,
-            "chassis": scene.report.gateway_chassis(port.id),
-            "host": scene.report.gateway_host(port.id),
-            "routes": routes_of(scene.world, port).iter().map(route).collect::<Vec<_>>(),
-        })
-    };
-    let gateways: Vec<Value> = of_router(scene.world, router).into_iter().map(|port| gateway(port)).collect();
     Ok(Reply::Value(json!({
-        "gateway_status": gateways,
+        "gateway_status": statuses(scene.world, scene.report, router),
         "warnings": warnings(scene.world, router),
     })))
 }

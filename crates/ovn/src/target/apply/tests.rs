@@ -111,6 +111,24 @@ async fn the_refused_object_is_found_and_the_others_are_written() {
 }
 
 #[tokio::test]
+async fn a_note_is_left_with_a_whole_plan_and_with_no_part_of_one() {
+    let note = || Some(serde_json::json!({"op": "comment", "comment": "so far"}));
+    let mut target = target(Scripted::default()).with_note(note);
+    target.apply(&ports(3)).await.unwrap();
+    let [asked] = &target.database().asked[..] else { panic!("one transaction") };
+    assert!(asked.ends_with(r#"{"comment":"so far","op":"comment"}"#), "{asked}");
+    let poisoned = Scripted { poison: Some("<port 2>"), ..Default::default() };
+    let mut target = super::tests::target(poisoned).with_note(note);
+    target.apply(&ports(3)).await.unwrap();
+    let asked = &target.database().asked;
+    assert_eq!(
+        asked.iter().filter(|text| text.contains("so far")).count(),
+        1,
+        "only with the attempt at all of it"
+    );
+}
+
+#[tokio::test]
 async fn an_unknown_outcome_is_not_tried_again() {
     let lost = CommitError::Unknown { reason: "connection lost".into() };
     let mut target = target(Scripted { script: VecDeque::from([Some(lost)]), ..Default::default() });

@@ -1,0 +1,128 @@
+//! What the server says of itself: to `meridian status`, `meridian plan` and to health checks.
+
+use std::collections::BTreeMap;
+
+use api::northbound::Sight;
+use api::status::NetworkStatus;
+use api::store::{Store, Url};
+use reconcile::{Handle, Severity, State};
+
+use crate::process::{Answering, Database, Subject};
+
+/// A running server.
+pub(super) struct Shown {
+    pub(super) sight: Sight,
+    pub(super) store: Store,
+    pub(super) url: Url,
+    pub(super) loops: [Handle; 2],
+}
+
+impl Shown {
+    fn statuses(&self) -> impl Iterator<Item = reconcile::Status> {
+        self.loops.iter().map(|handle| handle.status().borrow().clone())
+    }
+
+    fn stored(&self) -> Database {
+        let trouble = self.store.trouble();
+        Database {
+            database: match self.url {
+                Url::Sqlite(_) => "SQLite",
+                Url::Postgres(_) => "PostgreSQL",
+            }
+            .to_owned(),
+            state: if trouble.is_none() { "synced" } else { "disconnected" }.to_owned(),
+            remote: Some(self.url.to_string()),
+            last_error: trouble,
+            ..Database::default()
+        }
+    }
+}
+
+impl Subject for Shown {
+    fn databases(&self) -> Vec<Database> {
+        let ovn = [self.sight.northbound(), self.sight.southbound()];
+        let ovn = ovn.iter().map(|client| Database::of(client, BTreeMap::new()));
+        ovn.chain([self.stored()]).collect()
+    }
+
+    /// Requests are answered while OVN's databases are away, but what they ask for does not happen.
+    fn healthy(&self) -> bool {
+        self.trouble().is_empty()
+    }
+
+    fn trouble(&self) -> Vec<String> {
+        let away = self.databases().into_iter().filter(|database| database.state != "synced");
+        let away = away.map(|database| match database.last_error {
+            Some(error) => format!("{} is {}: {error}", database.database, database.state),
+            None => format!("{} is {}", database.database, database.state),
+        });
+        away.chain(self.statuses().filter_map(|status| of_loop(&status))).collect()
+    }
+
+    fn network(&self) -> Option<NetworkStatus> {
+        let (report, fleet) = (self.sight.report(), self.sight.fleet());
+        let (report, fleet) = (report.borrow().clone(), fleet.borrow().clone());
+        Some(NetworkStatus::of(&self.store.world(), &report, &fleet))
+    }
+
+    fn components(&self) -> Vec<reconcile::Status> {
+        self.statuses().collect()
+    }
+
+    fn plan(&self) -> Answering<'_> {
+        Box::pin(async {
+            let mut plans = Vec::new();
+            for handle in &self.loops {
+                let plan = handle.plan().await.map_err(|error| format!("{}: {error}", handle.component()))?;
+                plans.push(serde_json::to_value(plan).map_err(|error| error.to_string())?);
+            }
+            Ok(plans.into())
+        })
+    }
+}
+
+/// What is wrong with a loop. One that waits for its turn is fine, and so is one that works.
+fn of_loop(status: &reconcile::Status) -> Option<String> {
+    let errors: Vec<_> =
+        status.problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
+    match (errors.as_slice(), status.state) {
+        ([first], _) => Some(format!("{}: {first}", status.component)),
+        ([first, rest @ ..], _) => Some(format!(
+            "{}: {first}; and {} more objects are not as asked for",
+            status.component,
+            rest.len()
+        )),
+        ([], State::BackingOff | State::Stuck) => {
+            let why = status.last_error.as_ref().map_or("something failed", |error| error.message.as_str());
+            Some(format!("{}: {why}", status.component))
+        }
+        ([], _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reconcile::{Class, ObjectId, Problem};
+
+    use super::*;
+
+    fn status(state: State, problems: Vec<Problem>) -> reconcile::Status {
+        let text = serde_json::json!({
+            "component": "northbound", "state": state, "want": 2, "have": 1, "planned": 0, "held": 0, "generation": 1,
+            "stages": [], "problems": problems,
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn only_what_needs_somebody_is_trouble() {
+        let object = |id: &str| ObjectId::new("port", id);
+        let warning = Problem::warning(object("a"), Class::Refused, "slow", "is slow");
+        let error = |id| Problem::error(object(id), Class::Refused, "bad", "is bad");
+        assert_eq!(of_loop(&status(State::Starting, vec![])), None);
+        assert_eq!(of_loop(&status(State::Working, vec![warning])), None);
+        let two = of_loop(&status(State::Stuck, vec![error("b"), error("c")])).unwrap();
+        assert_eq!(two, "northbound: port/b: is bad (bad, refused); and 1 more objects are not as asked for");
+        assert_eq!(of_loop(&status(State::BackingOff, vec![])).unwrap(), "northbound: something failed");
+    }
+}
