@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 /// How long anything may take on a busy machine before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running server with its own OVN central.
+/// A running server, with its own OVN central or on one that is there.
 pub(crate) struct Cloud {
     dir: tempfile::TempDir,
+    /// Where the sockets of the OVN central are.
+    ovn: PathBuf,
     args: Vec<String>,
     child: Child,
     url: String,
@@ -27,6 +29,8 @@ pub(crate) struct Cloud {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Value,
+    /// What `X-Meridian-Wait` says: `nb` if the Northbound has the change, `timeout` if not.
+    pub(crate) waited: Option<String>,
 }
 
 impl Answer {
@@ -55,16 +59,50 @@ impl Cloud {
 
     /// Starts one in a directory that may be somewhere above its data.
     pub(crate) fn within(dir: tempfile::TempDir, args: &[&str]) -> Cloud {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let ovn = dir.path().join("ovn");
+        let args: Vec<String> = ["--dev"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
         let (child, url) = spawn(dir.path(), &args);
-        Cloud { dir, args, child, url }
+        Cloud { dir, ovn, args, child, url }
     }
 
     /// Starts one with a configuration file.
     pub(crate) fn configured(config: &str) -> Cloud {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("meridian.toml"), config).unwrap();
-        Self::within(dir, &["--config", "meridian.toml", "--data-dir", "."])
+        fs::write(dir.path().join(CONFIG), config).unwrap();
+        Self::within(dir, &["--config", CONFIG, "--data-dir", "."])
+    }
+
+    /// Writes another configuration, for the next start of one that was started [`configured`](Self::configured).
+    pub(crate) fn configure(&self, toml: &str) {
+        fs::write(self.dir().join(CONFIG), toml).unwrap();
+    }
+
+    /// Starts it again, which must fail; gives what it complained about.
+    pub(crate) fn does_not_start(&self) -> String {
+        refused(self.dir.path(), &self.args)
+    }
+
+    /// Starts one on databases in a directory, which must fail; gives what it complained about.
+    pub(crate) fn refused(ovn: &Path, args: &[&str]) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let args = outside(ovn, args);
+        refused(dir.path(), &args)
+    }
+
+    /// Where metrics and health are served, as the server says in its log.
+    pub(crate) fn metrics_url(&self) -> String {
+        let log = fs::read_to_string(self.dir().join("server.log")).unwrap();
+        let line = log.lines().rfind(|line| line.contains("serving metrics")).unwrap();
+        let address = line.rsplit("address=").next().unwrap();
+        format!("http://{}", address.split_whitespace().next().unwrap())
+    }
+
+    /// Starts one on databases whose sockets are in a directory, which do not end with it.
+    pub(crate) fn on(ovn: &Path, args: &[&str]) -> Cloud {
+        let dir = tempfile::tempdir().unwrap();
+        let args = outside(ovn, args);
+        let (child, url) = spawn(dir.path(), &args);
+        Cloud { dir, ovn: ovn.to_owned(), args, child, url }
     }
 
     /// The directory of its data.
@@ -72,21 +110,26 @@ impl Cloud {
         self.dir.path()
     }
 
+    /// Where the sockets of its OVN central are.
+    pub(crate) fn ovn(&self) -> &Path {
+        &self.ovn
+    }
+
     /// Where it listens.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// kill -9; what it had started goes on.
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
     /// kill -9, then the same again.
     pub(crate) fn crash(&mut self) {
         self.kill();
-        (self.child, self.url) = spawn(self.dir.path(), &self.args);
+        self.again();
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// SIGTERM; gives whether it ended well.
@@ -184,6 +227,47 @@ impl Cloud {
         Ok(serde_json::from_slice(&out.stdout).unwrap_or(Value::Null))
     }
 
+    /// Runs a command of `meridian` that asks this server; gives what it printed.
+    #[track_caller]
+    pub(crate) fn meridian(&self, words: &[&str]) -> String {
+        self.try_meridian(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// The same, or what it complained about.
+    pub(crate) fn try_meridian(&self, words: &[&str]) -> Result<String, String> {
+        let out = Command::new(env!("CARGO_BIN_EXE_meridian"))
+            .args(words)
+            .arg("--socket")
+            .arg(self.dir().join("admin.sock"))
+            .env("MERIDIAN_CONFIG", "/dev/null")
+            .output()
+            .unwrap();
+        match out.status.success() {
+            true => Ok(String::from_utf8(out.stdout).unwrap()),
+            false => Err(String::from_utf8_lossy(&out.stderr).into_owned()),
+        }
+    }
+
+    /// Waits until there is nothing left to do in the Northbound.
+    #[track_caller]
+    pub(crate) fn converged(&self) {
+        let mut last = String::new();
+        eventually("the plan is empty", || {
+            last = match self.try_meridian(&["plan", "--output", "json"]) {
+                Ok(plan) => plan,
+                Err(_) => return None,
+            };
+            let plans: Value = serde_json::from_str(&last).unwrap();
+            plans.as_array()?.iter().all(|plan| plan["steps"] == json!([])).then_some(())
+        });
+    }
+
+    /// What the server says of itself.
+    #[track_caller]
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_str(&self.meridian(&["status", "--output", "json"])).unwrap()
+    }
+
     /// Runs ovn-nbctl with the words of a line.
     #[track_caller]
     pub(crate) fn nbctl(&self, line: &str) -> String {
@@ -198,7 +282,7 @@ impl Cloud {
 
     #[track_caller]
     fn ctl(&self, program: &str, database: &str, line: &str) -> String {
-        let socket = self.dir().join("ovn").join(format!("{database}.sock"));
+        let socket = self.ovn.join(format!("{database}.sock"));
         let out = Command::new(central::find_program(program).unwrap())
             .arg(format!("--db=unix:{}", socket.display()))
             .args(["--timeout=60", "--no-leader-only"])
@@ -233,8 +317,10 @@ impl Cloud {
     pub(crate) fn chassis(&self, name: &str, physical: &[&str], options: &str) {
         let mappings: Vec<_> = physical.iter().map(|name| format!("{name}:br-{name}")).collect();
         // No two chassis may have one tunnel address.
-        let address = self.southbound("Chassis").len() + 1;
-        self.sbctl(&format!("chassis-add {name} geneve 127.0.0.{address}"));
+        let taken: Vec<_> = self.southbound("Encap").iter().map(|encap| encap["ip"].clone()).collect();
+        let address =
+            (1..255).map(|n| format!("127.0.0.{n}")).find(|ip| !taken.contains(&json!(ip))).unwrap();
+        self.sbctl(&format!("chassis-add {name} geneve {address}"));
         self.sbctl(&format!(
             "set Chassis {name} hostname={name}.example other_config:ovn-cms-options=\"{options}\" \
              other_config:ovn-bridge-mappings=\"{}\"",
@@ -257,7 +343,8 @@ impl Drop for Cloud {
     }
 }
 
-/// One request to any server.
+/// One request to any server, which must answer.
+#[track_caller]
 pub(crate) fn raw(
     url: &str,
     headers: &[(&str, &str)],
@@ -265,6 +352,17 @@ pub(crate) fn raw(
     path: &str,
     body: Option<&str>,
 ) -> Answer {
+    try_raw(url, headers, method, path, body).unwrap()
+}
+
+/// One request to a server that may end meanwhile.
+pub(crate) fn try_raw(
+    url: &str,
+    headers: &[(&str, &str)],
+    method: &str,
+    path: &str,
+    body: Option<&str>,
+) -> Result<Answer, ureq::Error> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .allow_non_standard_methods(true)
@@ -275,16 +373,17 @@ pub(crate) fn raw(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let answer = match body {
+    let mut answer = match body {
         Some(body) => {
             agent.run(request.header("Content-Type", "application/json").body(body.to_owned()).unwrap())
         }
         None => agent.run(request.body(()).unwrap()),
-    };
-    let mut answer = answer.unwrap();
-    let text = answer.body_mut().read_to_string().unwrap();
+    }?;
+    let waited = answer.headers().get("x-meridian-wait").and_then(|value| value.to_str().ok());
+    let waited = waited.map(str::to_owned);
+    let text = answer.body_mut().read_to_string()?;
     let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-    Answer { status: answer.status().as_u16(), body }
+    Ok(Answer { status: answer.status().as_u16(), body, waited })
 }
 
 /// Waits until something holds; gives what it found.
@@ -300,20 +399,48 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-fn spawn(dir: &Path, args: &[String]) -> (Child, String) {
-    let log: PathBuf = dir.join("server.log");
-    let mut file = File::options().create(true).append(true).open(&log).unwrap();
-    writeln!(file, "--- started").unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_meridian"))
-        .args(["server", "--dev", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
+/// The configuration file, within the data directory.
+const CONFIG: &str = "meridian.toml";
+
+/// The arguments of a server on databases in a directory.
+fn outside(ovn: &Path, args: &[&str]) -> Vec<String> {
+    let database = |name: &str| [format!("--{name}"), format!("unix:{}/{name}.sock", ovn.display())];
+    let args = ["--data-dir", "."].iter().chain(args).map(|arg| (*arg).to_owned());
+    [database("nb"), database("sb")].concat().into_iter().chain(args).collect()
+}
+
+/// The command that starts a server.
+fn command(dir: &Path, args: &[String]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    command
+        .args(["server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
         .args(args)
         .current_dir(dir)
         .env("MERIDIAN_CONFIG", "/dev/null")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(file)
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::piped());
+    command
+}
+
+/// What a server complains about that must not start.
+#[track_caller]
+fn refused(dir: &Path, args: &[String]) -> String {
+    let mut child = command(dir, args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    if let Some(Ok(line)) = lines.next() {
+        child.kill().unwrap();
+        panic!("it started: {line}");
+    }
+    let out = child.wait_with_output().unwrap();
+    assert!(!out.status.success());
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+fn spawn(dir: &Path, args: &[String]) -> (Child, String) {
+    let log: PathBuf = dir.join("server.log");
+    let mut file = File::options().create(true).append(true).open(&log).unwrap();
+    writeln!(file, "--- started").unwrap();
+    let mut child = command(dir, args).stderr(file).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The server says where it listens when it is ready.
     let url = lines.find_map(|line| line.ok()?.strip_prefix("listening on ").map(str::to_owned));

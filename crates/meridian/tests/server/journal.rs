@@ -57,7 +57,7 @@ impl fmt::Display for Kind {
 impl Journal {
     /// From now on.
     pub(crate) fn of(cloud: &Cloud) -> Journal {
-        let path = cloud.dir().join("ovn").join("nb.db");
+        let path = cloud.ovn().join("nb.db");
         let mut journal = Journal { path, read: 0, rows: BTreeSet::new() };
         journal.next();
         journal

@@ -242,7 +242,8 @@ pub(crate) fn addresses(router: &Value) -> Vec<&str> {
     gateways.iter().map(|it| it["external_fixed_ips"][0]["ip_address"].as_str().unwrap()).collect()
 }
 
-fn external(cloud: &Cloud, number: &str, physical: &str, cidr: &str) -> (String, String) {
+/// An external network with its subnet; the ids of both.
+pub(crate) fn external(cloud: &Cloud, number: &str, physical: &str, cidr: &str) -> (String, String) {
     let network = cloud.create(
         "networks",
         "network",
