@@ -30,6 +30,12 @@ use central::{Database, Server, end_leftover, find_program};
 /// How many rows go into one transaction, and how many are inserted in all by us and by the slower others.
 const INSERTS: [(usize, usize, usize); 3] = [(1, 1_000, 300), (100, 10_000, 2_000), (1_000, 20_000, 4_000)];
 
+/// From how many rows on the goals of the initial load hold.
+const GOAL_ROWS: usize = 100_000;
+
+/// The line that compares with a C client that tells nobody.
+const UNTOLD: &str = "change, C without a callback";
+
 /// The line that shows what being woken costs.
 const FLOOR: &str = "change, epoll_wait and read alone";
 
@@ -204,9 +210,10 @@ impl Run<'_> {
 
     fn add_load(&mut self, rows: usize, database: Database, who: Who, load: &Load) {
         let what = format!("initial load, {}", table(database));
-        self.report.add(rows, &what, "CPU s", who, load.cpu_seconds, Some(Goal::ShareOfC(0.2)));
+        let goal = |share| (rows >= GOAL_ROWS).then_some(Goal::ShareOfC(share));
+        self.report.add(rows, &what, "CPU s", who, load.cpu_seconds, goal(0.2));
         self.report.add(rows, &what, "wall s", who, load.seconds, None);
-        self.report.add(rows, &what, "peak MiB", who, load.peak_mib, Some(Goal::ShareOfC(0.15)));
+        self.report.add(rows, &what, "peak MiB", who, load.peak_mib, goal(0.15));
         let note = format!("{who:?}: {}", load.note);
         if !self.report.notes.contains(&note) {
             self.report.notes.push(note);
@@ -225,8 +232,10 @@ impl Run<'_> {
         self.report.add(rows, what, "CPU us", who, change.cpu_us, Some(Goal::ShareOfC(0.5)));
         self.report.add(rows, what, "median us", who, change.median_us, None);
         self.report.add(rows, what, "99th % us", who, change.p99_us, None);
+        let untold_us = change.untold_us.unwrap_or(change.cpu_us);
+        self.report.add(rows, UNTOLD, "CPU us", who, untold_us, None);
         if who == Who::C {
-            self.report.add(rows, FLOOR, "CPU us", who, change.cpu_us, None);
+            self.report.add(rows, FLOOR, "CPU us", who, untold_us, None);
         }
     }
 
@@ -257,9 +266,11 @@ impl Run<'_> {
                  several rounds the best value counts, for every client and every line.",
                 "Load: C's tools monitor every column of every table (they cannot do less); Python registers the two \
                  tables with all their columns, as Neutron's agents do; we ask for the columns the agents use.",
-                "Change to callback: one change every 2 ms by another process. CPU of C is that of its daemon applying \
-                 the changes with no command running, so without any callback; its latency is that of `wait-until`, \
-                 the only way it tells of a change, and includes the answer on its control socket.",
+                "Load: its goals are for 100,000 rows and more. Below, a process weighs more than its rows.",
+                "Change to callback: one change every 2 ms by another process. C tells of a change by `wait-until` only: \
+                 its CPU is that of its daemon with one such command waiting, which looks at every change; its latency \
+                 includes the answer on its control socket. `C without a callback` is the daemon while no command waits, \
+                 beside ours with one.",
                 "`epoll_wait and read alone` is a process that is woken by every change, reads it and decodes nothing: \
                  in the first column what that costs, beside what C's client costs in all. No client that is woken by \
                  each change gets below it.",

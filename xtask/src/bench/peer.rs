@@ -42,6 +42,8 @@ pub(crate) struct Load {
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) cpu_us: f64,
+    /// The same without anyone being told, where that can be had.
+    pub(crate) untold_us: Option<f64>,
     pub(crate) median_us: f64,
     pub(crate) p99_us: f64,
 }
@@ -119,7 +121,7 @@ fn spread(sequence: usize, rows: usize) -> usize {
 fn latency(mut us: Vec<f64>, cpu_us: f64) -> Result<Change> {
     let median_us = percentile(&mut us, 0.5).context("no change was seen")?;
     let p99_us = percentile(&mut us, 0.99).context("no change was seen")?;
-    Ok(Change { cpu_us, median_us, p99_us })
+    Ok(Change { cpu_us, untold_us: None, median_us, p99_us })
 }
 
 /// A client of its own process, steered through its standard input.
@@ -269,25 +271,33 @@ impl Tool {
         self.control.send("run", Value::Array(params))
     }
 
-    /// CPU: the daemon applies every change to its replica while no command runs; it has no callback to call, which only
-    /// flatters it. Latency: `wait-until` is the only way it tells of a change, measured on a share of the changes.
+    /// `wait-until` is the only way it tells of a change. CPU: one such command waits for the last change, so that the
+    /// daemon looks at each one for it; and apart from that, what changes cost while no command waits. Latency: a command
+    /// for every change.
     fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
-        // The last sixth of the numbers is kept for the latency.
-        let turn = sequences.end - sequences.len().div_ceil(6);
-        let count = turn - sequences.start;
+        let sixth = sequences.len().div_ceil(6);
+        let (told, untold) = (sequences.end - sixth, sequences.start + sequences.len() / 2 - sixth / 2);
         let before = cpu_seconds(self.pid)?;
-        make_changes(writer, rows, sequences.start..turn)?;
-        self.run(wait_until(turn - 1, rows))?;
-        let cpu = cpu_seconds(self.pid)? - before;
+        make_changes(writer, rows, sequences.start..untold)?;
+        self.run(wait_until(untold - 1, rows))?;
+        let cpu_untold = cpu_seconds(self.pid)? - before;
+        self.send(wait_until(told - 1, rows))?;
+        std::thread::sleep(PACE);
+        let before = cpu_seconds(self.pid)?;
+        make_changes(writer, rows, untold..told)?;
+        self.control.receive()?;
+        let cpu_told = cpu_seconds(self.pid)? - before;
         let mut us = Vec::new();
-        for sequence in turn..sequences.end {
+        for sequence in told..sequences.end {
             self.send(wait_until(sequence, rows))?;
             std::thread::sleep(PACE);
             let sent = make_changes(writer, rows, sequence..sequence + 1)?;
             self.control.receive()?;
             us.push((monotonic()? - sent[0]) as f64 / 1e3);
         }
-        latency(us, cpu * 1e6 / count as f64)
+        let each = |cpu: f64, count: usize| cpu * 1e6 / count as f64;
+        let untold_us = Some(each(cpu_untold, untold - sequences.start));
+        Ok(Change { untold_us, ..latency(us, each(cpu_told, told - untold))? })
     }
 
     fn insert(&mut self, switch: &str, ports: Range<usize>, per_transaction: usize) -> Result<(f64, f64)> {

@@ -257,6 +257,15 @@ fn first_rows(spec: &ChassisSpec, address: Ipv4Addr, central: Ipv4Addr, datapath
     for (key, value) in settings.filter(|(_, value)| !value.is_empty()) {
         root.external_ids.insert(key.into(), value.into());
     }
+    // A lab has one CPU and little traffic: more threads, and looking at idle flows twice a second, only cost.
+    for (key, value) in [
+        ("n-handler-threads", "1"),
+        ("n-revalidator-threads", "1"),
+        ("max-revalidator", "2000"),
+        ("stats-update-interval", "30000"),
+    ] {
+        root.other_config.insert(key.into(), value.into());
+    }
     let mut bridge = |name: &str, nic: Option<String>, secure: bool| {
         let mut row =
             Bridge { name: name.into(), datapath_type: datapath.kind().into(), ..Bridge::default() };

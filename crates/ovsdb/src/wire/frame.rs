@@ -184,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_are_cut_wherever_reads_end() {
+        let text = |n: usize| format!(r#"{{"a":"{}","b":["}}{}",{{}}]}}"#, "x".repeat(n), "]".repeat(n / 2));
+        let texts: Vec<String> = [60, 90, 130, 64, 7].map(text).into();
+        let stream = texts.concat();
+        for split in 0..stream.len() {
+            let (front, back) = stream.as_bytes().split_at(split);
+            assert_eq!(cut(&[front, back]).unwrap(), texts, "split at {split}");
+        }
+    }
+
+    #[test]
     fn another_protocol_is_named() {
         assert_eq!(cut(&[b"\x15\x03\x01"]), Err(FrameError::NotJson(0x15)));
         assert_eq!(cut(&[b"{}", b"HTTP/1.1 400"]), Err(FrameError::NotJson(b'H')));
@@ -204,8 +215,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_in_any_pieces_give_the_same_texts(
-            bytes in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'"'), Just(b'\\'), Just(b'['), Just(b']'), Just(b' '), any::<u8>()], 0..200),
-            size in 1usize..20,
+            bytes in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'"'), Just(b'\\'), Just(b'['), Just(b']'), Just(b' '), any::<u8>()], 0..600),
+            size in 1usize..200,
         ) {
             let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
             prop_assert_eq!(cut(&[&bytes]).is_ok(), cut(&pieces).is_ok());

@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod atom;
+mod block;
 pub mod clause;
 pub mod datum;
 pub mod frame;

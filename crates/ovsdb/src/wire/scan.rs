@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use serde::de::Error as _;
 
+use super::block::{BLOCK, Block};
+
 /// How far into a JSON object or array a scan is. It can stop and go on anywhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scan {
@@ -28,35 +30,68 @@ impl Scan {
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
-            if self.in_string {
-                if self.escaped {
-                    self.escaped = false;
-                    at += 1;
-                    continue;
+            let rest = &bytes[at..];
+            let block = rest.first_chunk().filter(|_| !self.escaped).map(Block::look);
+            let (length, end) = match block {
+                // Escapes are rare, and not worth more than a look at each byte.
+                Some(block) if block.escapes == 0 => (BLOCK, self.block(&block)),
+                _ => {
+                    let piece = &rest[..rest.len().min(BLOCK)];
+                    (piece.len(), self.bytewise(piece))
                 }
-                let found = memchr::memchr2(b'"', b'\\', &bytes[at..])?;
-                self.escaped = bytes[at + found] == b'\\';
-                self.in_string = self.escaped;
-                at += found + 1;
-                continue;
+            };
+            if let Some(end) = end {
+                return Some(at + end);
             }
-            // Outside strings texts are dense with structure, so a plain loop beats a search.
-            for &byte in &bytes[at..] {
-                at += 1;
-                match byte {
-                    b'"' => {
-                        self.in_string = true;
-                        break;
-                    }
-                    b'{' | b'[' => self.depth += 1,
-                    b'}' | b']' => {
-                        self.depth = self.depth.saturating_sub(1);
-                        if self.depth == 0 {
-                            return Some(at);
-                        }
-                    }
-                    _ => {}
+            at += length;
+        }
+        None
+    }
+
+    /// Goes on over a block without escapes.
+    fn block(&mut self, block: &Block) -> Option<usize> {
+        let strings = block.strings(self.in_string);
+        let (opens, closes) = (block.opens & !strings, block.closes & !strings);
+        if self.depth > closes.count_ones() {
+            self.depth = self.depth + opens.count_ones() - closes.count_ones();
+            self.in_string = strings >> (BLOCK - 1) == 1;
+            return None;
+        }
+        // The end may be in here.
+        let mut turns = opens | closes;
+        while turns != 0 {
+            let at = turns.trailing_zeros();
+            if opens >> at & 1 == 1 {
+                self.depth += 1;
+            } else {
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    self.in_string = false;
+                    return Some(at as usize + 1);
                 }
+            }
+            turns &= turns - 1;
+        }
+        self.in_string = strings >> (BLOCK - 1) == 1;
+        None
+    }
+
+    /// Goes on over a few bytes of any kind.
+    fn bytewise(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, &byte) in bytes.iter().enumerate() {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'"' => self.in_string = !self.in_string,
+                b'\\' if self.in_string => self.escaped = true,
+                _ if self.in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                _ => {}
             }
         }
         None
@@ -214,6 +249,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn blocks_find_the_end_that_bytes_find(
+            bytes in proptest::collection::vec(prop_oneof![
+                3 => Just(b'{'), 2 => Just(b'}'), 1 => Just(b'['), 1 => Just(b']'), 2 => Just(b'"'), 1 => Just(b'\\'), 9 => any::<u8>()
+            ], 0..400),
+            cut in 0usize..400,
+        ) {
+            let (mut whole, mut single) = (Scan::default(), Scan::default());
+            let (front, back) = bytes.split_at(cut.min(bytes.len()));
+            let found = whole.advance(front).or_else(|| whole.advance(back).map(|end| end + front.len()));
+            prop_assert_eq!(found, single.bytewise(&bytes));
+            prop_assert_eq!(format!("{whole:?}"), format!("{single:?}"));
+        }
+
         #[test]
         fn good_json_is_walked_as_a_decoder_does(
             names in proptest::collection::vec("[a-c\"\\\\{}é]{0,4}", 0..5),
