@@ -22,6 +22,7 @@ pub mod desired;
 pub mod fault;
 pub mod fleet;
 pub mod http;
+pub mod import;
 pub mod model;
 pub mod northbound;
 pub mod placing;

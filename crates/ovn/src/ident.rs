@@ -107,6 +107,11 @@ pub mod name {
         format!("{PROVIDER}{segment}")
     }
 
+    /// The segment's id in `provnet-<segment>`.
+    pub fn localnet_segment(name: &str) -> Option<Uuid> {
+        id_after(name, PROVIDER)
+    }
+
     /// Chassis group of one gateway port: `neutron-lrp-<port>`. One per port and never one per router, or all gateways of
     /// a router would sit on one chassis.
     pub fn gateway_chassis_group(port: Uuid) -> String {
@@ -232,6 +237,7 @@ mod tests {
         assert_eq!(name::neutron_id(&name::router(id)), Some(id));
         assert_eq!(name::router_port_id(&name::router_port(id)), Some(id));
         assert_eq!(name::metadata_network(&name::metadata(id)), Some(id));
+        assert_eq!(name::localnet_segment(&name::localnet_port(id)), Some(id));
         for other in ["neutron-lrp-01234567-89ab-cdef-0123-456789abcdef", "neutron-x", "x", "neutron-"] {
             assert_eq!(name::neutron_id(other), None, "{other}");
         }

@@ -144,11 +144,14 @@ struct Named {
 
 /// Why Keystone's word is not known.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
-    #[error("ask Keystone about a token")]
+pub enum AskError {
+    /// It does not answer, or not in its own words.
+    #[error("ask Keystone")]
     Send(#[from] reqwest::Error),
+    /// It does not say what a token is.
     #[error("ask Keystone about a token: it answered {0}")]
     Status(StatusCode),
+    /// It does not take our account.
     #[error("log in to Keystone: it answered {0}")]
     Login(StatusCode),
 }
@@ -263,6 +266,11 @@ impl Keystone {
         url.set_query(Some("nocatalog"));
         let request = self.client.get(url);
         Ok(request.header("X-Auth-Token", own).header("X-Subject-Token", subject).send().await?)
+    }
+
+    /// A token of the account, for whoever wants to ask other services.
+    pub async fn token(&self) -> Result<String, AskError> {
+        self.own_token(false).await
     }
 
     /// A token of ours, made if there is none, if it ends soon or if a `new` one is asked for.

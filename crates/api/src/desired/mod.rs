@@ -192,6 +192,11 @@ impl Decider {
         (self.compiled, self.changed)
     }
 
+    /// What the last decision came to, unit by unit.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Compiled> + Clone {
+        self.parts.values().map(|compiled| &**compiled)
+    }
+
     fn replace(&mut self, key: Key, after: Option<Arc<Compiled>>) {
         if let Some(before) = self.parts.remove(&key) {
             self.rows.remove(&before.part);

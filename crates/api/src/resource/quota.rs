@@ -26,6 +26,11 @@ const LIMITED: [(&str, Option<Kind>); 11] = [
     ("subnetpool", Some(Kind::SubnetPool)),
 ];
 
+/// Whether something of this name can be limited.
+pub fn is_limited(name: &str) -> bool {
+    LIMITED.iter().any(|(known, _)| *known == name)
+}
+
 /// Refuses `more` objects of a noun that would be over the project's limit. What belongs to no project is not limited.
 pub fn check(txn: &Txn, kind: Kind, project: &str, more: u64) -> Result<(), Fault> {
     let Some((name, _)) = LIMITED.iter().find(|(_, counted)| *counted == Some(kind)) else { return Ok(()) };
@@ -108,7 +113,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
             "tenant_id" | "project_id" => {
                 return Err(Fault::bad(format!("Cannot update read-only attribute {name}")));
             }
-            _ if LIMITED.iter().any(|(known, _)| known == name) => {
+            _ if is_limited(name) => {
                 let limit = super::Shape::Integer { min: -1, max: i64::from(i32::MAX) }.check(value);
                 let limit = limit.map_err(|reason| Fault::invalid(name, reason))?;
                 changes.insert(name.clone(), limit.as_i64().unwrap_or(-1));

@@ -137,6 +137,12 @@ macro_rules! entities {
             $($table: Table<$noun>,)*
         }
 
+        impl Tables {
+            pub(super) fn is_empty(&self) -> bool {
+                $(self.$table.is_empty())&&*
+            }
+        }
+
         $(impl Entity for $noun {
             type Key = $key;
             const KIND: Kind = Kind::$noun;

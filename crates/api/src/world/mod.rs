@@ -50,6 +50,11 @@ impl World {
         self.seq
     }
 
+    /// Whether it has no entity of any noun.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
     /// The table of one noun.
     pub fn table<T: Entity>(&self) -> &Table<T> {
         T::table(&self.tables)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{Change, Entity, Kind, World};
+use super::{Change, Entity, Kind, Row, World};
 use crate::fleet::Fleet;
 use crate::settings::Settings;
 
@@ -66,6 +66,12 @@ impl Txn {
         let slot = (T::KIND, entity.key().to_string());
         self.changes.insert(slot, Change::Put(T::row(Arc::clone(&entity))));
         self.world.insert(entity)
+    }
+
+    /// Stores an entity of any noun as it is given.
+    pub fn put_row(&mut self, row: Row) {
+        self.changes.insert((row.kind(), row.key()), Change::Put(row.clone()));
+        row.put_into(&mut self.world);
     }
 
     /// Removes an entity, and gives back what was there.

@@ -5,6 +5,7 @@ mod cli;
 mod credentials;
 mod documents;
 mod gateways;
+mod import;
 mod objects;
 mod schema;
 mod server;

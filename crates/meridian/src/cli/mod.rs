@@ -3,6 +3,7 @@
 mod bgp_agent;
 mod completions;
 mod explain;
+mod import;
 mod man;
 mod node;
 mod ovsdb;
@@ -61,6 +62,7 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     Server(Box<server::Args>),
+    Import(import::Args),
     Node(node::Args),
     BgpAgent(bgp_agent::Args),
     Status(status::Args),
@@ -93,6 +95,7 @@ impl Command {
         match self {
             Self::Ovsdb(args) => args.overrides(),
             Self::Server(args) => args.overrides(),
+            Self::Import(args) => args.overrides(),
             Self::Node(args) => args.overrides(),
             Self::Status(args) => args.overrides(),
             Self::Plan(args) => args.overrides(),
@@ -156,6 +159,7 @@ fn run(cli: Cli) -> Outcome {
     }
     match command {
         Command::Server(args) => block_on(server::run(&args, &config, control)),
+        Command::Import(args) => block_on(import::run(&args, &config)),
         Command::Node(_) => with_agent("node", agent, control),
         Command::BgpAgent(_) => with_agent("bgp-agent", agent, control),
         Command::Status(args) => block_on(status::run(&args, &config)),

@@ -230,7 +230,7 @@ async fn start_central(dir: PathBuf) -> Outcome<Central> {
 }
 
 /// How a database of OVN is reached: our own, what the configuration says, or where it usually is.
-fn client_config(
+pub(super) fn client_config(
     config: &Config,
     database: Database,
     remotes: &[String],
@@ -251,7 +251,7 @@ fn client_config(
     Ok(client)
 }
 
-fn store_failure(url: &Url, error: StoreError) -> Failure {
+pub(super) fn store_failure(url: &Url, error: StoreError) -> Failure {
     let exit = if error.is_transient() { Exit::Connect } else { Exit::Local };
     Failure::new(exit, error)
         .while_(format!("cannot use {url}"))
@@ -274,7 +274,7 @@ fn data_dir(args: &Args, server: &Server) -> PathBuf {
     }
 }
 
-fn store_url(server: &Server, dir: &Path) -> Outcome<Url> {
+pub(super) fn store_url(server: &Server, dir: &Path) -> Outcome<Url> {
     match &server.database.value {
         None => Ok(Url::Sqlite(dir.join(DATABASE))),
         Some(url) => url.parse().map_err(|error| {
@@ -328,13 +328,13 @@ fn credentials(server: &Server) -> Outcome<Auth> {
     })
 }
 
-fn read(file: &Path) -> Outcome<Vec<u8>> {
+pub(super) fn read(file: &Path) -> Outcome<Vec<u8>> {
     std::fs::read(file)
         .map_err(|error| Failure::new(Exit::Usage, error).while_(format!("cannot read {}", file.display())))
 }
 
 /// The first line of a file that only the server should be able to read.
-fn secret(file: &Path) -> Outcome<String> {
+pub(super) fn secret(file: &Path) -> Outcome<String> {
     let text = read(file)?;
     let text = String::from_utf8_lossy(&text);
     match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {

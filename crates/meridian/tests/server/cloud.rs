@@ -271,38 +271,25 @@ impl Cloud {
     /// Runs ovn-nbctl with the words of a line.
     #[track_caller]
     pub(crate) fn nbctl(&self, line: &str) -> String {
-        self.ctl("ovn-nbctl", "nb", line)
+        ctl(&self.ovn, "nb", line)
     }
 
     /// Runs ovn-sbctl with the words of a line.
     #[track_caller]
     pub(crate) fn sbctl(&self, line: &str) -> String {
-        self.ctl("ovn-sbctl", "sb", line)
-    }
-
-    #[track_caller]
-    fn ctl(&self, program: &str, database: &str, line: &str) -> String {
-        let socket = self.ovn.join(format!("{database}.sock"));
-        let out = Command::new(central::find_program(program).unwrap())
-            .arg(format!("--db=unix:{}", socket.display()))
-            .args(["--timeout=60", "--no-leader-only"])
-            .args(line.split(' ').filter(|word| !word.is_empty()))
-            .output()
-            .unwrap();
-        assert!(out.status.success(), "{program} {line}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
+        ctl(&self.ovn, "sb", line)
     }
 
     /// The rows of a Northbound table, each with its columns as ovn-nbctl prints them.
     #[track_caller]
     pub(crate) fn rows(&self, table: &str) -> Vec<Value> {
-        rows(&self.nbctl(&format!("--format=json --data=json list {table}")))
+        rows_in(&self.ovn, "nb", table)
     }
 
     /// The rows of a Southbound table.
     #[track_caller]
     pub(crate) fn southbound(&self, table: &str) -> Vec<Value> {
-        rows(&self.sbctl(&format!("--format=json --data=json list {table}")))
+        rows_in(&self.ovn, "sb", table)
     }
 
     /// What ovn-northd says is wrong with the Northbound.
@@ -315,18 +302,44 @@ impl Cloud {
     /// Adds a chassis that carries gateways, with bridges for physical networks.
     #[track_caller]
     pub(crate) fn chassis(&self, name: &str, physical: &[&str], options: &str) {
-        let mappings: Vec<_> = physical.iter().map(|name| format!("{name}:br-{name}")).collect();
-        // No two chassis may have one tunnel address.
-        let taken: Vec<_> = self.southbound("Encap").iter().map(|encap| encap["ip"].clone()).collect();
-        let address =
-            (1..255).map(|n| format!("127.0.0.{n}")).find(|ip| !taken.contains(&json!(ip))).unwrap();
-        self.sbctl(&format!("chassis-add {name} geneve {address}"));
-        self.sbctl(&format!(
-            "set Chassis {name} hostname={name}.example other_config:ovn-cms-options=\"{options}\" \
-             other_config:ovn-bridge-mappings=\"{}\"",
-            mappings.join(",")
-        ));
+        add_chassis(&self.ovn, name, physical, options);
     }
+}
+
+/// Adds a chassis to the Southbound whose socket is in a directory.
+#[track_caller]
+pub(crate) fn add_chassis(ovn: &Path, name: &str, physical: &[&str], options: &str) {
+    let mappings: Vec<_> = physical.iter().map(|name| format!("{name}:br-{name}")).collect();
+    // No two chassis may have one tunnel address.
+    let taken: Vec<_> = rows_in(ovn, "sb", "Encap").iter().map(|encap| encap["ip"].clone()).collect();
+    let address = (1..255).map(|n| format!("127.0.0.{n}")).find(|ip| !taken.contains(&json!(ip))).unwrap();
+    ctl(ovn, "sb", &format!("chassis-add {name} geneve {address}"));
+    let settings = format!(
+        "set Chassis {name} hostname={name}.example other_config:ovn-cms-options=\"{options}\" \
+         other_config:ovn-bridge-mappings=\"{}\"",
+        mappings.join(",")
+    );
+    ctl(ovn, "sb", &settings);
+}
+
+/// The rows of a table in a database (`nb`, `sb`) whose socket is in a directory.
+#[track_caller]
+pub(crate) fn rows_in(ovn: &Path, database: &str, table: &str) -> Vec<Value> {
+    rows(&ctl(ovn, database, &format!("--format=json --data=json list {table}")))
+}
+
+/// Runs ovn-nbctl or ovn-sbctl with the words of a line.
+#[track_caller]
+fn ctl(ovn: &Path, database: &str, line: &str) -> String {
+    let (program, socket) = (format!("ovn-{database}ctl"), ovn.join(format!("{database}.sock")));
+    let out = Command::new(central::find_program(&program).unwrap())
+        .arg(format!("--db=unix:{}", socket.display()))
+        .args(["--timeout=60", "--no-leader-only"])
+        .args(line.split(' ').filter(|word| !word.is_empty()))
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{program} {line}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
 }
 
 impl Drop for Cloud {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -57,7 +57,12 @@ impl fmt::Display for Kind {
 impl Journal {
     /// From now on.
     pub(crate) fn of(cloud: &Cloud) -> Journal {
-        let path = cloud.ovn().join("nb.db");
+        Self::within(cloud.ovn())
+    }
+
+    /// From now on, of a central whose files are in a directory.
+    pub(crate) fn within(ovn: &Path) -> Journal {
+        let path = ovn.join("nb.db");
         let mut journal = Journal { path, read: 0, rows: BTreeSet::new() };
         journal.next();
         journal

@@ -107,6 +107,11 @@ impl Tables {
         self.entries.iter().map(|entry| entry.table)
     }
 
+    /// Every row of these tables in a snapshot, table by table.
+    pub fn each(&self, snapshot: &Snapshot, visit: &mut dyn FnMut(Uuid, &dyn Row)) {
+        self.entries.iter().for_each(|entry| (entry.each)(snapshot, visit));
+    }
+
     fn entry(&self, table: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.table == table)
     }

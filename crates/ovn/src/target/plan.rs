@@ -46,8 +46,7 @@ pub(super) fn plan_rows(
     rules: &Rules,
     only: Option<&BTreeSet<RowId>>,
 ) -> (Plan<Op>, BTreeSet<RowId>) {
-    let recorded = want.adopted().iter().map(|(row, object)| (*row, object.clone()));
-    let ownership = &ownership.with_records(recorded);
+    let ownership = &ownership.with_records(want.adopted());
     let mut planner = Planner::new(want, keep, have, ownership, rules);
     planner.find_doomed(only);
     match only {

@@ -8,9 +8,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
 
+use imbl::OrdMap;
 use ovsdb::model::{ColumnSet, ColumnSpec};
 use ovsdb::wire::datum::Datum;
 use ovsdb::wire::schema::DatabaseSchema;
@@ -120,7 +120,7 @@ pub type Naming = fn(Uuid, &dyn Row) -> Option<ObjectId>;
 #[derive(Clone, Debug)]
 pub struct Ownership {
     owner: Str,
-    recorded: BTreeMap<RowId, ObjectId>,
+    recorded: OrdMap<RowId, ObjectId>,
     naming: Option<Naming>,
 }
 
@@ -146,7 +146,7 @@ impl Owned {
 impl Ownership {
     /// Rows of the deployment `owner`.
     pub fn new(owner: impl Into<Str>) -> Self {
-        Ownership { owner: owner.into(), recorded: BTreeMap::new(), naming: None }
+        Ownership { owner: owner.into(), recorded: OrdMap::new(), naming: None }
     }
 
     /// Rows that tell their object by themselves need no key for it.
@@ -160,11 +160,14 @@ impl Ownership {
         self.recorded.insert(row, object);
     }
 
-    /// The same with further records.
-    pub(super) fn with_records(&self, records: impl IntoIterator<Item = (RowId, ObjectId)>) -> Self {
-        let mut all = self.clone();
-        all.recorded.extend(records);
-        all
+    /// The same with further records. A cloud that was taken over has one for each row, and each plan needs them: they are
+    /// shared, not copied.
+    pub(super) fn with_records(&self, records: &OrdMap<RowId, ObjectId>) -> Self {
+        let recorded = match self.recorded.is_empty() {
+            true => records.clone(),
+            false => records.clone().union(self.recorded.clone()),
+        };
+        Ownership { recorded, ..self.clone() }
     }
 
     /// Proof that this row is ours, if it is.

@@ -1,0 +1,264 @@
+//! Which row of a Northbound stands for which row that we would write. Pure.
+//!
+//! Rows are known by what they mean: a switch by its name, a route by its router, prefix and next hop. Each kind of row has
+//! one such text ([`meaning`]); a wanted row and a row that is there with the same text are the same thing. Where Neutron
+//! writes less than we do (a route without its port), a looser text is compared in a second round.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ovn::ident::{name, row_uuid};
+use ovn::nb::{
+    Acl, Bfd, DhcpOptions, Dns, GatewayChassis, HaChassis, HaChassisGroup, LogicalRouter, LogicalRouterPort,
+    LogicalRouterStaticRoute, LogicalSwitch, LogicalSwitchPort, Nat, NatType, PortGroup,
+};
+use ovn::target::{Part, Row, RowId, Tables};
+use ovn::text::neutron::{boolean, key};
+use ovsdb::{Map, Snapshot, Str, Table};
+use uuid::Uuid;
+
+use super::Stranger;
+use crate::model::Adopted;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Matched {
+    /// Rows that are taken over, and rows that go because others take their place.
+    pub(super) adopted: Vec<Adopted>,
+    /// How many are taken over to stay, by table.
+    pub(super) kept: BTreeMap<&'static str, usize>,
+    /// Rows that mean nothing of ours.
+    pub(super) strangers: Vec<Stranger>,
+}
+
+/// Tables whose rows only hang on others, which are told instead.
+const PARTS: [&str; 5] =
+    ["NB_Global", "HA_Chassis", "Meter_Band", "Load_Balancer_Health_Check", "Static_MAC_Binding"];
+
+/// Compares what is wanted with what is there.
+pub(super) fn matched<'p>(wanted: impl Iterator<Item = &'p Part> + Clone, northbound: &Snapshot) -> Matched {
+    let there = There::of(northbound);
+    let mut parents = BTreeMap::new();
+    wanted.clone().flat_map(Part::rows).for_each(|(_, row)| note_parts(row, &mut parents));
+    let wanted: Vec<(RowId, Meaning)> =
+        wanted.flat_map(Part::rows).filter_map(|(id, row)| Some((id, meaning(id, row, &parents)?))).collect();
+    let mut found = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    let rounds: [fn(&Meaning) -> Option<&String>; 2] = [|it| Some(&it.exact), |it| it.loose.as_ref()];
+    for round in rounds {
+        for (id, meaning) in &wanted {
+            let Some(text) = round(meaning).filter(|_| !found.contains_key(id)) else { continue };
+            let rows = there.meanings.get(&(id.table, text.clone())).into_iter().flatten();
+            if let Some(row) = rows.copied().find(|row| !taken.contains(&(id.table, *row))) {
+                found.insert(*id, row);
+                taken.insert((id.table, row));
+            }
+        }
+    }
+    let mut matched = Matched::default();
+    for (id, theirs) in &found {
+        *matched.kept.entry(id.table).or_insert(0) += 1;
+        let ours = ours(*id);
+        if id.uuid != *theirs {
+            matched.adopted.push(Adopted { ours, table: id.table.to_owned(), theirs: *theirs });
+        }
+    }
+    for (table, uuid) in there.replaced(&found, &wanted, &taken) {
+        taken.insert((table, uuid));
+        let ours = row_uuid("replaced", &uuid.to_string(), table);
+        matched.adopted.push(Adopted { ours, table: table.to_owned(), theirs: uuid });
+    }
+    matched.strangers =
+        there.rows.iter().filter(|(id, _)| !taken.contains(*id)).map(|(_, it)| it.clone()).collect();
+    matched.adopted.sort_by_key(|it| it.ours);
+    matched
+}
+
+/// What a row is recorded under. A router port has its switch port's UUID, which is recorded for that one already.
+fn ours(id: RowId) -> Uuid {
+    if id.table == LogicalRouterPort::TABLE {
+        return row_uuid("port", &id.uuid.to_string(), "router-port");
+    }
+    id.uuid
+}
+
+/// What a row means.
+#[derive(Clone, Debug, PartialEq)]
+struct Meaning {
+    exact: String,
+    /// What it means to somebody who leaves details out.
+    loose: Option<String>,
+}
+
+/// The rows of a Northbound by what they mean.
+#[derive(Debug, Default)]
+struct There<'n> {
+    northbound: Option<&'n Snapshot>,
+    meanings: BTreeMap<(&'static str, String), Vec<Uuid>>,
+    rows: BTreeMap<(&'static str, Uuid), Stranger>,
+}
+
+impl<'n> There<'n> {
+    fn of(northbound: &'n Snapshot) -> Self {
+        let tables = Tables::northbound();
+        let mut parents = BTreeMap::new();
+        tables.each(northbound, &mut |_, row| note_parts(row, &mut parents));
+        let mut there = There { northbound: Some(northbound), ..There::default() };
+        tables.each(northbound, &mut |uuid, row| {
+            let id = RowId { table: row.table(), uuid };
+            if let Some(meaning) = meaning(id, row, &parents) {
+                // A route that names a port is not taken for another port's.
+                let loose = meaning.loose.filter(|_| id.table != LogicalRouterStaticRoute::TABLE);
+                for text in std::iter::once(meaning.exact).chain(loose) {
+                    there.meanings.entry((id.table, text)).or_default().push(uuid);
+                }
+            }
+            if !PARTS.contains(&id.table) {
+                there.rows.insert((id.table, uuid), stranger(id, row));
+            }
+        });
+        there
+    }
+
+    /// Rows of Neutron's that must go when ours are written: the old forms of "this gateway may be on these chassis", and
+    /// gateway routes and source translations that are in no other way part of what is wanted.
+    fn replaced(
+        &self,
+        found: &BTreeMap<RowId, Uuid>,
+        wanted: &[(RowId, Meaning)],
+        taken: &BTreeSet<(&'static str, Uuid)>,
+    ) -> BTreeSet<(&'static str, Uuid)> {
+        let mut replaced = BTreeSet::new();
+        let Some(northbound) = self.northbound else { return replaced };
+        let rows = |table: &'static str| found.iter().filter(move |(id, _)| id.table == table);
+        for (_, theirs) in rows(LogicalRouterPort::TABLE) {
+            let Some(port) = northbound.get::<LogicalRouterPort>(*theirs) else { continue };
+            replaced.extend(port.gateway_chassis.iter().map(|row| (GatewayChassis::TABLE, row.uuid())));
+        }
+        let routers: BTreeSet<Uuid> = rows(LogicalRouter::TABLE).map(|(id, _)| id.uuid).collect();
+        for (row, group) in northbound.table::<HaChassisGroup>().iter() {
+            if name::neutron_id(&group.name).is_some_and(|id| routers.contains(&id)) {
+                replaced.insert((HaChassisGroup::TABLE, row.uuid()));
+            }
+        }
+        let translated: BTreeSet<&String> = wanted
+            .iter()
+            .filter(|(id, _)| id.table == Nat::TABLE)
+            .filter_map(|(_, meaning)| meaning.loose.as_ref())
+            .collect();
+        for text in translated {
+            let rows = self.meanings.get(&(Nat::TABLE, text.clone())).into_iter().flatten();
+            replaced.extend(rows.map(|row| (Nat::TABLE, *row)));
+        }
+        for (_, theirs) in rows(LogicalRouter::TABLE) {
+            let Some(router) = northbound.get::<LogicalRouter>(*theirs) else { continue };
+            let gateway = |row: &Uuid| {
+                northbound
+                    .get::<LogicalRouterStaticRoute>(*row)
+                    .is_some_and(|row| is_gateway(&row.external_ids))
+            };
+            let routes = router.static_routes.iter().map(|row| row.uuid()).filter(gateway);
+            replaced.extend(routes.map(|row| (LogicalRouterStaticRoute::TABLE, row)));
+        }
+        replaced.retain(|row| !taken.contains(row));
+        replaced
+    }
+}
+
+fn stranger(id: RowId, row: &dyn Row) -> Stranger {
+    let any = row.as_any();
+    let text = |at: &str| {
+        let column = row.columns().iter().position(|spec| spec.name == at)?;
+        row.datum(column).scalar().map(|atom| atom.to_string().trim_matches('"').to_owned())
+    };
+    let name = match any.downcast_ref::<LogicalRouterStaticRoute>() {
+        Some(route) => format!("{} via {}", route.ip_prefix, route.nexthop),
+        None => ["name", "external_ip", "cidr", "match", "logical_port"]
+            .iter()
+            .find_map(|at| text(at))
+            .unwrap_or_default(),
+    };
+    let marked = row.external_ids().is_some_and(|ids| ids.iter().any(|(key, _)| key.starts_with("neutron:")));
+    let neutron = marked || name.starts_with("neutron-");
+    Stranger { table: id.table, uuid: id.uuid, name, neutron }
+}
+
+/// Names of rows by the rows that hang on them: routes and translations do not say whose they are.
+type Parents = BTreeMap<Uuid, Str>;
+
+fn note_parts(row: &dyn Row, parents: &mut Parents) {
+    let any = row.as_any();
+    if let Some(router) = any.downcast_ref::<LogicalRouter>() {
+        let parts =
+            router.static_routes.iter().map(|row| row.uuid()).chain(router.nat.iter().map(|row| row.uuid()));
+        parents.extend(parts.map(|part| (part, router.name.clone())));
+    }
+    if let Some(group) = any.downcast_ref::<PortGroup>() {
+        parents.extend(group.acls.iter().map(|row| (row.uuid(), group.name.clone())));
+    }
+    if let Some(group) = any.downcast_ref::<HaChassisGroup>() {
+        parents.extend(group.ha_chassis.iter().map(|row| (row.uuid(), group.name.clone())));
+    }
+}
+
+fn is_gateway(ids: &Map<Str, Str>) -> bool {
+    ids.get(key::IS_EXT_GW).and_then(|text| boolean(text)).unwrap_or(false)
+}
+
+/// What a row means; none for rows that mean nothing by themselves.
+fn meaning(id: RowId, row: &dyn Row, parents: &Parents) -> Option<Meaning> {
+    let any = row.as_any();
+    let parent = parents.get(&id.uuid);
+    let said = |key: &str| row.external_ids()?.get(key).map(ToString::to_string);
+    let exact = if let Some(row) = any.downcast_ref::<LogicalSwitch>() {
+        row.name.to_string()
+    } else if let Some(row) = any.downcast_ref::<LogicalSwitchPort>() {
+        row.name.to_string()
+    } else if let Some(row) = any.downcast_ref::<LogicalRouter>() {
+        row.name.to_string()
+    } else if let Some(row) = any.downcast_ref::<LogicalRouterPort>() {
+        row.name.to_string()
+    } else if let Some(row) = any.downcast_ref::<PortGroup>() {
+        row.name.to_string()
+    } else if let Some(row) = any.downcast_ref::<HaChassisGroup>() {
+        row.name.to_string()
+    } else if let Some(row) = any.downcast_ref::<HaChassis>() {
+        format!("{} on {}", parent?, row.chassis_name)
+    } else if let Some(row) = any.downcast_ref::<Bfd>() {
+        format!("{} to {}", row.logical_port, row.dst_ip)
+    } else if any.is::<DhcpOptions>() {
+        format!("{} {}", said(key::DHCP_SUBNET_ID)?, said(key::DHCP_PORT_ID).unwrap_or_default())
+    } else if any.is::<Dns>() {
+        said(key::DNS_SWITCH)?
+    } else if let Some(row) = any.downcast_ref::<Acl>() {
+        said(key::SECURITY_GROUP_RULE_ID).or_else(|| Some(format!("{} {}", parent?, row.direction)))?
+    } else if let Some(row) = any.downcast_ref::<Nat>() {
+        return translation(row, parent, said(key::FIP_ID));
+    } else if let Some(row) = any.downcast_ref::<LogicalRouterStaticRoute>() {
+        return route(row, parent?);
+    } else {
+        return None;
+    };
+    Some(Meaning { exact, loose: None })
+}
+
+fn translation(row: &Nat, router: Option<&Str>, floating_ip: Option<String>) -> Option<Meaning> {
+    if let Some(exact) = floating_ip {
+        return Some(Meaning { exact, loose: None });
+    }
+    let router = router.filter(|_| row.kind == NatType::Snat)?;
+    let loose = format!("{router} {}", row.external_ip);
+    Some(Meaning { exact: format!("{loose} for {}", row.logical_ip), loose: Some(loose) })
+}
+
+fn route(row: &LogicalRouterStaticRoute, router: &Str) -> Option<Meaning> {
+    let way = format!("{router} {} via {}", row.ip_prefix, row.nexthop);
+    if !is_gateway(&row.external_ids) {
+        return Some(Meaning { exact: way, loose: None });
+    }
+    let loose = format!("gateway {way}");
+    Some(match &row.output_port {
+        Some(port) => Meaning { exact: format!("{loose} by {port}"), loose: Some(loose) },
+        None => Meaning { exact: loose, loose: None },
+    })
+}

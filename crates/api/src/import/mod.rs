@@ -1,0 +1,196 @@
+//! Taking over a cloud that Neutron runs: its objects, and the rows it wrote in the Northbound.
+//!
+//! ```text
+//!  source (HTTP) ──▶ Document ──read──▶ Objects ─┐
+//!                                                ├──prepare──▶ Takeover ──store──▶ Store
+//!                   Northbound ──learn, match────┘
+//! ```
+//!
+//! Objects come from Neutron's own API, which has all of them with their ids; nothing here knows Neutron's tables in SQL. The
+//! Northbound adds what the API does not tell: where gateways are (`learn`), and which row stands for which object. The
+//! latter is found by deciding what we would write for these objects and looking for rows that mean the same (`matching`):
+//! those keep their UUIDs, so that the first pass of the server changes rows instead of making them anew.
+//!
+//! Reading and matching are pure. What cannot be taken over is told object by object ([`Remark`]), never guessed.
+
+mod document;
+mod learn;
+mod matching;
+mod read;
+mod source;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use ovn::target::{Op, Rules, SnapshotView, View, plan};
+use reconcile::Desire;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::desired::{Decider, ownership};
+use crate::fault::Fault;
+use crate::model::{Adopted, Placement};
+use crate::report::Report;
+use crate::settings::Settings;
+use crate::snapshot::sessions::Sessions;
+use crate::snapshot::{Ability, Snapshot};
+use crate::store::Store;
+use crate::world::{Change, Entity, Row, World};
+
+pub use document::{Document, DocumentError};
+pub use source::{Credentials, Source, SourceError};
+
+/// One object and what is to be said about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Remark {
+    /// Which noun: `port`, `router`.
+    pub noun: &'static str,
+    /// Which one.
+    pub id: String,
+    /// What about it.
+    pub text: String,
+}
+
+impl Remark {
+    fn new(noun: &'static str, id: impl ToString, text: impl Into<String>) -> Self {
+        Remark { noun, id: id.to_string(), text: text.into() }
+    }
+}
+
+/// A row of the Northbound that stands for no object that is taken over. It is left alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Stranger {
+    /// Its table.
+    pub table: &'static str,
+    /// Which one.
+    pub uuid: Uuid,
+    /// What it is called, if anything.
+    pub name: String,
+    /// Whether Neutron wrote it, for an object that the API does not show.
+    pub neutron: bool,
+}
+
+/// What would be stored, and what it means for the Northbound.
+#[derive(Clone, Debug, Default)]
+pub struct Takeover {
+    rows: Vec<Row>,
+    /// Objects that cannot be taken over, each with the reason.
+    pub left_out: Vec<Remark>,
+    /// What an operator should know, though nothing is in the way.
+    pub notes: Vec<String>,
+    /// What becomes of the Northbound; none if it was not looked at.
+    pub northbound: Option<Outlook>,
+}
+
+/// What the first pass of the server does to the Northbound.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Outlook {
+    /// Rows that are taken over with their UUIDs, by table.
+    pub kept: BTreeMap<&'static str, usize>,
+    /// Rows that are made, by table.
+    pub made: BTreeMap<&'static str, usize>,
+    /// Rows that go because others take their place, by table.
+    pub removed: BTreeMap<&'static str, usize>,
+    /// Rows that are left alone.
+    pub strangers: Vec<Stranger>,
+}
+
+impl Takeover {
+    /// How many objects of each noun would be stored.
+    pub fn counts(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for row in &self.rows {
+            *counts.entry(row.kind().table()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Stores all of it in one transaction, in a store that has nothing yet.
+    pub async fn store(self, store: &Store) -> Result<(), Fault> {
+        let rows = self.rows;
+        let stored = store.execute(move |txn| {
+            if !txn.is_empty() {
+                let text = "The database has objects already. A cloud is taken over into an empty one.";
+                return Err(Fault::conflict("DatabaseInUse", text));
+            }
+            rows.iter().for_each(|row| txn.put_row(row.clone()));
+            Ok(())
+        });
+        stored.await.map(drop)
+    }
+}
+
+/// Reads a document and, if it is given, the Northbound; says what is taken over. `now` stands where an object does not tell
+/// when it was made.
+pub fn prepare(
+    document: &Document,
+    northbound: Option<&SnapshotView>,
+    settings: &Settings,
+    now: SystemTime,
+) -> Takeover {
+    let now = Timestamp::try_from(now).unwrap_or(Timestamp::UNIX_EPOCH);
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let mut objects = read::objects(document, now);
+    let mut takeover = Takeover {
+        left_out: std::mem::take(&mut objects.left_out),
+        notes: std::mem::take(&mut objects.notes),
+        ..Takeover::default()
+    };
+    let mut placements = Vec::new();
+    if let Some(view) = northbound {
+        learn::identities(&mut objects, view.snapshot(), settings);
+        placements = learn::placements(&objects, view.snapshot());
+        takeover.notes.extend(learn::notes(view.snapshot(), settings));
+    } else {
+        learn::invent(&mut objects, settings);
+    }
+    takeover.rows = objects.rows();
+    takeover.rows.extend(placements.into_iter().map(|it| Placement::row(Arc::new(it))));
+    if let Some(view) = northbound {
+        let mut before = Decider::default();
+        before.desire(&snapshot(&takeover.rows, view, settings));
+        let matched = matching::matched(before.parts().map(|compiled| &compiled.part), view.snapshot());
+        let adopted = matched.adopted.into_iter().map(|it| Adopted::row(Arc::new(it)));
+        takeover.rows.extend(adopted);
+        takeover.northbound = Some(outlook(&takeover.rows, view, settings, matched.kept, matched.strangers));
+    }
+    takeover
+}
+
+/// What the first pass would do: the same decision and the same plan as the server's.
+fn outlook(
+    rows: &[Row],
+    view: &SnapshotView,
+    settings: &Settings,
+    kept: BTreeMap<&'static str, usize>,
+    strangers: Vec<Stranger>,
+) -> Outlook {
+    let wanted = Decider::default().desire(&snapshot(rows, view, settings)).value;
+    let plan =
+        plan(&wanted.rows, &Default::default(), view, &ownership(&settings.owner), &Rules::northbound());
+    let mut outlook = Outlook { kept, strangers, ..Outlook::default() };
+    for step in plan.steps {
+        let counts = match &step.op {
+            Op::Insert { .. } => &mut outlook.made,
+            Op::Delete(_) => &mut outlook.removed,
+            _ => continue,
+        };
+        *counts.entry(step.op.row().table).or_insert(0) += 1;
+    }
+    outlook
+}
+
+fn snapshot(rows: &[Row], view: &SnapshotView, settings: &Settings) -> Snapshot {
+    let mut world = World::default();
+    let changes: Vec<Change> = rows.iter().cloned().map(Change::Put).collect();
+    world.advance(1, &changes);
+    let report = Report::default();
+    let sessions = Sessions::of(&world, &report, settings, &imbl::OrdSet::new());
+    let (settings, ability) = (Arc::new(settings.clone()), Ability::of(view.schema()));
+    Snapshot { world, report, settings, ability, sessions, ..Snapshot::default() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Who may do what: security groups and their rules, sharing policies, quotas.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Common, Objects, Owner, or_default, says_something};
+use crate::model::{
+    Direction, Ethertype, QuotaSet, RbacAction, RbacObject, RbacPolicy, SecurityGroup, SecurityGroupRule,
+};
+use crate::resource::quota::is_limited;
+use crate::resource::security_group::DEFAULT;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GroupRead {
+    id: Uuid,
+    #[serde(flatten)]
+    owner: Owner,
+    #[serde(default, deserialize_with = "or_default")]
+    name: String,
+    #[serde(default)]
+    stateful: Option<bool>,
+    #[serde(flatten)]
+    common: Common,
+}
+
+pub(super) fn group(_: &mut Objects, read: GroupRead, now: Timestamp) -> Result<SecurityGroup, String> {
+    Ok(SecurityGroup {
+        id: read.id,
+        project: read.owner.id(),
+        // Neutron keeps the name to one group of a project, which is the default.
+        is_default: read.name == DEFAULT,
+        name: read.name,
+        stateful: read.stateful.unwrap_or(true),
+        standard: read.common.standard(now),
+    })
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RuleRead {
+    id: Uuid,
+    #[serde(flatten)]
+    owner: Owner,
+    security_group_id: Uuid,
+    direction: Direction,
+    ethertype: Ethertype,
+    #[serde(default)]
+    protocol: Option<String>,
+    #[serde(default)]
+    port_range_min: Option<u16>,
+    #[serde(default)]
+    port_range_max: Option<u16>,
+    #[serde(default)]
+    remote_ip_prefix: Option<IpNet>,
+    #[serde(default)]
+    remote_group_id: Option<Uuid>,
+    #[serde(default)]
+    remote_address_group_id: Value,
+    #[serde(flatten)]
+    common: Common,
+}
+
+pub(super) fn rule(
+    objects: &mut Objects,
+    read: RuleRead,
+    now: Timestamp,
+) -> Result<SecurityGroupRule, String> {
+    // Without the address group it would allow everybody.
+    if says_something(&read.remote_address_group_id) {
+        return Err("it allows an address group".into());
+    }
+    for group in [Some(read.security_group_id), read.remote_group_id].into_iter().flatten() {
+        objects.needs("security_group", group)?;
+    }
+    Ok(SecurityGroupRule {
+        id: read.id,
+        project: read.owner.id(),
+        security_group_id: read.security_group_id,
+        direction: read.direction,
+        ethertype: read.ethertype,
+        protocol: read.protocol,
+        port_range_min: read.port_range_min,
+        port_range_max: read.port_range_max,
+        remote_ip_prefix: read.remote_ip_prefix,
+        remote_group_id: read.remote_group_id,
+        standard: read.common.standard(now),
+    })
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PolicyRead {
+    id: Uuid,
+    #[serde(flatten)]
+    owner: Owner,
+    object_type: String,
+    object_id: Uuid,
+    action: RbacAction,
+    #[serde(default)]
+    target_tenant: Option<String>,
+    #[serde(default)]
+    target_project_id: Option<String>,
+}
+
+pub(super) fn policy(objects: &mut Objects, read: PolicyRead, _: Timestamp) -> Result<RbacPolicy, String> {
+    let object_type = serde_json::from_value::<RbacObject>(Value::String(read.object_type.clone()))
+        .map_err(|_| format!("it is about a {}", read.object_type))?;
+    let noun = match object_type {
+        RbacObject::Network => "network",
+        RbacObject::SecurityGroup => "security_group",
+        RbacObject::Subnetpool => "subnetpool",
+        RbacObject::AddressScope => "address_scope",
+    };
+    objects.needs(noun, read.object_id)?;
+    Ok(RbacPolicy {
+        id: read.id,
+        project: read.owner.id(),
+        object_type,
+        object_id: read.object_id,
+        action: read.action,
+        target_project: read.target_tenant.or(read.target_project_id).ok_or("it names no target")?,
+    })
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct QuotaRead {
+    #[serde(flatten)]
+    all: BTreeMap<String, Value>,
+}
+
+pub(super) fn quota(_: &mut Objects, read: QuotaRead, _: Timestamp) -> Result<QuotaSet, String> {
+    let project = ["project_id", "tenant_id"].iter().find_map(|key| read.all.get(*key)?.as_str());
+    let project = project.ok_or("it names no project")?.to_owned();
+    let limits = read.all.iter().filter(|(name, _)| is_limited(name));
+    let limits = limits.filter_map(|(name, value)| Some((name.clone(), value.as_i64()?))).collect();
+    Ok(QuotaSet { project, limits })
+}

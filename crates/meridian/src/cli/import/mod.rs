@@ -1,0 +1,36 @@
+//! `meridian import`: taking over what another program runs.
+
+mod neutron;
+mod told;
+
+use clap::Subcommand;
+
+use crate::config::{Config, Override};
+use crate::failure::{EXIT_CODES, Outcome};
+
+/// Take over a cloud that another program runs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    source: Source,
+}
+
+#[derive(Debug, Subcommand)]
+enum Source {
+    Neutron(Box<neutron::Args>),
+}
+
+impl Args {
+    pub(super) fn overrides(&self) -> Vec<Override> {
+        match &self.source {
+            Source::Neutron(args) => args.overrides(),
+        }
+    }
+}
+
+pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
+    match &args.source {
+        Source::Neutron(args) => neutron::run(args, config).await,
+    }
+}

@@ -1,0 +1,70 @@
+//! What an import says at its end, for people and as JSON.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::import::{Outlook, Remark, Takeover};
+use serde::Serialize;
+
+/// The outcome.
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    /// Objects of each noun.
+    pub(super) objects: BTreeMap<&'static str, usize>,
+    /// Those that cannot be taken over.
+    pub(super) left_out: Vec<Remark>,
+    pub(super) notes: Vec<String>,
+    /// What becomes of the Northbound.
+    pub(super) northbound: Option<Outlook>,
+    /// Where it was stored, if it was.
+    pub(super) stored: Option<String>,
+}
+
+impl Told {
+    pub(super) fn of(takeover: &Takeover) -> Self {
+        Told {
+            objects: takeover.counts(),
+            left_out: takeover.left_out.clone(),
+            notes: takeover.notes.clone(),
+            northbound: takeover.northbound.clone(),
+            stored: None,
+        }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "objects: {}", list(&self.objects))?;
+        if let Some(northbound) = &self.northbound {
+            writeln!(f, "rows of the Northbound that keep their UUIDs: {}", list(&northbound.kept))?;
+            writeln!(f, "rows that the first pass makes: {}", list(&northbound.made))?;
+            writeln!(f, "rows that the first pass removes: {}", list(&northbound.removed))?;
+            if !northbound.strangers.is_empty() {
+                writeln!(f, "rows that belong to no object and are left alone:")?;
+            }
+            for row in &northbound.strangers {
+                let whose = if row.neutron { ", written by Neutron" } else { "" };
+                writeln!(f, "  {} {} {}{whose}", row.table, row.uuid, row.name)?;
+            }
+        }
+        if !self.left_out.is_empty() {
+            writeln!(f, "objects that cannot be taken over:")?;
+        }
+        for Remark { noun, id, text } in &self.left_out {
+            writeln!(f, "  {noun} {id}: {text}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        match &self.stored {
+            Some(store) => writeln!(f, "stored in {store}"),
+            None => writeln!(f, "nothing was stored"),
+        }
+    }
+}
+
+fn list(counts: &BTreeMap<&'static str, usize>) -> String {
+    let all: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
