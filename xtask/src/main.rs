@@ -36,7 +36,7 @@ enum Task {
     Test(test::Args),
     /// OVN on several nodes with real packets, on this machine and without root
     Lab(lab::Args),
-    /// Measure the OVSDB client, the network API server or the lab, beside their goals and beside others
+    /// Measure the OVSDB client, the network API server, the BGP agent or the lab, beside their goals and beside others
     Bench(bench::Args),
     /// Look for inputs that break the decoders (needs a nightly compiler)
     Fuzz(fuzz::Args),

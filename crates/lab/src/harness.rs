@@ -100,6 +100,13 @@ impl Test {
         self
     }
 
+    /// With ovn-bgp-agent's packages where OpenStack's tools would be, see [`python::path_inside`](crate::python::path_inside).
+    #[must_use]
+    pub fn ovn_bgp_agent(mut self) -> Test {
+        self.tools.ovn_bgp_agent = true;
+        self
+    }
+
     /// Another amount of memory, in megabytes.
     #[must_use]
     pub fn memory(mut self, megabytes: u64) -> Test {

@@ -11,6 +11,8 @@
 //! What a test does inside begins at [`topology`] (what is brought up) and goes on with [`node`] (what is done with its
 //! machines), [`northbound`] (the network that OVN is to make) and [`mod@eventually`] (what comes true of it).
 //!
+//! [`meter`] and [`rpc`] are for benches: what processes cost, and a client that costs others little.
+//!
 //! [`postgres`], [`keystone`] and [`python`] serve ordinary tests as well, on the host and without a guest.
 
 pub mod capture;
@@ -26,6 +28,7 @@ pub mod job;
 pub mod kernel;
 pub mod keystone;
 pub mod link;
+pub mod meter;
 pub mod need;
 pub mod netns;
 pub mod node;
@@ -37,6 +40,7 @@ pub mod process;
 mod progress;
 pub mod python;
 pub mod rootfs;
+pub mod rpc;
 pub mod topology;
 pub mod train;
 

@@ -5,6 +5,8 @@
 //! under a key that follows from the list; a test asks for it by [`openstack`]. Guests have another Python and see nothing of
 //! the host, so for them the same packages lie in a second folder ([`inside`]), which is mounted where a test asks for it. With
 //! both goes a Keystone that is set up already: its database and keys are copied for each one that is started.
+//!
+//! A third folder holds ovn-bgp-agent for guests ([`ovn_bgp_agent`]), which is measured beside Meridian's own agent.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -21,6 +23,10 @@ use crate::rootfs::Rootfs;
 
 /// Every package with its version.
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
+/// The same for ovn-bgp-agent.
+const OVN_BGP_AGENT: &str = include_str!("../python/ovn-bgp-agent.txt");
+/// The one package of these that PyPI has as sources only.
+const FROM_SOURCES: &str = "ovs==";
 /// Debian's interpreter: another one, first on the path, may lack what the environment needs.
 const PYTHON: &str = "/usr/bin/python3";
 /// The file that tells that an environment is whole.
@@ -44,7 +50,7 @@ pub fn openstack() -> Result<PathBuf> {
         said(Command::new(PYTHON).args(["-m", "venv"]).arg(&dir))
             .context("cannot make a virtual environment: `sudo apt-get install python3-venv`")?;
         progress.step("packages");
-        pip(&dir, Command::new(dir.join("bin/pip")).arg("install"), &progress)?;
+        pip(&dir, REQUIREMENTS, Command::new(dir.join("bin/pip")).arg("install"), &progress)?;
         progress.step("Keystone's database and keys");
         setup::template(&dir)?;
         progress.done(&format!("OpenStack's tools are in {}", dir.display()));
@@ -57,25 +63,11 @@ pub fn openstack() -> Result<PathBuf> {
 pub fn inside() -> Result<PathBuf> {
     let (home, environment) = (Home::locate()?, openstack()?);
     let rootfs = Rootfs::ensure(&home)?;
-    // The guests' Python may be renewed without another minor version, and what is compiled for it goes with it.
-    let packages = rootfs.manifest()?.packages;
-    let version =
-        packages.get(&format!("python{INSIDE_VERSION}")).map_or(INSIDE_VERSION, |found| found.as_str());
-    let dir = home.path().join(format!("openstack-guest-{}", key(version)));
+    let dir = home.path().join(format!("openstack-guest-{}", key(&version_inside(&rootfs)?)));
     ensure_whole(&home, &dir, || {
         let mut progress = Progress::begin("fetching OpenStack's tools for guests (once)", 2);
         progress.step("packages");
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let mut command = Command::new(environment.join("bin/pip"));
-        command.args(["install", "--only-binary=:all:", "--implementation=cp", "--python-version"]);
-        command.arg(INSIDE_VERSION);
-        for abi in ["cp313", "abi3", "none"] {
-            command.arg(format!("--abi={abi}"));
-        }
-        for platform in ["manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64"] {
-            command.arg(format!("--platform={platform}"));
-        }
-        pip(&dir, command.arg("--target").arg(&dir), &progress)?;
+        pip_inside(&environment, &dir, REQUIREMENTS, &progress)?;
         setup::copy(&environment, &dir)?;
         progress.step("compiling");
         compile(&rootfs, &dir)?;
@@ -85,36 +77,91 @@ pub fn inside() -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// ovn-bgp-agent and all it needs for the guests' Python, made if it is not there.
+pub fn ovn_bgp_agent() -> Result<PathBuf> {
+    let (home, environment) = (Home::locate()?, openstack()?);
+    let rootfs = Rootfs::ensure(&home)?;
+    let dir = home.path().join(format!("bgp-guest-{}", key_of(&[OVN_BGP_AGENT, &version_inside(&rootfs)?])));
+    ensure_whole(&home, &dir, || {
+        let mut progress = Progress::begin("fetching ovn-bgp-agent for guests (once)", 2);
+        progress.step("packages");
+        let built = |line: &&str| !line.starts_with(FROM_SOURCES);
+        let wheels: Vec<&str> = OVN_BGP_AGENT.lines().filter(built).collect();
+        pip_inside(&environment, &dir, &wheels.join("\n"), &progress)?;
+        let sources = OVN_BGP_AGENT.lines().find(|line| !built(line)).context("ovs is among the packages")?;
+        let mut install = Command::new(environment.join("bin/pip"));
+        install.arg("install").arg("--target").arg(&dir);
+        pip(&dir, sources, &mut install, &progress)?;
+        progress.step("compiling");
+        let library = library(&rootfs, &dir)?;
+        let load =
+            "import ovn_bgp_agent.agent, ovn_bgp_agent.drivers.openstack.ovn_bgp_driver, oslo_privsep.daemon";
+        said(python(&rootfs, &dir, &library).args(["-W", "ignore", "-c", load]))
+            .context("ovn-bgp-agent does not load with the guests' Python")?;
+        progress.done(&format!("ovn-bgp-agent for guests is in {}", dir.display()));
+        Ok(())
+    })?;
+    Ok(dir)
+}
+
+/// The guests' Python may be renewed without another minor version, and what is compiled for it goes with it.
+fn version_inside(rootfs: &Rootfs) -> Result<String> {
+    let packages = rootfs.manifest()?.packages;
+    let found = packages.get(&format!("python{INSIDE_VERSION}"));
+    Ok(found.map_or(INSIDE_VERSION, |found| found.as_str()).to_owned())
+}
+
+/// Lets pip install packages that run with the guests' Python.
+fn pip_inside(environment: &Path, dir: &Path, packages: &str, progress: &Progress) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let mut command = Command::new(environment.join("bin/pip"));
+    command.args(["install", "--only-binary=:all:", "--implementation=cp", "--python-version"]);
+    command.arg(INSIDE_VERSION);
+    for abi in ["cp313", "abi3", "none"] {
+        command.arg(format!("--abi={abi}"));
+    }
+    for platform in ["manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64"] {
+        command.arg(format!("--platform={platform}"));
+    }
+    pip(dir, packages, command.arg("--target").arg(dir), progress)
+}
+
 /// Has the guests' Python compile what Keystone and the `openstack` command load, which in a guest would take it most of a
 /// minute each time. Its own library is not compiled either in a root file system that was only unpacked: a copy goes along.
 fn compile(rootfs: &Rootfs, dir: &Path) -> Result<()> {
-    let (root, library) = (rootfs.root(), dir.join(LIBRARY));
-    let from = root.join(format!("usr/lib/python{INSIDE_VERSION}"));
-    said(Command::new("cp").args(["--recursive", "--preserve=timestamps"]).arg(&from).arg(&library))
-        .context("cannot copy Python's own library")?;
-    let libraries = root.join("usr/lib/x86_64-linux-gnu");
-    let python = || {
-        // The guest's programs want the guest's C library: its loader runs them on any host.
-        let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
-        command
-            .arg("--library-path")
-            .arg(&libraries)
-            .arg(root.join(format!("usr/bin/python{INSIDE_VERSION}")));
-        command.env_clear().env("PYTHONHOME", root.join("usr")).env("HOME", dir);
-        command.env("PYTHONPATH", format!("{}:{}", dir.display(), library.display()));
-        command
-    };
+    let library = library(rootfs, dir)?;
     let config = setup::configure(&setup::of(dir))?;
-    said(python().args(["-W", "ignore", "-c", setup::LOAD]).arg(config))
+    said(python(rootfs, dir, &library).args(["-W", "ignore", "-c", setup::LOAD]).arg(config))
         .context("Keystone does not load with the guests' Python")?;
     for words in ["router list", "port list", "project list"] {
         // Nobody answers there; all it takes to ask is loaded by then.
-        let mut command = python();
+        let mut command = python(rootfs, dir, &library);
         command.args(["-W", "ignore", "-m", "openstackclient.shell", "--os-auth-type=none"]);
         command.args(["--os-endpoint=http://127.0.0.1:9"]).args(words.split(' '));
         let _ = said(&mut command);
     }
     Ok(())
+}
+
+/// A copy of the library of the guests' Python, beside packages.
+fn library(rootfs: &Rootfs, dir: &Path) -> Result<PathBuf> {
+    let library = dir.join(LIBRARY);
+    let from = rootfs.root().join(format!("usr/lib/python{INSIDE_VERSION}"));
+    said(Command::new("cp").args(["--recursive", "--preserve=timestamps"]).arg(&from).arg(&library))
+        .context("cannot copy Python's own library")?;
+    Ok(library)
+}
+
+/// The guests' Python, on the host.
+fn python(rootfs: &Rootfs, dir: &Path, library: &Path) -> Command {
+    let root = rootfs.root();
+    let libraries = root.join("usr/lib/x86_64-linux-gnu");
+    // The guest's programs want the guest's C library: its loader runs them on any host.
+    let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(&libraries).arg(root.join(format!("usr/bin/python{INSIDE_VERSION}")));
+    command.env_clear().env("PYTHONHOME", root.join("usr")).env("HOME", dir);
+    command.env("PYTHONPATH", format!("{}:{}", dir.display(), library.display()));
+    command
 }
 
 fn key(python: &str) -> String {
@@ -149,10 +196,10 @@ fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> R
 }
 
 /// Lets pip install what is required.
-fn pip(dir: &Path, command: &mut Command, progress: &Progress) -> Result<()> {
+fn pip(dir: &Path, packages: &str, command: &mut Command, progress: &Progress) -> Result<()> {
     let list = dir.join("requirements.txt");
-    fs::write(&list, REQUIREMENTS).with_context(|| format!("cannot write {}", list.display()))?;
-    let all = REQUIREMENTS.lines().filter(|line| line.contains("==")).count();
+    fs::write(&list, packages).with_context(|| format!("cannot write {}", list.display()))?;
+    let all = packages.lines().filter(|line| line.contains("==")).count();
     // What is loaded is compiled then; to compile all of it takes a minute.
     command.args([
         "--no-compile",
@@ -195,7 +242,7 @@ fn pip(dir: &Path, command: &mut Command, progress: &Progress) -> Result<()> {
 }
 
 /// Where Python looks for packages in a guest.
-pub(crate) fn path_inside() -> String {
+pub fn path_inside() -> String {
     format!("{OPENSTACK}:{OPENSTACK}/{LIBRARY}")
 }
 
@@ -220,8 +267,12 @@ mod tests {
 
     #[test]
     fn every_package_has_its_version() {
-        let lines = REQUIREMENTS.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-        for line in lines.clone() {
+        fn named(list: &str) -> impl Iterator<Item = &str> + Clone {
+            list.lines().filter(|line| !line.starts_with('#') && !line.is_empty())
+        }
+        assert_eq!(named(OVN_BGP_AGENT).filter(|line| line.starts_with(FROM_SOURCES)).count(), 1);
+        let lines = named(REQUIREMENTS);
+        for line in lines.clone().chain(named(OVN_BGP_AGENT)) {
             let (name, version) = line.split_once("==").unwrap_or_default();
             assert!(!name.is_empty() && version.starts_with(|c: char| c.is_ascii_digit()), "{line}");
         }

@@ -19,6 +19,7 @@ mod plane;
 mod sample;
 mod transit;
 mod vlan;
+mod weigh;
 mod words;
 
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         .tests([
             Test::fixture("fixture::three_chassis", fabric::comes_up).within(PATIENCE),
             Test::fixture("fixture::idles", fabric::idles).within(PATIENCE),
+            weigh::fixture(),
         ])
         .tour(demo::CHAPTERS)
         .tests(networks.into_iter().flatten().map(|test| test.within(PATIENCE)))

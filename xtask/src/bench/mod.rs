@@ -1,16 +1,15 @@
 //! `cargo xtask bench ovsdb`: our client, C's and Python's on the same real servers, one after the other in the same run.
-//! `api` and `lab` measure the server and the lab.
+//! `api`, `bgp` and `lab` measure the server, the BGP agent and the lab.
 //!
-//! `rows` says what the servers hold, `rpc` fills them, `peer` starts and measures the clients, `report` prints.
+//! `rows` says what the servers hold, `peer` starts and measures the clients, `report` prints.
 
 mod api;
+mod bgp;
 mod lab;
-mod meter;
 mod peer;
 mod python;
 mod report;
 mod rows;
-mod rpc;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -22,9 +21,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use self::peer::{Change, Load, Peer, Program, Tool};
 use self::report::{Goal, Report, Who};
 use self::rows::{Kind, uuid};
-use self::rpc::Rpc;
 use crate::command::{cargo, heading, output, run, target_dir};
 use crate::packages::{self, Need};
+use ::lab::rpc::Rpc;
 use central::{Database, Server, end_leftover, find_program};
 
 /// How many rows go into one transaction, and how many are inserted in all by us and by the slower others.
@@ -51,14 +50,15 @@ pub(crate) struct Args {
     /// How many changes to follow at each size
     #[arg(long, default_value_t = 1200, value_parser = size)]
     changes: usize,
-    /// Of the API server, how many ports it is to hold, several sizes separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "1000,10000,50000", value_parser = size)]
+    /// How many ports the API server is to hold [default: 1000,10000,50000], or the BGP agent to expose [default: 10,100,1000],
+    /// several sizes separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = size)]
     ports: Vec<usize>,
-    /// Of the API server, also what takes very long: 100,000 ports, 1,000 kills
+    /// Also what takes very long: of the API server 100,000 ports and 1,000 kills, of the BGP agent ovn-bgp-agent at every size
     #[arg(long)]
     full: bool,
-    /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite. Of the API server,
-    /// run everything so small that the figures mean nothing
+    /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite. Of the BGP agent, leave
+    /// out 10,000 ports. Of the API server, run everything so small that the figures mean nothing
     #[arg(long)]
     quick: bool,
     /// How often everything is measured; the best round counts. Python, which is slow, gets one
@@ -77,6 +77,8 @@ enum Subject {
     Api,
     /// The lab: how fast it is there, how little it takes
     Lab,
+    /// The BGP agent: start-up, changes, resync, memory
+    Bgp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -93,12 +95,21 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
-    if matches!(args.subject, Subject::Lab) {
-        return lab::bench(args.output, args.quick);
-    }
-    if matches!(args.subject, Subject::Api) {
-        let sizes = if args.quick { api::Sizes::tiny() } else { api::Sizes::new(&args.ports, args.full) };
-        return api::bench(args.output, sizes, usize::from(args.rounds));
+    let ports = |usual: &[usize]| if args.ports.is_empty() { usual.to_vec() } else { args.ports.clone() };
+    match args.subject {
+        Subject::Lab => return lab::bench(args.output, args.quick),
+        Subject::Bgp => {
+            let Args { output, quick, full, rounds, .. } = *args;
+            return bgp::bench(&bgp::Order { output, quick, full, rounds, ports: &ports(&[10, 100, 1000]) });
+        }
+        Subject::Api => {
+            let sizes = match args.quick {
+                true => api::Sizes::tiny(),
+                false => api::Sizes::new(&ports(&[1000, 10_000, 50_000]), args.full),
+            };
+            return api::bench(args.output, sizes, usize::from(args.rounds));
+        }
+        Subject::Ovsdb => {}
     }
     packages::ensure(Need::Bench)?;
     let python = python::environment()?;

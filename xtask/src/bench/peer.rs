@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::meter::{cpu_seconds, monotonic, peak_mib, percentile};
 use super::rows::{Kind, Port, SEQUENCE_KEY, change, uuid};
-use super::rpc::Rpc;
 use crate::command::{output, shown};
+use ::lab::meter::{cpu_seconds, monotonic, peak_mib, percentile};
+use ::lab::rpc::Rpc;
 use central::{Database, Server, end_leftover, find_program};
 
 /// The time between two changes: long enough that no client handles two at once.

@@ -148,28 +148,39 @@ impl Report {
                 met.to_owned(),
             ]);
         }
-        let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..head.len()).map(width).collect();
-        let mut text = String::new();
-        for row in &cells {
-            let mut out = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths[column];
-                // Words to the left, numbers to the right.
-                let _ = if matches!(column, 1 | 2 | 8 | 9) {
-                    write!(out, "{cell:<width$}  ")
-                } else {
-                    write!(out, "{cell:>width$}  ")
-                };
-            }
-            text.push_str(out.trim_end());
-            text.push('\n');
-        }
+        let mut text = columns(&cells, &[1, 2, 8, 9]);
         for note in &self.notes {
             let _ = writeln!(text, "\n- {note}");
         }
         text
     }
+}
+
+/// Cells in columns: words to the left, in the columns that are named, numbers to the right.
+pub(crate) fn columns<R: AsRef<[String]>>(cells: &[R], words: &[usize]) -> String {
+    let width = |column: usize| {
+        cells
+            .iter()
+            .filter_map(|row| row.as_ref().get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..cells.first().map_or(0, |row| row.as_ref().len())).map(width).collect();
+    let mut text = String::new();
+    for row in cells {
+        let mut out = String::new();
+        for ((column, cell), width) in row.as_ref().iter().enumerate().zip(&widths) {
+            let _ = if words.contains(&column) {
+                write!(out, "{cell:<width$}  ")
+            } else {
+                write!(out, "{cell:>width$}  ")
+            };
+        }
+        text.push_str(out.trim_end());
+        text.push('\n');
+    }
+    text
 }
 
 /// Three significant digits; nothing where nothing was measured.

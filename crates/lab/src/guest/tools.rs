@@ -1,4 +1,4 @@
-//! What a test asks to find inside beside the root file system: the binary under test, and OpenStack's tools.
+//! What a test asks to find inside beside the root file system: the binary under test, and OpenStack's tools or ovn-bgp-agent.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::python;
 
-/// The link in a job folder to OpenStack's tools.
+/// The link in a job folder to OpenStack's tools, or to ovn-bgp-agent in their place.
 pub(crate) const OPENSTACK: &str = "openstack";
 
 /// What a test asks for.
@@ -17,6 +17,7 @@ pub(crate) const OPENSTACK: &str = "openstack";
 pub(crate) struct Tools {
     pub(crate) meridian: bool,
     pub(crate) openstack: bool,
+    pub(crate) ovn_bgp_agent: bool,
 }
 
 /// Where it was found.
@@ -31,7 +32,11 @@ impl Tools {
     pub(crate) fn find(self) -> Result<Packed> {
         Ok(Packed {
             meridian: self.meridian.then(Tools::built).transpose()?,
-            openstack: self.openstack.then(python::inside).transpose()?,
+            openstack: match (self.openstack, self.ovn_bgp_agent) {
+                (true, _) => Some(python::inside()?),
+                (false, true) => Some(python::ovn_bgp_agent()?),
+                (false, false) => None,
+            },
         })
     }
 

@@ -53,7 +53,7 @@ impl Suite {
         let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
         let limits = Limits { time: Duration::MAX, megabytes: memory(MEGABYTES) };
         // Whoever wants to try `meridian` in there has built it.
-        let tools = Tools { meridian: Tools::built().is_ok(), openstack: false };
+        let tools = Tools { meridian: Tools::built().is_ok(), ..Tools::default() };
         let (folder, end) = on_this_terminal(|| bench.job("shell", task, &[], limits, tools))?;
         settle(folder, end).map(|_| ExitCode::SUCCESS).map_err(|report| anyhow!(report))
     }

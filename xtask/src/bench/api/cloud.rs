@@ -11,9 +11,9 @@ use central::{Database, Server, find_program};
 use lab::postgres::Postgres;
 use serde_json::Value;
 
-use super::super::meter::cpu_seconds;
-use super::super::rpc::Rpc;
 use crate::command::output;
+use ::lab::meter::cpu_seconds;
+use ::lab::rpc::Rpc;
 
 /// Where state is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

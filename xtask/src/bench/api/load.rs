@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::meter::percentile;
+use ::lab::meter::percentile;
 
 /// Method, path and body.
 pub(super) type Request = (&'static str, String, Option<String>);

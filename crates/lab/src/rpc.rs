@@ -1,5 +1,5 @@
-//! The smallest JSON-RPC 1.0 client that fills a server and steers a C tool's control socket: blocking, one call at a
-//! time. The product's client is not used on purpose: what fills the servers must not be what is measured.
+//! The smallest JSON-RPC 1.0 client that fills an OVSDB server, or steers a C tool's control socket, for a bench: blocking, one
+//! call at a time. The project's own client is not used on purpose: what fills the servers must not be what is measured.
 
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -13,14 +13,15 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// One connection.
-pub(crate) struct Rpc {
+pub struct Rpc {
     stream: UnixStream,
     replies: serde_json::StreamDeserializer<'static, serde_json::de::IoRead<BufReader<UnixStream>>, Value>,
     next: u64,
 }
 
 impl Rpc {
-    pub(crate) fn connect(socket: &Path) -> Result<Rpc> {
+    /// Connects to a unix socket.
+    pub fn connect(socket: &Path) -> Result<Rpc> {
         let stream =
             UnixStream::connect(socket).with_context(|| format!("cannot connect to {}", socket.display()))?;
         stream.set_read_timeout(Some(LIMIT))?;
@@ -29,20 +30,20 @@ impl Rpc {
     }
 
     /// Calls and waits for the reply.
-    pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+    pub fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         self.send(method, params)?;
         self.receive()
     }
 
     /// Sends a call whose reply `receive` waits for.
-    pub(crate) fn send(&mut self, method: &str, params: Value) -> Result<()> {
+    pub fn send(&mut self, method: &str, params: Value) -> Result<()> {
         self.next += 1;
         let text = serde_json::to_vec(&json!({ "id": self.next, "method": method, "params": params }))?;
         self.stream.write_all(&text).with_context(|| format!("cannot send {method}"))
     }
 
     /// The reply to the last call; the server's probes on the way are answered.
-    pub(crate) fn receive(&mut self) -> Result<Value> {
+    pub fn receive(&mut self) -> Result<Value> {
         loop {
             let mut message = self.replies.next().context("the server closed the connection")??;
             if message["method"] == "echo" {
@@ -58,7 +59,7 @@ impl Rpc {
     }
 
     /// Runs operations as one transaction; an error of any of them is an error here.
-    pub(crate) fn transact(&mut self, database: &str, operations: Vec<Value>) -> Result<()> {
+    pub fn transact(&mut self, database: &str, operations: Vec<Value>) -> Result<()> {
         let mut params = vec![json!(database)];
         params.extend(operations);
         let results = self.call("transact", Value::Array(params))?;

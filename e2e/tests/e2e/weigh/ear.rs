@@ -1,0 +1,142 @@
+//! Hears what the kernel tells of addresses and rules, with the time at which it was heard; and asks it for routes.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use lab::node::chassis::Chassis;
+use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::address::AddressAttribute;
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use rtnetlink::packet_route::rule::{RuleAttribute, RuleMessage};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+/// The groups that tell of IPv4 addresses and rules, by their numbers in `rtnetlink.h`.
+const GROUPS: [u32; 2] = [5, 8];
+/// An address that no rule and no route is for.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Address(Ipv4Addr),
+    Gone(Ipv4Addr),
+    Rule(Ipv4Addr),
+    RuleGone(Ipv4Addr),
+}
+
+/// What was heard, and when.
+pub(super) struct Event {
+    pub(super) at: Instant,
+    pub(super) what: What,
+}
+
+/// Listens in a namespace, from its beginning to the end of the process.
+pub(super) struct Ear(Receiver<Event>);
+
+impl Ear {
+    pub(super) fn open(hv: &Chassis) -> Result<Ear> {
+        let socket = hv.enter(|| -> std::io::Result<Socket> {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.set_rx_buf_sz(8u32 << 20)?;
+            for group in GROUPS {
+                socket.add_membership(group)?;
+            }
+            Ok(socket)
+        })?;
+        let socket = socket.context("cannot listen to the kernel")?;
+        let (tell, events) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(length) = socket.recv(&mut &mut buffer[..], 0) {
+                let at = Instant::now();
+                let mut rest = &buffer[..length];
+                while let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest) {
+                    let taken = (message.header.length as usize).next_multiple_of(4);
+                    if let Some(what) = what(message)
+                        && tell.send(Event { at, what }).is_err()
+                    {
+                        return;
+                    }
+                    let Some(left) = rest.get(taken..) else { break };
+                    rest = left;
+                }
+            }
+        });
+        Ok(Ear(events))
+    }
+
+    pub(super) fn next(&self, within: Duration) -> Result<Event> {
+        self.0.recv_timeout(within).map_err(|error| match error {
+            RecvTimeoutError::Timeout => anyhow::anyhow!("the kernel tells nothing more"),
+            RecvTimeoutError::Disconnected => anyhow::anyhow!("the kernel told more than was read in time"),
+        })
+    }
+
+    /// When something happened that has not been heard yet.
+    pub(super) fn until(&self, within: Duration, want: What) -> Result<Instant> {
+        let begin = Instant::now();
+        while begin.elapsed() < within {
+            let event = self.next(within)?;
+            if event.what == want {
+                return Ok(event.at);
+            }
+        }
+        bail!("{want:?} did not happen")
+    }
+}
+
+fn what(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<What> {
+    let NetlinkPayload::InnerMessage(message) = message.payload else { return None };
+    let rule = |message: RuleMessage| {
+        message.attributes.into_iter().find_map(|attribute| match attribute {
+            RuleAttribute::Destination(IpAddr::V4(ip)) => Some(ip),
+            _ => None,
+        })
+    };
+    let local = |attributes: Vec<AddressAttribute>| {
+        attributes.into_iter().find_map(|attribute| match attribute {
+            AddressAttribute::Local(IpAddr::V4(ip)) => Some(ip),
+            _ => None,
+        })
+    };
+    match message {
+        RouteNetlinkMessage::NewAddress(message) => local(message.attributes).map(What::Address),
+        RouteNetlinkMessage::DelAddress(message) => local(message.attributes).map(What::Gone),
+        RouteNetlinkMessage::NewRule(message) => rule(message).map(What::Rule),
+        RouteNetlinkMessage::DelRule(message) => rule(message).map(What::RuleGone),
+        _ => None,
+    }
+}
+
+/// How long the kernel takes on average to find the route to an address that is none of ours.
+pub(super) fn lookup(hv: &Chassis, times: u32) -> Result<Duration> {
+    let socket = hv.enter(|| -> std::io::Result<Socket> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(socket)
+    })?;
+    let socket = socket.context("cannot ask the kernel")?;
+    let mut route = RouteMessage::default();
+    route.header.address_family = AddressFamily::Inet;
+    route.header.destination_prefix_length = 32;
+    route.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(ELSEWHERE)));
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(RouteNetlinkMessage::GetRoute(route)));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    let mut buffer = vec![0; 16 << 10];
+    let begin = Instant::now();
+    for _ in 0..times {
+        socket.send(&bytes, 0).context("cannot ask for a route")?;
+        // There is a route, or word that there is none: both take the walk along the rules.
+        socket.recv(&mut &mut buffer[..], 0).context("the kernel does not answer")?;
+    }
+    Ok(begin.elapsed() / times.max(1))
+}

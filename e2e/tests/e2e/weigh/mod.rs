@@ -1,0 +1,226 @@
+//! What a BGP agent costs, and how fast it is, on a node with so many ports: for `cargo xtask bench bgp`.
+//!
+//! A chassis and a central are brought up, then OVN's own daemons are ended, and the ports' rows are written to the Southbound as
+//! ovn-northd and ovn-controller would: what is measured is the agent, not how fast OVN binds ports. Ours and ovn-bgp-agent are
+//! weighed alike, by the clock and the processes' accounts, and with the same configuration file. Each line that begins with
+//! `measured` is a result.
+
+mod agent;
+mod ear;
+mod rows;
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use lab::meter::percentile;
+use lab::node::chassis::Chassis;
+use lab::rpc::Rpc;
+use lab::{Test, Topology, chassis};
+use ovn::sb;
+use serde::Deserialize;
+use serde_json::json;
+
+use agent::{Agent, Who};
+use ear::{Ear, What};
+use rows::{SPARES, ports, spare};
+
+/// How long anything may take: the slower of the two needs minutes for a thousand ports.
+const PATIENCE: Duration = Duration::from_secs(1500);
+/// How long an agent is left alone after it has done all, before it is weighed.
+const SETTLE: Duration = Duration::from_secs(3);
+/// How often a route is looked up.
+const LOOKUPS: u32 = 1000;
+
+/// What is asked for, in `LAB_BENCH`.
+#[derive(Debug, Deserialize)]
+struct Order {
+    who: Who,
+    /// So many ports are exposed.
+    ports: usize,
+    /// `rule_mode`, which only ours has.
+    rule_mode: String,
+    /// Whether FRR runs.
+    frr: bool,
+    /// How often one more port is bound, and unbound.
+    changes: usize,
+    /// For how many seconds it is watched when there is nothing to do.
+    idle: u64,
+    /// How often it looks at everything again, and in which interval.
+    resyncs: usize,
+    interval: u64,
+}
+
+pub(crate) fn fixture() -> Test {
+    Test::fixture("fixture::weigh", run).meridian().ovn_bgp_agent().within(PATIENCE).memory(1024)
+}
+
+fn measured(what: &str, measure: &str, value: f64) {
+    println!("measured {}", json!({ "what": what, "measure": measure, "value": value }));
+}
+
+fn run() -> Result<()> {
+    let order = std::env::var("LAB_BENCH").context("LAB_BENCH says what to weigh")?;
+    let order: Order = serde_json::from_str(&order).context("LAB_BENCH is not understood")?;
+    Topology::new().central("az1").chassis(chassis("hv1").bridge_mapping("physnet", "br-ex")).run(|lab| {
+        let (az1, hv1) = (lab.central("az1")?, lab.chassis("hv1")?);
+        let me = az1.sb().until(PATIENCE, "OVN knows the chassis", |snapshot| {
+            snapshot
+                .table::<sb::Chassis>()
+                .iter()
+                .find(|(_, row)| row.name == "hv1")
+                .map(|(row, _)| row.uuid())
+        })?;
+        hv1.daemon("ovn-controller")?.kill()?;
+        az1.daemon("ovn-northd")?.kill()?;
+        // Nobody but the agents is to be woken by what is written below.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(az1.sb().client().close());
+        patch_port(hv1)?;
+        if order.frr {
+            hv1.frr(
+                &["bgpd"],
+                "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n",
+            )?;
+        }
+        hv1.sysctl("net.ipv4.ip_forward", "1")?;
+        hv1.sysctl("net.ipv6.conf.all.forwarding", "1")?;
+        let mut southbound = Rpc::connect(&az1.dir().join("sb.sock"))?;
+        rows::fill(&mut southbound, order.ports, &me.to_string())?;
+        Weighing { hv1, southbound, me: me.to_string(), order: &order }.all()
+    })
+}
+
+/// What ovn-controller makes for a provider network that has a port here.
+fn patch_port(hv1: &Chassis) -> Result<()> {
+    let (ours, theirs) = ("patch-provnet-1-to-br-int", "patch-br-int-to-provnet-1");
+    let db = format!("--db=unix:{}/db.sock", hv1.dir().display());
+    let end = |bridge: &str, port: &str, peer: &str| {
+        format!(
+            "add-port {bridge} {port} -- set interface {port} type=patch options:peer={peer} -- set port {port} \
+             external_ids:ovn-localnet-port=provnet-1"
+        )
+    };
+    let line = format!("ovs-vsctl {db} {} -- {}", end("br-ex", ours, theirs), end("br-int", theirs, ours));
+    hv1.run(&line).map(|_| ())
+}
+
+struct Weighing<'a> {
+    hv1: &'a Chassis,
+    southbound: Rpc,
+    me: String,
+    order: &'a Order,
+}
+
+impl<'a> Weighing<'a> {
+    fn all(&mut self) -> Result<()> {
+        let ear = Ear::open(self.hv1)?;
+        let agent = self.start_up(&ear)?;
+        std::thread::sleep(SETTLE);
+        measured("memory", "MiB", agent.memory()?);
+        self.idle(&agent)?;
+        self.changes(&agent, &ear)?;
+        if self.order.who == Who::Meridian {
+            self.repairs(&ear)?;
+        }
+        measured("a route looked up", "us", ear::lookup(self.hv1, LOOKUPS)?.as_secs_f64() * 1e6);
+        agent.end()?;
+        self.resyncs()
+    }
+
+    /// From nothing to all addresses announced.
+    fn start_up(&self, ear: &Ear) -> Result<Agent<'a>> {
+        let begin = Instant::now();
+        let agent = Agent::start(self.hv1, self.order, None)?;
+        let mut missing: BTreeSet<Ipv4Addr> = ports(self.order.ports).collect();
+        let mut last = begin;
+        while !missing.is_empty() {
+            let event = ear.next(PATIENCE).with_context(|| {
+                format!(
+                    "{} of {} addresses are not announced: {}",
+                    missing.len(),
+                    self.order.ports,
+                    agent.last_words()
+                )
+            })?;
+            if let What::Address(ip) = event.what {
+                missing.remove(&ip);
+                last = event.at;
+            }
+        }
+        measured("start-up sync", "wall s", (last - begin).as_secs_f64());
+        measured("start-up sync", "CPU s", agent.cpu()?);
+        Ok(agent)
+    }
+
+    fn idle(&self, agent: &Agent<'_>) -> Result<()> {
+        let (before, begin) = (agent.cpu()?, Instant::now());
+        std::thread::sleep(Duration::from_secs(self.order.idle));
+        let share = (agent.cpu()? - before) / begin.elapsed().as_secs_f64();
+        measured("idle", "CPU ms/s", share * 1e3);
+        Ok(())
+    }
+
+    /// One more port is bound, and unbound again; time from sending the change until the kernel tells of the address.
+    fn changes(&mut self, agent: &Agent<'_>, ear: &Ear) -> Result<()> {
+        let before = agent.cpu()?;
+        let (mut there, mut gone) = (Vec::new(), Vec::new());
+        for n in 0..self.order.changes {
+            let ip = spare(n % SPARES);
+            for (bound, want, times) in
+                [(true, What::Address(ip), &mut there), (false, What::Gone(ip), &mut gone)]
+            {
+                // Not in step with what the agent does by itself.
+                std::thread::sleep(Duration::from_millis(15 + (n as u64 * 7) % 11));
+                let begin = Instant::now();
+                self.southbound.send("transact", rows::bind(n % SPARES, bound.then_some(&self.me)))?;
+                let at = ear.until(PATIENCE, want).with_context(|| agent.last_words())?;
+                times.push((at - begin).as_secs_f64() * 1e3);
+                self.southbound.receive()?;
+            }
+        }
+        let cpu = (agent.cpu()? - before) / (2 * self.order.changes) as f64;
+        for (what, times) in [("binding to address", &mut there), ("unbinding to withdrawal", &mut gone)] {
+            measured(what, "p50 ms", percentile(times, 0.5).context("no changes")?);
+            measured(what, "p99 ms", percentile(times, 0.99).context("no changes")?);
+        }
+        measured("binding or unbinding", "CPU ms", cpu * 1e3);
+        Ok(())
+    }
+
+    /// What somebody deletes, until it is back.
+    fn repairs(&self, ear: &Ear) -> Result<()> {
+        let ip = ports(1).next().context("no ports")?;
+        self.hv1.run(&format!("ip address del {ip}/32 dev bgp-nic"))?;
+        let gone = ear.until(PATIENCE, What::Gone(ip))?;
+        let back = ear.until(PATIENCE, What::Address(ip))?;
+        measured("repair of an address", "ms", (back - gone).as_secs_f64() * 1e3);
+        if self.order.rule_mode == "per-ip" {
+            self.hv1.run(&format!("ip rule del to {ip} pref 32000"))?;
+            let gone = ear.until(PATIENCE, What::RuleGone(ip))?;
+            let back = ear.until(PATIENCE, What::Rule(ip))?;
+            measured("repair of a rule", "ms", (back - gone).as_secs_f64() * 1e3);
+        }
+        Ok(())
+    }
+
+    /// Looks at everything, again and again, with nothing to do.
+    fn resyncs(&self) -> Result<()> {
+        if self.order.resyncs == 0 {
+            return Ok(());
+        }
+        let agent = Agent::start(self.hv1, self.order, Some(self.order.interval))?;
+        // The first ones are those of the start.
+        agent.resynced(3, PATIENCE)?;
+        let (before, from) = (agent.cpu()?, agent.resyncs()?);
+        agent.resynced(from + self.order.resyncs, PATIENCE)?;
+        let (cpu, count) = (agent.cpu()? - before, agent.resyncs()? - from);
+        ensure!(count > 0, "it did not look again");
+        measured("resync with nothing to do", "CPU ms", cpu * 1e3 / count as f64);
+        if let Some(seconds) = agent.last_look()? {
+            measured("resync with nothing to do", "wall ms", seconds * 1e3);
+        }
+        agent.end()
+    }
+}
