@@ -87,12 +87,12 @@ ndp_proxy_extra = 2001:db8:24::1@physnet
 }
 
 /// Asks the agent of a chassis.
-fn ask(hv: &Chassis, question: &str) -> Result<String> {
+pub(crate) fn ask(hv: &Chassis, question: &str) -> Result<String> {
     hv.run(&format!("meridian {question} --socket {}/agent.sock", hv.dir().display()))
 }
 
 /// Waits until a command's output has a line with these words, or no line with them any more.
-fn shows(hv: &Chassis, command: &str, words: &str, there: bool) -> Result<()> {
+pub(crate) fn shows(hv: &Chassis, command: &str, words: &str, there: bool) -> Result<()> {
     let what = format!("{}: `{command}` {} {words:?}", hv.label(), if there { "has" } else { "has no more" });
     eventually(PATIENCE, &what, || {
         // A table without routes is none to iproute2.
@@ -333,12 +333,17 @@ fn restarts() -> Result<()> {
 }
 
 /// What the kernel tells of changes.
-struct Monitor(Arc<Daemon>);
+pub(crate) struct Monitor(Arc<Daemon>);
 
 impl Monitor {
-    fn start(hv: &Chassis) -> Result<Self> {
+    pub(crate) fn start(hv: &Chassis) -> Result<Self> {
         let recipe = lab::process::Recipe::new("ip").args(["monitor", "address", "route", "rule", "link"]);
         hv.start("ip-monitor", recipe).map(Monitor)
+    }
+
+    /// What it told so far, of links, addresses, routes and rules.
+    pub(crate) fn told(&self) -> String {
+        self.0.said()
     }
 
     fn saw_no_deletion(self) -> Result<()> {

@@ -12,11 +12,13 @@ mod faults;
 mod guest;
 mod metadata;
 mod multihoming;
+mod native;
 mod outside;
 mod overlay;
 mod picture;
 mod plane;
 mod sample;
+mod scale;
 mod transit;
 mod vlan;
 mod weigh;
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
         plane::tests(),
         sample::tests(),
         agent::tests(),
+        native::tests(),
+        scale::tests(),
         vlan::tests(),
         metadata::tests(),
         multihoming::tests(),

@@ -49,12 +49,12 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?)
 }
 
 /// A machine with a bridge and another device.
-fn machine() -> Result<()> {
+pub(crate) fn machine() -> Result<()> {
     for line in [
         "ip link set lo up",
         "ip link add br-ex type veth peer name far",
@@ -68,11 +68,11 @@ fn machine() -> Result<()> {
     Ok(())
 }
 
-fn open() -> Result<Plane> {
+pub(crate) fn open() -> Result<Plane> {
     Ok(Plane::open(Config::default())?)
 }
 
-fn net(text: &str) -> IpNet {
+pub(crate) fn net(text: &str) -> IpNet {
     text.parse().expect("a prefix")
 }
 
@@ -84,7 +84,7 @@ fn hop(dev: &str, via: Option<&str>) -> Hop {
     Hop { dev: dev.into(), via: via.map(|ip| ip.parse().expect("an address")) }
 }
 
-fn base() -> plane::Desired {
+pub(crate) fn base() -> plane::Desired {
     let mut want = plane::Desired::default();
     want.kernel.links.extend([
         ("bgp-vrf".into(), Link::Vrf { table: 10 }),
@@ -111,7 +111,7 @@ fn device(want: &mut plane::Desired, dev: &str, link: Link, tag: Option<u16>) {
         .extend([Knob::ProxyArp, Knob::ProxyNdp].map(|knob| Sysctl { dev: dev.clone(), knob }));
 }
 
-fn expose(want: &mut plane::Desired, host: IpNet, dev: &str) {
+pub(crate) fn expose(want: &mut plane::Desired, host: IpNet, dev: &str) {
     want.kernel.addresses.insert(Address { dev: "bgp-nic".into(), net: host });
     want.kernel.rules.insert(Rule { select: Select::To(host), table: table() });
     want.kernel.routes.insert((table(), host), hop(dev, None));

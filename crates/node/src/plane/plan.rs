@@ -99,4 +99,4 @@ fn flows_for(ip: IpAddr, want: &Desired, ways: &Wanted<'_>) -> Vec<(kernel::Dev,
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

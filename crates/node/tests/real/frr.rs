@@ -194,3 +194,44 @@ async fn a_line_that_bgpd_refuses_is_told_with_its_answer() {
     let error = frr.apply(&frr::Op { lines: vec!["router bgp 65001".into()] }).await.unwrap_err();
     assert!(error.to_string().contains("BGP is already running; AS is 64999"), "{error}");
 }
+
+/// A bgpd that has given its commands away to another daemon, as newer FRR does with one part after the other: it is a stand-in,
+/// since no released bgpd has given away these. What it does not know goes through vtysh, which finds the daemon that does.
+#[tokio::test]
+async fn what_bgpd_does_not_know_goes_through_vtysh() {
+    use std::os::unix::fs::PermissionsExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let dir = tempfile::tempdir().unwrap();
+    let listener = tokio::net::UnixListener::bind(dir.path().join("bgpd.vty")).unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut command = Vec::new();
+                while let Ok(byte) = stream.read_u8().await {
+                    if byte != 0 {
+                        command.push(byte);
+                        continue;
+                    }
+                    let known =
+                        ["enable", "configure terminal", "end", "show running-config", "show bgp vrfs json"];
+                    let known = known.iter().any(|known| known.as_bytes() == command);
+                    let answer: &[u8] = if known { b"\0\0\0\0" } else { b"% Unknown command\n\0\0\0\x02" };
+                    let _ = stream.write_all(answer).await;
+                    command.clear();
+                }
+            });
+        }
+    });
+    let vtysh = dir.path().join("vtysh");
+    let script = "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1 $2 $3\" >\"$here/asked\"\ncp \"$4\" \"$here/entered\"\n";
+    fs::write(&vtysh, script).unwrap();
+    fs::set_permissions(&vtysh, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut frr = Frr::open(Config { dir: dir.path().into(), vtysh, ..Config::default() });
+    let have = frr.observe(Scope::Full).await;
+    let op = lines(&want(), &have).expect("an empty configuration lacks everything");
+    frr.apply(&op).await.unwrap();
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    assert_eq!(read("asked"), format!("--vty_socket {} -f\n", dir.path().display()));
+    assert_eq!(read("entered").lines().collect::<Vec<_>>(), op.lines);
+}

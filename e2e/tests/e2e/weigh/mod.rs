@@ -7,7 +7,7 @@
 
 mod agent;
 mod ear;
-mod rows;
+pub(crate) mod rows;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use lab::meter::percentile;
+use lab::node::central::Central;
 use lab::node::chassis::Chassis;
 use lab::rpc::Rpc;
 use lab::{Test, Topology, chassis};
@@ -63,14 +64,23 @@ fn measured(what: &str, measure: &str, value: f64) {
 fn run() -> Result<()> {
     let order = std::env::var("LAB_BENCH").context("LAB_BENCH says what to weigh")?;
     let order: Order = serde_json::from_str(&order).context("LAB_BENCH is not understood")?;
+    on_a_node(order.frr, |az1, hv1, me| {
+        let mut southbound = Rpc::connect(&az1.dir().join("sb.sock"))?;
+        rows::fill(&mut southbound, order.ports, 0, &me)?;
+        Weighing { hv1, southbound, me, order: &order }.all()
+    })
+}
+
+/// Brings up a chassis and a central, ends OVN's daemons on them, and hands them over with the chassis' row.
+pub(crate) fn on_a_node(
+    frr: bool,
+    work: impl FnOnce(&Central, &Chassis, String) -> Result<()>,
+) -> Result<()> {
     Topology::new().central("az1").chassis(chassis("hv1").bridge_mapping("physnet", "br-ex")).run(|lab| {
         let (az1, hv1) = (lab.central("az1")?, lab.chassis("hv1")?);
         let me = az1.sb().until(PATIENCE, "OVN knows the chassis", |snapshot| {
-            snapshot
-                .table::<sb::Chassis>()
-                .iter()
-                .find(|(_, row)| row.name == "hv1")
-                .map(|(row, _)| row.uuid())
+            let mut all = snapshot.table::<sb::Chassis>().iter();
+            all.find(|(_, row)| row.name == "hv1").map(|(row, _)| row.uuid())
         })?;
         hv1.daemon("ovn-controller")?.kill()?;
         az1.daemon("ovn-northd")?.kill()?;
@@ -78,17 +88,13 @@ fn run() -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(az1.sb().client().close());
         patch_port(hv1)?;
-        if order.frr {
-            hv1.frr(
-                &["bgpd"],
-                "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n",
-            )?;
+        if frr {
+            let config = "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n";
+            hv1.frr(&["bgpd"], config)?;
         }
         hv1.sysctl("net.ipv4.ip_forward", "1")?;
         hv1.sysctl("net.ipv6.conf.all.forwarding", "1")?;
-        let mut southbound = Rpc::connect(&az1.dir().join("sb.sock"))?;
-        rows::fill(&mut southbound, order.ports, &me.to_string())?;
-        Weighing { hv1, southbound, me: me.to_string(), order: &order }.all()
+        work(az1, hv1, me.to_string())
     })
 }
 

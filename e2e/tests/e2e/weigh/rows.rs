@@ -18,7 +18,7 @@ fn address(n: usize) -> Ipv4Addr {
 }
 
 /// The addresses of the ports that are bound from the start.
-pub(super) fn ports(count: usize) -> impl Iterator<Item = Ipv4Addr> {
+pub(crate) fn ports(count: usize) -> impl Iterator<Item = Ipv4Addr> {
     (SPARES..SPARES + count).map(address)
 }
 
@@ -27,8 +27,8 @@ pub(super) fn spare(n: usize) -> Ipv4Addr {
     address(n)
 }
 
-/// Writes a provider network with so many ports bound to a chassis, and the spare ones.
-pub(super) fn fill(southbound: &mut Rpc, count: usize, chassis: &str) -> Result<()> {
+/// Writes a provider network with so many ports bound to a chassis, so many bound to another, and the spare ones.
+pub(crate) fn fill(southbound: &mut Rpc, count: usize, elsewhere: usize, chassis: &str) -> Result<()> {
     let switch = "3c1f6b7a-0000-4000-8000-000000000001";
     let datapath = json!({
         "op": "insert", "table": "Datapath_Binding", "uuid": switch,
@@ -41,9 +41,23 @@ pub(super) fn fill(southbound: &mut Rpc, count: usize, chassis: &str) -> Result<
             "mac": "unknown", "options": map(&[("network_name", "physnet")]),
         },
     });
-    southbound.transact(DATABASE, vec![datapath, localnet])?;
-    let rows: Vec<Value> =
-        (0..SPARES + count).map(|n| port(n, switch, (n >= SPARES).then_some(chassis))).collect();
+    let other = "3c1f6b7a-0000-4000-8000-000000000002";
+    let encap = json!({
+        "op": "insert", "table": "Encap", "uuid-name": "encap",
+        "row": { "type": "geneve", "ip": "10.10.0.99", "chassis_name": "elsewhere" },
+    });
+    let neighbour = json!({
+        "op": "insert", "table": "Chassis", "uuid": other,
+        "row": { "name": "elsewhere", "hostname": "elsewhere", "encaps": ["named-uuid", "encap"] },
+    });
+    southbound.transact(DATABASE, vec![datapath, localnet, encap, neighbour])?;
+    let ours = SPARES + count;
+    let bound = |n: usize| match n {
+        _ if n < SPARES => None,
+        _ if n < ours => Some(chassis),
+        _ => Some(other),
+    };
+    let rows: Vec<Value> = (0..ours + elsewhere).map(|n| port(n, switch, bound(n))).collect();
     for batch in rows.chunks(BATCH) {
         southbound.transact(DATABASE, batch.to_vec())?;
     }

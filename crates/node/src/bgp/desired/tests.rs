@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod balancers;
+mod converge;
 mod networks;
 mod properties;
 mod provider;

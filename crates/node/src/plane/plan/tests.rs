@@ -1,6 +1,6 @@
 //! Plans across the parts, and the property that they are safe: whatever fails or waits, an announced address has its way.
 
-mod model;
+pub(crate) mod model;
 
 use std::time::Duration;
 

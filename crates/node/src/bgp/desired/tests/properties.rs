@@ -10,7 +10,7 @@ use crate::plane;
 
 /// One change of the world, in the words of the fixture.
 #[derive(Clone, Debug)]
-enum Edit {
+pub(super) enum Edit {
     Vif { n: u8, tenant: bool, mac: u8 },
     Bind { port: u8, chassis: u8 },
     Down { port: u8 },
@@ -24,7 +24,11 @@ enum Edit {
 const PORTS: [&str; 9] = ["p0", "p1", "p2", "p3", "cr-lrp-gw1", "gw1", "sub1", "lrp-sub1", "provnet-1"];
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
-    let edit = prop_oneof![
+    proptest::collection::vec(edit(), 1..24)
+}
+
+pub(super) fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
         (0..4_u8, any::<bool>(), 0..6_u8).prop_map(|(n, tenant, mac)| Edit::Vif { n, tenant, mac }),
         (0..5_u8, 0..3_u8).prop_map(|(port, chassis)| Edit::Bind { port, chassis }),
         (0..5_u8).prop_map(|port| Edit::Down { port }),
@@ -33,11 +37,10 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
         (0..3_u8, 0..4_u8).prop_map(|(vip, members)| Edit::Balancer { vip, members }),
         (0..9_u8, any::<bool>()).prop_map(|(port, out)| Edit::OptOut { port, out }),
         (0..4_u8).prop_map(|which| Edit::Mapping { which }),
-    ];
-    proptest::collection::vec(edit, 1..24)
+    ]
 }
 
-fn apply(world: &mut World, edit: &Edit) {
+pub(super) fn apply(world: &mut World, edit: &Edit) {
     let there = |world: &World, port: u8| {
         let name = PORTS[usize::from(port)];
         world.ports.contains_key(name).then_some(name)

@@ -114,14 +114,14 @@ fn expose_as(want: &mut Desired, ip: IpAddr, place: usize, aggregate: bool) {
 
 /// The data plane.
 #[derive(Debug, Clone)]
-pub(super) struct World {
+pub(crate) struct World {
     kernel: kernel::Observed,
     flows: flows::Observed,
 }
 
 impl World {
     /// Two bridges, as Open vSwitch makes them, with their numbers.
-    pub(super) fn bare() -> Self {
+    pub(crate) fn bare() -> Self {
         let mut kernel =
             kernel::Observed { names: RtTables::parse("201 br-ex\n202 br-x\n"), ..Default::default() };
         for (index, dev) in (1..).zip(["br-ex", "br-x", "eth0"]) {
@@ -157,7 +157,7 @@ impl World {
         world
     }
 
-    pub(super) fn observed(&self) -> Observed {
+    pub(crate) fn observed(&self) -> Observed {
         Observed {
             kernel: Arc::new(self.kernel.clone()),
             flows: Arc::new(self.flows.clone()),
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// Loses things, as if others had removed them.
-    pub(super) fn lose(&mut self, which: u64) {
+    pub(crate) fn lose(&mut self, which: u64) {
         let mut n = 0;
         let mut stays = || {
             n += 1;
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    pub(super) fn add_foreign(&mut self) {
+    pub(crate) fn add_foreign(&mut self) {
         let net = |text: &str| text.parse::<IpNet>().unwrap();
         let address = |dev: &str, text: &str| Address { dev: dev.into(), net: net(text) };
         let eth0 = || Hop { dev: "eth0".into(), via: None };
@@ -210,7 +210,7 @@ impl World {
     }
 
     /// What is not ours.
-    pub(super) fn foreign(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+    pub(crate) fn foreign(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let k = &self.kernel;
         let base = |a: &Address| match a.net.addr() {
             IpAddr::V4(ip) => ip.is_link_local(),
@@ -227,13 +227,42 @@ impl World {
         )
     }
 
-    pub(super) fn announced(&self) -> impl Iterator<Item = IpAddr> {
+    pub(crate) fn announced(&self) -> impl Iterator<Item = IpAddr> {
         let ours = |a: &&Address| a.dev == "bgp-nic" && is_host(a.net);
         self.kernel.addresses.iter().filter(ours).map(|a| a.net.addr())
     }
 
+    /// Adds what an agent of another day has left: an announcement with its way, a rule in an old form, a flow of no port.
+    pub(crate) fn add_stale(&mut self) {
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let kernel = &mut self.kernel;
+        kernel.rules.extend([
+            SeenRule::plain(Select::To(net("172.24.4.99/32")), 201, 32000),
+            SeenRule::plain(Select::To(net("10.1.0.1/24")), 201, 32000),
+        ]);
+        let hop = Hop { dev: "br-ex".into(), via: None };
+        kernel.routes.insert(SeenRoute::plain(201, net("172.24.4.99/32"), hop));
+        if kernel.links.contains_key("bgp-nic") {
+            kernel.addresses.insert(Address { dev: "bgp-nic".into(), net: net("172.24.4.99/32") });
+        }
+        kernel.neighbours.insert(("br-ex".into(), "172.24.4.221".parse().unwrap()), MacAddr([2; 6]));
+        if let Some(Seen::Flows(flows)) = self.flows.get_mut("br-ex") {
+            let flow = flows::Bridge { mac: MAC, ports: BTreeMap::new() }.flows_of(33);
+            flows.extend(flow.into_iter().map(SeenFlow::plain));
+        }
+    }
+
+    /// Whether a bridge has all the flows that are wanted of it.
+    pub(crate) fn has_flows(&self, wanted: &flows::Desired) -> bool {
+        wanted.iter().all(|(bridge, wanted)| {
+            let Some(Seen::Flows(seen)) = self.flows.get(bridge) else { return false };
+            let flows = wanted.ports.keys().flat_map(|port| wanted.flows_of(*port));
+            flows.into_iter().all(|flow| seen.iter().any(|seen| seen.flow == Some(flow)))
+        })
+    }
+
     /// Announced addresses without a way, found the long way round.
-    pub(super) fn stranded(&self) -> BTreeSet<IpAddr> {
+    pub(crate) fn stranded(&self) -> BTreeSet<IpAddr> {
         let catches = |rule: &SeenRule, ip: IpAddr| match rule.select {
             _ if rule.priority != 32000 || ![201, 202].contains(&rule.table) => false,
             Some(Select::To(net)) => net.contains(&ip),
@@ -250,7 +279,7 @@ impl World {
     }
 
     /// Takes the steps of a plan as the target does: phase by phase, what is not allowed and what follows a failure left out.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         plan: &Plan<Op>,
         fails: &dyn Fn(&Step<Op>) -> bool,
