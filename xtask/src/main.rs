@@ -9,6 +9,7 @@ mod command;
 mod fuzz;
 mod guides;
 mod lab;
+mod package;
 mod packages;
 mod purity;
 mod summary;
@@ -40,6 +41,8 @@ enum Task {
     Bench(bench::Args),
     /// Look for inputs that break the decoders (needs a nightly compiler)
     Fuzz(fuzz::Args),
+    /// Make the Debian package: binary, units, manual pages, completions, sample configuration
+    Package(package::Args),
     /// Format, lint, dependencies and documentation; no tests
     Check,
     /// What CI runs: `check`, then `test`
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Lab(args) => lab::lab(&args),
         Task::Bench(args) => bench::bench(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
+        Task::Package(args) => package::package(&args).map(|()| ExitCode::SUCCESS),
         Task::Check => check::check().map(|()| ExitCode::SUCCESS),
         Task::Ci => check::check().and_then(|()| test::run(&test::Args::default())),
     };

@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Lab,
     /// Everything the tests start: also TLS certificates, PostgreSQL, and Python for OpenStack's tools.
     Test,
+    /// A Debian package: what looks into binaries and strips them.
+    Package,
     /// The bench's peers: the C tools and a Python virtual environment.
     Bench,
 }
@@ -32,7 +34,9 @@ impl Need {
         match self {
             Need::Central => &["openvswitch-common", "ovn-central", "ovn-common", "python3", "python3-venv"],
             Need::Lab => &["mmdebstrap"],
+            Need::Package => &["binutils", "dpkg"],
             Need::Test => &[
+                "binutils",
                 "frr",
                 "mmdebstrap",
                 "openvswitch-common",
