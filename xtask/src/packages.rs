@@ -26,6 +26,8 @@ pub(crate) enum Need {
     Package,
     /// The bench's peers: the C tools and a Python virtual environment.
     Bench,
+    /// Neutron, to stand beside our server.
+    Neutron,
 }
 
 impl Need {
@@ -50,6 +52,7 @@ impl Need {
                 "python3-venv",
             ],
             Need::Bench => &["openvswitch-common", "ovn-central", "ovn-common", "python3", "python3-venv"],
+            Need::Neutron => &["mariadb-server", "ovn-central", "ovn-common", "python3", "python3-venv"],
         }
     }
 }

@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Also what takes very long: of the API server 100,000 ports and 1,000 kills, of the BGP agent ovn-bgp-agent at every size
     #[arg(long)]
     full: bool,
+    /// Of the API server, leave Neutron out, which takes minutes to install and to start
+    #[arg(long)]
+    alone: bool,
     /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite. Of the BGP agent, leave
     /// out 10,000 ports. Of the API server, run everything so small that the figures mean nothing
     #[arg(long)]
@@ -107,7 +110,7 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
                 true => api::Sizes::tiny(),
                 false => api::Sizes::new(&ports(&[1000, 10_000, 50_000]), args.full),
             };
-            return api::bench(args.output, sizes, usize::from(args.rounds));
+            return api::bench(args.output, sizes, usize::from(args.rounds), args.alone);
         }
         Subject::Ovsdb => {}
     }

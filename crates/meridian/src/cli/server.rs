@@ -96,6 +96,8 @@ const CENTRAL: &str = "ovn";
 const DATABASE: &str = "api.db";
 /// How long OVN's databases may take to be read before the API listens without them.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
+/// How long a database of OVN that does not answer is left alone at most.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 /// How long requests that have begun may take when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -247,6 +249,8 @@ pub(super) fn client_config(
     // Only the leader can be written to; what chassis report is as good from any member.
     client.session.leader_only = database == Database::Northbound;
     client.session.connect_timeout = config.ovsdb.timeout.value;
+    // Servers are few and OVN is next door: one that is back is to be noticed soon, however long it was away.
+    client.session.backoff_max = LONGEST_BACKOFF;
     client.session.probe_interval = config.ovsdb.probe_interval.value;
     Ok(client)
 }

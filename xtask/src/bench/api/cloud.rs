@@ -153,9 +153,7 @@ impl Cloud {
 
     /// Resident memory of the server in MB.
     pub(super) fn megabytes(&self) -> Result<f64> {
-        let status =
-            fs::read_to_string(format!("/proc/{}/status", self.pid())).context("the server has ended")?;
-        resident(&status).context("no VmRSS in the process status")
+        megabytes_of(self.pid())
     }
 
     /// Waits until the server has nothing to do any more.
@@ -178,29 +176,9 @@ impl Cloud {
         Ok(())
     }
 
-    /// Adds chassis that carry gateways of the physical networks phy1, phy2 and phy3.
-    pub(super) fn add_chassis(&self, names: std::ops::Range<usize>) -> Result<()> {
-        let sbctl = |words: &[String]| {
-            let mut command = Command::new(find_program("ovn-sbctl")?);
-            command
-                .arg(format!("--db={}", self.remote(Database::Southbound)))
-                .arg("--timeout=60")
-                .args(words);
-            output(&mut command).map(drop)
-        };
-        for n in names {
-            let name = format!("ch{n}");
-            sbctl(&["chassis-add".into(), name.clone(), "geneve".into(), format!("127.0.0.{n}")])?;
-            sbctl(&[
-                "set".into(),
-                "Chassis".into(),
-                name.clone(),
-                format!("hostname={name}.example"),
-                format!("other_config:ovn-cms-options=\"enable-chassis-as-gw,availability-zones=az{n}\""),
-                "other_config:ovn-bridge-mappings=\"phy1:br-1,phy2:br-2,phy3:br-3\"".into(),
-            ])?;
-        }
-        Ok(())
+    /// Adds chassis that carry gateways.
+    pub(super) fn add_chassis(&self, numbers: std::ops::Range<usize>) -> Result<()> {
+        add_chassis(&self.remote(Database::Southbound), numbers)
     }
 
     /// What `meridian plan` says, as JSON.
@@ -250,6 +228,34 @@ fn spawn(dir: &Path, command: &[String]) -> Result<(Child, String, Duration)> {
             bail!("the server did not start: {}", fs::read_to_string(&log).unwrap_or_default().trim_end())
         }
     }
+}
+
+/// Adds chassis that carry gateways of the physical networks phy1, phy2 and phy3 to a Southbound.
+pub(super) fn add_chassis(remote: &str, numbers: std::ops::Range<usize>) -> Result<()> {
+    let sbctl = |words: &[String]| {
+        let mut command = Command::new(find_program("ovn-sbctl")?);
+        output(command.arg(format!("--db={remote}")).arg("--timeout=60").args(words)).map(drop)
+    };
+    for n in numbers {
+        let name = format!("ch{n}");
+        sbctl(&["chassis-add".into(), name.clone(), "geneve".into(), format!("127.0.0.{n}")])?;
+        sbctl(&[
+            "set".into(),
+            "Chassis".into(),
+            name.clone(),
+            format!("hostname={name}.example"),
+            format!("other_config:ovn-cms-options=\"enable-chassis-as-gw,availability-zones=az{n}\""),
+            "other_config:ovn-bridge-mappings=\"phy1:br-1,phy2:br-2,phy3:br-3\"".into(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Resident memory of a process in MB.
+pub(super) fn megabytes_of(pid: u32) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    let status = status.with_context(|| format!("process {pid} has ended"))?;
+    resident(&status).context("no VmRSS in the process status")
 }
 
 /// `VmRSS` in MB.

@@ -1,13 +1,14 @@
 //! `cargo xtask bench api`: the network API server on both of its databases, beside its goals and beside Neutron.
 //!
 //! `cloud` is the server under measurement, `load` the process that asks it, `asks` what is asked, `journal` what it wrote.
-//! `operations`, `scale` and `goals` measure, `report` prints.
+//! `operations`, `scale` and `goals` measure, `neutron` stands beside, `report` prints.
 
 mod asks;
 mod cloud;
 mod goals;
 mod journal;
 mod load;
+mod neutron;
 mod operations;
 mod report;
 mod scale;
@@ -68,10 +69,12 @@ struct Bench<'a> {
     load: PathBuf,
     sizes: Sizes,
     rounds: usize,
+    /// Without Neutron.
+    alone: bool,
     report: Report,
 }
 
-pub(super) fn bench(output: Output, sizes: Sizes, rounds: usize) -> Result<ExitCode> {
+pub(super) fn bench(output: Output, sizes: Sizes, rounds: usize, alone: bool) -> Result<ExitCode> {
     packages::ensure(Need::Test)?;
     heading("building the server, optimised");
     run(cargo().args([
@@ -86,7 +89,8 @@ pub(super) fn bench(output: Output, sizes: Sizes, rounds: usize) -> Result<ExitC
     let release = target_dir().join("release");
     let dir = ScratchDir::new()?;
     let (program, load) = (release.join("meridian"), release.join("api-load"));
-    let report = Bench { dir: &dir.0, program, load, sizes, rounds, report: Report::default() }.run()?;
+    let report =
+        Bench { dir: &dir.0, program, load, sizes, rounds, alone, report: Report::default() }.run()?;
     match output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
         Output::Table => print!("{}", report.table()),
@@ -105,6 +109,7 @@ impl Bench<'_> {
         }
         self.scale()?;
         self.goals()?;
+        self.neutron();
         self.notes();
         Ok(self.report)
     }
@@ -115,9 +120,6 @@ impl Bench<'_> {
                 "CPU ms is user and system time of the server's process, all threads, for one operation, until the Northbound \
                  has it too; with PostgreSQL that of all its processes is in it. OVN's own processes are not. Of several \
                  rounds the best value counts, for every line. A goal is met if it is on both databases.",
-                "The column Neutron is no measurement of this run: these are reference figures for Neutron 29 (2 uWSGI \
-                 workers, noauth, MariaDB, 2 cores; CPU of the API workers), as the project's goals name them. The goals \
-                 for CPU are a hundredth of the least of them.",
                 "Operations run on a server with --dev (ovsdb-server and ovn-northd beside it), with one client and a \
                  connection that stays open. Lines with G run on the databases alone, except G4: at 10,000 ports and \
                  more ovn-northd would take the machine for itself.",

@@ -22,12 +22,12 @@ const NEUTRON: [(&str, (f64, f64)); 7] = [
 /// Ours is to be at most this share of the least of it.
 const SHARE: f64 = 0.01;
 
-const NETWORK: &str = "create network and subnet";
-const PORT: &str = "create port";
-const ROUTER: &str = "create router";
-const INTERFACE: &str = "add router interface";
-const GATEWAYS: &str = "add two gateways";
-const SHOW: &str = "show port";
+pub(super) const NETWORK: &str = "create network and subnet";
+pub(super) const PORT: &str = "create port";
+pub(super) const ROUTER: &str = "create router";
+pub(super) const INTERFACE: &str = "add router interface";
+pub(super) const GATEWAYS: &str = "add two gateways";
+pub(super) const SHOW: &str = "show port";
 const LIST: &str = "list 1,000 ports";
 
 const CPU: &str = "CPU ms";
@@ -63,7 +63,7 @@ impl Bench<'_> {
         let (cloud, load) = (&mut cloud, &mut load);
         load.ask(&cloud.url, asks::no_quota())?;
         cloud.add_chassis(1..4)?;
-        let externals = self.externals(cloud, load)?;
+        let externals = self.externals(&cloud.url, load)?;
         let few = self.sizes.few;
 
         let networks: Vec<_> = (0..few).map(asks::network).collect();
@@ -173,11 +173,11 @@ impl Bench<'_> {
     }
 
     /// Makes the external networks.
-    pub(super) fn externals(&mut self, cloud: &Cloud, load: &mut Load) -> Result<Vec<String>> {
+    pub(super) fn externals(&mut self, url: &str, load: &mut Load) -> Result<Vec<String>> {
         let requests: Vec<_> = (0..EXTERNALS).map(asks::external).collect();
-        let ids = load.run(&cloud.url, Pace::clients(1), &requests)?.all_well()?.ids();
+        let ids = load.run(url, Pace::clients(1), &requests)?.all_well()?.ids();
         let subnets: Vec<_> = ids.iter().enumerate().map(|(n, id)| asks::external_subnet(n, id)).collect();
-        load.run(&cloud.url, Pace::clients(1), &subnets)?.all_well()?;
+        load.run(url, Pace::clients(1), &subnets)?.all_well()?;
         Ok(ids)
     }
 }
