@@ -42,6 +42,13 @@ pub(super) struct Member {
     pub(super) object: ObjectId,
 }
 
+impl Member {
+    /// Comes before all members of a column.
+    fn first_of(column: usize) -> Member {
+        Member { column, uuid: Uuid::nil(), object: ObjectId::new("", "") }
+    }
+}
+
 /// Everything said about one row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
@@ -60,10 +67,22 @@ impl Wanted {
         self.own.is_none() && self.shares.is_empty() && self.members.is_empty()
     }
 
+    /// The columns that have members. Looks at one member of each, however many there are.
+    pub(super) fn joined(&self) -> ColumnSet {
+        let mut columns = Vec::new();
+        let mut next = 0;
+        while let Some(column) =
+            self.members.range(Member::first_of(next)..).next().map(|member| member.column)
+        {
+            columns.push(column);
+            next = column + 1;
+        }
+        columns.into_iter().collect()
+    }
+
     /// The members of a column, in order.
     pub(super) fn members(&self, column: usize) -> impl Iterator<Item = &Member> {
-        let first = Member { column, uuid: Uuid::nil(), object: ObjectId::new("", "") };
-        self.members.range(first..).take_while(move |member| member.column == column)
+        self.members.range(Member::first_of(column)..).take_while(move |member| member.column == column)
     }
 }
 

@@ -228,7 +228,7 @@ impl<'a> Planner<'a> {
         let differing = wants.iter().map(|want| want.row.differing(row).and(want.columns));
         let differing = differing.fold(ColumnSet::EMPTY, ColumnSet::or);
         let unmarked = own.is_some_and(|own| !self.ownership.is_marked(id, &*own.row, &own.object, row));
-        let joined: ColumnSet = wanted.members.iter().map(|member| member.column).collect();
+        let joined = wanted.joined();
         let differing = differing.or(joined);
         if differing.is_empty() && !unmarked {
             return;
@@ -306,28 +306,43 @@ impl<'a> Planner<'a> {
         wanted: &'a Wanted,
         from: Datum,
     ) {
+        let keep = self.keep;
         let said = spoken.iter().flat_map(|want| {
             let object = &want.object;
             atoms(want.row.datum(at)).map(move |atom| (atom, object))
         });
-        let joined = wanted.members(at).filter(|member| !self.keep.contains(&member.object));
+        let said: Vec<(Atom, &ObjectId)> = said.collect();
+        let joined = wanted.members(at).filter(move |member| !keep.contains(&member.object));
         let joined = joined.map(|member| (Atom::Uuid(member.uuid), &member.object));
-        let mut wanted: Vec<(Atom, &ObjectId)> = said.chain(joined).collect();
-        wanted.sort_by(|a, b| a.0.cmp(&b.0));
-        wanted.dedup_by(|later, first| later.0 == first.0);
+        // Members that joined one by one are in order, and where there are many, nothing else is said.
+        let wanted: Box<dyn Iterator<Item = (Atom, &'a ObjectId)>> = if said.is_empty() {
+            Box::new(joined)
+        } else {
+            let mut all: Vec<_> = said.into_iter().chain(joined).collect();
+            all.sort_by(|a, b| a.0.cmp(&b.0));
+            Box::new(all.into_iter())
+        };
         let mut have: Vec<Atom> = atoms(from).collect();
-        have.sort();
+        if !have.is_sorted() {
+            have.sort();
+        }
         let mut have = have.into_iter().peekable();
         let mut surplus = Vec::new();
+        let mut last = None;
         for (atom, object) in wanted {
+            // Of two that want the same member, the first has it.
+            if last.as_ref() == Some(&atom) {
+                continue;
+            }
             while let Some(other) = have.next_if(|other| *other < atom) {
                 surplus.push(other);
             }
             if have.next_if_eq(&atom).is_none() {
-                let element = Element::Atom(atom);
+                let element = Element::Atom(atom.clone());
                 let object = self.object_of(spec, &element).unwrap_or(object).clone();
                 self.put(id, spec.name, object, element);
             }
+            last = Some(atom);
         }
         surplus.extend(have);
         // Members alone do not speak for the column: what else is in it may be wanted by others.
