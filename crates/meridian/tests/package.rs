@@ -1,0 +1,117 @@
+//! The Debian package: built from the program under test as the release's is, and looked into.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn said(command: &mut Command) -> String {
+    let out =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; cargo xtask test installs it"));
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{command:?}: {said}{}", String::from_utf8_lossy(&out.stderr));
+    said
+}
+
+/// Builds the package, uncompressed, since that takes longer than all the rest.
+fn build(dir: &Path) -> PathBuf {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/deb");
+    let made = said(Command::new(script).arg(env!("CARGO_BIN_EXE_meridian")).arg(dir).arg("-Znone"));
+    PathBuf::from(made.trim())
+}
+
+/// Files by their paths, with permissions and owner as `tar` shows them.
+fn contents(package: &Path) -> BTreeMap<String, (String, String)> {
+    let listed = said(Command::new("dpkg-deb").arg("--contents").arg(package));
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let path = words[5].trim_start_matches('.').trim_end_matches('/').to_owned();
+        (path, (words[0].to_owned(), words[1].to_owned()))
+    };
+    listed.lines().map(line).collect()
+}
+
+#[test]
+fn the_package_has_all_that_a_node_needs_and_is_sane() {
+    let dir = tempfile::tempdir().unwrap();
+    let package = build(dir.path());
+    let field =
+        |name: &str| said(Command::new("dpkg-deb").arg("--field").arg(&package).arg(name)).trim().to_owned();
+    assert_eq!(field("Package"), "meridian");
+    assert_eq!(field("Version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(field("Architecture"), said(Command::new("dpkg").arg("--print-architecture")).trim());
+    let depends = field("Depends");
+    assert!(depends.starts_with("libc6 (>= 2."), "{depends}");
+    assert!(field("Installed-Size").parse::<u64>().unwrap() > 1000);
+
+    let files = contents(&package);
+    for path in [
+        "/usr/bin/meridian",
+        "/usr/lib/systemd/system/meridian-bgp-agent.service",
+        "/usr/lib/systemd/system/meridian-node.service",
+        "/usr/lib/sysusers.d/meridian.conf",
+        "/usr/share/man/man1/meridian.1.gz",
+        "/usr/share/man/man1/meridian-bgp-agent.1.gz",
+        "/usr/share/bash-completion/completions/meridian",
+        "/usr/share/zsh/vendor-completions/_meridian",
+        "/usr/share/fish/vendor_completions.d/meridian.fish",
+        "/usr/share/doc/meridian/copyright",
+        "/usr/share/doc/meridian/changelog.gz",
+        "/usr/share/doc/meridian/examples/bgp-agent.conf",
+        "/etc/meridian/meridian.toml",
+    ] {
+        assert!(files.contains_key(path), "{path} is missing in {:#?}", files.keys());
+    }
+    for (path, (mode, owner)) in &files {
+        assert_eq!(owner, "root/root", "{path}");
+        let wanted = match (mode.starts_with('d'), path == "/usr/bin/meridian") {
+            (true, _) => "drwxr-xr-x",
+            (false, true) => "-rwxr-xr-x",
+            (false, false) => "-rw-r--r--",
+        };
+        assert_eq!(mode, wanted, "{path}");
+        let known =
+            ["/usr", "/etc", ""].iter().any(|top| path == top || path.starts_with(&format!("{top}/")));
+        assert!(known && !path.starts_with("/usr/local"), "{path} is no place for a package's files");
+    }
+
+    let (data, control) = (dir.path().join("data"), dir.path().join("control"));
+    said(Command::new("dpkg-deb").arg("--raw-extract").arg(&package).arg(&data));
+    said(Command::new("dpkg-deb").arg("--control").arg(&package).arg(&control));
+    let read =
+        |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    // Everything under /etc is the operator's once it is there.
+    let settings: Vec<&String> = files
+        .iter()
+        .filter(|(path, (mode, _))| path.starts_with("/etc/") && mode.starts_with('-'))
+        .map(|(path, _)| path)
+        .collect();
+    let conffiles = read(&control.join("conffiles"));
+    assert_eq!(conffiles.lines().collect::<Vec<_>>(), settings);
+    said(Command::new("md5sum").args(["--quiet", "--check"]).arg(control.join("md5sums")).current_dir(&data));
+    for script in ["postinst", "prerm", "postrm"] {
+        said(Command::new("sh").arg("-n").arg(control.join(script)));
+    }
+
+    // Units start what is in the package, as a user that it makes, and their manual pages are there.
+    let users = read(&data.join("usr/lib/sysusers.d/meridian.conf"));
+    for unit in ["meridian-bgp-agent", "meridian-node"] {
+        let text = read(&data.join(format!("usr/lib/systemd/system/{unit}.service")));
+        let value =
+            |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();
+        let words: Vec<&str> = value("ExecStart").split(' ').collect();
+        assert!(files.contains_key(words[0]), "{unit} starts {}", words[0]);
+        assert!(users.contains(&format!("u {} -", value("User"))), "{unit} runs as {}", value("User"));
+        let manual = value("Documentation").trim_start_matches("man:").trim_end_matches("(1)");
+        assert!(files.contains_key(&format!("/usr/share/man/man1/{manual}.1.gz")), "{unit}: {manual}");
+        let help = said(Command::new(data.join("usr/bin/meridian")).arg(words[1]).arg("--help"));
+        assert!(help.contains("--dry-run"), "{help}");
+    }
+    // The sample is taken as it is.
+    let sample = data.join("etc/meridian/meridian.toml");
+    said(
+        Command::new(data.join("usr/bin/meridian"))
+            .arg("--config")
+            .arg(&sample)
+            .args(["node", "--print-config"]),
+    );
+}
