@@ -31,7 +31,7 @@ use crate::output::Said;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(in crate::cli) struct Args {
-    /// Neutron's API, as http://neutron.example:9696
+    /// Neutron's API, as `http://neutron.example:9696`
     #[arg(long, value_name = "URL", required_unless_present = "offline")]
     from: Option<String>,
     /// Read what --save wrote instead of an API
