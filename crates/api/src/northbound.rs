@@ -17,6 +17,7 @@ mod sight;
 mod target;
 mod tidy;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use ovsdb::session::Progress;
 use reconcile::{Driver, Handle, Metrics, Timing, Waiting};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::desired::{Decider, ownership};
 use crate::settings::Settings;
@@ -35,6 +37,7 @@ use clock::Clock;
 use fence::Fence;
 pub use sight::Sight;
 use target::NorthboundTarget;
+pub use tidy::forget_adopted;
 
 /// How long the first decision waits for the Southbound: without it, what the rows say of hosts would be taken back.
 const SOUTHBOUND_PATIENCE: Duration = Duration::from_secs(10);
@@ -45,6 +48,7 @@ pub struct Northbound {
     handle: Handle,
     applied: watch::Receiver<u64>,
     lock: watch::Receiver<LockState>,
+    spent: watch::Receiver<Vec<Uuid>>,
 }
 
 /// How the loop is to run.
@@ -76,13 +80,14 @@ impl Default for Options {
 }
 
 impl Northbound {
-    /// Starts the loop in the present runtime. It takes part in the election at once, and writes once it is the writer.
+    /// Starts the loop, on a thread of its own as every request makes it run. It takes part in the election at once, and writes
+    /// once it is the writer. Fails if there can be no thread.
     pub async fn start(
         sight: &Sight,
         settings: Arc<Settings>,
         worlds: watch::Receiver<World>,
         options: Options,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let nb = sight.northbound().clone();
         let name = lock_name(&settings.owner);
         let lock = nb.lock(&name).await;
@@ -94,6 +99,7 @@ impl Northbound {
         let fenced = fence.clone();
         let mut target = NorthboundTarget::new(sight.database(), ownership(&settings.owner), &name, applied)
             .guarded(move || fenced.guard());
+        let spent = target.spent();
         let mut applied_to = own.clone();
         if options.shared {
             let (fenced, key) = (fence.clone(), applied::key(&settings.owner));
@@ -130,8 +136,8 @@ impl Northbound {
         tokio::spawn(tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
         tokio::spawn(tidy::forget_neighbours(worlds, sight.southbound().clone(), held.clone()));
         tokio::spawn(tidy::poke(nb, name, held.clone(), settings.agent_down_time));
-        tokio::spawn(driver.run());
-        Northbound { handle, applied: applied_to, lock: held }
+        driver.run_on_thread()?;
+        Ok(Northbound { handle, applied: applied_to, lock: held, spent })
     }
 
     /// The loop's remote control: its status, a preview of what it would do, and a stop.
@@ -153,6 +159,12 @@ impl Northbound {
     /// What the Northbound refuses counts as written; the loop's status tells of it.
     pub fn applied(&self) -> watch::Receiver<u64> {
         self.applied.clone()
+    }
+
+    /// Records of rows that were taken over ([`Adopted::ours`](crate::model::Adopted)) and are gone together with what they stood
+    /// for. [`forget_adopted`] removes them.
+    pub fn spent(&self) -> watch::Receiver<Vec<Uuid>> {
+        self.spent.clone()
     }
 
     /// Waits until a change of the world is written; false if the loop was stopped before.
@@ -204,12 +216,14 @@ impl Inputs {
         let world = self.worlds.borrow().clone();
         let report = self.sight.report().borrow().clone();
         let settings = Arc::clone(&self.settings);
-        let unsettled = Sessions::of(&world, &report, &settings, &imbl::OrdSet::new());
+        let mut sessions = Sessions::of(&world, &report, &settings, &imbl::OrdSet::new());
         let grace = Duration::from_secs(settings.unhosted_grace.into());
         let (late, next) =
-            self.clock.late(&world, &report, &unsettled, sees_southbound, grace, now.into_std());
+            self.clock.late(&world, &report, &sessions, sees_southbound, grace, now.into_std());
         self.alarm.send_replace(next.map(Instant::from_std));
-        let sessions = Sessions::of(&world, &report, &settings, &late.overdue);
+        if !late.overdue.is_empty() {
+            sessions = Sessions::of(&world, &report, &settings, &late.overdue);
+        }
         let fleet = self.sight.fleet().borrow().clone();
         Ok(Snapshot { world, report, settings, fleet, ability: Ability::of(&schema), late, sessions })
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ovsdb::client::LockState;
 use reconcile::{
@@ -36,7 +36,13 @@ pub fn start(
             Ok(Inputs { world: store.world(), outside: Arc::clone(&outside.borrow()) })
         }
     };
-    let driver = Driver::new("placing", Timing::default(), inputs, Reschedule, Placements { store });
+    let driver = Driver::new(
+        "placing",
+        Timing::default(),
+        inputs,
+        Reschedule,
+        Placements { store, planned: Mutex::default() },
+    );
     let handle = driver.handle();
     handle.follow(outside);
     handle.follow(writer);
@@ -53,12 +59,23 @@ struct Reschedule;
 
 impl Desire for Reschedule {
     type Snapshot = Inputs;
-    type Desired = Vec<Move>;
+    type Desired = Decided;
 
-    fn desire(&mut self, inputs: &Inputs) -> Outcome<Vec<Move>> {
-        Outcome { value: moves(&inputs.world, &inputs.outside), ..Outcome::default() }
+    fn desire(&mut self, inputs: &Inputs) -> Outcome<Decided> {
+        let moves = moves(&inputs.world, &inputs.outside);
+        Outcome::new(Decided { moves, of: (inputs.world.seq(), Arc::clone(&inputs.outside)) })
     }
 }
+
+/// What is to move, and what that was decided from.
+#[derive(Default)]
+struct Decided {
+    moves: Vec<Move>,
+    of: Basis,
+}
+
+/// The change of the world, and what was seen besides.
+type Basis = (u64, Arc<Outside>);
 
 fn moves(world: &World, outside: &Outside) -> Vec<Move> {
     scheduler::reschedule(world, outside, world.seq()).into_iter().map(Move).collect()
@@ -77,16 +94,19 @@ impl fmt::Display for Move {
 
 struct Placements {
     store: Store,
+    /// What the last plan was decided from; behind a mutex because planning does not change the target.
+    planned: Mutex<Basis>,
 }
 
 impl Target for Placements {
-    type Desired = Vec<Move>;
+    type Desired = Decided;
     type Observed = usize;
     type Op = Move;
 
-    fn plan(&self, want: &Vec<Move>, _keep: &BTreeSet<ObjectId>, placed: &usize) -> Plan<Move> {
-        let mut plan = Plan::new(placed + want.len(), *placed);
-        for wanted in want {
+    fn plan(&self, want: &Decided, _keep: &BTreeSet<ObjectId>, placed: &usize) -> Plan<Move> {
+        *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = want.of.clone();
+        let mut plan = Plan::new(placed + want.moves.len(), *placed);
+        for wanted in &want.moves {
             plan.push(ObjectId::new("port", wanted.0.port_id.to_string()), wanted.clone());
         }
         plan
@@ -97,10 +117,16 @@ impl Target for Placements {
     }
 
     async fn apply(&mut self, plan: &Plan<Move>) -> Result<Applied, TargetError> {
-        // The world may have moved on since the decision; what is right now is decided inside the transaction.
-        let stored = self.store.execute(|txn: &mut Txn| {
+        let (seq, seen) = self.planned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let planned: Vec<Move> = plan.steps.iter().map(|step| step.op.clone()).collect();
+        let stored = self.store.execute(move |txn: &mut Txn| {
+            // The world may have moved on since the decision; what is right now is decided inside the transaction.
             let outside = txn.outside();
-            for Move(placement) in moves(txn, &outside) {
+            let moves = match txn.seq() == seq && Arc::ptr_eq(&outside, &seen) {
+                true => planned.clone(),
+                false => moves(txn, &outside),
+            };
+            for Move(placement) in moves {
                 if txn.get::<Port>(&placement.port_id).is_some_and(|port| port.is_gateway()) {
                     txn.put(placement);
                 }

@@ -3,6 +3,8 @@
 //! Only tokio, the clock and the order of calls are here. When to run is decided by [`Schedule`], which objects have to wait
 //! by `Holds`; both are pure.
 
+mod thread;
+
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::pin::pin;

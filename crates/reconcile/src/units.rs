@@ -15,7 +15,7 @@
 //!
 //! /// Routers, and networks by name. A router's unit reads its own row and that of the network it names.
 //! struct World { routers: BTreeMap<u32, String>, networks: BTreeMap<String, u32> }
-//! #[derive(Clone, PartialEq, Eq, Hash)]
+//! #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 //! enum Fact { RouterIds, Router(u32), Network(String) }
 //!
 //! struct Routers;
@@ -49,9 +49,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::hash::Hash;
 
 use crate::problem::{Class, ObjectId, Problem};
 
@@ -60,7 +59,7 @@ pub trait Units {
     /// The world at one instant.
     type View;
     /// One question that can be put to the world.
-    type Fact: Clone + Eq + Hash;
+    type Fact: Clone + Ord;
     /// Names a unit.
     type Key: Clone + Ord + Debug;
     /// What a unit compiles to.
@@ -77,22 +76,26 @@ pub trait Units {
 #[derive(Debug)]
 pub struct Tracked<'w, V, F> {
     view: &'w V,
-    reads: RefCell<HashSet<F>>,
+    reads: RefCell<Vec<F>>,
 }
 
-impl<'w, V, F: Eq + Hash> Tracked<'w, V, F> {
+impl<'w, V, F: Ord> Tracked<'w, V, F> {
     fn new(view: &'w V) -> Self {
-        Self { view, reads: RefCell::new(HashSet::new()) }
+        Self { view, reads: RefCell::new(Vec::new()) }
     }
 
     /// Puts the question `fact` to the world. `answer` must look at nothing that can change without touching `fact`.
     pub fn read<T>(&self, fact: F, answer: impl FnOnce(&'w V) -> T) -> T {
-        self.reads.borrow_mut().insert(fact);
+        self.reads.borrow_mut().push(fact);
         answer(self.view)
     }
 
-    fn into_reads(self) -> HashSet<F> {
-        self.reads.into_inner()
+    /// What was read, in order and each once.
+    fn into_reads(self) -> Box<[F]> {
+        let mut reads = self.reads.into_inner();
+        reads.sort_unstable();
+        reads.dedup();
+        reads.into_boxed_slice()
     }
 }
 
@@ -121,7 +124,7 @@ pub struct Update<K> {
 #[derive(Debug)]
 struct Compiled<V, F> {
     value: V,
-    reads: HashSet<F>,
+    reads: Box<[F]>,
 }
 
 /// Keeps the compiled units of one world up to date.
@@ -130,15 +133,37 @@ pub struct Compiler<U: Units> {
     units: U,
     verify: bool,
     /// The reads of `keys`; none before the first update, and none after one that a panic cut short.
-    listing: Option<HashSet<U::Fact>>,
+    listing: Option<Box<[U::Fact]>>,
     compiled: BTreeMap<U::Key, Compiled<U::Value, U::Fact>>,
-    readers: HashMap<U::Fact, BTreeSet<U::Key>>,
+    readers: Readers<U::Fact, U::Key>,
+}
+
+/// Who has read what. One set of pairs: most facts have a single reader, and a set for each would be mostly room. No pair is
+/// without a key; one that is comes before all pairs of its fact, and so tells where they begin.
+#[derive(Debug)]
+struct Readers<F, K>(BTreeSet<(F, Option<K>)>);
+
+impl<F: Clone + Ord, K: Clone + Ord> Readers<F, K> {
+    fn of<'r>(&'r self, fact: &'r F) -> impl Iterator<Item = &'r K> {
+        let pairs = self.0.range((fact.clone(), None)..);
+        pairs.take_while(move |(of, _)| of == fact).filter_map(|(_, key)| key.as_ref())
+    }
+
+    fn of_any<'r>(&'r self, facts: &'r [F]) -> impl Iterator<Item = K> + 'r {
+        facts.iter().flat_map(|fact| self.of(fact)).cloned()
+    }
 }
 
 impl<U: Units> Compiler<U> {
     /// A compiler with nothing compiled yet.
     pub fn new(units: U) -> Self {
-        Self { units, verify: false, listing: None, compiled: BTreeMap::new(), readers: HashMap::new() }
+        Self {
+            units,
+            verify: false,
+            listing: None,
+            compiled: BTreeMap::new(),
+            readers: Readers(BTreeSet::new()),
+        }
     }
 
     /// Compare with a full compilation after each update, and take the full result when they differ.
@@ -161,7 +186,7 @@ impl<U: Units> Compiler<U> {
     pub fn forget(&mut self) {
         self.listing = None;
         self.compiled.clear();
-        self.readers.clear();
+        self.readers.0.clear();
     }
 
     /// Brings the units up to date with `view`, which differs from the last one by `delta`.
@@ -172,8 +197,7 @@ impl<U: Units> Compiler<U> {
         // Put back at the end: an update that panics half-way leaves none, and the next one compiles everything.
         let listing = match (self.listing.take(), delta) {
             (Some(listing), Delta::Facts(facts)) => {
-                let readers = facts.iter().filter_map(|fact| self.readers.get(fact));
-                stale.extend(readers.flatten().cloned());
+                stale.extend(self.readers.of_any(&facts));
                 let relist = facts.iter().any(|fact| listing.contains(fact));
                 (!relist).then_some(listing)
             }
@@ -204,8 +228,7 @@ impl<U: Units> Compiler<U> {
         let Some(listing) = self.listing.take() else { return self.update(view, Delta::Everything) };
         let mut update =
             Update { changed: Vec::new(), removed: Vec::new(), compiled: 0, problems: Vec::new() };
-        let readers = facts.iter().filter_map(|fact| self.readers.get(fact));
-        let mut stale: BTreeSet<U::Key> = readers.flatten().cloned().collect();
+        let mut stale: BTreeSet<U::Key> = self.readers.of_any(facts).collect();
         let gone = gone.into_iter().filter(|key| self.compiled.contains_key(key)).collect();
         self.replace(gone, came, &mut stale, &mut update);
         self.finish(view, stale, listing, &mut update);
@@ -232,7 +255,7 @@ impl<U: Units> Compiler<U> {
         &mut self,
         view: &U::View,
         stale: BTreeSet<U::Key>,
-        listing: HashSet<U::Fact>,
+        listing: Box<[U::Fact]>,
         update: &mut Update<U::Key>,
     ) {
         update.compiled = stale.len();
@@ -245,7 +268,7 @@ impl<U: Units> Compiler<U> {
         self.listing = Some(listing);
     }
 
-    fn list(&self, view: &U::View) -> (BTreeSet<U::Key>, HashSet<U::Fact>) {
+    fn list(&self, view: &U::View) -> (BTreeSet<U::Key>, Box<[U::Fact]>) {
         let tracked = Tracked::new(view);
         let keys = self.units.keys(&tracked).into_iter().collect();
         (keys, tracked.into_reads())
@@ -256,30 +279,31 @@ impl<U: Units> Compiler<U> {
         let tracked = Tracked::new(view);
         let value = self.units.compile(key, &tracked);
         let reads = tracked.into_reads();
-        let before = self.remove(key);
-        for fact in &reads {
-            self.readers.entry(fact.clone()).or_default().insert(key.clone());
-        }
-        let differs = before.is_none_or(|before| before.value != value);
+        let differs = match self.compiled.get_mut(key) {
+            // Most units look at the same again.
+            Some(unit) if unit.reads == reads => {
+                let differs = unit.value != value;
+                unit.value = value;
+                return differs;
+            }
+            Some(unit) => unit.value != value,
+            None => true,
+        };
+        self.remove(key);
+        self.readers.0.extend(reads.iter().map(|fact| (fact.clone(), Some(key.clone()))));
         self.compiled.insert(key.clone(), Compiled { value, reads });
         differs
     }
 
-    fn remove(&mut self, key: &U::Key) -> Option<Compiled<U::Value, U::Fact>> {
-        let unit = self.compiled.remove(key)?;
+    fn remove(&mut self, key: &U::Key) {
+        let Some(unit) = self.compiled.remove(key) else { return };
         for fact in &unit.reads {
-            if let Some(readers) = self.readers.get_mut(fact) {
-                readers.remove(key);
-                if readers.is_empty() {
-                    self.readers.remove(fact);
-                }
-            }
+            self.readers.0.remove(&(fact.clone(), Some(key.clone())));
         }
-        Some(unit)
     }
 
     /// Compiles everything beside what is there, reports the units that differ and takes the full result.
-    fn check(&mut self, view: &U::View, update: &mut Update<U::Key>) -> HashSet<U::Fact> {
+    fn check(&mut self, view: &U::View, update: &mut Update<U::Key>) -> Box<[U::Fact]> {
         let (keys, listing) = self.list(view);
         let missed: Vec<U::Key> = self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();
         for key in missed {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ovn::target::{ClientDatabase, Op, Ownership, RowTarget, Rules, SnapshotView};
 use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use crate::desired::Wanted;
 
@@ -18,6 +19,9 @@ pub(super) struct NorthboundTarget {
     /// Objects that the server refused last time: they hold up nobody who waits for others.
     refused: BTreeSet<ObjectId>,
     applied: watch::Sender<u64>,
+    /// Whether everything is looked at.
+    whole: bool,
+    spent: watch::Sender<Vec<Uuid>>,
 }
 
 impl NorthboundTarget {
@@ -28,7 +32,21 @@ impl NorthboundTarget {
         applied: watch::Sender<u64>,
     ) -> Self {
         let rows = RowTarget::new(database, ownership, Rules::northbound()).with_lock(lock);
-        NorthboundTarget { rows, planned: Arc::default(), refused: BTreeSet::new(), applied }
+        let spent = watch::Sender::default();
+        NorthboundTarget {
+            rows,
+            planned: Arc::default(),
+            refused: BTreeSet::new(),
+            applied,
+            whole: false,
+            spent,
+        }
+    }
+
+    /// Records of rows that were taken over ([`Adopted::ours`](crate::model::Adopted)) which nothing hangs on any more, as of
+    /// the last look at everything.
+    pub(super) fn spent(&self) -> watch::Receiver<Vec<Uuid>> {
+        self.spent.subscribe()
     }
 
     pub(super) fn guarded(self, guard: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
@@ -63,10 +81,18 @@ impl Target for NorthboundTarget {
         if plan.steps.iter().all(|step| self.refused.contains(&step.object)) {
             self.publish();
         }
+        if self.whole {
+            let records = want.rows.spent(have).filter_map(|(_, object)| Uuid::try_parse(&object.id).ok());
+            let records: Vec<Uuid> = records.collect();
+            if !records.is_empty() {
+                self.spent.send_replace(records);
+            }
+        }
         plan
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<SnapshotView, TargetError> {
+        self.whole = scope == Scope::Full;
         self.rows.observe(scope).await
     }
 

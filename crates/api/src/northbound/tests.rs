@@ -9,6 +9,7 @@ use cloud::{Cloud, eventually};
 use crate::desired::tests::scene::*;
 use crate::model::*;
 use crate::resource::fixture::id;
+use crate::store::{Store, Url};
 
 const R: u128 = 0x40;
 const P: [u128; 3] = [0x41, 0x42, 0x43];
@@ -286,4 +287,46 @@ async fn a_writer_that_was_overtaken_writes_nothing_until_it_has_claimed_again()
     cloud.scene.port(0x52, NET, SUB, "10.0.0.6");
     cloud.settle().await;
     assert!(cloud.column("Logical_Switch_Port", "name").contains(&id(0x52).to_string()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_of_rows_that_were_taken_over_go_when_the_rows_are_gone() {
+    let mut cloud = Cloud::bare().await;
+    let row = id(0x999);
+    cloud.scene.put(Adopted { ours: id(NET), table: "Logical_Switch".into(), theirs: row });
+    cloud.settle().await;
+    assert!(cloud.column("Logical_Switch", "_uuid").contains(&row.to_string()));
+
+    let dir = tempfile::tempdir().unwrap();
+    let (_outside, seen) = tokio::sync::watch::channel(std::sync::Arc::default());
+    let store = Store::open(&Url::Sqlite(dir.path().join("api.db")), seen).await.unwrap();
+    let kept = cloud.scene.world().get::<Adopted>(&id(NET)).unwrap().clone();
+    let other = Adopted { ours: id(N1), ..Adopted::clone(&kept) };
+    let put = [Adopted::clone(&kept), other];
+    let stored = store.execute(move |txn| {
+        put.iter().for_each(|record| drop(txn.put(record.clone())));
+        Ok(())
+    });
+    stored.await.unwrap();
+    let mut spent = cloud.writer().spent();
+    tokio::spawn(crate::northbound::forget_adopted(store.clone(), spent.clone()));
+
+    // As long as the network lives, so does the record.
+    let mut status = cloud.writer().handle().status();
+    let run = status.borrow_and_update().generation;
+    cloud.writer().handle().run_now();
+    status.wait_for(|status| status.generation > run).await.unwrap();
+    assert!(spent.borrow_and_update().is_empty());
+
+    cloud.scene.edit(|txn| {
+        txn.remove::<Subnet>(&id(SUB));
+        txn.remove::<Network>(&id(NET));
+    });
+    cloud.settle().await;
+    cloud.writer().handle().run_now();
+    eventually("the record is forgotten, and no other", async || {
+        store.world().table::<Adopted>().iter().map(|record| record.ours).eq([id(N1)])
+    })
+    .await;
+    assert_eq!(*spent.borrow(), [id(NET)]);
 }

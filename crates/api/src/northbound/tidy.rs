@@ -1,5 +1,5 @@
-//! What the writer does besides rows: neighbours that must be forgotten, agents that were deleted, and the poke that agents
-//! answer.
+//! What the writer does besides rows: neighbours that must be forgotten, agents that were deleted, the poke that agents
+//! answer, and records of rows that were taken over and are gone.
 
 use std::time::Duration;
 
@@ -8,11 +8,13 @@ use ovsdb::{Client, Transaction};
 use serde_json::json;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
+use uuid::Uuid;
 
 use super::Sight;
-use crate::model::FloatingIp;
+use crate::model::{Adopted, FloatingIp};
 use crate::resource::agent;
-use crate::world::World;
+use crate::store::Store;
+use crate::world::{Txn, World};
 
 /// How long a chassis that could not be removed is left alone.
 const RETRY: Duration = Duration::from_secs(5);
@@ -73,6 +75,24 @@ pub(super) async fn remove_agents(
             changed = reports.changed() => if changed.is_err() { return },
             changed = held.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(RETRY), if failed => {}
+        }
+    }
+}
+
+/// Records of rows that were taken over go when nothing hangs on them any more: not with their object, whose row must still
+/// be known as ours until it is gone, too. Runs until the loop ends.
+pub async fn forget_adopted(store: Store, mut spent: watch::Receiver<Vec<Uuid>>) {
+    while spent.changed().await.is_ok() {
+        let records = spent.borrow_and_update().clone();
+        let count = records.len();
+        let forgotten = store.execute(move |txn: &mut Txn| {
+            records.iter().for_each(|ours| drop(txn.remove::<Adopted>(ours)));
+            Ok(())
+        });
+        match forgotten.await {
+            Ok(_) => info!(count, "forgot rows that were taken over and are gone"),
+            // The next look at everything finds them again.
+            Err(error) => debug!(%error, "could not forget rows that were taken over"),
         }
     }
 }

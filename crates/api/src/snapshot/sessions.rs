@@ -1,13 +1,15 @@
 //! BFD sessions that routers share.
 //!
 //! Normally each gateway port watches its own next hop. With `bfd_session_sharing = chassis`, ports of different routers
-//! whose network, next hop and scheduled chassis are the same use one session, that of the port with the lowest id. Two ports
-//! of one router never share, so that each can fail alone.
+//! whose network, next hop and scheduled chassis are the same use one session, that of the port with the lowest id; a port
+//! that joins later does not take it over, whatever its id: the peers watch the present one. Two ports of one router never
+//! share, so that each can fail alone.
 //!
 //! When the owner leaves, another takes over. Routes that are there and watched by another session, or by none, stay without
 //! one until the new session is up, or the wait is over: a session that is only starting would take them out. A host route
 //! to the next hop starts it meanwhile.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::IpAddr;
@@ -17,10 +19,10 @@ use imbl::OrdSet;
 use uuid::Uuid;
 
 use crate::desired::{bfd, route};
-use crate::model::{Network, Placement, Port, Router, Subnet, owner};
+use crate::model::{Adopted, Network, Placement, Port, Router, Subnet};
 use crate::report::{BfdState, Report};
 use crate::settings::{BfdSharing, Settings};
-use crate::world::World;
+use crate::world::{Link, World};
 
 /// The sessions that gateway ports use, where they are shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl Sessions {
         let mut groups: BTreeMap<(Uuid, IpAddr, &str), BTreeMap<Uuid, Uuid>> = BTreeMap::new();
         let mut alone = Vec::new();
         // In order of id, so that the first of each router is the lowest.
-        for port in world.table::<Port>().iter().filter(|port| port.device_owner == owner::ROUTER_GATEWAY) {
+        for port in world.linked::<Port>(Link::GatewayPorts) {
             let Some(router) = port.router_id() else { continue };
             let chassis = world.get::<Placement>(&port.id).and_then(|placement| placement.chassis.first());
             let watched = world.get::<Router>(&router).is_some_and(|router| {
@@ -69,12 +71,12 @@ impl Sessions {
         }
         let mut sessions = BTreeMap::new();
         for ((_, hop, _), members) in groups {
-            let Some(owner) = members.values().min().copied() else { continue };
-            let up = report.bfd(&ovn::ident::name::router_port(owner), hop) == Some(BfdState::Up);
+            let Some(owner) = owner(world, report, &members, hop) else { continue };
+            let up = session(report, owner, hop) == Some(BfdState::Up);
             let row = bfd::row(owner, hop);
+            let written = written(world, row);
             let pending = |port: Uuid| {
-                let there = report.routes.get(&route::default_row(port, hop));
-                !up && there.is_some_and(|watched_by| *watched_by != Some(row))
+                !up && watched_by(world, report, port, hop).is_some_and(|session| session != Some(written))
             };
             let unsettled = members.values().any(|port| pending(*port));
             let starting = unsettled && !overdue.contains(&row);
@@ -115,6 +117,35 @@ impl Sessions {
         ports.dedup();
         ports
     }
+}
+
+/// Whose session the ports of a group use: that which most of their routes hang on already, or one that is starting; where
+/// there is none, that of the lowest id.
+fn owner(world: &World, report: &Report, members: &BTreeMap<Uuid, Uuid>, hop: IpAddr) -> Option<Uuid> {
+    let mut routes: BTreeMap<Uuid, usize> = BTreeMap::new();
+    for session in members.values().filter_map(|port| watched_by(world, report, *port, hop).flatten()) {
+        *routes.entry(session).or_default() += 1;
+    }
+    let used = |port: &Uuid| {
+        let routes = routes.get(&written(world, bfd::row(*port, hop))).copied().unwrap_or(0);
+        (routes, session(report, *port, hop).is_some(), Reverse(*port))
+    };
+    members.values().copied().max_by_key(used)
+}
+
+/// How the session of a port itself stands, if it has one.
+fn session(report: &Report, port: Uuid, hop: IpAddr) -> Option<BfdState> {
+    report.bfd(&ovn::ident::name::router_port(port), hop)
+}
+
+/// The session that a port's default route hangs on, or none; nothing if there is no such route.
+fn watched_by(world: &World, report: &Report, port: Uuid, hop: IpAddr) -> Option<Option<Uuid>> {
+    report.routes.get(&written(world, route::default_row(port, hop))).copied()
+}
+
+/// The UUID that a row of ours has in the Northbound.
+fn written(world: &World, ours: Uuid) -> Uuid {
+    world.get::<Adopted>(&ours).map_or(ours, |adopted| adopted.theirs)
 }
 
 /// The next hops of a gateway port's default routes.

@@ -139,9 +139,13 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let sight = Sight::open(nb, sb, settings.agent_down_time);
     tokio::spawn(follow_fleet(sight.fleet(), outside));
     let options = Options { metrics: counts, shared: store.is_shared(), ..Options::default() };
-    let northbound = Northbound::start(&sight, settings, store.subscribe(), options).await;
+    let northbound =
+        Northbound::start(&sight, settings, store.subscribe(), options).await.map_err(|error| {
+            Failure::new(Exit::Local, error).while_("cannot start the thread that writes the Northbound")
+        })?;
     let (placing, repairing) = api::placing::start(store.clone(), seen.clone(), northbound.writer());
     let repairing = tokio::spawn(repairing);
+    tokio::spawn(api::northbound::forget_adopted(store.clone(), northbound.spent()));
     // Whoever asks first must find the chassis: without them no zone is known and no port can be bound.
     let first_look = async {
         let _ = sight.synced().await;

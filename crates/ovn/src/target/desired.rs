@@ -10,12 +10,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
+use imbl::ordset::DiffItem as SetDiff;
 use imbl::{OrdMap, OrdSet};
 use ovsdb::model::{ColumnSet, ColumnSpec};
 use ovsdb::{Table, Uuid};
 use reconcile::ObjectId;
 
-use super::state::{Row, RowId, Writable};
+use super::state::{Row, RowId, View, Writable};
 
 /// What one object says about a row.
 #[derive(Clone, Debug)]
@@ -78,6 +79,25 @@ impl Wanted {
             next = column + 1;
         }
         columns.into_iter().collect()
+    }
+
+    /// Who wants a member in a column.
+    pub(super) fn wanting(&self, column: usize, uuid: Uuid) -> impl Iterator<Item = &Member> {
+        let from = Member { uuid, ..Member::first_of(column) };
+        self.members.range(from..).take_while(move |member| member.column == column && member.uuid == uuid)
+    }
+
+    /// The members of a column that come or go between an older wish and this one. Costs as much as there is difference.
+    pub(super) fn moved<'w>(&'w self, older: &'w Wanted, column: usize) -> impl Iterator<Item = Uuid> + 'w {
+        let moved = older.members.diff(&self.members).map(|item| match item {
+            SetDiff::Add(member) | SetDiff::Remove(member) => member,
+        });
+        moved.filter(move |member| member.column == column).map(|member| member.uuid)
+    }
+
+    /// Everybody who speaks of columns, those before others who have the last word.
+    pub(super) fn voices(&self) -> impl Iterator<Item = &Want> {
+        self.own.iter().chain(&self.shares)
     }
 
     /// The members of a column, in order.
@@ -349,6 +369,13 @@ impl Desired {
 
     pub(super) fn twice(&self) -> impl Iterator<Item = &(RowId, ObjectId)> {
         self.twice.iter()
+    }
+
+    /// Rows that were taken over and are over and done with: nobody wants them and they are not there. Looks at every row that
+    /// was taken over.
+    pub fn spent<'d>(&'d self, have: &'d dyn View) -> impl Iterator<Item = (RowId, &'d ObjectId)> {
+        let adopted = self.adopted.iter().map(|(row, object)| (*row, object));
+        adopted.filter(|(row, _)| self.owner(*row).is_none() && have.row(*row).is_none() && !have.hides(*row))
     }
 
     pub(super) fn adopted(&self) -> &OrdMap<RowId, ObjectId> {

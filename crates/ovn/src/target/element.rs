@@ -1,9 +1,12 @@
 //! Elements of sets and maps, one by one.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use ovsdb::Uuid;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
 use ovsdb::wire::atom::Atom;
 use ovsdb::wire::datum::Datum;
+use ovsdb::{Ref, Uuid, Weak};
 
 /// A member of a set, or a pair of a map.
 #[derive(Clone)]
@@ -72,4 +75,76 @@ pub(super) fn uuids(datum: &Datum) -> impl Iterator<Item = Uuid> {
         Atom::Uuid(uuid) => Some(*uuid),
         _ => None,
     })
+}
+
+/// The UUIDs that one of two sets has and the other has not, in order.
+pub(super) fn differing(a: &Datum, b: &Datum) -> Vec<Uuid> {
+    let (a, b): (BTreeSet<Uuid>, BTreeSet<Uuid>) = (uuids(a).collect(), uuids(b).collect());
+    a.symmetric_difference(&b).copied().collect()
+}
+
+/// A member of a column that leads to a row.
+pub(super) trait Reference: Copy + Ord {
+    fn to(self) -> Uuid;
+}
+
+impl<T> Reference for Ref<T> {
+    fn to(self) -> Uuid {
+        self.uuid()
+    }
+}
+
+impl<T> Reference for Weak<T> {
+    fn to(self) -> Uuid {
+        self.uuid()
+    }
+}
+
+/// Whether a sorted set has a reference.
+pub(super) fn refers<R: Reference>(set: &[R], to: Uuid) -> bool {
+    set.binary_search_by(|probe| probe.to().cmp(&to)).is_ok()
+}
+
+/// What one of two sorted sets has and the other has not, in order. Sets of thousands mostly differ in one place, so what is
+/// alike at both ends is passed over first.
+pub(super) fn moved<R: Reference>(a: &[R], b: &[R]) -> Vec<Uuid> {
+    let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[head..], &b[head..]);
+    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (mut a, mut b) = (&a[..a.len() - tail], &b[..b.len() - tail]);
+    let mut moved = Vec::new();
+    while let (Some(x), Some(y)) = (a.first(), b.first()) {
+        match x.cmp(y) {
+            Ordering::Equal => (a, b) = (&a[1..], &b[1..]),
+            Ordering::Less => {
+                moved.push(x.to());
+                a = &a[1..];
+            }
+            Ordering::Greater => {
+                moved.push(y.to());
+                b = &b[1..];
+            }
+        }
+    }
+    moved.extend(a.iter().chain(b).map(|rest| rest.to()));
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::nb;
+
+    proptest! {
+        #[test]
+        fn moved_is_the_symmetric_difference(a: BTreeSet<u8>, b: BTreeSet<u8>, n: u8) {
+            let row = |n: &u8| Uuid::from_u128((*n).into());
+            let set = |set: &BTreeSet<u8>| -> Vec<Ref<nb::Nat>> { set.iter().map(|n| Ref::new(row(n))).collect() };
+            let both: Vec<Uuid> = a.symmetric_difference(&b).map(row).collect();
+            prop_assert_eq!(moved(&set(&a), &set(&b)), both);
+            prop_assert_eq!(refers(&set(&a), row(&n)), a.contains(&n));
+        }
+    }
 }

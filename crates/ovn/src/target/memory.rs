@@ -12,7 +12,7 @@ use reconcile::{ObjectId, Plan};
 
 use super::desired::Desired;
 use super::op::Op;
-use super::plan::plan_rows;
+use super::plan::{Open, Since, plan_rows};
 use super::rules::Rules;
 use super::state::{Ownership, Row, RowId, View};
 
@@ -27,7 +27,7 @@ struct Last<V> {
     want: Desired,
     keep: BTreeSet<ObjectId>,
     have: V,
-    open: BTreeSet<RowId>,
+    open: Open,
 }
 
 /// A view that can be compared with an older one of the same database.
@@ -58,8 +58,11 @@ impl<V: Comparable> Memory<V> {
         ownership: &Ownership,
         rules: &Rules,
     ) -> Plan<Op> {
-        let rows = self.last.as_ref().and_then(|last| last.rows(want, keep, have, ownership));
-        let (plan, open) = plan_rows(want, keep, have, ownership, rules, rows.as_ref());
+        let since = self.last.as_ref().and_then(|last| {
+            let rows = last.rows(want, keep, have, ownership)?;
+            Some(Since { rows, want: &last.want, have: &last.have, open: &last.open })
+        });
+        let (plan, open) = plan_rows(want, keep, have, ownership, rules, since);
         self.last = Some(Last { want: want.clone(), keep: keep.clone(), have: have.copied(), open });
         plan
     }
@@ -77,7 +80,7 @@ impl<V: Comparable> Last<V> {
         if self.keep != *keep || self.want.adopted() != want.adopted() {
             return None;
         }
-        let mut rows = self.open.clone();
+        let mut rows = self.open.rows.clone();
         for id in want.differing(&self.want) {
             // A row that was to go and is to stay: places that name it must be judged anew, and may be anywhere.
             if self.want.owner(id).is_none() && want.owner(id).is_some() && have.row(id).is_some() {

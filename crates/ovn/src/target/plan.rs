@@ -7,8 +7,11 @@
 //! refused, held back or undecided takes nothing with it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use ovsdb::Uuid;
 use ovsdb::model::column::Arity;
 use ovsdb::model::{ColumnSet, ColumnSpec};
 use ovsdb::wire::atom::Atom;
@@ -36,22 +39,46 @@ pub fn plan(
     plan_rows(want, keep, have, ownership, rules, None).0
 }
 
-/// The same for some rows only: those of which something else is wanted or seen than when the plan for all of them was
-/// made, and those that were not as wanted then. Also gives the rows that are not as wanted now.
+/// What an earlier plan with the same `keep` was made of, and what can be another since.
+pub(super) struct Since<'a> {
+    /// Rows of which something else is wanted or seen, and those that were not as wanted.
+    pub(super) rows: BTreeSet<RowId>,
+    /// What was wanted.
+    pub(super) want: &'a Desired,
+    /// What was there.
+    pub(super) have: &'a dyn View,
+    /// What was left to be done.
+    pub(super) open: &'a Open,
+}
+
+/// What a plan leaves to be done.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    /// Rows that are not as wanted.
+    pub(super) rows: BTreeSet<RowId>,
+    /// Those of them with which something is wrong.
+    troubled: BTreeSet<RowId>,
+    /// Members that are to be put in or taken out, by row and column.
+    members: BTreeMap<(RowId, &'static str), Vec<Uuid>>,
+}
+
+/// The same with an earlier plan in mind: looks only at rows, and of large columns at members, that can be another since.
+/// Also gives what is left to be done.
 pub(super) fn plan_rows(
     want: &Desired,
     keep: &BTreeSet<ObjectId>,
     have: &dyn View,
     ownership: &Ownership,
     rules: &Rules,
-    only: Option<&BTreeSet<RowId>>,
-) -> (Plan<Op>, BTreeSet<RowId>) {
+    since: Option<Since<'_>>,
+) -> (Plan<Op>, Open) {
     let ownership = &ownership.with_records(want.adopted());
-    let mut planner = Planner::new(want, keep, have, ownership, rules);
-    planner.find_doomed(only);
-    match only {
+    let mut planner = Planner::new(want, keep, have, ownership, rules, since.as_ref());
+    planner.find_doomed();
+    match &since {
         None => want.rows().for_each(|(id, wanted)| planner.row(id, wanted)),
-        Some(only) => only
+        Some(since) => since
+            .rows
             .iter()
             .for_each(|id| want.wanted(*id).into_iter().for_each(|wanted| planner.row(*id, wanted))),
     }
@@ -66,6 +93,7 @@ struct Planner<'a> {
     have: &'a dyn View,
     ownership: &'a Ownership,
     rules: &'a Rules,
+    since: Option<&'a Since<'a>>,
     doomed: BTreeMap<RowId, Owned>,
     /// Columns of surviving rows that were looked at already.
     seen: BTreeSet<(RowId, &'static str)>,
@@ -89,6 +117,7 @@ impl<'a> Planner<'a> {
         have: &'a dyn View,
         ownership: &'a Ownership,
         rules: &'a Rules,
+        since: Option<&'a Since<'a>>,
     ) -> Self {
         Planner {
             want,
@@ -96,6 +125,7 @@ impl<'a> Planner<'a> {
             have,
             ownership,
             rules,
+            since,
             doomed: BTreeMap::new(),
             seen: BTreeSet::new(),
             inserts: Vec::new(),
@@ -109,10 +139,10 @@ impl<'a> Planner<'a> {
     }
 
     /// Rows of ours that nobody wants.
-    fn find_doomed(&mut self, only: Option<&BTreeSet<RowId>>) {
+    fn find_doomed(&mut self) {
         let have = self.have;
-        if let Some(only) = only {
-            for id in only {
+        if let Some(since) = self.since {
+            for id in &since.rows {
                 have.row(*id).into_iter().for_each(|row| self.judge(*id, row));
             }
             return;
@@ -244,7 +274,7 @@ impl<'a> Planner<'a> {
             let spoken: Vec<&'a Want> =
                 voices.iter().filter(|(_, columns)| columns.contains(at)).map(|(want, _)| *want).collect();
             if spoken.is_empty() && joined.contains(at) {
-                self.members(id, at, spec, &spoken, wanted, row.datum(at));
+                self.members(id, at, spec, &spoken, wanted, row);
             }
             let Some(first) = spoken.first().copied() else { continue };
             if matches!(spec.shape.refers, Some((_, true))) {
@@ -254,12 +284,11 @@ impl<'a> Planner<'a> {
             if !differing.contains(at) && !marking {
                 continue;
             }
-            let from = row.datum(at);
             match self.rules.share(id.table, spec) {
-                Share::Whole => self.whole(id, at, first, from),
-                Share::Member => self.member(id, at, first, from),
-                Share::Members => self.members(id, at, spec, &spoken, wanted, from),
-                Share::Keys(keys) => self.keys(id, at, &spoken, own, keys, from),
+                Share::Whole => self.whole(id, at, first, row.datum(at)),
+                Share::Member => self.member(id, at, first, row.datum(at)),
+                Share::Members => self.members(id, at, spec, &spoken, wanted, row),
+                Share::Keys(keys) => self.keys(id, at, &spoken, own, keys, row.datum(at)),
             }
         }
     }
@@ -294,66 +323,6 @@ impl<'a> Planner<'a> {
             return;
         }
         self.sets.push((want.object.clone(), Op::Set { row: id, column: spec.name, from, to }));
-    }
-
-    /// Both sides are walked in order, side by side: a switch may have thousands of ports, and most are where they belong.
-    fn members(
-        &mut self,
-        id: RowId,
-        at: usize,
-        spec: &'static ColumnSpec,
-        spoken: &[&'a Want],
-        wanted: &'a Wanted,
-        from: Datum,
-    ) {
-        let keep = self.keep;
-        let said = spoken.iter().flat_map(|want| {
-            let object = &want.object;
-            atoms(want.row.datum(at)).map(move |atom| (atom, object))
-        });
-        let said: Vec<(Atom, &ObjectId)> = said.collect();
-        let joined = wanted.members(at).filter(move |member| !keep.contains(&member.object));
-        let joined = joined.map(|member| (Atom::Uuid(member.uuid), &member.object));
-        // Members that joined one by one are in order, and where there are many, nothing else is said.
-        let wanted: Box<dyn Iterator<Item = (Atom, &'a ObjectId)>> = if said.is_empty() {
-            Box::new(joined)
-        } else {
-            let mut all: Vec<_> = said.into_iter().chain(joined).collect();
-            all.sort_by(|a, b| a.0.cmp(&b.0));
-            Box::new(all.into_iter())
-        };
-        let mut have: Vec<Atom> = atoms(from).collect();
-        if !have.is_sorted() {
-            have.sort();
-        }
-        let mut have = have.into_iter().peekable();
-        let mut surplus = Vec::new();
-        let mut last = None;
-        for (atom, object) in wanted {
-            // Of two that want the same member, the first has it.
-            if last.as_ref() == Some(&atom) {
-                continue;
-            }
-            while let Some(other) = have.next_if(|other| *other < atom) {
-                surplus.push(other);
-            }
-            if have.next_if_eq(&atom).is_none() {
-                let element = Element::Atom(atom.clone());
-                let object = self.object_of(spec, &element).unwrap_or(object).clone();
-                self.put(id, spec.name, object, element);
-            }
-            last = Some(atom);
-        }
-        surplus.extend(have);
-        // Members alone do not speak for the column: what else is in it may be wanted by others.
-        let Some(speaker) = spoken.first() else { return };
-        for atom in surplus {
-            if !self.is_ours(spec, &atom) || self.goes_by_itself(spec, &atom) {
-                continue;
-            }
-            let object = self.holder(spec, &atom).unwrap_or_else(|| speaker.object.clone());
-            self.takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom));
-        }
     }
 
     fn keys(
@@ -446,7 +415,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn finish(mut self) -> (Plan<Op>, BTreeSet<RowId>) {
+    fn finish(mut self) -> (Plan<Op>, Open) {
+        let mut open = Open { troubled: std::mem::take(&mut self.troubled), ..Open::default() };
+        for ((row, column, _), items) in self.puts.iter().chain(&self.takes) {
+            let members = items.iter().filter_map(|item| match item {
+                Element::Atom(Atom::Uuid(uuid)) => Some(*uuid),
+                _ => None,
+            });
+            open.members.entry((*row, *column)).or_default().extend(members);
+        }
         let rank = self.ranks();
         let place = |id: &RowId| rank.get(id.table).copied().unwrap_or(usize::MAX);
         self.inserts.sort_by_key(|(_, op)| (place(&op.row()), op.row()));
@@ -468,8 +445,7 @@ impl<'a> Planner<'a> {
         let busy: BTreeSet<&ObjectId> = steps.iter().map(|(object, _)| object).collect();
         let busy = busy.into_iter().filter(|object| objects.contains_key(*object)).count();
         let mut plan = Plan::new(objects.len(), objects.len() - busy);
-        let mut open = self.troubled;
-        open.extend(steps.iter().map(|(_, op)| op.row()));
+        open.rows.extend(open.troubled.iter().copied().chain(steps.iter().map(|(_, op)| op.row())));
         steps.into_iter().for_each(|(object, op)| plan.push(object, op));
         plan.problems = self.problems.into_iter().collect();
         (plan, open)

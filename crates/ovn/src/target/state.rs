@@ -17,6 +17,7 @@ use ovsdb::wire::schema::DatabaseSchema;
 use ovsdb::{Map, Str, Table, Uuid};
 use reconcile::ObjectId;
 
+use super::element;
 use crate::ident;
 use crate::text::neutron::key;
 
@@ -30,6 +31,16 @@ pub trait Writable: Table {
 
     /// The row's `external_ids`, if the table has them.
     fn external_ids(&self) -> Option<&Map<Str, Str>>;
+
+    /// Whether a column of references has this one.
+    fn refers(&self, column: usize, to: Uuid) -> bool {
+        element::uuids(&self.datum(column)).any(|uuid| uuid == to)
+    }
+
+    /// The references that one of two rows has in a column and the other has not.
+    fn moved(&self, column: usize, other: &Self) -> Vec<Uuid> {
+        element::differing(&self.datum(column), &other.datum(column))
+    }
 }
 
 /// A row of any typed table. Implemented for every [`Writable`] table.
@@ -44,6 +55,10 @@ pub trait Row: Any + Send + Sync + fmt::Debug {
     fn differing(&self, other: &dyn Row) -> ColumnSet;
     /// The row's `external_ids`, if the table has them.
     fn external_ids(&self) -> Option<&Map<Str, Str>>;
+    /// Whether a column of references has this one.
+    fn refers(&self, column: usize, to: Uuid) -> bool;
+    /// The references that one of two rows has in a column and the other has not; `None` if they are not of one type.
+    fn moved(&self, column: usize, other: &dyn Row) -> Option<Vec<Uuid>>;
     /// The same row, to be told its type.
     fn as_any(&self) -> &dyn Any;
 }
@@ -70,6 +85,14 @@ impl<T: Writable + fmt::Debug> Row for T {
 
     fn external_ids(&self) -> Option<&Map<Str, Str>> {
         Writable::external_ids(self)
+    }
+
+    fn refers(&self, column: usize, to: Uuid) -> bool {
+        Writable::refers(self, column, to)
+    }
+
+    fn moved(&self, column: usize, other: &dyn Row) -> Option<Vec<Uuid>> {
+        Some(Writable::moved(self, column, other.as_any().downcast_ref::<T>()?))
     }
 
     fn as_any(&self) -> &dyn Any {

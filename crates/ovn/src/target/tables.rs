@@ -1,7 +1,8 @@
 //! What the target must know of each table beside its columns.
 
-use ovsdb::{Map, Str};
+use ovsdb::{Map, Str, Table, Uuid};
 
+use super::element;
 use super::state::Writable;
 use crate::{nb, sb, vswitch};
 
@@ -12,6 +13,33 @@ macro_rules! writable {
 
             fn external_ids(&self) -> Option<&Map<Str, Str>> {
                 Some(&self.external_ids)
+            }
+        }
+    )+};
+}
+
+/// Tables whose rows list ports by the thousand: their members are compared as they are, not as values.
+macro_rules! writable_with_ports {
+    ($($table:ty;)+) => {$(
+        impl Writable for $table {
+            const REPORTED: &'static [&'static str] = &[];
+
+            fn external_ids(&self) -> Option<&Map<Str, Str>> {
+                Some(&self.external_ids)
+            }
+
+            fn refers(&self, column: usize, to: Uuid) -> bool {
+                match column {
+                    Self::PORTS => element::refers(&self.ports, to),
+                    _ => element::uuids(&self.datum(column)).any(|uuid| uuid == to),
+                }
+            }
+
+            fn moved(&self, column: usize, other: &Self) -> Vec<Uuid> {
+                match column {
+                    Self::PORTS => element::moved(&self.ports, &other.ports),
+                    _ => element::differing(&self.datum(column), &other.datum(column)),
+                }
             }
         }
     )+};
@@ -32,10 +60,8 @@ macro_rules! writable_bare {
 
 writable! {
     nb::NbGlobal, reported: ["nb_cfg_timestamp", "sb_cfg", "hv_cfg", "hv_cfg_timestamp"];
-    nb::LogicalSwitch;
     nb::LogicalSwitchPort, reported: ["tag", "dynamic_addresses", "up"];
     nb::AddressSet;
-    nb::PortGroup;
     nb::Acl;
     nb::Qos;
     nb::Copp;
@@ -60,6 +86,11 @@ writable! {
     vswitch::Bridge;
     vswitch::Port;
     vswitch::Interface, reported: ["ofport", "mac_in_use", "mtu", "error"];
+}
+
+writable_with_ports! {
+    nb::LogicalSwitch;
+    nb::PortGroup;
 }
 
 writable_bare! {

@@ -21,7 +21,7 @@ struct World {
     ports: BTreeMap<Id, Port>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Fact {
     Mtu,
     Switch(Id),
@@ -260,11 +260,11 @@ fn forgetting_leaves_no_reader_behind_and_compiles_all_again() {
     let mut compiler = Compiler::new(Net::default());
     compiler.update(&world, Delta::Everything);
     compiler.forget();
-    assert!(compiler.readers.is_empty());
+    assert!(compiler.readers.0.is_empty());
     assert_eq!(compiler.update(&world, Delta::Facts(vec![])).compiled, 5);
     world = World::default();
     assert_eq!(compiler.update(&world, Delta::Everything).removed.len(), 5);
-    assert!(compiler.readers.is_empty(), "a removed unit leaves no reader behind");
+    assert!(compiler.readers.0.is_empty(), "a removed unit leaves no reader behind");
 }
 
 #[test]

@@ -69,6 +69,26 @@ fn scenario_41_ports_on_one_chassis_share() {
 }
 
 #[test]
+fn scenario_41_a_port_that_joins_takes_no_session_over() {
+    let mut scene = two_routers();
+    scene.settings(|settings| settings.bfd_session_sharing = BfdSharing::Chassis);
+    scene.snapshot.report.set_bfd(name::router_port(id(0x41)), hop(), Some(BfdState::Up));
+    written(&mut scene);
+    // Its id is lower than that of the owner.
+    scene.router(0x38).gateway(0x39, 0x38, N1, S1, "192.0.2.103", &["ch1", "ch2"]);
+    scene.edit(|txn| drop(txn.edit::<Router>(&id(0x38), |router| router.enable_default_route_bfd = true)));
+    let all = rows(&scene);
+    assert_eq!(all.column("BFD", "logical_port"), [name::router_port(id(0x41))]);
+    let shared = bfd::row(id(0x41), hop()).to_string();
+    assert_eq!(watched(&all).into_values().collect::<Vec<_>>(), vec![Some(shared.clone()); 3]);
+    // Nor does it after all of it is written, or while the session is down.
+    written(&mut scene);
+    scene.snapshot.report.set_bfd(name::router_port(id(0x41)), hop(), Some(BfdState::Down));
+    scene.refresh();
+    assert_eq!(watched(&rows(&scene)).into_values().collect::<Vec<_>>(), vec![Some(shared); 3]);
+}
+
+#[test]
 fn scenario_41_two_ports_of_one_router_never_share() {
     let mut scene = two_routers();
     scene.settings(|settings| settings.bfd_session_sharing = BfdSharing::Chassis);

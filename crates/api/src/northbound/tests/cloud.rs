@@ -216,7 +216,7 @@ fn sight(dir: &tempfile::TempDir) -> Sight {
 async fn start(sight: &Sight, worlds: &watch::Sender<World>) -> Northbound {
     let settings = Arc::new(Settings { unhosted_grace: 1, ..Settings::default() });
     let options = Options { verify: true, shared: true, ..Options::default() };
-    Northbound::start(sight, settings, worlds.subscribe(), options).await
+    Northbound::start(sight, settings, worlds.subscribe(), options).await.unwrap()
 }
 
 /// Waits for something that happens by itself.

@@ -52,6 +52,8 @@ pub(super) const PORT: u128 = 0x200;
 const BALANCER: u128 = 0x300;
 const ROUTER: u128 = 0x400;
 const NAT: u128 = 0x500;
+/// How many ports their switch names in its own row.
+const NAMED: usize = 1;
 
 /// What each object wants.
 #[derive(Default)]
@@ -98,7 +100,9 @@ impl Cloud {
             let Some(variant) = variant else { continue };
             let on =
                 |port: &Option<(u8, u8, bool)>| matches!(port, Some((network, ..)) if *network as usize == n);
-            let ports = (0..4).filter(|p| on(&self.ports[*p])).map(|p| Ref::new(uuid(PORT + p as u128)));
+            // The others join it by themselves.
+            let named = (0..NAMED).filter(|p| on(&self.ports[*p]));
+            let ports = named.map(|p| Ref::new(uuid(PORT + p as u128)));
             let mut row = nb::LogicalSwitch { name: format!("net-{variant}").into(), ..Default::default() };
             row.ports = ports.collect();
             if variant & 1 == 1 {
@@ -122,7 +126,13 @@ impl Cloud {
                 ..Default::default()
             };
             let id = uuid(PORT + n as u128);
-            want.own(numbered("port", n), id, row);
+            let object = numbered("port", n);
+            want.own(object.clone(), id, row);
+            if n >= NAMED {
+                let switch = uuid(NETWORK + u128::from(*network));
+                let part = want.part(&object);
+                part.member::<nb::LogicalSwitch>(object, switch, nb::LogicalSwitch::PORTS, id);
+            }
             if *fip {
                 let row = nb::LogicalSwitchPort {
                     external_ids: ids([("neutron:port_fip", "192.0.2.1")]),

@@ -1,0 +1,151 @@
+//! Columns of references: which members are put in and taken out.
+//!
+//! A switch or a group of ports has thousands of members, and most are where they belong. With an earlier plan in mind, only
+//! those are looked at that have come, gone or been planned for since; without one, all are.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeSet;
+
+use ovsdb::Uuid;
+use ovsdb::model::ColumnSpec;
+use ovsdb::wire::atom::Atom;
+use ovsdb::wire::datum::Datum;
+use reconcile::ObjectId;
+
+use super::Planner;
+use crate::target::desired::{Want, Wanted};
+use crate::target::element::{Element, atoms};
+use crate::target::state::{Row, RowId};
+
+impl<'a> Planner<'a> {
+    pub(super) fn members(
+        &mut self,
+        id: RowId,
+        at: usize,
+        spec: &'static ColumnSpec,
+        spoken: &[&'a Want],
+        wanted: &'a Wanted,
+        row: &dyn Row,
+    ) {
+        let surplus = match self.moved(id, at, spec, wanted, row) {
+            Some(moved) => self.moved_members(id, at, spec, wanted, row, moved),
+            None => self.all_members(id, at, spec, spoken, wanted, row.datum(at)),
+        };
+        // Members alone do not speak for the column: what else is in it may be wanted by others.
+        let Some(speaker) = spoken.first() else { return };
+        for atom in surplus {
+            if !self.is_ours(spec, &atom) || self.goes_by_itself(spec, &atom) {
+                continue;
+            }
+            let object = self.holder(spec, &atom).unwrap_or_else(|| speaker.object.clone());
+            self.takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom));
+        }
+    }
+
+    /// The members of a column that can be out of place, if it is known that all others are where they belong: nothing was
+    /// wrong with the row, and the same speak for the column as did then, without naming members themselves.
+    fn moved(
+        &self,
+        id: RowId,
+        at: usize,
+        spec: &'static ColumnSpec,
+        wanted: &Wanted,
+        row: &dyn Row,
+    ) -> Option<BTreeSet<Uuid>> {
+        let since = self.since.filter(|since| !since.open.troubled.contains(&id))?;
+        let (before, had) = (since.want.wanted(id)?, since.have.row(id)?);
+        let speakers = |wanted: &Wanted| {
+            let voices = wanted.voices().filter(|want| want.columns.contains(at));
+            voices.map(|want| want.row.datum(at).is_empty().then(|| want.object.clone())).collect()
+        };
+        let speak: Option<Vec<ObjectId>> = speakers(wanted);
+        if speak.is_none() || speak != speakers(before) {
+            return None;
+        }
+        let mut moved: BTreeSet<Uuid> = wanted.moved(before, at).collect();
+        moved.extend(since.open.members.get(&(id, spec.name)).into_iter().flatten());
+        if !std::ptr::addr_eq(had, row) {
+            moved.extend(had.moved(at, row)?);
+        }
+        Some(moved)
+    }
+
+    /// Looks at some members, and gives those that are there and not wanted.
+    fn moved_members(
+        &mut self,
+        id: RowId,
+        at: usize,
+        spec: &'static ColumnSpec,
+        wanted: &'a Wanted,
+        row: &dyn Row,
+        moved: BTreeSet<Uuid>,
+    ) -> Vec<Atom> {
+        let mut surplus = Vec::new();
+        for uuid in moved {
+            let member = wanted.wanting(at, uuid).find(|member| !self.keep.contains(&member.object));
+            match (member, row.refers(at, uuid)) {
+                (Some(member), false) => self.put_member(id, spec, &member.object, Atom::Uuid(uuid)),
+                (None, true) => surplus.push(Atom::Uuid(uuid)),
+                _ => {}
+            }
+        }
+        surplus
+    }
+
+    /// Looks at all members, and gives those that are there and not wanted. Both sides are walked in order, side by side: a
+    /// switch may have thousands of ports, and most are where they belong.
+    fn all_members(
+        &mut self,
+        id: RowId,
+        at: usize,
+        spec: &'static ColumnSpec,
+        spoken: &[&'a Want],
+        wanted: &'a Wanted,
+        from: Datum,
+    ) -> Vec<Atom> {
+        let keep = self.keep;
+        let said = spoken.iter().flat_map(|want| {
+            let object = &want.object;
+            atoms(want.row.datum(at)).map(move |atom| (atom, object))
+        });
+        let said: Vec<(Atom, &ObjectId)> = said.collect();
+        let joined = wanted.members(at).filter(move |member| !keep.contains(&member.object));
+        let joined = joined.map(|member| (Atom::Uuid(member.uuid), &member.object));
+        // Members that joined one by one are in order, and where there are many, nothing else is said.
+        let wanted: Box<dyn Iterator<Item = (Atom, &'a ObjectId)>> = if said.is_empty() {
+            Box::new(joined)
+        } else {
+            let mut all: Vec<_> = said.into_iter().chain(joined).collect();
+            all.sort_by(|a, b| a.0.cmp(&b.0));
+            Box::new(all.into_iter())
+        };
+        let mut have: Vec<Atom> = atoms(from).collect();
+        if !have.is_sorted() {
+            have.sort();
+        }
+        let mut have = have.into_iter().peekable();
+        let mut surplus = Vec::new();
+        let mut last = None;
+        for (atom, object) in wanted {
+            // Of two that want the same member, the first has it.
+            if last.as_ref() == Some(&atom) {
+                continue;
+            }
+            while let Some(other) = have.next_if(|other| *other < atom) {
+                surplus.push(other);
+            }
+            if have.next_if_eq(&atom).is_none() {
+                self.put_member(id, spec, object, atom.clone());
+            }
+            last = Some(atom);
+        }
+        surplus.extend(have);
+        surplus
+    }
+
+    fn put_member(&mut self, id: RowId, spec: &'static ColumnSpec, object: &ObjectId, atom: Atom) {
+        let element = Element::Atom(atom);
+        let object = self.object_of(spec, &element).unwrap_or(object).clone();
+        self.put(id, spec.name, object, element);
+    }
+}
