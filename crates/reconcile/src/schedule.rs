@@ -172,8 +172,9 @@ impl Schedule {
         if at > now {
             return None;
         }
+        // A wake that was due earlier does not make less of what was asked for.
+        let cause = self.prompt.take().map_or(cause, |(_, why)| why);
         self.wakes = None;
-        self.prompt = None;
         self.wait = None;
         self.scope = if self.distrust || cause != Cause::Wake { Scope::Full } else { Scope::Cached };
         Some((cause, self.scope))

@@ -263,6 +263,12 @@ impl<'a> Planner<'a> {
         if differing.is_empty() && !unmarked {
             return;
         }
+        if !unmarked
+            && let [own] = wants[..]
+            && self.differs_by_mark(id, own, row, differing)
+        {
+            return;
+        }
         let mut voices = Vec::with_capacity(wants.len());
         for want in wants {
             let admitted = self.admitted(id, want);
@@ -291,6 +297,21 @@ impl<'a> Planner<'a> {
                 Share::Keys(keys) => self.keys(id, at, &spoken, own, keys, row.datum(at)),
             }
         }
+    }
+
+    /// Whether a marked row is as wanted but for its mark, and keys of others beside it: so is nearly every row of ours.
+    fn differs_by_mark(&self, id: RowId, own: &Want, row: &dyn Row, differing: ColumnSet) -> bool {
+        let mut columns = differing.iter().map(|at| &row.columns()[at]);
+        let (Some(spec), None) = (columns.next(), columns.next()) else { return false };
+        let (Some(wanted), Some(have)) = (own.row.external_ids(), row.external_ids()) else { return false };
+        if spec.name != "external_ids" || wanted.iter().any(|(key, value)| have.get(key) != Some(value)) {
+            return false;
+        }
+        let Share::Keys(Some(listed)) = self.rules.share(id.table, spec) else { return true };
+        let mark = self.ownership.mark(id, &*own.row, &own.object);
+        have.iter().all(|(key, _)| {
+            wanted.contains_key(key) || mark.iter().any(|(of, _)| of == key) || !listed.contains(key)
+        })
     }
 
     /// What the server takes of what is wanted; the rest is reported.

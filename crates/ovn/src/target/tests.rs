@@ -92,6 +92,21 @@ fn keys_and_members_of_others_live_on() {
 }
 
 #[test]
+fn keys_of_ours_that_are_wanted_no_more_go_though_all_else_is_as_wanted() {
+    let mut want = Desired::new();
+    want.own(object("network", "n"), uuid(1), switch("net"));
+    let mut have = Model::new("26.03");
+    have.run(&want, &ownership());
+    have.edit::<nb::LogicalSwitch>(uuid(1), |row| drop(row.external_ids.insert("junk".into(), "x".into())));
+    assert_eq!(lines(&want, &have), [""; 0]);
+    have.edit::<nb::LogicalSwitch>(uuid(1), |row| {
+        row.external_ids.insert("neutron:mtu".into(), "1400".into());
+    });
+    let row = "network/n: ~ Logical_Switch 00000000-0000-0000-0000-000000000001";
+    assert_eq!(lines(&want, &have), [format!("{row} external_ids - neutron:mtu")]);
+}
+
+#[test]
 fn an_empty_wish_leaves_somebody_elses_reference() {
     let mut have = Model::new("26.03");
     have.put(uuid(5), nb::Copp { name: "theirs".into(), ..Default::default() });

@@ -200,3 +200,13 @@ fn an_input_that_goes_missing_does_not_leave_a_retry_due_for_ever() {
     assert_eq!(clock.run(200, Ended::Waiting), Some((Cause::Retry, Scope::Full)));
     assert_eq!(clock.due(), (10_000, Cause::Resync));
 }
+
+#[test]
+fn what_was_asked_for_is_not_answered_by_less() {
+    let mut clock = Clock::settled();
+    clock.wake(100);
+    clock.schedule.wake(clock.at(120), Wake::Now);
+    assert_eq!(clock.due(), (110, Cause::Wake), "which is earlier");
+    assert_eq!(clock.run(120, SETTLED), Some((Cause::Asked, Scope::Full)));
+    assert_eq!(clock.due().1, Cause::Resync, "both are answered");
+}
