@@ -46,9 +46,10 @@ impl Answer {
 
     /// One object under its name.
     pub(super) fn object(status: u16, name: &str, object: &Shown) -> Self {
-        let mut body = Vec::with_capacity(1024);
+        let object = object.as_bytes();
+        let mut body = Vec::with_capacity(object.len() + name.len() + 8);
         begin(&mut body, name);
-        write(&mut body, object);
+        body.extend_from_slice(object);
         body.push(b'}');
         Self::bytes(status, body)
     }
@@ -124,14 +125,15 @@ fn write(body: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 
 /// The list, up to and with `end`. Objects are written one after another into one buffer.
 fn listed(collection: &str, objects: &[Shown], end: &[u8]) -> Vec<u8> {
-    let mut body = Vec::with_capacity(128 + objects.len() * 1024);
+    let size: usize = objects.iter().map(|object| object.as_bytes().len() + 1).sum();
+    let mut body = Vec::with_capacity(size + collection.len() + 128);
     begin(&mut body, collection);
     body.push(b'[');
     for (n, object) in objects.iter().enumerate() {
         if n > 0 {
             body.push(b',');
         }
-        write(&mut body, object);
+        body.extend_from_slice(object.as_bytes());
     }
     body.push(b']');
     body.extend_from_slice(end);

@@ -62,8 +62,7 @@ impl Resource for AddressScopes {
         view.text("name", &scope.name);
         view.put("ip_version", scope.ip_version);
         view.put_with("shared", || {
-            (scope.shared || rbac_policy::open_to_all(scene.world, scope.id, RbacAction::AccessAsShared))
-                .into()
+            scope.shared || rbac_policy::open_to_all(scene.world, scope.id, RbacAction::AccessAsShared)
         });
     }
 

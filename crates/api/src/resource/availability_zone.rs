@@ -75,9 +75,9 @@ mod tests {
         let list = |query: &[(&str, &str)]| {
             let pairs = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             let page = noun.list(&scene, &Query::new(pairs).unwrap()).unwrap();
-            let text =
-                |shown: &super::super::Shown, name| shown.get(name).unwrap().as_str().unwrap().to_owned();
-            page.items.iter().map(|it| (text(it, "name"), text(it, "state"))).collect::<Vec<_>>()
+            let text = |object: &serde_json::Value, name| object[name].as_str().unwrap().to_owned();
+            let objects = page.items.into_iter().map(super::super::Shown::into_value);
+            objects.map(|it| (text(&it, "name"), text(&it, "state"))).collect::<Vec<_>>()
         };
         let all = [("az1", "available"), ("az2", "available"), ("az3", "unavailable")];
         assert_eq!(list(&[]), all.map(|(name, state)| (name.to_owned(), state.to_owned())));

@@ -69,19 +69,19 @@ fn row<C: Computed>(scene: &Scene<'_>, id: &str) -> Result<Map<String, Value>, F
         .ok_or_else(|| Fault::absent(C::ABSENT.0, C::ABSENT.1, id))
 }
 
-/// What a selection leaves of a row.
-pub(super) fn cut(row: &Map<String, Value>, attributes: &[Attribute], selection: &Selection) -> Shown {
-    let mut view = View::new(selection);
+/// Writes a row.
+pub(super) fn write(row: &Map<String, Value>, attributes: &[Attribute], view: &mut View<'_>) {
     for attribute in attributes {
-        view.put_with(attribute.name, || row.get(attribute.name).cloned().unwrap_or_default());
+        view.value(attribute.name, row.get(attribute.name).unwrap_or(&Value::Null));
     }
-    view.finish()
 }
 
 fn shown<C: Computed>(scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<Shown, Fault> {
     let row = row::<C>(scene, id)?;
     let selection = Selection::new(C::attributes(), scene.caller, fields);
-    Ok(cut(&row, C::attributes(), &selection))
+    let mut view = View::new(&selection);
+    write(&row, C::attributes(), &mut view);
+    Ok(view.finish())
 }
 
 fn may_change(caller: &Caller, rule: impl FnOnce() -> String) -> Result<(), Fault> {

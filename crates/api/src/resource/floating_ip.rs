@@ -112,11 +112,11 @@ impl Resource for FloatingIps {
         view.optional("router_id", entity.router_id.as_ref());
         view.put_with("status", || {
             let active = entity.port_id.is_some() && scene.report.fip_active(entity.id);
-            if active { "ACTIVE" } else { "DOWN" }.into()
+            if active { "ACTIVE" } else { "DOWN" }
         });
         view.put_with("port_details", || {
             let port = entity.port_id.and_then(|port| scene.world.get::<Port>(&port));
-            port.map(|port| details(port, scene)).into()
+            port.map(|port| details(port, scene))
         });
         view.text("dns_name", entity.dns_name.as_str());
         view.text("dns_domain", entity.dns_domain.as_str());

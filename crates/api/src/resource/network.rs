@@ -123,8 +123,8 @@ impl Resource for Networks {
         view.put("admin_state_up", entity.admin_state_up);
         view.text("status", "ACTIVE");
         let subnets = || scene.world.linked::<Subnet>(Link::SubnetsOfNetwork(entity.id));
-        view.put_with("subnets", || subnets().map(|subnet| subnet.id.to_string()).collect());
-        view.put_with("shared", || is_shared_with(scene.world, entity.id, scene.caller).into());
+        view.put_with("subnets", || subnets().map(|subnet| subnet.id).collect::<Vec<_>>());
+        view.put_with("shared", || is_shared_with(scene.world, entity.id, scene.caller));
         view.put("router:external", entity.external);
         view.text("provider:network_type", entity.segment.network_type.as_str());
         view.optional("provider:physical_network", entity.segment.physical_network.as_ref());
@@ -137,7 +137,7 @@ impl Resource for Networks {
             let pools =
                 subnets().filter(|subnet| subnet.ip_version() == version).filter_map(|s| s.subnetpool_id);
             let mut scopes = pools.filter_map(|id| scene.world.get::<SubnetPool>(&id)?.address_scope_id);
-            scopes.next().map(|id| id.to_string()).into()
+            scopes.next()
         };
         view.put_with("ipv4_address_scope", || scope(4));
         view.put_with("ipv6_address_scope", || scope(6));

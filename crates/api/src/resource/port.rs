@@ -10,10 +10,12 @@ mod names;
 mod pairs;
 pub mod security;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ovn::MacAddr;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::attribute::{
@@ -198,25 +200,25 @@ impl Resource for Ports {
 
     fn view(port: &Port, scene: &Scene<'_>, view: &mut View<'_>) {
         view.identity(port.id, &port.project);
-        view.text("name", &port.name);
+        view.put("name", &port.name);
         view.text("network_id", &port.network_id);
         view.put("admin_state_up", port.admin_state_up);
-        view.put_with("status", || scene.report.port_status(port).as_str().into());
+        view.put_with("status", || scene.report.port_status(port).as_str());
         view.text("mac_address", &port.mac);
-        view.put_with("fixed_ips", || port.fixed_ips.iter().map(shown_address).collect());
-        view.text("device_id", &port.device_id);
-        view.text("device_owner", &port.device_owner);
+        view.list("fixed_ips", port.fixed_ips.iter().map(ShownAddress::of));
+        view.put("device_id", &port.device_id);
+        view.put("device_owner", &port.device_owner);
         view.texts("security_groups", &port.security_groups);
         view.put("port_security_enabled", port.port_security_enabled);
         view.put_with("allowed_address_pairs", || pairs::show(port));
         view.put_with("extra_dhcp_opts", || dhcp_opts::show(port));
-        view.put_with("binding:host_id", || binding::host(port, scene.report).into());
+        view.put_with("binding:host_id", || binding::host(port, scene.report));
         view.text("binding:vnic_type", &port.binding.vnic_type);
-        view.put_with("binding:profile", || Value::Object(port.binding.profile.clone()));
-        view.put_with("binding:vif_type", || binding::vif_type(port, scene.report).as_str().into());
+        view.put("binding:profile", &port.binding.profile);
+        view.put_with("binding:vif_type", || binding::vif_type(port, scene.report).as_str());
         view.put_with("binding:vif_details", || binding::vif_details(port, scene));
-        view.text("dns_name", &port.dns_name);
-        view.put_with("dns_assignment", || names::assignment(port, &scene.outside.settings.dns_domain));
+        view.put("dns_name", &port.dns_name);
+        view.list("dns_assignment", names::assignment(port, &scene.outside.settings.dns_domain));
         view.put("ip_allocation", if port.fixed_ips.is_empty() { "none" } else { "immediate" });
         view.standard(&port.standard);
     }
@@ -394,11 +396,17 @@ fn lists(port: &mut Port, request: &Checked, most_pairs: usize) -> Result<(), Fa
     Ok(())
 }
 
-fn shown_address(fixed: &FixedIp) -> Value {
-    let mut map = Map::new();
-    map.insert("subnet_id".into(), fixed.subnet_id.to_string().into());
-    map.insert("ip_address".into(), fixed.ip_address.to_string().into());
-    Value::Object(map)
+/// An address as views have it; what is stored has another order.
+#[derive(Serialize)]
+struct ShownAddress {
+    ip_address: IpAddr,
+    subnet_id: Uuid,
+}
+
+impl ShownAddress {
+    fn of(fixed: &FixedIp) -> Self {
+        ShownAddress { ip_address: fixed.ip_address, subnet_id: fixed.subnet_id }
+    }
 }
 
 #[cfg(test)]

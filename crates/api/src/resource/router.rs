@@ -131,12 +131,8 @@ impl Resource for Routers {
         view.text("name", entity.name.as_str());
         view.put("admin_state_up", entity.admin_state_up);
         view.text("status", "ACTIVE");
-        view.put_with("external_gateway_info", || {
-            gateways.first().map(|port| gateway::shown(entity, port)).into()
-        });
-        view.put_with("external_gateways", || {
-            gateways.iter().map(|port| gateway::shown(entity, port)).collect()
-        });
+        view.put_with("external_gateway_info", || gateways.first().map(|port| gateway::shown(entity, port)));
+        view.list("external_gateways", gateways.iter().map(|port| gateway::shown(entity, port)));
         view.put("enable_snat", entity.enable_snat);
         view.put("enable_default_route_ecmp", entity.enable_default_route_ecmp);
         view.put("enable_default_route_bfd", entity.enable_default_route_bfd);
@@ -145,7 +141,7 @@ impl Resource for Routers {
         view.texts("availability_zones", &entity.availability_zone_hints);
         view.put("distributed", entity.distributed);
         view.put("ha", true);
-        view.put_with("flavor_id", || serde_json::Value::Null);
+        view.put("flavor_id", ());
         view.standard(&entity.standard);
     }
 

@@ -79,7 +79,7 @@ impl Resource for SecurityGroups {
         view.text("name", &group.name);
         view.put("stateful", group.stateful);
         view.put_with("shared", || {
-            rbac_policy::open_to_all(scene.world, group.id, RbacAction::AccessAsShared).into()
+            rbac_policy::open_to_all(scene.world, group.id, RbacAction::AccessAsShared)
         });
         view.put_with("security_group_rules", || rules(group, scene));
         view.standard(&group.standard);
@@ -224,13 +224,10 @@ fn default_exists() -> Fault {
 fn rules(group: &SecurityGroup, scene: &Scene<'_>) -> Value {
     let selection = Selection::new(SecurityGroupRules::attributes(), scene.caller, &[]);
     let rules = scene.world.linked::<SecurityGroupRule>(Link::RulesOfGroup(group.id));
-    rules
-        .map(|rule| {
-            let mut view = View::new(&selection);
-            SecurityGroupRules::view(rule, scene, &mut view);
-            view.finish().into_value()
-        })
-        .collect()
+    let shown = |rule: &Arc<SecurityGroupRule>| {
+        View::values(&selection, |view| SecurityGroupRules::view(rule, scene, view)).into_value()
+    };
+    rules.map(shown).collect()
 }
 
 #[cfg(test)]

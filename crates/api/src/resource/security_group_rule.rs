@@ -122,7 +122,7 @@ impl Resource for SecurityGroupRules {
         view.optional("normalized_cidr", rule.remote_ip_prefix.map(|prefix| prefix.trunc()).as_ref());
         view.put_with("belongs_to_default_sg", || {
             let group = scene.world.get::<SecurityGroup>(&rule.security_group_id);
-            group.is_some_and(|group| group.is_default).into()
+            group.is_some_and(|group| group.is_default)
         });
         view.standard(&rule.standard);
     }

@@ -171,22 +171,17 @@ impl Resource for Subnets {
         view.text("cidr", &subnet.cidr);
         view.optional("subnetpool_id", subnet.subnetpool_id.as_ref());
         view.optional("gateway_ip", subnet.gateway_ip.as_ref());
-        view.put_with("allocation_pools", || {
-            let pool = |pool: &AddressRange| json!({"start": pool.start, "end": pool.end});
-            subnet.allocation_pools.iter().map(pool).collect()
-        });
+        let pool = |pool: &AddressRange| json!({"start": pool.start, "end": pool.end});
+        view.list("allocation_pools", subnet.allocation_pools.iter().map(pool));
         view.put("enable_dhcp", subnet.enable_dhcp);
         view.texts("dns_nameservers", &subnet.dns_nameservers);
-        view.put_with("host_routes", || {
-            let route =
-                |route: &HostRoute| json!({"destination": route.destination, "nexthop": route.nexthop});
-            subnet.host_routes.iter().map(route).collect()
-        });
+        let route = |route: &HostRoute| json!({"destination": route.destination, "nexthop": route.nexthop});
+        view.list("host_routes", subnet.host_routes.iter().map(route));
         view.put("ipv6_ra_mode", subnet.ipv6_ra_mode.map(|mode| mode.as_str()));
         view.put("ipv6_address_mode", subnet.ipv6_address_mode.map(|mode| mode.as_str()));
         view.texts("service_types", &subnet.service_types);
         view.put_with("router:external", || {
-            scene.world.get::<Network>(&subnet.network_id).is_some_and(|network| network.external).into()
+            scene.world.get::<Network>(&subnet.network_id).is_some_and(|network| network.external)
         });
         view.standard(&subnet.standard);
     }

@@ -118,7 +118,7 @@ impl Resource for SubnetPools {
         view.put("default_prefixlen", pool.default_prefixlen);
         view.put("default_quota", pool.default_quota);
         view.optional("address_scope_id", pool.address_scope_id.as_ref());
-        view.put_with("shared", || is_shared(pool, scene.world).into());
+        view.put_with("shared", || is_shared(pool, scene.world));
         view.put("is_default", pool.is_default);
         view.standard(&pool.standard);
     }

@@ -67,7 +67,7 @@ fn bulk_is_all_in_order_bare_or_wrapped() {
     let mut txn = txn();
     let body = json!({"networks": [{"name": "a"}, {"network": {"name": "b"}}]});
     let Changed::Many(all) = create(&mut txn, &Caller::member("p"), body).unwrap() else { panic!("bulk") };
-    let names: Vec<_> = all.iter().map(|it| it.get("name").unwrap().as_str().unwrap()).collect();
+    let names: Vec<_> = all.into_iter().map(|it| it.into_value()["name"].clone()).collect();
     assert_eq!(names, ["a", "b"]);
     let body = json!({"networks": [{"name": "a"}, {"name": 5}]});
     assert_eq!(create(&mut txn, &Caller::member("p"), body).unwrap_err().status, 400);

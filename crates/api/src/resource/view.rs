@@ -2,12 +2,13 @@
 //! asked for.
 //!
 //! A noun writes all its attributes into a [`View`]; what is not wanted is dropped before it is made. That keeps the nouns
-//! free of "who sees what", and a list of thousands cheap.
+//! free of "who sees what", and a list of thousands cheap: what is wanted is written straight as the text of the answer.
+//! Only filters and the order of a list, which compare, get [`Values`].
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt::Display;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -61,6 +62,11 @@ impl Selection {
         self.attributes.iter().position(|it| it.name == name).is_some_and(|at| self.wanted[at])
     }
 
+    /// Whether some of them may be [`numeral`]s. Elsewhere an object is an object, whatever its keys.
+    fn counts(&self) -> bool {
+        self.attributes.iter().any(|attribute| matches!(attribute.shape, Shape::Count))
+    }
+
     fn size(&self) -> usize {
         self.wanted.iter().filter(|wanted| **wanted).count()
     }
@@ -71,16 +77,40 @@ impl Selection {
 pub struct View<'s> {
     selection: &'s Selection,
     next: usize,
-    fields: Vec<(&'static str, Value)>,
+    to: To,
 }
 
+#[derive(Debug)]
+enum To {
+    /// What an answer says.
+    Text(Vec<u8>),
+    /// What is compared.
+    Values(Vec<(&'static str, Value)>),
+}
+
+/// Room for most objects.
+const ROOM: usize = 1024;
+
 impl<'s> View<'s> {
-    /// An empty one.
+    /// An empty one that becomes text.
     pub fn new(selection: &'s Selection) -> Self {
-        View { selection, next: 0, fields: Vec::with_capacity(selection.size()) }
+        let mut text = Vec::with_capacity(ROOM);
+        text.push(b'{');
+        View { selection, next: 0, to: To::Text(text) }
     }
 
-    /// The attribute's name in the table, if it is wanted. Writing in the table's order makes this one comparison.
+    /// What `write` writes, as values.
+    pub fn values(selection: &'s Selection, write: impl FnOnce(&mut Self)) -> Values {
+        let fields = Vec::with_capacity(selection.size());
+        let mut view = View { selection, next: 0, to: To::Values(fields) };
+        write(&mut view);
+        match view.to {
+            To::Values(fields) => Values(fields),
+            To::Text(_) => unreachable!("it was begun with values"),
+        }
+    }
+
+    /// Where the attribute is in the table, if it is wanted. Writing in the table's order makes this one comparison.
     fn wanted(&mut self, name: &str) -> Option<&'static str> {
         let attributes = self.selection.attributes;
         let at = match attributes.get(self.next) {
@@ -92,91 +122,142 @@ impl<'s> View<'s> {
     }
 
     /// Shows a value that costs nothing to make.
-    pub fn put(&mut self, name: &str, value: impl Into<Value>) {
-        self.put_with(name, || value.into());
+    pub fn put(&mut self, name: &str, value: impl Serialize) {
+        self.put_with(name, || value);
     }
 
     /// Shows a value that is made only if it is wanted.
-    pub fn put_with(&mut self, name: &str, value: impl FnOnce() -> Value) {
-        if let Some(name) = self.wanted(name) {
-            self.fields.push((name, value()));
+    pub fn put_with<T: Serialize>(&mut self, name: &str, value: impl FnOnce() -> T) {
+        let Some(name) = self.wanted(name) else { return };
+        match &mut self.to {
+            To::Text(text) => write_field(text, name, &value()),
+            To::Values(fields) => match serde_json::to_value(value()) {
+                Ok(value) => fields.push((name, value)),
+                Err(error) => unreachable!("attributes are plain data: {error}"),
+            },
+        }
+    }
+
+    /// Shows a value in which [`numeral`]s may be, as far as the noun has any.
+    pub(super) fn value(&mut self, name: &str, value: &Value) {
+        let Some(name) = self.wanted(name) else { return };
+        match &mut self.to {
+            To::Text(text) if self.selection.counts() => write_field(text, name, &Exact(value)),
+            To::Text(text) => write_field(text, name, value),
+            To::Values(fields) => fields.push((name, value.clone())),
         }
     }
 
     /// Shows something by its text.
     pub fn text(&mut self, name: &str, value: &(impl Display + ?Sized)) {
-        self.put_with(name, || Value::String(value.to_string()));
+        self.put(name, Text(value));
     }
 
     /// Shows something by its text, or `null`.
     pub fn optional(&mut self, name: &str, value: Option<&impl Display>) {
-        self.put_with(name, || value.map(ToString::to_string).into());
+        self.put(name, value.map(Text));
+    }
+
+    /// Shows many things.
+    pub fn list<T: Serialize>(&mut self, name: &str, values: impl IntoIterator<Item = T, IntoIter: Clone>) {
+        self.put(name, List(values.into_iter()));
     }
 
     /// Shows many things by their texts.
-    pub fn texts<T: Display>(&mut self, name: &str, values: impl IntoIterator<Item = T>) {
-        self.put_with(name, || values.into_iter().map(|value| Value::String(value.to_string())).collect());
+    pub fn texts<T: Display>(&mut self, name: &str, values: impl IntoIterator<Item = T, IntoIter: Clone>) {
+        self.list(name, values.into_iter().map(Text));
     }
 
     /// Shows an id and the owner under both its names.
     pub fn identity(&mut self, id: Uuid, project: &str) {
         self.text("id", &id);
-        self.text("tenant_id", project);
-        self.text("project_id", project);
+        self.put("tenant_id", project);
+        self.put("project_id", project);
     }
 
     /// Shows revision, times, description and labels.
     pub fn standard(&mut self, standard: &Standard) {
-        self.text("description", standard.description.as_str());
-        self.texts("tags", &standard.tags);
+        self.put("description", standard.description.as_str());
+        self.list("tags", &standard.tags);
         self.put("revision_number", standard.revision);
         self.text("created_at", &standard.created_at);
         self.text("updated_at", &standard.updated_at);
     }
 
-    /// What was collected.
+    /// The text.
     pub fn finish(self) -> Shown {
-        let counts =
-            self.selection.attributes.iter().any(|attribute| matches!(attribute.shape, Shape::Count));
-        Shown { fields: self.fields, counts }
+        match self.to {
+            To::Text(mut text) => {
+                text.push(b'}');
+                Shown(text)
+            }
+            To::Values(_) => unreachable!("values are taken where they are begun"),
+        }
     }
 }
 
-/// The attributes of one object as an answer shows them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shown {
-    fields: Vec<(&'static str, Value)>,
-    /// Whether some of them may be [`numeral`]s. Elsewhere an object is an object, whatever its keys.
-    counts: bool,
+/// Names of attributes are plain words, which JSON writes as they are.
+fn write_field(text: &mut Vec<u8>, name: &'static str, value: &impl Serialize) {
+    let begin: &[u8] = if text.len() > 1 { b",\"" } else { b"\"" };
+    text.extend_from_slice(begin);
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(b"\":");
+    if let Err(error) = value.serialize(&mut serde_json::Serializer::new(text)) {
+        unreachable!("attributes are plain data: {error}");
+    }
 }
 
-impl Shown {
+/// Something by its text.
+#[derive(Clone, Copy)]
+struct Text<T>(T);
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// What an iterator gives.
+struct List<I>(I);
+
+impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
+
+/// The attributes of one object as values, to be compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values(Vec<(&'static str, Value)>);
+
+impl Values {
     /// One attribute.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
-    /// The names, in order.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.fields.iter().map(|(name, _)| *name)
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// As a JSON object.
     pub fn into_value(self) -> Value {
-        Value::Object(self.fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        Value::Object(self.0.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
-impl Serialize for Shown {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.fields.len()))?;
-        for (name, value) in &self.fields {
-            match self.counts {
-                true => map.serialize_entry(name, &Exact(value))?,
-                false => map.serialize_entry(name, value)?,
-            }
+/// The attributes of one object as an answer shows them: the text of a JSON object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown(Vec<u8>);
+
+impl Shown {
+    /// The text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Read back.
+    pub fn into_value(self) -> Value {
+        match serde_json::from_slice(&self.0) {
+            Ok(value) => value,
+            Err(error) => unreachable!("it was written as JSON: {error}"),
         }
-        map.end()
     }
 }
 
@@ -195,6 +276,51 @@ impl Serialize for Exact<'_> {
                 }
             }
             plain => plain.serialize(serializer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::World;
+    use crate::model::Network;
+    use crate::report::Report;
+    use crate::resource::fixture::network;
+    use crate::resource::network::Networks;
+    use crate::resource::{NOUNS, Resource, Scene};
+    use crate::world::Outside;
+
+    #[test]
+    fn names_of_attributes_need_no_escapes() {
+        for attribute in NOUNS.iter().flat_map(|noun| noun.attributes()) {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-:".contains(&byte);
+            assert!(attribute.name.bytes().all(plain), "{}", attribute.name);
+        }
+    }
+
+    proptest! {
+        /// What an answer says is what filters and order compare.
+        #[test]
+        fn text_and_values_say_the_same(
+            name in any::<String>(),
+            tags in proptest::collection::btree_set(any::<String>(), 0..3),
+            mtu in any::<u32>(),
+            fields in proptest::sample::subsequence(vec!["id", "name", "tags", "mtu", "created_at", "subnets"], 0..6),
+        ) {
+            let mut network = Network { name, mtu, ..network(1, "p") };
+            network.standard.tags = tags;
+            let caller = Caller::admin("p");
+            let (world, report, outside) = (World::default(), Report::default(), Outside::default());
+            let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller };
+            let fields: Vec<_> = fields.into_iter().map(str::to_owned).collect();
+            let selection = Selection::new(Networks::attributes(), &caller, &fields);
+            let mut view = View::new(&selection);
+            Networks::view(&network, &scene, &mut view);
+            let values = View::values(&selection, |view| Networks::view(&network, &scene, view));
+            prop_assert_eq!(view.finish().into_value(), values.into_value());
         }
     }
 }

@@ -4,6 +4,9 @@
 //! the addresses of ports, the flags and ports of routers.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use uuid::Uuid;
 
 use crate::model::{Port, Router};
@@ -28,12 +31,12 @@ impl<T: ToString> From<&T> for Value {
 /// A statement with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Statement {
-    pub(super) sql: String,
+    pub(super) sql: Cow<'static, str>,
     pub(super) values: Vec<Value>,
 }
 
 impl Statement {
-    pub(super) fn new(sql: impl Into<String>, values: Vec<Value>) -> Self {
+    pub(super) fn new(sql: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
         Statement { sql: sql.into(), values }
     }
 }
@@ -95,11 +98,15 @@ fn delete_children(kind: Kind, key: &str, all: &mut Vec<Statement>) {
     all.extend(children.iter().map(|sql| Statement::new(*sql, vec![Value::Text(Some(key.to_owned()))])));
 }
 
+/// The text that stores an entity of each noun, made when it is first needed.
+static PUTS: [OnceLock<String>; Kind::ALL.len()] = [const { OnceLock::new() }; Kind::ALL.len()];
+static PUT_ROUTER_ATTRIBUTES: OnceLock<String> = OnceLock::new();
+
 fn put(row: &Row, all: &mut Vec<Statement>) {
     let mut columns = vec![("id", (&row.key()).into())];
     columns.extend(checked(row));
     columns.push(("body", Value::Text(Some(row.to_json()))));
-    all.push(upsert(row.kind().table(), "id", columns));
+    all.push(upsert(&PUTS[row.kind() as usize], row.kind().table(), "id", columns));
     match row {
         Row::Port(port) => put_port_children(port, all),
         Row::Router(router) => all.push(put_router_attributes(router)),
@@ -164,6 +171,7 @@ fn put_port_children(port: &Port, all: &mut Vec<Statement>) {
 
 fn put_router_attributes(router: &Router) -> Statement {
     upsert(
+        &PUT_ROUTER_ATTRIBUTES,
         "router_extra_attributes",
         "router_id",
         vec![
@@ -174,18 +182,22 @@ fn put_router_attributes(router: &Router) -> Statement {
     )
 }
 
-fn upsert(table: &str, key: &str, columns: Vec<(&'static str, Value)>) -> Statement {
-    let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
-    let places: Vec<_> = (1..=columns.len()).map(|n| format!("${n}")).collect();
-    let set: Vec<_> =
-        names.iter().filter(|name| **name != key).map(|name| format!("{name} = excluded.{name}")).collect();
-    let sql = format!(
-        "INSERT INTO {table} ({}) VALUES ({}) ON CONFLICT ({key}) DO UPDATE SET {}",
-        names.join(", "),
-        places.join(", "),
-        set.join(", ")
-    );
-    Statement::new(sql, columns.into_iter().map(|(_, value)| value).collect())
+/// Stores a row in place of the one with the same key, if there is one.
+fn upsert(
+    text: &'static OnceLock<String>,
+    table: &str,
+    key: &str,
+    columns: Vec<(&'static str, Value)>,
+) -> Statement {
+    let sql = text.get_or_init(|| {
+        let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
+        let places: Vec<_> = (1..=columns.len()).map(|n| format!("${n}")).collect();
+        let others = names.iter().filter(|name| **name != key);
+        let set: Vec<_> = others.map(|name| format!("{name} = excluded.{name}")).collect();
+        let (names, places, set) = (names.join(", "), places.join(", "), set.join(", "));
+        format!("INSERT INTO {table} ({names}) VALUES ({places}) ON CONFLICT ({key}) DO UPDATE SET {set}")
+    });
+    Statement::new(sql.as_str(), columns.into_iter().map(|(_, value)| value).collect())
 }
 
 #[cfg(test)]

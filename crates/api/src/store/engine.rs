@@ -74,6 +74,12 @@ pub enum StoreError {
         /// Why it failed.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// It went away while a change was being committed, and nobody can say whether that has happened.
+    #[error("find out whether the last change was stored")]
+    InDoubt {
+        /// Why it could not be seen.
+        source: Box<StoreError>,
+    },
     /// Its tables are from a later version.
     #[error(
         "the tables are of version {found}, this program knows up to {known}: run the version that wrote them, or a later one"
@@ -100,6 +106,11 @@ impl StoreError {
     /// Whether trying again may help.
     pub fn is_transient(&self) -> bool {
         matches!(self, StoreError::Unavailable { .. })
+    }
+
+    /// Whether it is about what was to be written, not about the database.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, StoreError::Refused { .. })
     }
 }
 
@@ -132,12 +143,12 @@ pub(super) enum Engine {
 impl Engine {
     pub(super) async fn open(url: &Url) -> Result<Self, StoreError> {
         Ok(match url {
-            Url::Sqlite(path) => Engine::Sqlite(Sqlite::open(path).await?),
+            Url::Sqlite(path) => Engine::Sqlite(Sqlite::open(path)?),
             Url::Postgres(url) => Engine::Postgres(Box::new(Postgres::open(url).await?)),
         })
     }
 
-    /// Whether other processes write to it.
+    /// Whether other processes write to it. What nobody else writes to is a file of our own, whose calls block.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Engine::Postgres(_))
     }
@@ -145,7 +156,7 @@ impl Engine {
     /// Reads everything.
     pub(super) async fn load(&mut self) -> Result<Contents, StoreError> {
         match self {
-            Engine::Sqlite(sqlite) => sqlite.load().await,
+            Engine::Sqlite(sqlite) => sqlite.load(),
             Engine::Postgres(postgres) => postgres.load().await,
         }
     }
@@ -162,7 +173,7 @@ impl Engine {
     /// Gives the sequence number that stands then.
     pub(super) async fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
         match self {
-            Engine::Sqlite(sqlite) => sqlite.commit(known, decide).await,
+            Engine::Sqlite(sqlite) => sqlite.commit(known, decide),
             Engine::Postgres(postgres) => postgres.commit(known, decide).await,
         }
     }

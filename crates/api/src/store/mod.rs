@@ -6,7 +6,8 @@
 //! either engine, so there is no object mapper here; the statements are the same text for both.
 //!
 //! * [`Store`]: what the rest sees. Give it a function on [`Txn`]; it comes back when the outcome is durable.
-//! * `writer`: one task that runs these functions one after another, as many as are waiting in one SQL transaction.
+//! * `writer`: runs these functions one after another, as many as are waiting in one SQL transaction. A task, or a thread where
+//!   the database blocks.
 //! * `columns`, `schema`: entities as rows, and the tables.
 //! * `sqlite`, `postgres`: the two engines behind `Engine`.
 //!
@@ -54,12 +55,16 @@ impl Store {
     /// Opens a store, brings its tables up to date and reads all of it. `outside` is what transactions get to see besides
     /// the world.
     pub async fn open(url: &Url, outside: watch::Receiver<Arc<Outside>>) -> Result<Self, StoreError> {
-        let engine = engine::Engine::open(url).await?;
-        let shared = engine.is_shared();
-        let (writer, writer::Seen { world, trouble }) = writer::Writer::start(engine, outside).await?;
         // More than this many waiting requests is overload; those beyond wait before they are even queued.
         let (jobs, queue) = mpsc::channel(1024);
-        tokio::spawn(writer.run(queue));
+        let shared = matches!(url, Url::Postgres(_));
+        let writer::Seen { world, trouble } = if shared {
+            let (writer, seen) = writer::Writer::start(url, outside).await?;
+            tokio::spawn(writer.run(queue));
+            seen
+        } else {
+            on_a_thread(url.clone(), outside, queue).await?
+        };
         Ok(Store { jobs, world, trouble, shared })
     }
 
@@ -118,4 +123,30 @@ impl Store {
     pub fn subscribe(&self) -> watch::Receiver<World> {
         self.world.clone()
     }
+}
+
+/// Runs the writer of a database whose calls block on a thread of its own, until the last handle is gone. A request is handed
+/// over once: it is decided, written and answered there.
+async fn on_a_thread(
+    url: Url,
+    outside: watch::Receiver<Arc<Outside>>,
+    queue: mpsc::Receiver<writer::Job>,
+) -> Result<writer::Seen, StoreError> {
+    let lost = |source| StoreError::Unavailable { tried: "start the thread of the database".into(), source };
+    let (opened, ready) = oneshot::channel();
+    let work = async move {
+        match writer::Writer::start(&url, outside).await {
+            Ok((writer, seen)) => {
+                let _ = opened.send(Ok(seen));
+                writer.run(queue).await;
+            }
+            Err(error) => drop(opened.send(Err(error))),
+        }
+    };
+    let body = move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => tracing::error!(%error, "cannot run the writer of the database"),
+    };
+    std::thread::Builder::new().name("sqlite".into()).spawn(body).map_err(|error| lost(error.into()))?;
+    ready.await.map_err(|_| lost("it has ended".into()))?
 }

@@ -5,10 +5,11 @@ mod tls;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 use tokio::sync::Notify;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -26,6 +27,12 @@ const CHANNEL: &str = "meridian_changes";
 /// Keeps two servers from bringing the tables up to date at once.
 const MIGRATION_LOCK: i64 = 0x6d65_7269_6469_616e;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of the last change, and the same with other writers kept out until the transaction ends.
+const SEQ: &str = "SELECT seq FROM state WHERE one = 1";
+const SEQ_LOCKED: &str = "SELECT seq FROM state WHERE one = 1 FOR UPDATE";
+/// How long to look whether a transaction has happened whose end was not answered.
+const DOUBT: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A database that may be shared with other servers.
 #[derive(Debug)]
@@ -41,6 +48,24 @@ pub(super) struct Postgres {
 struct Link {
     client: Client,
     prepared: HashMap<String, tokio_postgres::Statement>,
+}
+
+impl Link {
+    /// A statement that the server has understood already, if it was used before on this connection.
+    async fn prepare(&mut self, sql: &str) -> Result<tokio_postgres::Statement, StoreError> {
+        if let Some(known) = self.prepared.get(sql) {
+            return Ok(known.clone());
+        }
+        let prepared = self.client.prepare(sql).await;
+        let prepared = prepared.map_err(|error| failed("prepare a statement", error))?;
+        self.prepared.insert(sql.to_owned(), prepared.clone());
+        Ok(prepared)
+    }
+
+    async fn read_seq(&mut self) -> Result<u64, StoreError> {
+        let statement = self.prepare(SEQ).await?;
+        read_seq(&self.client, &statement).await
+    }
 }
 
 impl Postgres {
@@ -64,14 +89,14 @@ impl Postgres {
     pub(super) async fn missed(&mut self, known: u64) -> Result<Missed, StoreError> {
         let link = self.link().await?;
         let result = async {
-            let seq = read_seq(&link.client, "").await?;
+            let seq = link.read_seq().await?;
             if seq == known {
                 return Ok(Missed::Changes { seq, changes: Vec::new() });
             }
             // What is read must be of one instant, or a row could be newer than the number it goes by.
             execute(&link.client, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-            let seq = read_seq(&link.client, "").await?;
-            let missed = missed(&link.client, known, seq).await?;
+            let seq = link.read_seq().await?;
+            let missed = missed(link, known, seq).await?;
             execute(&link.client, "COMMIT").await?;
             Ok(missed)
         };
@@ -82,21 +107,26 @@ impl Postgres {
     pub(super) async fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
         let batch = Uuid::new_v4();
         let link = self.link().await?;
-        let result = match write(link, known, batch, decide).await {
-            Ok(seq) => end(&link.client, "COMMIT").await.map(|()| seq).map_err(|error| (error, Some(seq))),
+        let decided = match begin(link, known).await {
+            Ok((found, missed)) => prepare(link, found, batch, decide(missed)).await,
+            Err(error) => Err(error),
+        };
+        let (seq, writes) = match decided {
+            Ok(decided) => decided,
             Err(error) => {
                 // The server has undone everything if this does not reach it, too.
                 let _ = link.client.batch_execute("ROLLBACK").await;
-                Err((error, None))
+                return self.kept(Err(error));
             }
         };
-        match result {
-            Ok(seq) => Ok(seq),
-            Err((error, Some(seq))) if error.is_transient() => {
+        match finish(&link.client, &writes).await {
+            Ok(()) => Ok(seq),
+            // The end may have come through.
+            Err(error) if error.is_transient() && !writes.is_empty() => {
                 self.link = None;
                 if self.has_batch(seq, batch).await? { Ok(seq) } else { Err(error) }
             }
-            Err((error, _)) => self.kept(Err(error)),
+            Err(error) => self.kept(Err(error)),
         }
     }
 
@@ -104,13 +134,32 @@ impl Postgres {
         self.heard.notified().await;
     }
 
-    /// Whether a transaction whose commit was not answered has happened after all.
+    /// Whether a transaction whose end was not answered has happened after all. To try it again without knowing could do
+    /// everything twice.
     async fn has_batch(&mut self, seq: u64, batch: Uuid) -> Result<bool, StoreError> {
+        let give_up = tokio::time::Instant::now() + DOUBT;
+        loop {
+            match self.look_for_batch(seq, batch).await {
+                Err(source) if tokio::time::Instant::now() >= give_up => {
+                    return Err(StoreError::InDoubt { source: Box::new(source) });
+                }
+                Err(_) => {
+                    self.link = None;
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                found => return found,
+            }
+        }
+    }
+
+    async fn look_for_batch(&mut self, seq: u64, batch: Uuid) -> Result<bool, StoreError> {
         let link = self.link().await?;
+        let fail = |error| failed("look whether the last transaction has happened", error);
+        // The server may still be at it, with all that was sent before the connection broke: it has the lock until its end.
+        link.client.query_one(SEQ_LOCKED, &[]).await.map_err(fail)?;
         let seq = i64::try_from(seq).unwrap_or(i64::MAX);
         let sql = "SELECT count(*) FROM changes WHERE seq = $1 AND batch = $2";
-        let row = link.client.query_one(sql, &[&seq, &batch.to_string()]).await;
-        let row = row.map_err(|error| failed("look whether the last transaction has happened", error))?;
+        let row = link.client.query_one(sql, &[&seq, &batch.to_string()]).await.map_err(fail)?;
         Ok(row.get::<_, i64>(0) > 0)
     }
 
@@ -143,9 +192,14 @@ async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<L
     let tls = asked.tls().map_err(|source| StoreError::Unavailable { tried: tried.into(), source })?;
     let connected = config.connect(tls).await.map_err(|error| failed(tried, error))?;
     let (client, mut connection) = connected;
+    let own = Arc::new(AtomicI32::new(0));
+    let ours = Arc::clone(&own);
     tokio::spawn(async move {
         loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
+                // What we wrote ourselves is no news.
+                Some(Ok(AsyncMessage::Notification(told)))
+                    if told.process_id() == ours.load(Ordering::Relaxed) => {}
                 Some(Ok(AsyncMessage::Notification(_))) => heard.notify_one(),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
@@ -158,6 +212,8 @@ async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<L
         // Whatever is said while nobody listens is missed: look.
         heard.notify_one();
     });
+    let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
+    own.store(pid.map_err(|error| failed(tried, error))?.get(0), Ordering::Relaxed);
     execute(&client, &format!("LISTEN {CHANNEL}")).await?;
     Ok(Link { client, prepared: HashMap::new() })
 }
@@ -184,15 +240,15 @@ async fn migrate(client: &mut Client) -> Result<(), StoreError> {
 
 async fn load(link: &mut Link) -> Result<Contents, StoreError> {
     execute(&link.client, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let contents = read_all(&link.client).await?;
+    let contents = read_all(link).await?;
     execute(&link.client, "COMMIT").await?;
     Ok(contents)
 }
 
-async fn read_all(client: &Client) -> Result<Contents, StoreError> {
-    let mut contents = Contents { seq: read_seq(client, "").await?, rows: Vec::new() };
+async fn read_all(link: &mut Link) -> Result<Contents, StoreError> {
+    let mut contents = Contents { seq: link.read_seq().await?, rows: Vec::new() };
     for kind in Kind::ALL {
-        let rows = client.query(&schema::select_all(*kind), &[]).await;
+        let rows = link.client.query(&schema::select_all(*kind), &[]).await;
         for row in rows.map_err(|error| failed("read the database", error))? {
             let entity = kind.read(row.get(1)).map_err(|source| StoreError::Unreadable {
                 table: kind.table(),
@@ -205,55 +261,78 @@ async fn read_all(client: &Client) -> Result<Contents, StoreError> {
     Ok(contents)
 }
 
-/// Everything of a transaction but its end.
-async fn write(link: &mut Link, known: u64, batch: Uuid, decide: Decide) -> Result<u64, StoreError> {
-    execute(&link.client, "BEGIN").await?;
-    let found = read_seq(&link.client, "FOR UPDATE").await?;
-    let changes = decide(missed(&link.client, known, found).await?);
+/// Begins a transaction that keeps other writers out: the number of the last change, and what is new of it.
+async fn begin(link: &mut Link, known: u64) -> Result<(u64, Missed), StoreError> {
+    let (begin, seq) = (link.prepare("BEGIN").await?, link.prepare(SEQ_LOCKED).await?);
+    let client = &link.client;
+    let begun = async {
+        let begun = client.execute(&begin, &[]).await;
+        begun.map_err(|error| failed("begin a transaction", error))
+    };
+    // Both are sent before the first answer is waited for.
+    let (_, found) = try_join(begun, read_seq(client, &seq)).await?;
+    Ok((found, missed(link, known, found).await?))
+}
+
+/// A statement that the server knows, and its values.
+type Write = (tokio_postgres::Statement, Vec<Value>);
+
+/// What is left of a transaction that writes `changes`: the number that stands then, and the statements.
+async fn prepare(
+    link: &mut Link,
+    found: u64,
+    batch: Uuid,
+    changes: Vec<Change>,
+) -> Result<(u64, Vec<Write>), StoreError> {
     if changes.is_empty() {
-        return Ok(found);
+        return Ok((found, Vec::new()));
     }
     let seq = found + 1;
-    let statements = columns::statements(seq, batch, &changes);
-    for statement in &statements {
-        if !link.prepared.contains_key(&statement.sql) {
-            let prepared = link.client.prepare(&statement.sql).await;
-            let prepared = prepared.map_err(|error| failed("prepare a statement", error))?;
-            link.prepared.insert(statement.sql.clone(), prepared);
-        }
+    let mut writes = Vec::new();
+    for Statement { sql, values } in columns::statements(seq, batch, &changes) {
+        writes.push((link.prepare(&sql).await?, values));
     }
-    // All are sent before the first answer is waited for; the server runs them in order.
-    let runs = statements.iter().map(|Statement { sql, values }| {
+    writes.push((link.prepare(&format!("NOTIFY {CHANNEL}")).await?, Vec::new()));
+    writes.push((link.prepare("COMMIT").await?, Vec::new()));
+    Ok((seq, writes))
+}
+
+/// Writes and commits in one go: all is sent before the first answer is waited for, and the server runs it in order. If one
+/// fails, those behind it do too, and the commit at the end undoes everything.
+async fn finish(client: &Client, writes: &[Write]) -> Result<(), StoreError> {
+    if writes.is_empty() {
+        return execute(client, "COMMIT").await;
+    }
+    let runs = writes.iter().map(|(statement, values)| {
         let values: Vec<_> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        let prepared = &link.prepared[sql];
-        let client = &link.client;
-        async move { client.execute(prepared, &values).await }
+        async move { client.execute(statement, &values).await }
     });
     try_join_all(runs).await.map_err(|error| failed("write to the database", error))?;
-    execute(&link.client, &format!("NOTIFY {CHANNEL}")).await?;
-    Ok(seq)
+    Ok(())
 }
 
 /// What others wrote after `known`, up to `found`.
-async fn missed(client: &Client, known: u64, found: u64) -> Result<Missed, StoreError> {
+async fn missed(link: &mut Link, known: u64, found: u64) -> Result<Missed, StoreError> {
     if found == known {
         return Ok(Missed::Changes { seq: found, changes: Vec::new() });
     }
     // A number that went backwards is another database under the same name.
     if found < known || found - known > schema::CHANGES_KEPT / 2 {
-        return read_all(client).await.map(Missed::Everything);
+        return read_all(link).await.map(Missed::Everything);
     }
     let tried = "read what other servers wrote";
     let after = i64::try_from(known).unwrap_or(i64::MAX);
     let sql = "SELECT DISTINCT kind, key FROM changes WHERE seq > $1";
-    let rows = client.query(sql, &[&after]).await.map_err(|error| failed(tried, error))?;
+    let changed = link.prepare(sql).await?;
+    let rows = link.client.query(&changed, &[&after]).await.map_err(|error| failed(tried, error))?;
     let mut changes = Vec::with_capacity(rows.len());
     for row in rows {
         let (table, key): (&str, String) = (row.get(0), row.get(1));
         let Some(kind) = Kind::ALL.iter().copied().find(|kind| kind.table() == table) else {
             continue;
         };
-        let body = client.query_opt(&schema::select_one(kind), &[&key]).await;
+        let one = link.prepare(&schema::select_one(kind)).await?;
+        let body = link.client.query_opt(&one, &[&key]).await;
         changes.push(match body.map_err(|error| failed(tried, error))? {
             None => Change::Remove(kind, key),
             Some(body) => Change::Put(kind.read(body.get(0)).map_err(|source| StoreError::Unreadable {
@@ -267,18 +346,14 @@ async fn missed(client: &Client, known: u64, found: u64) -> Result<Missed, Store
     Ok(Missed::Changes { seq: found, changes })
 }
 
-async fn read_seq(client: &Client, lock: &str) -> Result<u64, StoreError> {
-    let row = client.query_one(&format!("SELECT seq FROM state WHERE one = 1 {lock}"), &[]).await;
+async fn read_seq(client: &Client, statement: &tokio_postgres::Statement) -> Result<u64, StoreError> {
+    let row = client.query_one(statement, &[]).await;
     let row = row.map_err(|error| failed("read the state of the database", error))?;
     Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
 }
 
 async fn execute(client: &Client, sql: &str) -> Result<(), StoreError> {
     client.batch_execute(sql).await.map_err(|error| failed("talk to the database", error))
-}
-
-async fn end(client: &Client, sql: &str) -> Result<(), StoreError> {
-    client.batch_execute(sql).await.map_err(|error| failed("commit to the database", error))
 }
 
 impl ToSql for Value {

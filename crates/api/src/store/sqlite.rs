@@ -1,11 +1,9 @@
-//! SQLite: a file, on a thread of its own because its calls block.
+//! SQLite: a file. Its calls block, so whoever uses it has a thread of its own.
 
-use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::path::Path;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, TransactionBehavior};
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::columns::{self, Statement, Value};
@@ -13,62 +11,21 @@ use super::engine::{Contents, Decide, Missed, StoreError};
 use super::schema;
 use crate::world::Kind;
 
-type Work = Box<dyn FnOnce(&mut Connection) + Send>;
-
-/// A connection and the thread it lives on. The thread ends when this is dropped.
+/// An open file.
 #[derive(Debug)]
-pub(super) struct Sqlite {
-    work: mpsc::Sender<Work>,
-    path: PathBuf,
-}
+pub(super) struct Sqlite(Connection);
 
 impl Sqlite {
-    pub(super) async fn open(path: &Path) -> Result<Self, StoreError> {
-        let (work, todo) = mpsc::channel::<Work>();
-        let (opened, ready) = oneshot::channel();
-        let file = path.to_owned();
-        let body = move || match connect(&file) {
-            Ok(mut connection) => {
-                let _ = opened.send(Ok(()));
-                for work in todo {
-                    work(&mut connection);
-                }
-            }
-            Err(error) => drop(opened.send(Err(error))),
-        };
-        let spawned = std::thread::Builder::new().name("sqlite".into()).spawn(body);
-        if let Err(source) = spawned {
-            let tried = "start the thread of the database".into();
-            return Err(StoreError::Unavailable { tried, source: source.into() });
-        }
-        let store = Sqlite { work, path: path.to_owned() };
-        match ready.await {
-            Ok(opened) => opened.map(|()| store),
-            Err(_) => Err(store.thread_is_gone()),
-        }
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        connect(path).map(Sqlite)
     }
 
-    pub(super) async fn load(&mut self) -> Result<Contents, StoreError> {
-        self.call(load).await
+    pub(super) fn load(&mut self) -> Result<Contents, StoreError> {
+        load(&mut self.0)
     }
 
-    pub(super) async fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
-        self.call(move |connection| commit(connection, known, decide)).await
-    }
-
-    async fn call<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        let work = Box::new(move |connection: &mut Connection| drop(answer.send(work(connection))));
-        self.work.send(work).map_err(|_| self.thread_is_gone())?;
-        answered.await.unwrap_or_else(|_| Err(self.thread_is_gone()))
-    }
-
-    fn thread_is_gone(&self) -> StoreError {
-        let tried = format!("use the database {}", self.path.display());
-        StoreError::Unavailable { tried, source: "its thread has ended".into() }
+    pub(super) fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
+        commit(&mut self.0, known, decide)
     }
 }
 
@@ -154,7 +111,8 @@ fn commit(connection: &mut Connection, known: u64, decide: Decide) -> Result<u64
 }
 
 fn read_seq(connection: &Connection) -> Result<u64, StoreError> {
-    let read = connection.query_row("SELECT seq FROM state WHERE one = 1", [], |row| row.get::<_, i64>(0));
+    let statement = connection.prepare_cached("SELECT seq FROM state WHERE one = 1");
+    let read = statement.and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)));
     let seq = read.map_err(|error| failed("read the state of the database".into(), error))?;
     Ok(u64::try_from(seq).unwrap_or(0))
 }

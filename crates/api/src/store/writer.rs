@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::engine::{Contents, Engine, Missed, StoreError};
+use super::engine::{Contents, Engine, Missed, StoreError, Url};
 use crate::fault::Fault;
 use crate::world::{Change, Outside, Txn, World};
 
@@ -57,9 +57,10 @@ struct Ran {
 
 impl Writer {
     pub(super) async fn start(
-        mut engine: Engine,
+        url: &Url,
         outside: watch::Receiver<Arc<Outside>>,
     ) -> Result<(Self, Seen), StoreError> {
+        let mut engine = Engine::open(url).await?;
         let (world, worlds) = watch::channel(whole(engine.load().await?));
         let (trouble, troubles) = watch::channel(None);
         Ok((Writer { engine, world, outside, trouble }, Seen { world: worlds, trouble: troubles }))
@@ -92,11 +93,12 @@ impl Writer {
                     Job::Refresh { answer } => looks.push(answer),
                 }
             }
-            if runs.is_empty() {
-                self.refresh(looks).await;
-            } else {
+            let wrote = !runs.is_empty();
+            if wrote {
                 self.batch(runs).await;
-                // The transaction has looked at what others wrote.
+            }
+            // A transaction has looked at what others wrote; one that failed has not.
+            if !wrote || !looks.is_empty() {
                 self.refresh(looks).await;
             }
         }
@@ -131,7 +133,7 @@ impl Writer {
         loop {
             let (ran, result) = self.transaction(runs).await;
             // What is refused is about the request, not about the database.
-            self.went(result.as_ref().err().filter(|error| error.is_transient()));
+            self.went(result.as_ref().err().filter(|error| !error.is_refusal()));
             match result {
                 Ok(()) => {
                     for Ran { answer, outcome, .. } in ran {
@@ -144,7 +146,7 @@ impl Writer {
                     tokio::time::sleep(RETRY).await;
                     runs = again(ran);
                 }
-                Err(error) if !error.is_transient() && ran.len() > 1 => {
+                Err(error) if error.is_refusal() && ran.len() > 1 => {
                     for (run, answer) in again(ran) {
                         Box::pin(self.batch(vec![(run, answer)])).await;
                     }
@@ -152,7 +154,11 @@ impl Writer {
                 }
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "a change could not be stored");
-                    let fault = if error.is_transient() { unavailable() } else { internal() };
+                    let fault = match error {
+                        StoreError::Unavailable { .. } => unavailable(),
+                        StoreError::InDoubt { .. } => in_doubt(),
+                        _ => internal(),
+                    };
                     for Ran { answer, .. } in ran {
                         let _ = answer.send(Err(fault.clone()));
                     }
@@ -166,7 +172,7 @@ impl Writer {
         let present = self.world.borrow().clone();
         let known = present.seq();
         let outside = Arc::clone(&self.outside.borrow());
-        // The engine decides on which thread requests run, and drops what it was given if it fails before that.
+        // The engine drops what it was given if it fails before it has asked.
         let shared = Arc::new(Mutex::new((runs, Vec::new(), None)));
         let inside = Arc::clone(&shared);
         let decide = Box::new(move |missed: Missed| {
@@ -261,6 +267,10 @@ fn caught_up(mut world: World, missed: Missed) -> World {
 
 fn unavailable() -> Fault {
     Fault::unavailable("The database does not answer. Try again later.")
+}
+
+fn in_doubt() -> Fault {
+    Fault::unavailable("The database went away in the middle of the change. Look whether it was made.")
 }
 
 fn internal() -> Fault {

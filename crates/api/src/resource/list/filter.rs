@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::query::{Query, truth};
 use crate::Fault;
-use crate::resource::{Attribute, Shape, Shown};
+use crate::resource::{Attribute, Shape, Values};
 
 /// The filters of a list, checked against the noun.
 #[derive(Clone, Debug, Default)]
@@ -153,7 +153,7 @@ impl Filters {
     }
 
     /// Whether an object passes. An attribute that the caller does not see is like nothing.
-    pub(super) fn admit(&self, shown: &Shown) -> bool {
+    pub(super) fn admit(&self, shown: &Values) -> bool {
         let attributes = self
             .attributes
             .iter()
@@ -161,7 +161,7 @@ impl Filters {
         attributes && self.admit_tags(shown) && self.admit_time(shown)
     }
 
-    fn admit_tags(&self, shown: &Shown) -> bool {
+    fn admit_tags(&self, shown: &Values) -> bool {
         if self.tags.is_empty() {
             return true;
         }
@@ -181,7 +181,7 @@ impl Filters {
         })
     }
 
-    fn admit_time(&self, shown: &Shown) -> bool {
+    fn admit_time(&self, shown: &Values) -> bool {
         let Some(since) = self.changed_since else { return true };
         let updated = shown.get("updated_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
         updated.is_some_and(|updated: Timestamp| updated >= since)

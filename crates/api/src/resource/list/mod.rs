@@ -48,11 +48,7 @@ pub(super) fn stored<R: Resource>(scene: &Scene<'_>, query: &Query) -> Result<Pa
         let uuid = Uuid::try_parse(id).ok();
         uuid.and_then(|uuid| table.get(&uuid)).filter(visible).ok_or_else(|| absent::<R>(id))
     };
-    let view = |entity: &&Arc<R::Entity>, selection: &Selection| {
-        let mut view = View::new(selection);
-        R::view(entity, scene, &mut view);
-        view.finish()
-    };
+    let view = |entity: &&Arc<R::Entity>, view: &mut View<'_>| R::view(entity, scene, view);
     let list = List { attributes: R::attributes(), scene, query, filters, view };
     list.page(items, |entity| entity.key(), marker)
 }
@@ -71,8 +67,8 @@ pub(super) fn computed<C: Computed>(scene: &Scene<'_>, query: &Query) -> Result<
         let found = rows.iter().find(|row| text(row) == id).cloned();
         found.ok_or_else(|| Fault::absent(C::ABSENT.0, C::ABSENT.1, id))
     };
-    let view = |row: &serde_json::Map<String, Value>, selection: &Selection| {
-        computed::cut(row, C::attributes(), selection)
+    let view = |row: &serde_json::Map<String, Value>, view: &mut View<'_>| {
+        computed::write(row, C::attributes(), view);
     };
     let list = List { attributes: C::attributes(), scene, query, filters, view };
     list.page(items, text, marker)
@@ -118,15 +114,15 @@ impl<V> List<'_, V> {
         marker: impl Fn(&str) -> Result<T, Fault>,
     ) -> Result<Page, Fault>
     where
-        V: Fn(&T, &Selection) -> Shown,
+        V: Fn(&T, &mut View<'_>),
     {
         let caller = self.scene.caller;
         if !self.filters.is_empty() {
             let needed = Selection::only(self.attributes, caller, self.filters.names());
-            items.retain(|item| self.filters.admit(&(self.view)(item, &needed)));
+            items.retain(|item| self.filters.admit(&View::values(&needed, |view| (self.view)(item, view))));
         }
-        let order = Order::new(self.attributes, self.query)?;
-        let rank = |item: &T| order.rank(|selection| (self.view)(item, selection), caller, self.attributes);
+        let order = Order::new(self.attributes, caller, self.query)?;
+        let rank = |item: &T| order.rank(|view| (self.view)(item, view));
         let mut ranked: Vec<_> = items.into_iter().map(|item| (rank(&item), key(&item), item)).collect();
         if !order.is_by_id() {
             ranked.sort_by(|(a, ida, _), (b, idb, _)| order.compare(a, b).then_with(|| order.ids(ida, idb)));
@@ -164,7 +160,12 @@ impl<V> List<'_, V> {
             None => Vec::new(),
         };
         let selection = Selection::new(self.attributes, caller, &self.query.fields);
-        Ok(Page { items: page.iter().map(|(_, _, item)| (self.view)(item, &selection)).collect(), links })
+        let shown = |(_, _, item): &(Vec<Rank>, K, T)| {
+            let mut view = View::new(&selection);
+            (self.view)(item, &mut view);
+            view.finish()
+        };
+        Ok(Page { items: page.iter().map(shown).collect(), links })
     }
 }
 

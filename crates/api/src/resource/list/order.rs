@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::filter::listed;
 use super::query::{Direction, Query};
-use crate::resource::{Attribute, Selection, Shown};
+use crate::resource::{Attribute, Selection, View};
 use crate::{Caller, Fault};
 
 /// What a list is sorted by.
@@ -16,6 +16,8 @@ pub(super) struct Order {
     /// Whether the id itself is among the keys, which then decides its direction.
     by_id: bool,
     id: Direction,
+    /// What has to be known of an object.
+    needed: Selection,
 }
 
 /// What one object is compared by. Nothing sorts before something.
@@ -28,7 +30,11 @@ pub(super) enum Rank {
 }
 
 impl Order {
-    pub(super) fn new(attributes: &'static [Attribute], query: &Query) -> Result<Self, Fault> {
+    pub(super) fn new(
+        attributes: &'static [Attribute],
+        caller: &Caller,
+        query: &Query,
+    ) -> Result<Self, Fault> {
         let unknown: Vec<_> = query
             .sort
             .iter()
@@ -42,7 +48,8 @@ impl Order {
         let end = query.sort.iter().position(|(key, _)| key == "id");
         let id = end.map_or(Direction::Ascending, |at| query.sort[at].1);
         let keys = query.sort[..end.unwrap_or(query.sort.len())].to_vec();
-        Ok(Order { by_id: keys.is_empty(), keys, id })
+        let needed = Selection::only(attributes, caller, keys.iter().map(|(key, _)| key.as_str()));
+        Ok(Order { by_id: keys.is_empty(), keys, id, needed })
     }
 
     pub(super) fn is_by_id(&self) -> bool {
@@ -53,18 +60,12 @@ impl Order {
         self.id == Direction::Descending
     }
 
-    pub(super) fn rank(
-        &self,
-        view: impl FnOnce(&Selection) -> Shown,
-        caller: &Caller,
-        attributes: &'static [Attribute],
-    ) -> Vec<Rank> {
+    pub(super) fn rank(&self, write: impl FnOnce(&mut View<'_>)) -> Vec<Rank> {
         if self.by_id {
             return Vec::new();
         }
-        let names = self.keys.iter().map(|(key, _)| key.as_str());
-        let shown = view(&Selection::only(attributes, caller, names.clone()));
-        names.map(|name| Rank::of(shown.get(name))).collect()
+        let shown = View::values(&self.needed, write);
+        self.keys.iter().map(|(key, _)| Rank::of(shown.get(key))).collect()
     }
 
     pub(super) fn compare(&self, a: &[Rank], b: &[Rank]) -> Ordering {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::model::Port;
 
@@ -21,19 +21,27 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     Err(format!("'{text}' is not a valid DNS name"))
 }
 
+/// What an address is called.
+#[derive(Serialize)]
+pub(super) struct Assignment {
+    fqdn: String,
+    hostname: String,
+    ip_address: IpAddr,
+}
+
 /// What each address of a port is called.
-pub(super) fn assignment(port: &Port, domain: &str) -> Value {
-    let name = |address: IpAddr| {
+pub(super) fn assignment(port: &Port, domain: &str) -> impl Iterator<Item = Assignment> + Clone {
+    let name = move |ip_address: IpAddr| {
         let hostname = match port.dns_name.split('.').next() {
             Some(name) if !name.is_empty() => name.to_owned(),
-            _ => format!("host-{}", address.to_string().replace(['.', ':'], "-")),
+            _ => format!("host-{}", ip_address.to_string().replace(['.', ':'], "-")),
         };
         let fqdn = match (port.dns_name.strip_suffix('.'), domain.trim_end_matches('.')) {
             (Some(full), _) => format!("{full}."),
             (None, "") => hostname.clone(),
             (None, domain) => format!("{hostname}.{domain}."),
         };
-        json!({"hostname": hostname, "ip_address": address, "fqdn": fqdn})
+        Assignment { fqdn, hostname, ip_address }
     };
-    port.fixed_ips.iter().map(|fixed| name(fixed.ip_address)).collect()
+    port.fixed_ips.iter().map(move |fixed| name(fixed.ip_address))
 }
