@@ -87,7 +87,7 @@ fn hop(dev: &str, via: Option<&str>) -> Hop {
 pub(crate) fn base() -> plane::Desired {
     let mut want = plane::Desired::default();
     want.kernel.links.extend([
-        ("bgp-vrf".into(), Link::Vrf { table: 10 }),
+        (Dev::new("bgp-vrf"), Link::Vrf { table: 10 }),
         ("bgp-nic".into(), Link::Dummy { master: Some("bgp-vrf".into()) }),
     ]);
     device(&mut want, "br-ex", Link::Bridge, None);
@@ -281,8 +281,10 @@ fn made() -> Result<()> {
         ensure!(settle(&mut open()?, &full()).await?.is_empty(), "a restart changes something");
         let aggregate = {
             let mut want = full();
-            want.kernel.rules =
-                Family::BOTH.map(|family| Rule { select: Select::All(family), table: table() }).into();
+            want.kernel.rules = Family::BOTH
+                .map(|family| Rule { select: Select::All(family), table: table() })
+                .into_iter()
+                .collect();
             want
         };
         settle(&mut plane, &aggregate).await?;

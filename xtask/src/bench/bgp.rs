@@ -27,6 +27,7 @@ pub(super) struct Order<'a> {
     pub(super) output: Output,
     pub(super) quick: bool,
     pub(super) full: bool,
+    pub(super) alone: bool,
     pub(super) ports: &'a [usize],
     pub(super) rounds: u8,
 }
@@ -76,7 +77,7 @@ pub(super) fn bench(order: &Order<'_>) -> Result<ExitCode> {
     let mut bench = Bench {
         guests: Guests { binary: Path::new(&binary), meridian: target_dir().join("release/meridian") },
         report: Report::default(),
-        told_off: None,
+        told_off: order.alone.then(|| "it was left out by --alone".to_owned()),
     };
     for &ports in order.ports {
         for round in 0..order.rounds {

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Also what takes very long: of the API server 100,000 ports and 1,000 kills, of the BGP agent ovn-bgp-agent at every size
     #[arg(long)]
     full: bool,
-    /// Of the API server, leave Neutron out, which takes minutes to install and to start
+    /// Leave the others out: of the API server Neutron, which takes minutes to install and to start, of the BGP agent ovn-bgp-agent
     #[arg(long)]
     alone: bool,
     /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite. Of the BGP agent, leave
@@ -102,8 +102,9 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
     match args.subject {
         Subject::Lab => return lab::bench(args.output, args.quick),
         Subject::Bgp => {
-            let Args { output, quick, full, rounds, .. } = *args;
-            return bgp::bench(&bgp::Order { output, quick, full, rounds, ports: &ports(&[10, 100, 1000]) });
+            let Args { output, quick, full, alone, rounds, .. } = *args;
+            let ports = &ports(&[10, 100, 1000]);
+            return bgp::bench(&bgp::Order { output, quick, full, alone, rounds, ports });
         }
         Subject::Api => {
             let sizes = match args.quick {

@@ -30,10 +30,9 @@ use crate::plane;
 /// The loop's name in status, metrics and logs.
 pub const COMPONENT: &str = "bgp";
 
-/// How long the databases must be quiet before a decision. Whole transactions arrive at once, so this need not be long.
-const QUIET: Duration = Duration::from_millis(1);
-/// How long a decision is put off at most when they are not.
-const BUSY: Duration = Duration::from_millis(20);
+/// How long the databases must be quiet before a decision: not at all. Whole transactions arrive at once, what comes during a run
+/// is answered by the next one, and a run costs what has changed.
+const QUIET: Duration = Duration::ZERO;
 /// How long the local switch's database may say nothing, as ovn-bgp-agent has it.
 const VSWITCH_PROBE: Duration = Duration::from_secs(60);
 /// How long after a failure that needs somebody to act it is tried again.
@@ -103,8 +102,12 @@ impl Agent {
             decision: watch::Sender::new(Arc::default()),
             config: Arc::clone(&config),
         });
-        let timing =
-            Timing { window: QUIET, max_delay: BUSY, resync: config.reconcile_interval, ..Timing::default() };
+        let timing = Timing {
+            window: QUIET,
+            max_delay: QUIET,
+            resync: config.reconcile_interval,
+            ..Timing::default()
+        };
         let (wake_at, alarm) = watch::channel(None);
         let inputs = {
             let shared = Arc::clone(&shared);

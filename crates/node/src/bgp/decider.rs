@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use imbl::ordmap::DiffItem;
 use reconcile::{Desire, Outcome};
 use tokio::sync::watch;
-use tracing::info;
+use tracing::{debug, info};
 
-use super::desired::{Address, Decision, decide, wire};
+use super::desired::{Address, Decided, Decision, rewire, wire};
 use super::snapshot::Snapshot;
 use crate::plane;
 
@@ -16,12 +17,14 @@ use crate::plane;
 pub struct Decider {
     decision: watch::Sender<Arc<Decision>>,
     first: bool,
+    /// What was decided last, and what it asks of the data plane: saves work, and decides nothing.
+    last: Option<(Decided, plane::Desired)>,
 }
 
 impl Decider {
     /// Publishes to `decision`.
     pub fn new(decision: watch::Sender<Arc<Decision>>) -> Self {
-        Self { decision, first: true }
+        Self { decision, first: true, last: None }
     }
 }
 
@@ -30,36 +33,67 @@ impl Desire for Decider {
     type Desired = plane::Desired;
 
     fn desire(&mut self, snapshot: &Snapshot) -> Outcome<plane::Desired> {
-        let outcome = decide(snapshot);
-        let mut desired = wire(snapshot, &outcome.value);
+        let (decided, mut desired) = match self.last.take() {
+            None => {
+                let decided = Decided::new(snapshot);
+                let desired = wire(snapshot, &decided.outcome.value);
+                (decided, desired)
+            }
+            Some((last, wired)) => {
+                let before = last.outcome.value.clone();
+                let decided = last.next(snapshot);
+                let desired = rewire(snapshot, (&before, wired), &decided.outcome.value);
+                (decided, desired)
+            }
+        };
         // Only what was there before the first look is left over from somebody.
         desired.kernel.own.clear_vrf &= self.first;
+        let decision = &decided.outcome.value;
         if self.first {
             info!("Ensuring VRF configuration for advertising routes");
-            for bridge in outcome.value.bridges.keys() {
+            for bridge in decision.bridges.keys() {
                 info!("Configuring {bridge} default rule and routing tables for each provider network");
             }
             info!("Sync current routes.");
         }
         self.first = false;
-        tell(&snapshot.before, &outcome.value);
-        if *snapshot.before != outcome.value {
-            self.decision.send_replace(Arc::new(outcome.value.clone()));
+        tell(&snapshot.before, decision);
+        if *snapshot.before != *decision {
+            self.decision.send_replace(Arc::new(decision.clone()));
         }
-        outcome.map(|_| desired)
+        let Outcome { problems, keep, .. } = decided.outcome.clone();
+        self.last = Some((decided, desired.clone()));
+        Outcome { value: desired, problems, keep }
+    }
+
+    fn forget(&mut self) {
+        self.last = None;
     }
 }
 
+/// So many addresses that come or go at once have a line each in the log; of more, only the number is told.
+const TOLD: usize = 100;
+
 /// One line for each address that comes or goes, in words that operators know.
 fn tell(before: &Decision, after: &Decision) {
-    let line = |verb: &str, ip: &IpAddr, address: &Address| {
+    let mut lines = 0;
+    let mut line = |verb: &str, ip: &IpAddr, address: &Address| {
         let Some(reason) = address.reasons.first() else { return };
-        info!(rule = reason.rule(), port = %reason.row().name, "{verb} BGP route for {} {ip}", reason.noun());
+        lines += 1;
+        if lines <= TOLD {
+            info!(rule = reason.rule(), port = %reason.row().name, "{verb} BGP route for {} {ip}", reason.noun());
+        } else {
+            debug!(rule = reason.rule(), port = %reason.row().name, "{verb} BGP route for {} {ip}", reason.noun());
+        }
     };
-    for (ip, address) in before.addresses.iter().filter(|(ip, _)| !after.addresses.contains_key(ip)) {
-        line("Delete", ip, address);
+    for difference in before.addresses.diff(&after.addresses) {
+        match difference {
+            DiffItem::Add(ip, address) => line("Add", ip, address),
+            DiffItem::Remove(ip, address) => line("Delete", ip, address),
+            DiffItem::Update { .. } => {}
+        }
     }
-    for (ip, address) in after.addresses.iter().filter(|(ip, _)| !before.addresses.contains_key(ip)) {
-        line("Add", ip, address);
+    if lines > TOLD {
+        info!("Add or delete {} more BGP routes, each told at level debug", lines - TOLD);
     }
 }

@@ -39,6 +39,8 @@ pub struct ByName;
 pub struct ByDatapath;
 /// Port bindings by the chassis they are bound to.
 pub struct ByChassis;
+/// Port bindings by the name of the port that they lead to.
+pub struct ByLink;
 /// The few port bindings that are looked for by what they are.
 pub struct ByRole;
 
@@ -47,6 +49,8 @@ pub struct ByRole;
 pub enum Role {
     /// It connects a switch to a physical network.
     Localnet,
+    /// It is the gateway of a router.
+    Gateway,
     /// It has addresses to announce for a router.
     Nat,
 }
@@ -78,6 +82,18 @@ impl Index for ByChassis {
     }
 }
 
+impl Index for ByLink {
+    type Row = PortBinding;
+    type Key = Str;
+
+    fn keys(row: &PortBinding, emit: &mut dyn FnMut(Str)) {
+        row.options.get("peer").into_iter().for_each(|name| emit(name.clone()));
+        if row.kind == PortType::ChassisRedirect {
+            router_port_name(row).into_iter().for_each(|name| emit(name.into()));
+        }
+    }
+}
+
 impl Index for ByRole {
     type Row = PortBinding;
     type Key = Role;
@@ -85,6 +101,9 @@ impl Index for ByRole {
     fn keys(row: &PortBinding, emit: &mut dyn FnMut(Role)) {
         if row.kind == PortType::Localnet {
             emit(Role::Localnet);
+        }
+        if row.kind == PortType::ChassisRedirect {
+            emit(Role::Gateway);
         }
         if !row.nat_addresses.is_empty() {
             emit(Role::Nat);
@@ -108,6 +127,7 @@ pub fn with_indexes(model: Model) -> Model {
         .index::<ByName>()
         .index::<ByDatapath>()
         .index::<ByChassis>()
+        .index::<ByLink>()
         .index::<ByRole>()
 }
 
@@ -180,6 +200,11 @@ impl Snapshot {
         self.port(port.options.get("peer")?)
     }
 
+    /// Whether any port leads to the one of this name.
+    pub fn is_led_to(&self, name: &Str) -> bool {
+        self.sb.lookup::<ByLink>(name).next().is_some()
+    }
+
     /// The switches and routers of a load balancer, from whichever columns this version of OVN fills.
     pub fn members(&self, lb: &LoadBalancer) -> impl Iterator<Item = Uuid> {
         let groups = [lb.datapath_group, lb.ls_datapath_group, lb.lr_datapath_group];
@@ -230,6 +255,13 @@ pub fn system_id(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
 /// Where the Southbound database is, by the local switch's settings.
 pub fn remote(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
     setting(vswitch, setting::REMOTE).filter(|remote| !remote.is_empty())
+}
+
+/// The name of the router's port that a gateway port is of. OVN's names are conventions of clouds; what links the rows are their
+/// options.
+pub fn router_port_name(gateway: &PortBinding) -> Option<&str> {
+    let told = gateway.options.get("distributed-port").map(|name| name.as_str());
+    told.or_else(|| gateway.logical_port.strip_prefix("cr-"))
 }
 
 /// Whether a port holds the address of a load balancer. Its addresses tell nothing: older clouds leave them out.

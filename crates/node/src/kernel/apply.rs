@@ -223,7 +223,7 @@ fn new_link(
     Ok(message)
 }
 
-fn address_message(address: &Address, index: u32) -> AddressMessage {
+pub(super) fn address_message(address: &Address, index: u32) -> AddressMessage {
     let mut message = AddressMessage::default();
     let ip = address.net.addr();
     message.header.family = address_family(Family::of(address.net));
@@ -237,7 +237,7 @@ fn address_message(address: &Address, index: u32) -> AddressMessage {
     message
 }
 
-fn route_message(table: u32, dst: IpNet, hop: &Hop, index: u32) -> RouteMessage {
+pub(super) fn route_message(table: u32, dst: IpNet, hop: &Hop, index: u32) -> RouteMessage {
     let mut message = RouteMessage::default();
     let header = &mut message.header;
     header.address_family = address_family(Family::of(dst));
@@ -269,7 +269,7 @@ fn told_route(
     }
 }
 
-fn rule_message(select: Select, table: u32, priority: u32) -> RuleMessage {
+pub(super) fn rule_message(select: Select, table: u32, priority: u32) -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = address_family(select.family());
     message.header.action = RuleAction::ToTable;

@@ -4,28 +4,63 @@
 //! that something was missed, and everything is read again.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use ovn::MacAddr;
-use rtnetlink::packet_core::{Emitable, NLM_F_REPLACE, ParseableParametrized};
-use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
+use rtnetlink::packet_core::{NLM_F_REPLACE, ParseableParametrized};
 use rtnetlink::packet_route::link::{
     InfoData, InfoKind, InfoVlan, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use rtnetlink::packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+use rtnetlink::packet_route::route::RouteType;
+use rtnetlink::packet_route::rule::{RuleAction, RuleFlags};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::netlink::{NEW_NETCONF, Raw, attributes};
 use super::op::Op;
-use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, Wire, protocol};
+use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, Wire, protocol, retain};
 use super::state::{Address, Dev, Family, Hop, Knob, Select, Sysctl};
 use super::tables::RESERVED;
+
+/// The messages that come by the thousand and are decoded here, by their numbers in `rtnetlink.h`. The others are few, and are
+/// decoded by the library.
+mod kind {
+    pub(super) const NEW_ADDRESS: u16 = 20;
+    pub(super) const DEL_ADDRESS: u16 = 21;
+    pub(super) const NEW_ROUTE: u16 = 24;
+    pub(super) const DEL_ROUTE: u16 = 25;
+    pub(super) const NEW_RULE: u16 = 32;
+    pub(super) const DEL_RULE: u16 = 33;
+}
+
+/// Their attributes, by their numbers in `if_addr.h`, `rtnetlink.h` and `fib_rules.h`.
+mod attribute {
+    pub(super) const ADDRESS: u16 = 1;
+    pub(super) const LOCAL: u16 = 2;
+
+    pub(super) const ROUTE_DST: u16 = 1;
+    pub(super) const ROUTE_OIF: u16 = 4;
+    pub(super) const ROUTE_GATEWAY: u16 = 5;
+    pub(super) const ROUTE_METRIC: u16 = 6;
+    pub(super) const ROUTE_MULTIPATH: u16 = 9;
+    pub(super) const ROUTE_CACHE_INFO: u16 = 12;
+    pub(super) const ROUTE_TABLE: u16 = 15;
+    pub(super) const ROUTE_VIA: u16 = 18;
+    pub(super) const ROUTE_PREFERENCE: u16 = 20;
+    pub(super) const ROUTE_NEXT_HOP: u16 = 30;
+
+    pub(super) const RULE_DST: u16 = 1;
+    pub(super) const RULE_PRIORITY: u16 = 6;
+    pub(super) const RULE_SUPPRESS_GROUP: u16 = 13;
+    pub(super) const RULE_SUPPRESS_LENGTH: u16 = 14;
+    pub(super) const RULE_TABLE: u16 = 15;
+    pub(super) const RULE_L3MDEV: u16 = 19;
+    pub(super) const RULE_PROTOCOL: u16 = 21;
+}
 
 /// What a message did to what is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +82,8 @@ pub(super) struct Memory {
     /// What is seen. Shared with whoever looks; copied when it changes under their eyes.
     pub(super) seen: Arc<Observed>,
     names: BTreeMap<u32, Dev>,
+    /// The tables of VRFs, by the numbers of their devices.
+    vrfs: BTreeMap<u32, u32>,
 }
 
 impl Memory {
@@ -62,13 +99,14 @@ impl Memory {
     /// Forgets links and all that stands on them.
     pub(super) fn forget(&mut self) {
         self.names.clear();
+        self.vrfs.clear();
         let names = std::mem::take(&mut self.seen().names);
         self.seen = Arc::new(Observed { names, ..Observed::default() });
     }
 
     /// Forgets the routes of a family.
     pub(super) fn forget_routes(&mut self, family: Family) {
-        self.seen().routes.retain(|route| Family::of(route.dst) != family);
+        retain(&mut self.seen().routes, |route: &SeenRoute| Family::of(route.dst) != family);
     }
 
     /// Notes what a change of our own did, where the kernel does not tell, or not before it has answered.
@@ -95,8 +133,15 @@ impl Memory {
 
     /// Takes in one message.
     pub(super) fn apply(&mut self, raw: Raw<'_>) -> Effect {
-        if raw.kind == NEW_NETCONF {
-            return self.netconf(raw.body);
+        match raw.kind {
+            NEW_NETCONF => return self.netconf(raw.body),
+            kind::NEW_ADDRESS => return self.address(raw.body, true),
+            kind::DEL_ADDRESS => return self.address(raw.body, false),
+            kind::NEW_ROUTE => return self.route(raw.body, raw.flags & NLM_F_REPLACE != 0),
+            kind::DEL_ROUTE => return self.unroute(raw.body),
+            kind::NEW_RULE => return self.rule(raw.body, true),
+            kind::DEL_RULE => return self.rule(raw.body, false),
+            _ => {}
         }
         // What does not decode is of a kind that we do not use, or newer than the library.
         let Ok(message) = RouteNetlinkMessage::parse_with_param(raw.body, raw.kind) else {
@@ -106,16 +151,16 @@ impl Memory {
         match message {
             NewLink(link) => self.link(&link),
             DelLink(link) => self.unlink(&link),
-            NewAddress(address) => self.address(&address, true),
-            DelAddress(address) => self.address(&address, false),
-            NewRoute(route) => self.route(route, raw.flags & NLM_F_REPLACE != 0),
-            DelRoute(route) => self.unroute(route),
-            NewRule(rule) => self.rule(rule, true),
-            DelRule(rule) => self.rule(rule, false),
             NewNeighbour(neighbour) => self.neighbour(&neighbour, true),
             DelNeighbour(neighbour) => self.neighbour(&neighbour, false),
             _ => Effect::None,
         }
+    }
+
+    /// Whether a route is of no interest, by its table and by who made it.
+    fn is_others(&self, table: u32, by: u8) -> bool {
+        let made = [protocol::BOOT, protocol::STATIC, protocol::OVN];
+        RESERVED.contains(&table) || !made.contains(&by) && self.vrfs.values().any(|vrf| *vrf == table)
     }
 
     fn link(&mut self, message: &LinkMessage) -> Effect {
@@ -174,8 +219,12 @@ impl Memory {
             _ => Kind::Other,
         };
         let up = message.header.flags.contains(LinkFlags::Up);
-        let link = SeenLink { index, kind, up, master };
         self.names.insert(index, name.clone());
+        let _ = match kind {
+            Kind::Vrf(table) => self.vrfs.insert(index, table),
+            _ => self.vrfs.remove(&index),
+        };
+        let link = SeenLink { index, kind, up, master };
         let before = self.seen.links.get(&name);
         if before == Some(&link) {
             return Effect::None;
@@ -196,32 +245,35 @@ impl Memory {
         }
         let index = message.header.index;
         let Some(name) = self.names.remove(&index) else { return Effect::None };
+        self.vrfs.remove(&index);
         let seen = self.seen();
         seen.links.remove(&name);
-        seen.addresses.retain(|address| address.dev != name);
-        seen.neighbours.retain(|(dev, _), _| *dev != name);
-        seen.proxies.retain(|(dev, _)| *dev != name);
-        seen.sysctls.retain(|sysctl| sysctl.dev != name);
+        retain(&mut seen.addresses, |address: &Address| address.dev != name);
+        retain(&mut seen.neighbours, |((dev, _), _): &((Dev, IpAddr), MacAddr)| *dev != name);
+        retain(&mut seen.proxies, |(dev, _): &(Dev, Ipv6Addr)| *dev != name);
+        retain(&mut seen.sysctls, |sysctl: &Sysctl| sysctl.dev != name);
         Effect::RoutesStale
     }
 
-    fn address(&mut self, message: &AddressMessage, new: bool) -> Effect {
+    fn address(&mut self, body: &[u8], new: bool) -> Effect {
+        let [_, length, _, _, index @ ..] = body else { return Effect::None };
+        let Some(index) = index.get(..4).and_then(word) else { return Effect::None };
         let (mut local, mut peer) = (None, None);
-        for attribute in &message.attributes {
-            match attribute {
-                AddressAttribute::Local(ip) => local = Some(*ip),
-                AddressAttribute::Address(ip) => peer = Some(*ip),
+        for (kind, value) in attributes(body.get(8..).unwrap_or_default()) {
+            match kind {
+                attribute::ADDRESS => peer = ip(value),
+                attribute::LOCAL => local = ip(value),
                 _ => {}
             }
         }
-        let Some(net) = local.or(peer).and_then(|ip| IpNet::new(ip, message.header.prefix_len).ok()) else {
+        let Some(net) = local.or(peer).and_then(|ip| IpNet::new(ip, *length).ok()) else {
             return Effect::None;
         };
         // Link-local addresses are the kernel's own. It lists them before it tells of them.
         if matches!(net.addr(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
             return Effect::None;
         }
-        let Some(dev) = self.names.get(&message.header.index).cloned() else {
+        let Some(dev) = self.names.get(&index).cloned() else {
             return if new { Effect::Lost } else { Effect::None };
         };
         let address = Address { dev, net };
@@ -245,13 +297,8 @@ impl Memory {
         }
     }
 
-    fn route(&mut self, message: RouteMessage, replaces: bool) -> Effect {
-        let Some(route) = self.seen_route(message) else { return Effect::None };
-        let vrf = |link: &SeenLink| link.kind == Kind::Vrf(route.table);
-        let made = [protocol::BOOT, protocol::STATIC, protocol::OVN];
-        if !made.contains(&route.protocol) && self.seen.links.values().any(vrf) {
-            return Effect::None;
-        }
+    fn route(&mut self, body: &[u8], replaces: bool) -> Effect {
+        let Some(route) = self.seen_route(body) else { return Effect::None };
         let place = |other: &&SeenRoute| replaces && other.metric == route.metric && **other != route;
         let replaced: Vec<SeenRoute> =
             self.seen.routes_to(route.table, route.dst).filter(place).cloned().collect();
@@ -266,8 +313,8 @@ impl Memory {
         Effect::Changed
     }
 
-    fn unroute(&mut self, message: RouteMessage) -> Effect {
-        let Some(route) = self.seen_route(message) else { return Effect::None };
+    fn unroute(&mut self, body: &[u8]) -> Effect {
+        let Some(route) = self.seen_route(body) else { return Effect::None };
         // The kernel may tell of a route's end in other words than of its making.
         let same = |other: &&SeenRoute| other.metric == route.metric && other.hop == route.hop;
         let Some(found) = self.seen.routes_to(route.table, route.dst).find(same).cloned() else {
@@ -277,41 +324,51 @@ impl Memory {
         Effect::Changed
     }
 
-    fn seen_route(&self, mut message: RouteMessage) -> Option<SeenRoute> {
-        let family = family(message.header.address_family)?;
-        let (mut table, mut metric) = (u32::from(message.header.table), 0);
+    fn seen_route(&self, body: &[u8]) -> Option<SeenRoute> {
+        let [family_number, length, _, _, table, by, _, kind, _, _, _, _, rest @ ..] = body else {
+            return None;
+        };
+        // There may be a million of others, so they are left out by the first bytes of their messages, where these tell the table.
+        if *table != 0 && self.is_others(u32::from(*table), *by) {
+            return None;
+        }
+        let family = family((*family_number).into())?;
+        let (mut table, mut metric) = (u32::from(*table), 0);
         let (mut dst, mut oif, mut via, mut odd) = (None, None, None, false);
-        for attribute in &message.attributes {
-            match attribute {
-                RouteAttribute::Table(n) => table = *n,
-                RouteAttribute::Priority(n) => metric = *n,
-                RouteAttribute::Destination(ip) => dst = Some(route_ip(ip)?),
-                RouteAttribute::Oif(index) => oif = Some(*index),
-                RouteAttribute::Gateway(ip) => via = Some(route_ip(ip)?),
-                RouteAttribute::MultiPath(_) | RouteAttribute::Via(_) | RouteAttribute::NhId(_) => odd = true,
+        for (kind, value) in attributes(rest) {
+            match kind {
+                attribute::ROUTE_DST => dst = Some(ip(value)?),
+                attribute::ROUTE_OIF => oif = word(value),
+                attribute::ROUTE_GATEWAY => via = Some(ip(value)?),
+                attribute::ROUTE_METRIC => metric = word(value)?,
+                attribute::ROUTE_TABLE => table = word(value)?,
+                attribute::ROUTE_MULTIPATH | attribute::ROUTE_VIA | attribute::ROUTE_NEXT_HOP => odd = true,
                 _ => {}
             }
         }
-        if RESERVED.contains(&table) {
+        if self.is_others(table, *by) {
             return None;
         }
-        let length = message.header.destination_prefix_length;
-        let dst = dst.map_or(Some(family.default_net()), |ip| IpNet::new(ip, length).ok())?;
+        let dst = dst.map_or(Some(family.default_net()), |ip| IpNet::new(ip, *length).ok())?;
         let dev = oif.and_then(|index| self.names.get(&index)).cloned();
-        let plain = !odd && message.header.kind == RouteType::Unicast;
+        let plain = !odd && RouteType::from(*kind) == RouteType::Unicast;
         let hop = dev.filter(|_| plain).map(|dev| Hop { dev, via });
-        let protocol = message.header.protocol.into();
-        // What the kernel tells of a route and does not take back.
-        message
-            .attributes
-            .retain(|a| !matches!(a, RouteAttribute::CacheInfo(_) | RouteAttribute::Preference(_)));
-        message.header.flags = Default::default();
-        let wire = wire(&message);
-        Some(SeenRoute { table, dst, metric, hop, protocol, wire })
+        // What the kernel tells of a route and does not take back: flags, age, preference.
+        let told = [attribute::ROUTE_CACHE_INFO, attribute::ROUTE_PREFERENCE];
+        let mut wire = Vec::with_capacity(body.len());
+        wire.extend_from_slice(body.get(..8)?);
+        wire.extend([0; 4]);
+        for (kind, value) in attributes(rest).filter(|(kind, _)| !told.contains(kind)) {
+            wire.extend(u16::try_from(value.len() + 4).ok()?.to_ne_bytes());
+            wire.extend(kind.to_ne_bytes());
+            wire.extend_from_slice(value);
+            wire.resize(wire.len().next_multiple_of(4), 0);
+        }
+        Some(SeenRoute { table, dst, metric, hop, protocol: *by, wire: Wire(wire.into()) })
     }
 
-    fn rule(&mut self, message: RuleMessage, new: bool) -> Effect {
-        let Some(rule) = seen_rule(&message) else { return Effect::None };
+    fn rule(&mut self, body: &[u8], new: bool) -> Effect {
+        let Some(rule) = seen_rule(body) else { return Effect::None };
         if self.seen.rules.contains(&rule) == new {
             return Effect::None;
         }
@@ -400,43 +457,47 @@ impl Memory {
 }
 
 /// A rule that sends packets to a table; nothing for any other.
-fn seen_rule(message: &RuleMessage) -> Option<SeenRule> {
-    let family = family(message.header.family)?;
-    if message.header.action != RuleAction::ToTable {
+fn seen_rule(body: &[u8]) -> Option<SeenRule> {
+    let [family_number, dst_len, src_len, tos, table, _, _, action, a, b, c, d, rest @ ..] = body else {
+        return None;
+    };
+    let family = family((*family_number).into())?;
+    if RuleAction::from(*action) != RuleAction::ToTable {
         return None;
     }
-    let (mut table, mut priority, mut dst) = (u32::from(message.header.table), 0, None);
+    let (mut table, mut priority, mut dst, mut suppress) = (u32::from(*table), 0, None, None);
     // What a rule may ask for besides its destination makes it one that is not of our making.
-    let mut odd = message.header.src_len != 0
-        || message.header.tos != 0
-        || message.header.flags.contains(RuleFlags::Invert);
-    let mut suppress = None;
-    for attribute in &message.attributes {
-        match attribute {
-            RuleAttribute::Table(n) => table = *n,
-            RuleAttribute::Priority(n) => priority = *n,
-            RuleAttribute::Destination(ip) => dst = Some(*ip),
-            RuleAttribute::SuppressPrefixLen(n) => suppress = Some(*n).filter(|n| *n != u32::MAX),
-            RuleAttribute::SuppressIfGroup(n) => odd |= *n != u32::MAX,
-            RuleAttribute::Protocol(_) => {}
+    let flags = RuleFlags::from_bits_retain(u32::from_ne_bytes([*a, *b, *c, *d]));
+    let mut odd = *src_len != 0 || *tos != 0 || flags.contains(RuleFlags::Invert);
+    for (kind, value) in attributes(rest) {
+        match kind {
+            attribute::RULE_TABLE => table = word(value)?,
+            attribute::RULE_PRIORITY => priority = word(value)?,
+            attribute::RULE_DST => dst = Some(ip(value)?),
+            attribute::RULE_SUPPRESS_LENGTH => suppress = word(value).filter(|n| *n != u32::MAX),
+            attribute::RULE_SUPPRESS_GROUP => odd |= word(value) != Some(u32::MAX),
+            attribute::RULE_PROTOCOL => {}
             // A table that a VRF's device names.
-            RuleAttribute::L3MDev(true) => return None,
-            RuleAttribute::L3MDev(false) => {}
+            attribute::RULE_L3MDEV if value.first().is_some_and(|on| *on != 0) => return None,
+            attribute::RULE_L3MDEV => {}
             _ => odd = true,
         }
     }
     let select = match (odd, dst, suppress) {
-        (false, Some(ip), None) => IpNet::new(ip, message.header.dst_len).ok().map(Select::To),
+        (false, Some(ip), None) => IpNet::new(ip, *dst_len).ok().map(Select::To),
         (false, None, Some(0)) => Some(Select::All(family)),
         _ => None,
     };
-    Some(SeenRule { select, table, priority, wire: wire(message) })
+    Some(SeenRule { select, table, priority, wire: Wire(body.into()) })
 }
 
-fn wire(message: &impl Emitable) -> Wire {
-    let mut bytes = vec![0; message.buffer_len()];
-    message.emit(&mut bytes);
-    Wire(bytes.into())
+fn word(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_ne_bytes)
+}
+
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
+    v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
 }
 
 fn family(family: AddressFamily) -> Option<Family> {
@@ -447,10 +508,5 @@ fn family(family: AddressFamily) -> Option<Family> {
     }
 }
 
-fn route_ip(address: &RouteAddress) -> Option<IpAddr> {
-    match address {
-        RouteAddress::Inet(ip) => Some((*ip).into()),
-        RouteAddress::Inet6(ip) => Some((*ip).into()),
-        _ => None,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,8 @@ use rtnetlink::sys::{AsyncSocket, Socket, SocketAddr, TokioSocket, protocols::NE
 
 /// The header before each message.
 const HEADER: usize = 16;
-/// So many requests are sent at once. Their acknowledgements, a kilobyte each as the kernel counts, must fit into the socket's
-/// queue: those that do not are dropped.
+/// So many requests are sent at once. The answers, should all of them fail, are a kilobyte each as the kernel counts, and must fit
+/// into the socket's queue: those that do not are dropped.
 const CHUNK: usize = 64;
 /// Room for the largest datagram: the kernel fills at most 32 KiB in a dump.
 const DATAGRAM: usize = 128 << 10;
@@ -105,20 +105,19 @@ impl Requests {
         let mut results = Vec::with_capacity(requests.len());
         let mut bytes: Vec<u8> = Vec::new();
         let (mut first, mut asked) = (self.sequence.wrapping_add(1), 0);
-        for Request { message, flags } in requests {
-            let bits = NLM_F_REQUEST | NLM_F_ACK | flags;
-            self.append(&mut bytes, message, bits);
+        let mut requests = requests.into_iter().peekable();
+        while let Some(Request { message, flags }) = requests.next() {
             asked += 1;
-            if asked == CHUNK {
+            // The kernel answers a request that fails, asked or not; that the last one is answered tells that all are done.
+            let last = asked == CHUNK || requests.peek().is_none();
+            let ack = if last { NLM_F_ACK } else { 0 };
+            self.append(&mut bytes, message, NLM_F_REQUEST | ack | flags);
+            if last {
                 self.send(&bytes)?;
-                results.extend(self.acks(first, asked)?);
+                results.extend(self.answers(first, asked)?);
                 bytes.clear();
                 (first, asked) = (self.sequence.wrapping_add(1), 0);
             }
-        }
-        if asked > 0 {
-            self.send(&bytes)?;
-            results.extend(self.acks(first, asked)?);
         }
         Ok(results)
     }
@@ -196,10 +195,10 @@ impl Requests {
         self.socket.send(bytes, 0).map(|_| ())
     }
 
-    fn acks(&mut self, first: u32, count: usize) -> io::Result<Vec<Result<(), Refused>>> {
-        let mut results: Vec<Option<Result<(), Refused>>> = vec![None; count];
-        let mut missing = count;
-        while missing > 0 {
+    /// What became of requests, of which the last one is acknowledged.
+    fn answers(&mut self, first: u32, count: usize) -> io::Result<Vec<Result<(), Refused>>> {
+        let mut results: Vec<Result<(), Refused>> = vec![Ok(()); count];
+        loop {
             let length = match self.socket.recv(&mut &mut self.buffer[..], 0) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     return Err(io::Error::other("an acknowledgement was lost"));
@@ -207,14 +206,15 @@ impl Requests {
                 received => received?,
             };
             for raw in messages(self.buffer.get(..length).unwrap_or_default()) {
-                let slot = results.get_mut(raw.sequence.wrapping_sub(first) as usize);
-                if let (NLMSG_ERROR, Some(slot @ None)) = (raw.kind, slot) {
-                    *slot = Some(acknowledged(raw));
-                    missing -= 1;
+                let at = raw.sequence.wrapping_sub(first) as usize;
+                if let (NLMSG_ERROR, Some(result)) = (raw.kind, results.get_mut(at)) {
+                    *result = acknowledged(raw);
+                    if at + 1 == count {
+                        return Ok(results);
+                    }
                 }
             }
         }
-        Ok(results.into_iter().flatten().collect())
     }
 }
 

@@ -1,9 +1,11 @@
 //! From what is wanted and what is seen to changes.
 //!
-//! Each change gets a phase; the order within a phase does not matter. Only what [`Ours`] claims is ever removed.
+//! Each change gets a phase; the order within a phase does not matter. Only what [`Ours`] claims is ever removed. Where it is
+//! known that all was as wanted a moment ago, [`settled`] plans for the addresses that have changed since, and for no others.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use reconcile::{Class, ObjectId, Problem};
@@ -11,7 +13,7 @@ use reconcile::{Class, ObjectId, Problem};
 use super::op::Op;
 use super::own::Ours;
 use super::seen::{Kind, Observed, SeenLink, SeenRoute, default_metric, is_host, protocol};
-use super::state::{Desired, Dev, Family, Hop, Link, Rule, Select, Table};
+use super::state::{Address, Desired, Dev, Family, Hop, Link, Rule, Select, Table};
 use super::tables::Tables;
 use super::way::Wanted;
 use crate::plane::keep::Keep;
@@ -20,10 +22,12 @@ use crate::plane::phase::{Part, Phase};
 
 /// What leads from `have` to `want`.
 pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
-    let tables = Tables::resolve(want, have);
-    let ours = Ours::new(&want.own, have, &tables);
-    let mut planner =
-        Planner { want, keep, have, tables: &tables, ours, unusable: BTreeSet::new(), part: Part::default() };
+    whole(want, keep, have, &Tables::resolve(want, have))
+}
+
+/// The same with the tables that were found.
+fn whole(want: &Desired, keep: &Keep, have: &Observed, tables: &Tables) -> Part<Op> {
+    let mut planner = Planner::new(want, keep, have, tables, Focus::All);
     planner.tables();
     planner.links();
     planner.addresses();
@@ -36,7 +40,31 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
     planner.part
 }
 
+/// For what is planned.
+#[derive(Clone, Copy)]
+enum Focus<'a> {
+    /// For everything.
+    All,
+    /// For announcements, rules and host routes of these addresses.
+    Hosts(&'a BTreeSet<IpAddr>),
+}
+
+impl<'a> Focus<'a> {
+    /// All of something, or what there is of it for each address.
+    fn of<T, A, H>(self, all: A, of: impl Fn(IpNet) -> H) -> Vec<T>
+    where
+        A: IntoIterator<Item = T>,
+        H: IntoIterator<Item = T>,
+    {
+        match self {
+            Focus::All => all.into_iter().collect(),
+            Focus::Hosts(hosts) => hosts.iter().flat_map(|ip| of(IpNet::from(*ip))).collect(),
+        }
+    }
+}
+
 struct Planner<'a> {
+    focus: Focus<'a>,
     want: &'a Desired,
     keep: &'a Keep,
     have: &'a Observed,
@@ -48,6 +76,17 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
+    fn new(
+        want: &'a Desired,
+        keep: &'a Keep,
+        have: &'a Observed,
+        tables: &'a Tables,
+        focus: Focus<'a>,
+    ) -> Self {
+        let ours = Ours::new(&want.own, have, tables);
+        Planner { focus, want, keep, have, tables, ours, unusable: BTreeSet::new(), part: Part::default() }
+    }
+
     fn tables(&mut self) {
         for (bridge, table) in &self.tables.unnamed {
             let op = Op::NameTable { table: *table, bridge: bridge.clone() };
@@ -154,10 +193,11 @@ impl<'a> Planner<'a> {
     }
 
     fn addresses(&mut self) {
-        let announce = &self.want.own.announce;
+        let (want, have, announce) = (self.want, self.have, &self.want.own.announce);
         let wanted = Wanted::new(self.want);
         let native = self.native();
-        for address in &self.want.addresses {
+        let announcement = |net| Address { dev: announce.clone(), net };
+        for address in self.focus.of(&want.addresses, |net| want.addresses.get(&announcement(net))) {
             let there = self.have.addresses.contains(address);
             let announced = address.dev == *announce;
             let object = self.address_object(address.dev.as_str(), address.net);
@@ -184,7 +224,7 @@ impl<'a> Planner<'a> {
             let phase = if announced { Phase::Announce } else { Phase::Base };
             self.part.push(phase, object, Op::AddAddress(address.clone()));
         }
-        for address in &self.have.addresses {
+        for address in self.focus.of(&have.addresses, |net| have.addresses.get(&announcement(net))) {
             let object = || self.address_object(address.dev.as_str(), address.net);
             let del = || Op::DelAddress(address.clone());
             if self.want.own.announces(address) {
@@ -206,7 +246,8 @@ impl<'a> Planner<'a> {
 
     /// Prefixes that ovn-controller announces by itself, with their tables.
     fn native(&self) -> BTreeMap<IpNet, u32> {
-        let native = self.have.routes.iter().filter(|route| route.protocol == protocol::OVN);
+        let routes = self.focus.of(&self.have.routes, |_| None);
+        let native = routes.into_iter().filter(|route| route.protocol == protocol::OVN);
         native.map(|route| (route.dst, route.table)).collect()
     }
 
@@ -220,8 +261,13 @@ impl<'a> Planner<'a> {
     }
 
     fn routes(&mut self) {
+        let (want, have, tables) = (self.want, self.have, self.tables);
         let mut settled: BTreeSet<&SeenRoute> = BTreeSet::new();
-        for ((table, dst), hop) in &self.want.routes {
+        let wanted = |net| {
+            let keys = want.bridges().map(move |bridge| (Table::Bridge(bridge.clone()), net));
+            keys.filter_map(|key| want.routes.get_key_value(&key))
+        };
+        for ((table, dst), hop) in self.focus.of(&want.routes, wanted) {
             let Some(number) = self.number(table) else {
                 self.part.count(false);
                 continue;
@@ -243,7 +289,8 @@ impl<'a> Planner<'a> {
             let object = self.route_object(hop, *dst);
             self.part.push(phase, object, Op::SetRoute { table: number, dst: *dst, hop: hop.clone() });
         }
-        for route in &self.have.routes {
+        let seen = |net| tables.current.values().flat_map(move |number| have.routes_to(*number, net));
+        for route in self.focus.of(&have.routes, seen) {
             let kept = || {
                 let bridge = self.ours.bridge_of(route.table);
                 bridge.is_some_and(|bridge| self.keep.device(bridge)) || self.keeps_prefix(route.dst)
@@ -302,9 +349,9 @@ impl<'a> Planner<'a> {
     }
 
     fn rules(&mut self) {
-        let priority = self.want.own.priority;
+        let (want, have, priority) = (self.want, self.have, self.want.own.priority);
         let mut wanted: BTreeSet<(Select, u32)> = BTreeSet::new();
-        for Rule { select, table } in &self.want.rules {
+        for Rule { select, table } in self.focus.of(&want.rules, |net| want.rules_for(Select::To(net))) {
             let Some(number) = self.number(table) else {
                 self.part.count(false);
                 continue;
@@ -318,7 +365,7 @@ impl<'a> Planner<'a> {
                 self.part.push(Phase::Rule, object, Op::AddRule { select: *select, table: number, priority });
             }
         }
-        for rule in &self.have.rules {
+        for rule in self.focus.of(&have.rules, |net| have.rules_for(Select::To(net))) {
             let Some(bridge) = self.ours.bridge_of(rule.table).filter(|_| self.ours.rule(rule)) else {
                 continue;
             };
@@ -341,7 +388,10 @@ impl<'a> Planner<'a> {
     }
 
     fn forwarding(&mut self) {
-        let announced = self.want.addresses.iter().filter(|a| a.dev == self.want.own.announce);
+        let (want, announce) = (self.want, &self.want.own.announce);
+        let announcement = |net| want.addresses.get(&Address { dev: announce.clone(), net });
+        let announced =
+            self.focus.of(&want.addresses, announcement).into_iter().filter(|a| a.dev == *announce);
         let families: BTreeSet<Family> = announced.map(|a| Family::of(a.net)).collect();
         for family in families.difference(&self.have.forwarding) {
             let key = match family {
@@ -406,5 +456,6 @@ impl<'a> Planner<'a> {
     }
 }
 
+pub mod settled;
 #[cfg(test)]
 mod tests;

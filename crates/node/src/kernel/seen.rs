@@ -3,11 +3,12 @@
 //! Sets are ordered so that a plan finds what it looks for: rules by what they select, routes by table and destination.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 use ovn::MacAddr;
 use serde::Serialize;
@@ -125,24 +126,24 @@ pub fn default_metric(family: Family) -> u32 {
     }
 }
 
-/// The kernel at one instant.
+/// The kernel at one instant. A copy costs nothing, and what two of them differ in is found without looking at the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observed {
     /// Every device.
-    pub links: BTreeMap<Dev, SeenLink>,
+    pub links: OrdMap<Dev, SeenLink>,
     /// Every address.
-    pub addresses: BTreeSet<Address>,
+    pub addresses: OrdSet<Address>,
     /// Every rule that sends packets to a table.
-    pub rules: BTreeSet<SeenRule>,
+    pub rules: OrdSet<SeenRule>,
     /// Routes, without those of the main, local and default tables, and in a VRF's table only those an administrator, a
     /// tool or ovn-controller made.
-    pub routes: BTreeSet<SeenRoute>,
+    pub routes: OrdSet<SeenRoute>,
     /// Permanent neighbours.
-    pub neighbours: BTreeMap<(Dev, IpAddr), MacAddr>,
+    pub neighbours: OrdMap<(Dev, IpAddr), MacAddr>,
     /// IPv6 proxy entries.
-    pub proxies: BTreeSet<(Dev, Ipv6Addr)>,
+    pub proxies: OrdSet<(Dev, Ipv6Addr)>,
     /// Switches that are on.
-    pub sysctls: BTreeSet<Sysctl>,
+    pub sysctls: OrdSet<Sysctl>,
     /// The families whose packets are forwarded.
     pub forwarding: BTreeSet<Family>,
     /// The names of tables.
@@ -175,6 +176,20 @@ impl Observed {
         self.routes.range(first..).take_while(move |route| route.table == table)
     }
 
+    /// The tables that have routes, found without looking at the routes.
+    pub fn tables(&self) -> impl Iterator<Item = u32> {
+        let first = |table| SeenRoute {
+            table,
+            dst: Family::V4.default_net(),
+            metric: 0,
+            hop: None,
+            protocol: 0,
+            wire: Wire::default(),
+        };
+        let next = move |table: u32| self.routes.range(first(table)..).next().map(|route| route.table);
+        std::iter::successors(next(0), move |table| next(table.checked_add(1)?))
+    }
+
     /// The host addresses on a device within a prefix.
     pub fn hosts_on(&self, dev: &Dev, net: IpNet) -> impl Iterator<Item = IpAddr> {
         let first = Address { dev: dev.clone(), net: net.trunc() };
@@ -200,4 +215,12 @@ impl Observed {
 /// Whether a prefix is one address.
 pub fn is_host(net: IpNet) -> bool {
     net.prefix_len() == net.max_prefix_len()
+}
+
+/// Keeps what fits of a set or map that can be shared.
+pub(crate) fn retain<C, T>(all: &mut C, fits: impl FnMut(&T) -> bool)
+where
+    C: Default + IntoIterator<Item = T> + FromIterator<T>,
+{
+    *all = std::mem::take(all).into_iter().filter(fits).collect();
 }

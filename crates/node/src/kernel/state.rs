@@ -4,10 +4,10 @@
 //! is part of what is observed, and a plan gives a number to a bridge that has none.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
+use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 use ovn::MacAddr;
 use serde::Serialize;
@@ -162,32 +162,50 @@ impl Sysctl {
     }
 }
 
-/// What the kernel should have.
+/// What the kernel should have. A copy costs nothing, and what two of them differ in is found without looking at the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Desired {
     /// What belongs to us there.
     pub own: Own,
     /// Devices. Those of kind [`Link::Bridge`] are the provider bridges; their tables are ours.
-    pub links: BTreeMap<Dev, Link>,
+    pub links: OrdMap<Dev, Link>,
     /// Addresses: those on [`Own::announce`] are announced, those on bridges and VLAN devices make them speak ARP and NDP.
-    pub addresses: BTreeSet<Address>,
+    pub addresses: OrdSet<Address>,
     /// Rules, all at [`Own::priority`].
-    pub rules: BTreeSet<Rule>,
+    pub rules: OrdSet<Rule>,
     /// Routes. A bridge's table holds its base (a default route through the bridge for each family) and what is exposed;
     /// the exposure VRF's table holds subnets that are announced as such.
-    pub routes: BTreeMap<(Table, IpNet), Hop>,
+    pub routes: OrdMap<(Table, IpNet), Hop>,
     /// Permanent neighbours.
-    pub neighbours: BTreeMap<(Dev, IpAddr), MacAddr>,
+    pub neighbours: OrdMap<(Dev, IpAddr), MacAddr>,
     /// Addresses for which neighbour solicitations are answered on a device.
-    pub proxies: BTreeSet<(Dev, Ipv6Addr)>,
+    pub proxies: OrdSet<(Dev, Ipv6Addr)>,
     /// Switches that must be on.
-    pub sysctls: BTreeSet<Sysctl>,
+    pub sysctls: OrdSet<Sysctl>,
 }
 
 impl Desired {
     /// The provider bridges.
     pub fn bridges(&self) -> impl Iterator<Item = &Dev> {
         self.links.iter().filter(|(_, link)| **link == Link::Bridge).map(|(dev, _)| dev)
+    }
+
+    /// The rules with exactly this selection.
+    pub fn rules_for(&self, select: Select) -> impl Iterator<Item = &Rule> {
+        let first = Rule { select, table: Table::Bridge(Dev::default()) };
+        self.rules.range(first..).take_while(move |rule| rule.select == select)
+    }
+
+    /// How many things are wanted.
+    pub fn len(&self) -> usize {
+        let sets = [self.addresses.len(), self.rules.len(), self.proxies.len(), self.sysctls.len()];
+        let maps = [self.links.len(), self.routes.len(), self.neighbours.len()];
+        sets.into_iter().chain(maps).sum()
+    }
+
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 

@@ -4,15 +4,17 @@
 //! search itself knows neither.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use super::seen::{Observed, SeenRoute, SeenRule};
-use super::state::{Desired, Dev, Family, Hop, Rule, Select, Table};
+use super::state::{Desired, Dev, Family, Hop, Select, Table};
 
-/// The prefix lengths that occur, longest first: what has to be tried.
+/// The prefix lengths that occur, longest first: what has to be tried. They are looked for when an address has nothing of its
+/// own, which is rare.
 #[derive(Debug, Default)]
 struct Lengths {
     v4: BTreeSet<u8>,
@@ -41,6 +43,13 @@ impl Lengths {
     }
 }
 
+/// The prefixes to be tried for an address: its own, then those that `others` finds to occur.
+fn around<'a>(ip: IpAddr, others: impl FnOnce() -> &'a Lengths + 'a) -> impl Iterator<Item = IpNet> + 'a {
+    let own = IpNet::from(ip);
+    let others = std::iter::once_with(others).flat_map(move |lengths| lengths.around(ip));
+    std::iter::once(own).chain(others.filter(move |net| *net != own))
+}
+
 /// The prefix a rule asks for; a rule for all is one for everything.
 fn prefix_of(select: Select) -> IpNet {
     match select {
@@ -49,44 +58,43 @@ fn prefix_of(select: Select) -> IpNet {
     }
 }
 
-/// The selections that may catch an address.
-fn selections(lengths: &Lengths, ip: IpAddr) -> impl Iterator<Item = Select> {
-    lengths.around(ip).map(Select::To).chain([Select::All(Family::of_ip(ip))])
-}
-
 /// The ways that are wanted.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     want: &'a Desired,
-    rules: Lengths,
-    routes: Lengths,
+    rules: OnceCell<Lengths>,
+    routes: OnceCell<Lengths>,
 }
 
 impl<'a> Wanted<'a> {
     /// Prepares the search.
     pub fn new(want: &'a Desired) -> Self {
-        let rules = Lengths::of(want.rules.iter().map(|rule| prefix_of(rule.select)));
-        let routes = Lengths::of(want.routes.keys().map(|(_, dst)| *dst).filter(|dst| dst.prefix_len() > 0));
-        Wanted { want, rules, routes }
+        Wanted { want, rules: OnceCell::new(), routes: OnceCell::new() }
     }
 
     /// The bridge and the hop by which packets for `ip` will go.
     pub fn way(&self, ip: IpAddr) -> Option<(&'a Dev, &'a Hop)> {
-        let tables = selections(&self.rules, ip).flat_map(|select| {
-            let first = Rule { select, table: Table::Bridge(Dev::default()) };
-            self.want.rules.range(first..).take_while(move |rule| rule.select == select)
-        });
-        tables.filter_map(|rule| self.hop(&rule.table, ip)).next()
+        let rules = &self.want.rules;
+        let lengths =
+            || self.rules.get_or_init(|| Lengths::of(rules.iter().map(|rule| prefix_of(rule.select))));
+        let selections = around(ip, lengths).map(Select::To).chain([Select::All(Family::of_ip(ip))]);
+        let mut tables = selections.flat_map(|select| self.want.rules_for(select));
+        tables.find_map(|rule| self.hop(&rule.table, ip))
     }
 
     fn hop(&self, table: &'a Table, ip: IpAddr) -> Option<(&'a Dev, &'a Hop)> {
         let Table::Bridge(bridge) = table else { return None };
-        let hop = self
-            .routes
-            .around(ip)
-            .find_map(|dst| self.want.routes.get(&(Table::Bridge(bridge.clone()), dst)))?;
+        let routes = &self.want.routes;
+        let lengths =
+            || self.routes.get_or_init(|| Lengths::of(prefixes(routes.keys().map(|(_, dst)| *dst))));
+        let hop = around(ip, lengths).find_map(|dst| routes.get(&(Table::Bridge(bridge.clone()), dst)))?;
         Some((bridge, hop))
     }
+}
+
+/// Those that are more than a default route's.
+fn prefixes(nets: impl Iterator<Item = IpNet>) -> impl Iterator<Item = IpNet> {
+    nets.filter(|net| net.prefix_len() > 0)
 }
 
 /// The ways that are there.
@@ -94,30 +102,35 @@ impl<'a> Wanted<'a> {
 pub struct There<'a> {
     have: &'a Observed,
     priority: u32,
-    rules: Lengths,
-    routes: Lengths,
+    rules: OnceCell<Lengths>,
+    routes: OnceCell<Lengths>,
 }
 
 impl<'a> There<'a> {
     /// Prepares the search among the rules of one priority, ours.
     pub fn new(priority: u32, have: &'a Observed) -> Self {
-        let ours = have.rules.iter().filter(|rule| rule.priority == priority);
-        let rules = Lengths::of(ours.filter_map(|rule| rule.select).map(prefix_of));
-        let routes =
-            Lengths::of(have.routes.iter().map(|route| route.dst).filter(|dst| dst.prefix_len() > 0));
-        There { have, priority, rules, routes }
+        There { have, priority, rules: OnceCell::new(), routes: OnceCell::new() }
     }
 
     /// The route that packets for `ip` take, if rules and routes besides those that go lead to one.
     pub fn way(&self, ip: IpAddr, gone: &Gone) -> Option<&'a SeenRoute> {
-        let rules = selections(&self.rules, ip).flat_map(|select| self.have.rules_for(select));
-        let rules = rules.filter(|rule| rule.priority == self.priority && !gone.rules.contains(rule));
-        rules.filter_map(|rule| self.route(rule.table, ip, gone)).next()
+        let ours = |rule: &&SeenRule| rule.priority == self.priority;
+        let lengths = || {
+            let all = self.have.rules.iter().filter(ours).filter_map(|rule| rule.select);
+            self.rules.get_or_init(|| Lengths::of(all.map(prefix_of)))
+        };
+        let selections = around(ip, lengths).map(Select::To).chain([Select::All(Family::of_ip(ip))]);
+        let rules = selections.flat_map(|select| self.have.rules_for(select));
+        let mut rules = rules.filter(|rule| ours(rule) && !gone.rules.contains(rule));
+        rules.find_map(|rule| self.route(rule.table, ip, gone))
     }
 
     /// The route of a table that packets for `ip` take, other than a default route.
     pub fn route(&self, table: u32, ip: IpAddr, gone: &Gone) -> Option<&'a SeenRoute> {
-        let mut routes = self.routes.around(ip).flat_map(|dst| self.have.routes_to(table, dst));
+        let have = self.have;
+        let lengths =
+            || self.routes.get_or_init(|| Lengths::of(prefixes(have.routes.iter().map(|route| route.dst))));
+        let mut routes = around(ip, lengths).flat_map(|dst| have.routes_to(table, dst));
         routes.find(|route| route.hop.is_some() && !gone.routes.contains(route))
     }
 }

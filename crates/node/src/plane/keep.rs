@@ -33,6 +33,11 @@ impl Keep {
         out
     }
 
+    /// Whether there is nothing to keep.
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty() && self.subnets.is_empty() && self.devices.is_empty()
+    }
+
     /// Whether the announcement of an address has to stay.
     pub fn address(&self, ip: IpAddr) -> bool {
         self.addresses.contains(&ip) || self.subnets.iter().any(|net| net.contains(&ip))

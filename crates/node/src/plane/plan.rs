@@ -9,16 +9,28 @@ use reconcile::{Class, ObjectId, Plan, Problem};
 use super::keep::Keep;
 use super::phase::{Part, Phase, Planned};
 use super::state::{Act, Desired, MASS, Needs, Observed, Op};
+use crate::kernel::plan::settled::{self, Settled};
 use crate::kernel::way::Wanted;
 use crate::kernel::{Address, Select};
 use crate::{flows, frr, kernel};
 
 /// What leads from `have` to `want`.
 pub fn plan(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
+    plan_after(&mut None, want, keep, have)
+}
+
+/// The same, by way of what is known to be settled. It is noted what is settled now.
+pub fn plan_after(
+    settled: &mut Option<Settled>,
+    want: &Desired,
+    keep: &BTreeSet<ObjectId>,
+    have: &Observed,
+) -> Plan<Op> {
     let keep = Keep::new(keep);
     let mut steps: Vec<Planned<Act>> = Vec::new();
     let mut plan = Plan::new(0, 0);
-    absorb(&mut plan, &mut steps, kernel::plan::plan(&want.kernel, &keep, &have.kernel), Act::Kernel);
+    let kernel_part = settled::plan(settled, &want.kernel, &keep, &have.kernel);
+    absorb(&mut plan, &mut steps, kernel_part, Act::Kernel);
     absorb(&mut plan, &mut steps, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
     if let Some(frr) = &want.frr {
         absorb(&mut plan, &mut steps, frr::plan::plan(frr, &have.frr), Act::Frr);
@@ -50,8 +62,11 @@ fn absorb<O>(plan: &mut Plan<Op>, steps: &mut Vec<Planned<Act>>, part: Part<O>, 
 /// Leaves out withdrawals, and the removals that follow from them, when they are too many to be believed at once.
 fn hold_mass_withdrawal(steps: &mut Vec<Planned<Act>>, want: &Desired, have: &Observed) -> Option<Problem> {
     let withdrawn = steps.iter().filter(|step| step.phase == Phase::Withdraw).count();
+    if withdrawn <= MASS {
+        return None;
+    }
     let announced = have.kernel.addresses.iter().filter(|a| want.kernel.own.announces(a)).count();
-    if withdrawn <= MASS || withdrawn * 2 <= announced {
+    if withdrawn * 2 <= announced {
         return None;
     }
     steps.retain(|step| step.phase < Phase::WithdrawPrefix);

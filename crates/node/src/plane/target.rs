@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
@@ -13,7 +14,8 @@ use super::state::{Act, Desired, Observed, Op};
 use crate::flows;
 use crate::flows::{FlowError, Flows};
 use crate::frr::{self, Frr, VtyError};
-use crate::kernel::{self, Dev, Kernel, KernelError, SeenRoute};
+use crate::kernel::plan::settled::Settled;
+use crate::kernel::{self, Dev, Family, Kernel, KernelError};
 
 /// So many steps are taken at once; then others of the process have their turn.
 const BATCH: usize = 256;
@@ -45,6 +47,8 @@ pub struct Plane {
     kernel: Kernel,
     flows: Flows,
     frr: Frr,
+    /// What was found to be as wanted since all was read: saves work, and decides nothing.
+    settled: Mutex<Option<Settled>>,
 }
 
 impl Plane {
@@ -55,6 +59,7 @@ impl Plane {
             kernel: Kernel::open(config.rt_tables)?,
             flows: Flows::open(config.ovs_rundir),
             frr: Frr::open(config.frr),
+            settled: Mutex::default(),
         })
     }
 
@@ -136,9 +141,10 @@ fn flow_class(error: &FlowError) -> Class {
 /// The bridges on which flows of ours may be: those that have, or had, a table, by its name or by its base.
 fn bridges(kernel: &kernel::Observed) -> BTreeSet<Dev> {
     let named = kernel.names.iter().map(|(_, name)| name);
-    let is_base = |route: &&SeenRoute| route.dst.prefix_len() == 0;
-    let hops = kernel.routes.iter().filter(is_base).filter_map(|route| route.hop.as_ref());
-    let based = hops.filter(|hop| hop.via.is_none()).map(|hop| &hop.dev);
+    let bases = kernel.tables().flat_map(|table| Family::BOTH.map(|family| (table, family.default_net())));
+    let bases = bases.flat_map(|(table, default)| kernel.routes_to(table, default));
+    let based =
+        bases.filter_map(|route| route.hop.as_ref()).filter(|hop| hop.via.is_none()).map(|hop| &hop.dev);
     named.chain(based).filter(|name| kernel.links.contains_key(*name)).cloned().collect()
 }
 
@@ -148,10 +154,15 @@ impl Target for Plane {
     type Op = Op;
 
     fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
-        plan::plan(want, keep, have)
+        // What a panic left is what was settled before.
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        plan::plan_after(&mut settled, want, keep, have)
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<Observed, TargetError> {
+        if scope == Scope::Full {
+            *self.settled.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        }
         let kernel = self.kernel.observe(scope);
         let kernel = kernel.map_err(|e| TargetError::new(Class::Transient, "read the kernel").because(e))?;
         let bridges = bridges(&kernel);

@@ -14,17 +14,21 @@ use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::networks::Network;
 use super::{Address, Decision, Place, Reason, Silence, exposable};
-use crate::bgp::config::RuleMode;
+use crate::bgp::config::{Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
 use crate::plane::object;
 
 /// So many rules are worth a word.
 const MANY_RULES: usize = 1000;
+/// The code of that word.
+pub(super) const TOO_MANY: &str = "many-rules";
 
 /// A decision in the making.
 pub(super) struct Draft<'s> {
     pub(super) snapshot: &'s Snapshot,
+    /// All that is decided besides addresses.
     pub(super) decision: Decision,
+    addresses: BTreeMap<IpAddr, Address>,
     outcome: Outcome<()>,
     /// Further places of addresses that have one already.
     disputed: BTreeMap<IpAddr, Vec<Address>>,
@@ -32,7 +36,13 @@ pub(super) struct Draft<'s> {
 
 impl<'s> Draft<'s> {
     pub(super) fn new(snapshot: &'s Snapshot) -> Self {
-        Self { snapshot, decision: Decision::default(), outcome: Outcome::new(()), disputed: BTreeMap::new() }
+        Self {
+            snapshot,
+            decision: Decision::default(),
+            addresses: BTreeMap::new(),
+            outcome: Outcome::new(()),
+            disputed: BTreeMap::new(),
+        }
     }
 
     pub(super) fn report(&mut self, problem: Problem) {
@@ -59,8 +69,8 @@ impl<'s> Draft<'s> {
         if !exposable(ip) {
             return;
         }
-        let Some(known) = self.decision.addresses.get_mut(&ip) else {
-            self.decision.addresses.insert(ip, new);
+        let Some(known) = self.addresses.get_mut(&ip) else {
+            self.addresses.insert(ip, new);
             return;
         };
         match (&known.place, &new.place) {
@@ -110,7 +120,7 @@ impl<'s> Draft<'s> {
             }
         }
         self.decision.has_gateway |= before.has_gateway;
-        self.decision.tenant_switches.extend(&before.tenant_switches);
+        self.decision.tenant_switches.extend(before.tenant_switches.iter().copied());
         let proxies = before.proxies.iter().filter(|(dev, _)| self.decision.networks.contains_key(dev));
         let proxies: Vec<_> = proxies.cloned().collect();
         self.decision.proxies.extend(proxies);
@@ -124,8 +134,8 @@ impl<'s> Draft<'s> {
                 // A subnet that goes takes its addresses with it, when all is decided.
                 Place::Subnet(_) => true,
             };
-            if carried && !self.decision.addresses.contains_key(ip) && address.reasons.iter().any(&reason) {
-                self.decision.addresses.insert(*ip, address.clone());
+            if carried && !self.addresses.contains_key(ip) && address.reasons.iter().any(&reason) {
+                self.addresses.insert(*ip, address.clone());
             }
         }
     }
@@ -133,7 +143,7 @@ impl<'s> Draft<'s> {
     /// Settles disputes (D9), and takes back what lost its ground.
     pub(super) fn finish(mut self, silence: Option<Silence>) -> Outcome<Decision> {
         for (ip, mut others) in std::mem::take(&mut self.disputed) {
-            let Some(first) = self.decision.addresses.remove(&ip) else { continue };
+            let Some(first) = self.addresses.remove(&ip) else { continue };
             others.insert(0, first);
             // Older is what is there; else the bridge that was mapped first.
             let before = self.snapshot.before.addresses.get(&ip).map(|address| &address.place);
@@ -151,40 +161,34 @@ impl<'s> Draft<'s> {
             let kept = others.swap_remove(kept);
             let problem = dispute(ip, &kept, &others);
             self.report(problem);
-            self.decision.addresses.insert(ip, kept);
+            self.addresses.insert(ip, kept);
         }
-        let Decision { addresses, subnets, .. } = &mut self.decision;
-        addresses.retain(|_, address| match &address.place {
+        let subnets = &self.decision.subnets;
+        self.addresses.retain(|_, address| match &address.place {
             Place::Wired { .. } => true,
             Place::Subnet(net) => subnets.contains_key(net),
         });
-        for address in addresses.values_mut() {
+        for address in self.addresses.values_mut() {
             address.reasons.sort();
             address.reasons.dedup();
         }
-        self.count_rules();
+        let wired = self.addresses.values().filter(|address| address.is_wired()).count();
+        let many = many_rules(&self.snapshot.config, wired + self.decision.subnets.len());
+        many.into_iter().for_each(|problem| self.report(problem));
+        self.decision.addresses = self.addresses.into_iter().collect();
         self.decision.silence = silence;
         self.outcome.map(|()| self.decision)
     }
 }
 
-impl Draft<'_> {
-    /// The kernel looks through rules one by one, for every packet.
-    fn count_rules(&mut self) {
-        let wired = |address: &&Address| matches!(address.place, Place::Wired { .. });
-        let rules = self.decision.addresses.values().filter(wired).count() + self.decision.subnets.len();
-        if self.snapshot.config.rule_mode == RuleMode::PerIp && rules > MANY_RULES {
-            let what = format!(
-                "there are {rules} rules, which every forwarded packet passes; set rule_mode = aggregate"
-            );
-            self.report(Problem::warning(
-                ObjectId::new("setting", "rule_mode"),
-                Class::Refused,
-                "many-rules",
-                what,
-            ));
-        }
+/// A word about too many rules: the kernel looks through them one by one, for every packet.
+pub(super) fn many_rules(config: &Config, rules: usize) -> Option<Problem> {
+    if config.rule_mode != RuleMode::PerIp || rules <= MANY_RULES {
+        return None;
     }
+    let what =
+        format!("there are {rules} rules, which every forwarded packet passes; set rule_mode = aggregate");
+    Some(Problem::warning(ObjectId::new("setting", "rule_mode"), Class::Refused, TOO_MANY, what))
 }
 
 fn merge(known: &mut Address, new: Address) {

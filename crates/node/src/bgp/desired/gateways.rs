@@ -6,15 +6,15 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use ovn::MacAddr;
 use ovn::sb::PortBinding;
 use ovn::text::{HostAddr, PortAddresses, Text};
-use ovn::{MacAddr, PortType};
 use ovsdb::Uuid;
 
 use super::draft::Draft;
 use super::networks::{Network, Networks};
 use super::{Named, Reason};
-use crate::bgp::snapshot::Snapshot;
+use crate::bgp::snapshot::{Role, Snapshot, router_port_name};
 
 /// A gateway that is bound here.
 pub(super) struct Gateway {
@@ -41,14 +41,12 @@ impl Gateway {
     }
 }
 
-/// From a gateway port to the router's port it is of, and on to the provider network's port. OVN's names are conventions of
-/// clouds; what links the rows are their options.
+/// From a gateway port to the router's port it is of, and on to the provider network's port.
 pub(in crate::bgp) fn provider_side<'s>(
     snapshot: &'s Snapshot,
     gateway: &PortBinding,
 ) -> Option<((Uuid, &'s PortBinding), &'s PortBinding)> {
-    let router_port = gateway.options.get("distributed-port").map(|name| name.as_str());
-    let router_port = snapshot.port(router_port.or_else(|| gateway.logical_port.strip_prefix("cr-"))?)?;
+    let router_port = snapshot.port(router_port_name(gateway)?)?;
     let (_, switch_port) = snapshot.peer(router_port.1)?;
     Some((router_port, switch_port))
 }
@@ -56,7 +54,7 @@ pub(in crate::bgp) fn provider_side<'s>(
 pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Vec<Gateway> {
     let snapshot = draft.snapshot;
     let mut found = Vec::new();
-    for (row, port) in snapshot.bound_to(me).filter(|(_, port)| port.kind == PortType::ChassisRedirect) {
+    for (row, port) in snapshot.ports_as(Role::Gateway).filter(|(_, port)| port.is_bound(me)) {
         let Some((router_port, switch_port)) = provider_side(snapshot, port) else { continue };
         let switch = switch_port.datapath.uuid();
         let Some(network) = networks.of(switch) else { continue };

@@ -16,11 +16,12 @@
 //! | D9 | of two places for one address the one it has is kept, and the conflict reported | `draft.rs` |
 //!
 //! Which networks there are and what devices they are met on is in `networks.rs`; `wire.rs` says what kernel, switch and FRR
-//! must look like for a decision to come true.
+//! must look like for a decision to come true. [`Decided`] is a decision that the next one is made from, where little has changed.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod address;
+mod decided;
 mod draft;
 mod gateways;
 mod load_balancers;
@@ -35,6 +36,7 @@ mod wire;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
+use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 use ovn::MacAddr;
 use ovsdb::Uuid;
@@ -43,29 +45,32 @@ use reconcile::{Class, ObjectId, Outcome, Problem};
 use super::snapshot::Snapshot;
 use crate::kernel::Dev;
 use draft::Draft;
+use networks::Networks;
 
 pub use address::{exposable, is_gua};
+pub use decided::Decided;
 pub use networks::{Network, device_name};
 pub use reason::{Named, Reason};
-pub use wire::wire;
+pub use wire::{rewire, wire};
 
-/// What must be reachable through this node, and why.
+/// What must be reachable through this node, and why. A copy costs little, and what two of them differ in is found without
+/// looking at the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The provider bridges that are there, in the order of their numbers.
     pub bridges: BTreeMap<Dev, ProviderBridge>,
     /// The provider networks, by the device that the kernel meets them on.
-    pub networks: BTreeMap<Dev, Network>,
+    pub networks: OrdMap<Dev, Network>,
     /// The addresses.
-    pub addresses: BTreeMap<IpAddr, Address>,
+    pub addresses: OrdMap<IpAddr, Address>,
     /// The subnets behind routers.
-    pub subnets: BTreeMap<IpNet, Subnet>,
+    pub subnets: OrdMap<IpNet, Subnet>,
     /// Addresses that the kernel answers for on a device.
-    pub proxies: BTreeSet<(Dev, Ipv6Addr)>,
+    pub proxies: OrdSet<(Dev, Ipv6Addr)>,
     /// Whether the gateway of some router is bound here: then load balancers matter.
     pub has_gateway: bool,
     /// Switches whose ports matter wherever they are bound: those behind the routers of gateways that are bound here.
-    pub tenant_switches: BTreeSet<Uuid>,
+    pub tenant_switches: OrdSet<Uuid>,
     /// Why nothing is announced although it is wired, if so.
     pub silence: Option<Silence>,
 }
@@ -101,6 +106,13 @@ pub struct Address {
     pub reasons: Vec<Reason>,
 }
 
+impl Address {
+    /// Whether it has a rule and a route of its own.
+    pub fn is_wired(&self) -> bool {
+        matches!(self.place, Place::Wired { .. })
+    }
+}
+
 /// What carries the packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -132,7 +144,14 @@ pub struct Subnet {
 
 /// Decides. Nothing that is wrong with one row keeps others from being decided.
 pub fn decide(snapshot: &Snapshot) -> Outcome<Decision> {
-    let Some(me) = snapshot.me() else { return without_chassis(snapshot) };
+    match snapshot.me() {
+        Some(me) => with_chassis(snapshot, me).0,
+        None => without_chassis(snapshot),
+    }
+}
+
+/// Decides, and tells which networks there are.
+fn with_chassis(snapshot: &Snapshot, me: Uuid) -> (Outcome<Decision>, Networks) {
     let mut draft = Draft::new(snapshot);
     let networks = networks::find(&mut draft);
     let gateways = gateways::expose(&mut draft, &networks, me);
@@ -145,7 +164,7 @@ pub fn decide(snapshot: &Snapshot) -> Outcome<Decision> {
         draft.carry_networks();
         draft.carry_all();
     }
-    draft.finish(silence(snapshot, false))
+    (draft.finish(silence(snapshot, false)), networks)
 }
 
 /// What the gateways that are bound here make matter beyond what is bound here.
@@ -165,7 +184,7 @@ pub fn reach(snapshot: &Snapshot) -> Option<Reach> {
     let gateways = gateways::expose(&mut draft, &networks, me);
     subnets::expose(&mut draft, &networks, &gateways);
     let Decision { tenant_switches: switches, has_gateway, .. } = draft.decision;
-    Some(Reach { switches, has_gateway })
+    Some(Reach { switches: switches.into_iter().collect(), has_gateway })
 }
 
 /// OVN does not know us: what was exposed stays as it is, and after a while it is not announced any more.

@@ -3,11 +3,12 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use imbl::ordmap::DiffItem;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::{Decision, Place};
+use super::{Address, Decision, Place};
 use crate::bgp::config::{Advertisement, Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
 use crate::frr::Redistribute;
@@ -30,6 +31,36 @@ pub fn wire(snapshot: &Snapshot, decision: &Decision) -> plane::Desired {
     }
 }
 
+/// The same as [`wire`], from what it gave for the decision before. Where two decisions differ in addresses only, as they mostly
+/// do, nothing else is looked at.
+pub fn rewire(
+    snapshot: &Snapshot,
+    before: (&Decision, plane::Desired),
+    decision: &Decision,
+) -> plane::Desired {
+    let (before, mut wired) = before;
+    let rest = Decision { addresses: decision.addresses.clone(), ..before.clone() };
+    if rest != *decision {
+        return wire(snapshot, decision);
+    }
+    let config = &*snapshot.config;
+    for difference in before.addresses.diff(&decision.addresses) {
+        let (old, new) = match difference {
+            DiffItem::Add(ip, address) => (None, Some((ip, address))),
+            DiffItem::Update { old, new } => (Some(old), Some(new)),
+            DiffItem::Remove(ip, address) => (Some((ip, address)), None),
+        };
+        // A subnet of one address has the same rule and route.
+        if old.or(new).is_some_and(|(ip, _)| decision.subnets.contains_key(&IpNet::from(*ip))) {
+            return wire(snapshot, decision);
+        }
+        old.into_iter().for_each(|old| expose(&mut wired.kernel, config, decision, old, false));
+        new.into_iter().for_each(|new| expose(&mut wired.kernel, config, decision, new, true));
+    }
+    wired.guard = snapshot.guard;
+    wired
+}
+
 fn kernel(config: &Config, decision: &Decision) -> kernel::Desired {
     let mut want = kernel::Desired {
         own: Own {
@@ -43,7 +74,7 @@ fn kernel(config: &Config, decision: &Decision) -> kernel::Desired {
     want.links.insert(config.bgp_vrf.clone(), Link::Vrf { table: config.bgp_vrf_table_id });
     want.links.insert(config.bgp_nic.clone(), Link::Dummy { master: Some(config.bgp_vrf.clone()) });
     bridges(&mut want, config, decision);
-    addresses(&mut want, config, decision);
+    decision.addresses.iter().for_each(|exposed| expose(&mut want, config, decision, exposed, true));
     subnets(&mut want, config, decision);
     want.proxies.extend(decision.proxies.iter().cloned());
     for extra in &config.ndp_proxy_extra {
@@ -104,17 +135,29 @@ fn bridge_addresses(index: usize, tag: Option<u16>, taken: &mut BTreeSet<Ipv4Add
     [IpNet::V4(Ipv4Net::from(v4)), IpNet::V6(Ipv6Net::from(v6))]
 }
 
-fn addresses(want: &mut kernel::Desired, config: &Config, decision: &Decision) {
-    for (ip, address) in &decision.addresses {
-        let net = IpNet::from(*ip);
-        if decision.silence.is_none() {
-            want.addresses.insert(kernel::Address { dev: config.bgp_nic.clone(), net });
-        }
-        let Place::Wired { bridge, dev } = &address.place else { continue };
+/// Adds what exposes an address, or takes it away.
+fn expose(
+    want: &mut kernel::Desired,
+    config: &Config,
+    decision: &Decision,
+    exposed: (&IpAddr, &Address),
+    there: bool,
+) {
+    let (ip, address) = exposed;
+    let net = IpNet::from(*ip);
+    if decision.silence.is_none() {
+        let announced = kernel::Address { dev: config.bgp_nic.clone(), net };
+        let _ = if there { want.addresses.insert(announced) } else { want.addresses.remove(&announced) };
+    }
+    let Place::Wired { bridge, dev } = &address.place else { return };
+    if there {
         route(want, config, bridge, net, Hop { dev: dev.clone(), via: None });
-        if let Some(mac) = address.neighbour {
-            want.neighbours.insert((dev.clone(), *ip), mac);
-        }
+        want.neighbours.extend(address.neighbour.map(|mac| ((dev.clone(), *ip), mac)));
+    } else {
+        let table = Table::Bridge(bridge.clone());
+        want.rules.remove(&Rule { select: Select::To(net), table: table.clone() });
+        want.routes.remove(&(table, net));
+        want.neighbours.remove(&(dev.clone(), *ip));
     }
 }
 

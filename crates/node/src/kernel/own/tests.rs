@@ -70,7 +70,7 @@ fn a_vlan_device_is_ours_by_parent_name_and_address() {
     let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
     let vlan = |parent: &str| link(Kind::Vlan { parent: Some(parent.into()), tag: 100 });
     let mut have = Observed::default();
-    have.links.extend([("br-ex.100".into(), vlan("br-ex")), ("eth0.100".into(), vlan("eth0"))]);
+    have.links.extend([(Dev::new("br-ex.100"), vlan("br-ex")), ("eth0.100".into(), vlan("eth0"))]);
     let is = |have: &Observed, dev: &str| {
         let dev = Dev::new(dev);
         Ours::new(&own, have, &tables).link(&dev, &have.links[&dev])

@@ -27,7 +27,7 @@ fn ex() -> Table {
 fn base() -> Desired {
     let mut want = Desired::default();
     want.links.extend([
-        ("bgp-vrf".into(), Link::Vrf { table: 10 }),
+        (Dev::new("bgp-vrf"), Link::Vrf { table: 10 }),
         ("bgp-nic".into(), Link::Dummy { master: Some("bgp-vrf".into()) }),
         ("br-ex".into(), Link::Bridge),
     ]);
@@ -356,7 +356,7 @@ fn aggregate_rules_replace_per_address_rules() {
     let mut per_ip = base();
     vm(&mut per_ip, "172.24.4.10/32");
     let mut aggregate = per_ip.clone();
-    aggregate.rules = [Rule { select: Select::All(Family::V4), table: ex() }].into();
+    aggregate.rules = [Rule { select: Select::All(Family::V4), table: ex() }].into_iter().collect();
     assert_eq!(
         text(&aggregate, &made(&per_ip)),
         [

@@ -18,6 +18,27 @@ fn nothing() -> Choice {
     Choice { hosts: vec![None; 8], subnets: vec![false; 2], aggregate: false, bridges: 2 }
 }
 
+/// A plan by way of what is settled, which is the one that looks at everything.
+pub(crate) fn planned(
+    settled: &mut Option<Settled>,
+    want: &Desired,
+    keep: &BTreeSet<ObjectId>,
+    have: &Observed,
+) -> Plan<Op> {
+    let steps = |plan: &Plan<Op>| {
+        let steps = plan.steps.iter().map(|step| (step.op.phase, format!("{step:?}")));
+        steps.collect::<BTreeSet<_>>()
+    };
+    let (whole, narrow) = (plan(want, keep, have), plan_after(settled, want, keep, have));
+    assert_eq!(steps(&narrow), steps(&whole));
+    assert!(narrow.steps.is_sorted_by_key(|step| step.op.phase));
+    assert_eq!(
+        (narrow.steps.len(), narrow.want, narrow.have, &narrow.problems),
+        (whole.steps.len(), whole.want, whole.have, &whole.problems)
+    );
+    narrow
+}
+
 fn phases(plan: &Plan<Op>) -> Vec<Phase> {
     plan.steps.iter().map(|step| step.op.phase).collect()
 }
@@ -167,5 +188,34 @@ proptest! {
         }
         let plan = super::plan(&want, &BTreeSet::new(), &world.observed());
         prop_assert!(plan.is_empty(), "{}", plan);
+    }
+
+    #[test]
+    fn a_plan_for_what_changed_is_the_plan_for_everything(
+        first in choices(),
+        events in proptest::collection::vec((0usize..8, proptest::option::of(0usize..3), any::<u64>(), 0..4_u8), 1..12),
+    ) {
+        let mut choice = first;
+        let (mut want, mut settled) = (desired(&choice), None);
+        let mut world = World::made(&want);
+        for (host, place, which, event) in events {
+            match event {
+                0 => world.lose(which | which.rotate_left(7) | which.rotate_left(13)),
+                1 => world.add_foreign(),
+                2 => world.add_stale(),
+                _ => choice.hosts[host] = place,
+            }
+            want = desired(&choice);
+            let plan = planned(&mut settled, &want, &BTreeSet::new(), &world.observed());
+            // Some runs are cut off.
+            let left = std::cell::Cell::new(which % 8);
+            world.run(&plan, &|_| { left.set(left.get().wrapping_sub(1)); left.get() == 0 }, &mut |_, _| {});
+        }
+        for _ in 0..4 {
+            let plan = planned(&mut settled, &want, &BTreeSet::new(), &world.observed());
+            world.run(&plan, &|_| false, &mut |_, _| {});
+        }
+        prop_assert!(planned(&mut settled, &want, &BTreeSet::new(), &world.observed()).is_empty());
+        prop_assert!(settled.is_some(), "all is as wanted, and that was noted");
     }
 }

@@ -1,6 +1,7 @@
 //! From rows to the data plane, with everything that comes between: changes of the Southbound in any order, some of them twice;
 //! others who delete and add things in kernel and switch; an agent that is ended in the middle of a plan. After every single
-//! operation of ours no announced address may be without its way that was not so before; in the end all is as decided.
+//! operation of ours no announced address may be without its way that was not so before; in the end all is as decided. And
+//! decisions and plans that are made from the ones before are those that would have been made from nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -11,10 +12,10 @@ use reconcile::ObjectId;
 
 use super::properties::{Edit, apply, edit};
 use super::world::World;
-use crate::bgp::desired::wire;
+use crate::bgp::desired::{Decided, rewire, wire};
+use crate::kernel::plan::settled::Settled;
 use crate::plane::phase::Phase;
-use crate::plane::plan::plan;
-use crate::plane::plan::tests::model;
+use crate::plane::plan::tests::{model, planned};
 use crate::plane::{self, Desired};
 
 /// What happens.
@@ -46,23 +47,46 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..24)
 }
 
-/// The agent's last decision about the rows, with what it could not decide about.
-fn decided(rows: &mut World) -> (Desired, BTreeSet<ObjectId>) {
-    let snapshot = rows.snapshot();
-    let outcome = rows.decide();
-    let want = wire(&snapshot, &outcome.value);
-    rows.settle();
-    (want, outcome.keep)
+/// What the agent remembers from one run to the next.
+#[derive(Default)]
+struct Memory {
+    decided: Option<(Decided, Desired)>,
+    settled: Option<Settled>,
+}
+
+impl Memory {
+    /// The agent's decision about the rows, with what it could not decide about: made from the one before, and the same as one
+    /// that is made from nothing.
+    fn decided(&mut self, rows: &mut World) -> (Desired, BTreeSet<ObjectId>) {
+        let snapshot = rows.snapshot();
+        let outcome = rows.decide();
+        let want = wire(&snapshot, &outcome.value);
+        let (decided, wired) = match self.decided.take() {
+            None => (Decided::new(&snapshot), want.clone()),
+            Some((last, wired)) => {
+                let before = last.outcome.value.clone();
+                let decided = last.next(&snapshot);
+                let wired = rewire(&snapshot, (&before, wired), &decided.outcome.value);
+                (decided, wired)
+            }
+        };
+        assert_eq!(decided.outcome, outcome);
+        assert_eq!(wired, want);
+        self.decided = Some((decided, wired));
+        rows.settle();
+        (want, outcome.keep)
+    }
 }
 
 /// Plans, and takes the first steps of it; what the agent made worse, if anything, and whether there was nothing to do.
 fn act(
+    memory: &mut Memory,
     node: &mut model::World,
     want: &Desired,
     keep: &BTreeSet<ObjectId>,
     most: usize,
 ) -> (Option<String>, bool) {
-    let mut plan = plan(want, keep, &node.observed());
+    let mut plan = planned(&mut memory.settled, want, keep, &node.observed());
     plan.steps.retain(|step| !keep.contains(&step.object));
     let (taken, worse) = (Cell::new(0), RefCell::new(None));
     let stranded = RefCell::new(node.stranded());
@@ -91,6 +115,7 @@ proptest! {
     fn changes_and_foreign_edits_in_any_order_converge_and_no_operation_strands_an_address(events in events()) {
         let mut rows = World::new().tenants();
         let mut node = model::World::bare();
+        let mut memory = Memory::default();
         let (mut last, mut foreign) = (None, node.foreign());
         for event in &events {
             match event {
@@ -109,8 +134,8 @@ proptest! {
                 }
                 Event::Stale => node.add_stale(),
                 Event::Run(most) => {
-                    let (want, keep) = decided(&mut rows);
-                    let (worse, _) = act(&mut node, &want, &keep, *most);
+                    let (want, keep) = memory.decided(&mut rows);
+                    let (worse, _) = act(&mut memory, &mut node, &want, &keep, *most);
                     prop_assert_eq!(worse, None);
                 }
             }
@@ -118,8 +143,8 @@ proptest! {
         }
         let mut rounds = 0;
         let (want, keep) = loop {
-            let (want, keep) = decided(&mut rows);
-            let (worse, done) = act(&mut node, &want, &keep, usize::MAX);
+            let (want, keep) = memory.decided(&mut rows);
+            let (worse, done) = act(&mut memory, &mut node, &want, &keep, usize::MAX);
             prop_assert_eq!(worse, None);
             if done {
                 break (want, keep);

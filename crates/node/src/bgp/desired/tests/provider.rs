@@ -340,8 +340,11 @@ fn an_address_with_two_reasons_stays_with_one() {
     world.bind("vm1", "ch-a").bind("cr-lrp-gw1", "ch-a");
     world.nat("gw1", &["fa:16:3e:aa:00:01 172.24.4.10 is_chassis_resident(\"cr-lrp-gw1\")"]);
     let decision = world.decide().value;
-    let rules: Vec<_> =
-        decision.addresses[&"172.24.4.10".parse().unwrap()].reasons.iter().map(|r| r.rule()).collect();
+    let rules: Vec<_> = decision.addresses[&"172.24.4.10".parse::<std::net::IpAddr>().unwrap()]
+        .reasons
+        .iter()
+        .map(|r| r.rule())
+        .collect();
     assert_eq!(rules, ["D1", "D3"]);
     world.unbind("vm1");
     assert!(world.state().iter().any(|line| line == "A 172.24.4.10"));

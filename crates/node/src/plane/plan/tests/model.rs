@@ -10,7 +10,7 @@ use reconcile::{ObjectId, Plan, Step};
 
 use crate::flows::{self, Bridge, Seen, SeenFlow};
 use crate::frr;
-use crate::kernel::seen::{Kind, is_host};
+use crate::kernel::seen::{Kind, is_host, retain};
 use crate::kernel::tables::RtTables;
 use crate::kernel::{
     self, Address, Dev, Family, Hop, Knob, Link, Rule, SeenLink, SeenRoute, SeenRule, Select, Sysctl, Table,
@@ -41,7 +41,7 @@ pub(super) fn desired(choice: &Choice) -> Desired {
     let mut want = Desired::default();
     let kernel = &mut want.kernel;
     kernel.links.extend([
-        ("bgp-vrf".into(), Link::Vrf { table: 10 }),
+        (Dev::new("bgp-vrf"), Link::Vrf { table: 10 }),
         ("bgp-nic".into(), Link::Dummy { master: Some("bgp-vrf".into()) }),
     ]);
     for (index, (bridge, dev)) in (1..).zip(PLACES) {
@@ -172,11 +172,11 @@ impl World {
             n += 1;
             which.rotate_left(n) & 5 != 5
         };
-        self.kernel.addresses.retain(|_| stays());
-        self.kernel.rules.retain(|_| stays());
-        self.kernel.routes.retain(|_| stays());
-        self.kernel.neighbours.retain(|_, _| stays());
-        self.kernel.sysctls.retain(|_| stays());
+        retain(&mut self.kernel.addresses, |_| stays());
+        retain(&mut self.kernel.rules, |_| stays());
+        retain(&mut self.kernel.routes, |_| stays());
+        retain(&mut self.kernel.neighbours, |_| stays());
+        retain(&mut self.kernel.sysctls, |_| stays());
         for seen in self.flows.values_mut() {
             if let Seen::Flows(flows) = seen {
                 flows.retain(|_| stays());
@@ -343,13 +343,15 @@ impl World {
             }
             kernel::Op::DelLink { dev } => {
                 kernel.links.remove(dev);
-                kernel.addresses.retain(|a| a.dev != *dev);
-                kernel.routes.retain(|r| r.hop.as_ref().is_none_or(|hop| hop.dev != *dev));
-                kernel.neighbours.retain(|(d, _), _| d != dev);
-                kernel.proxies.retain(|(d, _)| d != dev);
-                kernel.sysctls.retain(|s| s.dev != *dev);
+                retain(&mut kernel.addresses, |a: &Address| a.dev != *dev);
+                retain(&mut kernel.routes, |r: &SeenRoute| r.hop.as_ref().is_none_or(|hop| hop.dev != *dev));
+                retain(&mut kernel.neighbours, |((d, _), _): &((Dev, IpAddr), MacAddr)| d != dev);
+                retain(&mut kernel.proxies, |(d, _): &(Dev, std::net::Ipv6Addr)| d != dev);
+                retain(&mut kernel.sysctls, |s: &Sysctl| s.dev != *dev);
             }
-            kernel::Op::AddAddress(a) => return there(&a.dev) && kernel.addresses.insert(a.clone()),
+            kernel::Op::AddAddress(a) => {
+                return there(&a.dev) && kernel.addresses.insert(a.clone()).is_none();
+            }
             kernel::Op::DelAddress(a) => {
                 kernel.addresses.remove(a);
                 let v4 = |a: &Address| Family::of(a.net) == Family::V4;
@@ -357,11 +359,11 @@ impl World {
                     let lost = |r: &SeenRoute| {
                         Family::of(r.dst) == Family::V4 && r.hop.as_ref().is_some_and(|hop| hop.dev == a.dev)
                     };
-                    kernel.routes.retain(|r| !lost(r));
+                    retain(&mut kernel.routes, |r: &SeenRoute| !lost(r));
                 }
             }
             kernel::Op::SetSysctl(sysctl) => {
-                return there(&sysctl.dev) && kernel.sysctls.insert(sysctl.clone());
+                return there(&sysctl.dev) && kernel.sysctls.insert(sysctl.clone()).is_none();
             }
             kernel::Op::SetRoute { table, dst, hop } => {
                 // A next hop must be on a route of the same table.
@@ -371,14 +373,16 @@ impl World {
                     return false;
                 }
                 let new = SeenRoute::plain(*table, *dst, hop.clone());
-                kernel.routes.retain(|r| (r.table, r.dst, r.metric) != (*table, *dst, new.metric));
+                retain(&mut kernel.routes, |r: &SeenRoute| {
+                    (r.table, r.dst, r.metric) != (*table, *dst, new.metric)
+                });
                 kernel.routes.insert(new);
             }
-            kernel::Op::DelRoute(route) => drop(kernel.routes.take(route)),
+            kernel::Op::DelRoute(route) => drop(kernel.routes.remove(route)),
             kernel::Op::AddRule { select, table, priority } => {
                 kernel.rules.insert(SeenRule::plain(*select, *table, *priority));
             }
-            kernel::Op::DelRule(rule) => drop(kernel.rules.take(rule)),
+            kernel::Op::DelRule(rule) => drop(kernel.rules.remove(rule)),
             kernel::Op::SetNeighbour { dev, ip, mac } => {
                 if !there(dev) {
                     return false;
@@ -387,9 +391,9 @@ impl World {
             }
             kernel::Op::DelNeighbour { dev, ip } => drop(kernel.neighbours.remove(&(dev.clone(), *ip))),
             kernel::Op::AddProxy { dev, ip } => {
-                return there(dev) && kernel.proxies.insert((dev.clone(), *ip));
+                return there(dev) && kernel.proxies.insert((dev.clone(), *ip)).is_none();
             }
-            kernel::Op::DelProxy { dev, ip } => drop(kernel.proxies.take(&(dev.clone(), *ip))),
+            kernel::Op::DelProxy { dev, ip } => drop(kernel.proxies.remove(&(dev.clone(), *ip))),
         }
         true
     }

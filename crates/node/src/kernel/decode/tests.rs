@@ -1,0 +1,113 @@
+//! What is decoded here is what the message library writes.
+
+use proptest::prelude::*;
+use rtnetlink::packet_core::Emitable;
+use rtnetlink::packet_route::AddressFamily;
+
+use super::super::apply::{address_message, route_message, rule_message};
+use super::*;
+
+fn bytes(message: &impl Emitable) -> Vec<u8> {
+    let mut bytes = vec![0; message.buffer_len()];
+    message.emit(&mut bytes);
+    bytes
+}
+
+fn raw(kind: u16, body: &[u8]) -> Raw<'_> {
+    Raw { kind, flags: 0, sequence: 0, body }
+}
+
+/// A memory that knows two devices, of which the second is a VRF with table 10.
+fn memory() -> Memory {
+    let mut memory = Memory::default();
+    memory.names.extend([(7, Dev::new("br-ex")), (9, Dev::new("bgp-vrf"))]);
+    memory.vrfs.insert(9, 10);
+    memory
+}
+
+fn net() -> impl Strategy<Value = IpNet> {
+    let v4 =
+        (any::<u32>(), 0..=32_u8).prop_map(|(ip, len)| IpNet::new(std::net::Ipv4Addr::from(ip).into(), len));
+    let v6 = (any::<u128>(), 0..=128_u8)
+        .prop_map(|(ip, len)| IpNet::new(Ipv6Addr::from(ip | 1 << 125).into(), len));
+    prop_oneof![v4, v6].prop_map(|net| net.unwrap())
+}
+
+proptest! {
+    #[test]
+    fn addresses(net in net()) {
+        let address = Address { dev: "br-ex".into(), net };
+        let body = bytes(&address_message(&address, 7));
+        let mut memory = memory();
+        if matches!(net.addr(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            return Ok(());
+        }
+        prop_assert_eq!(memory.apply(raw(kind::NEW_ADDRESS, &body)), Effect::Changed);
+        prop_assert!(memory.seen.addresses.contains(&address));
+        prop_assert_eq!(memory.apply(raw(kind::NEW_ADDRESS, &body)), Effect::None);
+        prop_assert_ne!(memory.apply(raw(kind::DEL_ADDRESS, &body)), Effect::None);
+        prop_assert!(memory.seen.addresses.is_empty());
+    }
+
+    #[test]
+    fn routes(net in net(), via in any::<bool>(), table in 1..600_u32) {
+        let net = net.trunc();
+        let via = via.then(|| net.addr());
+        let hop = Hop { dev: "br-ex".into(), via };
+        let body = bytes(&route_message(table, net, &hop, 7));
+        let mut memory = memory();
+        let effect = memory.apply(raw(kind::NEW_ROUTE, &body));
+        if RESERVED.contains(&table) {
+            prop_assert_eq!(effect, Effect::None);
+            return Ok(());
+        }
+        prop_assert_eq!(effect, Effect::Changed);
+        let route = memory.seen.routes.get_min().unwrap();
+        let told = (route.table, route.dst, route.metric, route.hop.clone(), route.protocol);
+        prop_assert_eq!(told, (table, net, 0, Some(hop), protocol::BOOT));
+        prop_assert_eq!(&*route.wire.0, &body[..], "it can be told back as it is");
+        prop_assert_eq!(memory.apply(raw(kind::DEL_ROUTE, &body)), Effect::Changed);
+        prop_assert!(memory.seen.routes.is_empty());
+    }
+
+    #[test]
+    fn rules(net in net(), all in any::<bool>(), table in 1..600_u32, priority in 1..40_000_u32) {
+        let select = if all { Select::All(Family::of(net)) } else { Select::To(net) };
+        let body = bytes(&rule_message(select, table, priority));
+        let mut memory = memory();
+        prop_assert_eq!(memory.apply(raw(kind::NEW_RULE, &body)), Effect::Changed);
+        let rule = memory.seen.rules.get_min().unwrap();
+        prop_assert_eq!((rule.select, rule.table, rule.priority), (Some(select), table, priority));
+        prop_assert_eq!(memory.apply(raw(kind::DEL_RULE, &body)), Effect::Changed);
+        prop_assert!(memory.seen.rules.is_empty());
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(kind in 16..34_u16, body in proptest::collection::vec(any::<u8>(), 0..80)) {
+        memory().apply(raw(kind, &body));
+    }
+}
+
+#[test]
+fn routes_that_a_daemon_or_the_kernel_keeps_in_a_vrf_are_not_looked_at() {
+    let net = "172.24.4.10/32".parse().unwrap();
+    for (table, by, seen) in [(10, 3, 1), (10, 2, 0), (10, 186, 0), (201, 2, 1), (254, 3, 0)] {
+        let mut body = bytes(&route_message(table, net, &Hop { dev: "br-ex".into(), via: None }, 7));
+        body[5] = by;
+        let mut memory = memory();
+        memory.apply(raw(kind::NEW_ROUTE, &body));
+        assert_eq!(memory.seen.routes.len(), seen, "table {table}, made by {by}");
+    }
+}
+
+#[test]
+fn a_rule_that_asks_for_more_is_seen_as_one_that_we_would_not_make() {
+    let select = Select::To("172.24.4.10/32".parse().unwrap());
+    let plain = bytes(&rule_message(select, 201, 32000));
+    // A mark (10) of four bytes.
+    let mut marked = plain.clone();
+    marked.extend([8, 0, 10, 0, 1, 0, 0, 0]);
+    assert_eq!(seen_rule(&plain).unwrap().select, Some(select));
+    assert_eq!(seen_rule(&marked).unwrap().select, None);
+    assert_eq!(AddressFamily::from(plain[0]), AddressFamily::Inet);
+}
