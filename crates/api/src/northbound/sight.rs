@@ -141,8 +141,8 @@ async fn follow(nb: Client, sb: Client, told: Told, agent_down_time: u32) {
         if agents {
             let (nb, sb) = (nb_feed.snapshot(), sb_feed.snapshot());
             let nb_cfg = nb.table::<NbGlobal>().iter().next().map_or(0, |(_, row)| row.nb_cfg);
-            next.judge_agents(sb, Judgement { now: Timestamp::now(), nb_cfg, agent_down_time });
-            let fleet = report::fleet(sb, next.agents());
+            next.judge_agents(&sb, Judgement { now: Timestamp::now(), nb_cfg, agent_down_time });
+            let fleet = report::fleet(&sb, next.agents());
             told.fleet.send_if_modified(|known| {
                 let differs = **known != fleet;
                 if differs {

@@ -1,8 +1,10 @@
 //! Telling readers what changed, without ever losing a change and without ever waiting for a reader.
 //!
-//! Each [`Feed`] has a mailbox of bounded size. A reader that is too slow finds its mailbox emptied, and compares the
-//! snapshot it saw last with the newest one instead: the sum of the changes it missed. So memory is bounded, the
-//! client never waits, and nothing is lost but intermediate states.
+//! Each [`Feed`] has a mailbox of bounded size. A reader that is too slow finds the changes it missed summed up. So memory
+//! is bounded, the client never waits, and nothing is lost but intermediate states.
+//!
+//! No event holds a snapshot: one that is held makes every change copy what the two share, and most readers want to know
+//! what changed only. The newest is there for who asks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;
 
 use super::metrics::{self, Meters};
-use crate::replica::{Delta, Snapshot};
+use crate::replica::{Delta, Seq, Snapshot};
 use crate::session::{CloseReason, SyncKind};
 
 /// What a feed tells.
@@ -25,8 +27,6 @@ pub enum FeedEvent {
     Changed {
         /// What changed since the event before.
         delta: Arc<Delta>,
-        /// The database after it.
-        snapshot: Snapshot,
         /// Whether several changes were summed up because the reader was slow.
         lagged: bool,
     },
@@ -46,8 +46,7 @@ pub enum FeedEvent {
 #[derive(Debug)]
 pub struct Feed {
     mailbox: Arc<Mailbox>,
-    /// The snapshot that the reader has been told everything up to.
-    seen: Snapshot,
+    newest: Arc<Newest>,
     /// Events that a lag left behind.
     pending: VecDeque<FeedEvent>,
     told: Standing,
@@ -79,6 +78,8 @@ impl Standing {
 struct Mailbox {
     state: Mutex<MailState>,
     wake: Notify,
+    /// The state from which on the reader wants to be told: it may be newer than what is told next.
+    since: Seq,
     limit: usize,
     meters: Arc<Meters>,
 }
@@ -88,10 +89,49 @@ struct MailState {
     events: VecDeque<FeedEvent>,
     /// What the events hold: one each, and one for every row.
     weight: usize,
-    /// The mailbox was emptied: only this and the standing count.
-    overflow: Option<Snapshot>,
+    /// Events were too many: only this and the standing count.
+    lag: Option<Lag>,
     standing: Standing,
     closed: bool,
+}
+
+/// What a slow reader missed.
+#[derive(Debug)]
+struct Lag {
+    sum: Delta,
+    /// What came after, and how much that is. Taken into the sum when it outweighs it, so that one more change of many is
+    /// cheap, and yet no row is held more than a few times.
+    late: Vec<Arc<Delta>>,
+    weight: usize,
+}
+
+impl Lag {
+    /// The sum of what was to be told; nothing where no rows changed.
+    fn of(events: impl Iterator<Item = FeedEvent>, seq: Seq) -> Self {
+        let mut lag = Lag { sum: Delta::none(seq), late: Vec::new(), weight: 0 };
+        lag.late.extend(events.filter_map(|event| match event {
+            FeedEvent::Changed { delta, .. } => Some(delta),
+            _ => None,
+        }));
+        lag.settle();
+        lag
+    }
+
+    fn add(&mut self, delta: &Arc<Delta>, limit: usize) {
+        self.late.push(Arc::clone(delta));
+        self.weight += 1 + delta.len();
+        if self.weight > limit.max(self.sum.len()) {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some(late) = Delta::sum(&self.late) {
+            self.sum.merge(&late);
+        }
+        self.late.clear();
+        self.weight = 0;
+    }
 }
 
 fn weight(event: &FeedEvent) -> usize {
@@ -106,27 +146,29 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, event: &FeedEvent, snapshot: &Snapshot) {
+    fn put(&self, event: &FeedEvent) {
         let mut state = self.lock();
         match event {
+            FeedEvent::Changed { delta, .. } if delta.seq() <= self.since => return,
+            FeedEvent::Changed { delta, .. } => {
+                if let Some(lag) = &mut state.lag {
+                    lag.add(delta, self.limit);
+                }
+            }
             FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => {
                 state.standing = Standing::Synced(*how)
             }
             FeedEvent::Disconnected { reason } => state.standing = Standing::Down(reason.clone()),
-            FeedEvent::Changed { .. } => {}
         }
-        if state.overflow.is_none() {
+        if state.lag.is_none() {
             state.weight += weight(event);
             state.events.push_back(event.clone());
-            // A single large change is as good as the comparison that would replace it.
+            // A single large change is as good as the sum that would replace it.
             if state.weight > self.limit && state.events.len() > 1 {
-                state.events.clear();
+                state.lag = Some(Lag::of(state.events.drain(..), self.since));
                 state.weight = 0;
-                state.overflow = Some(snapshot.clone());
                 metrics::count(&self.meters.feed_lags);
             }
-        } else {
-            state.overflow = Some(snapshot.clone());
         }
         drop(state);
         self.wake.notify_one();
@@ -156,16 +198,16 @@ impl Feed {
         }
         let event = {
             let mut state = self.mailbox.lock();
-            match state.overflow.take() {
+            match state.lag.take() {
                 None => {
                     let event = state.events.pop_front()?;
                     state.weight -= weight(&event);
                     event
                 }
-                Some(newest) => {
+                Some(lag) => {
                     let standing = state.standing.clone();
                     drop(state);
-                    self.catch_up(newest, standing);
+                    self.catch_up(lag, &standing);
                     self.pending.pop_front()?
                 }
             }
@@ -173,14 +215,14 @@ impl Feed {
         Some(self.tell(event))
     }
 
-    /// The snapshot after the event told last.
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.seen
+    /// The newest snapshot: everything that was told is in it, and perhaps more.
+    pub fn snapshot(&self) -> Snapshot {
+        self.newest.get()
     }
 
     fn tell(&mut self, event: FeedEvent) -> FeedEvent {
         match &event {
-            FeedEvent::Changed { snapshot, .. } => self.seen = snapshot.clone(),
+            FeedEvent::Changed { .. } => {}
             FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => self.told = Standing::Synced(*how),
             FeedEvent::Disconnected { reason } => self.told = Standing::Down(reason.clone()),
         }
@@ -188,23 +230,34 @@ impl Feed {
     }
 
     /// What was missed, as few events: the sum of the changes, then where things stand.
-    fn catch_up(&mut self, newest: Snapshot, standing: Standing) {
-        let delta = self.seen.diff(&newest);
-        let changed = (!delta.is_empty()).then(|| FeedEvent::Changed {
-            delta: Arc::new(delta),
-            snapshot: newest.clone(),
-            lagged: true,
-        });
-        self.pending.extend(changed);
+    fn catch_up(&mut self, mut lag: Lag, standing: &Standing) {
+        lag.settle();
+        let changed = FeedEvent::Changed { delta: Arc::new(lag.sum), lagged: true };
+        self.pending.extend(Some(changed).filter(|changed| weight(changed) > 1));
         self.pending.extend(standing.told_after(&self.told));
-        // Rows may be equal and the state still be a later one.
-        self.seen = newest;
+    }
+}
+
+/// The newest snapshot.
+#[derive(Debug)]
+struct Newest(Mutex<Snapshot>);
+
+impl Newest {
+    fn lock(&self) -> MutexGuard<'_, Snapshot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self) -> Snapshot {
+        self.lock().clone()
     }
 }
 
 /// The sending end of all feeds.
 #[derive(Debug)]
 pub(crate) struct Publisher {
+    newest: Arc<Newest>,
+    /// Before anything was there.
+    empty: Snapshot,
     mailboxes: Mutex<Mailboxes>,
     limit: usize,
     meters: Arc<Meters>,
@@ -213,19 +266,15 @@ pub(crate) struct Publisher {
 #[derive(Debug)]
 struct Mailboxes {
     list: Vec<Weak<Mailbox>>,
-    /// Before anything was there.
-    empty: Snapshot,
-    newest: Snapshot,
     standing: Standing,
     closed: bool,
 }
 
 impl Publisher {
     pub(crate) fn new(empty: Snapshot, limit: usize, meters: Arc<Meters>) -> Self {
-        let newest = empty.clone();
-        let mailboxes =
-            Mailboxes { list: Vec::new(), empty, newest, standing: Standing::Never, closed: false };
-        Self { mailboxes: Mutex::new(mailboxes), limit, meters }
+        let newest = Arc::new(Newest(Mutex::new(empty.clone())));
+        let mailboxes = Mailboxes { list: Vec::new(), standing: Standing::Never, closed: false };
+        Self { newest, empty, mailboxes: Mutex::new(mailboxes), limit, meters }
     }
 
     fn lock(&self) -> MutexGuard<'_, Mailboxes> {
@@ -234,57 +283,66 @@ impl Publisher {
 
     /// The newest snapshot.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.lock().newest.clone()
+        self.newest.get()
+    }
+
+    /// Publishes the snapshot after a change. What changed is to be told after that.
+    pub(crate) fn publish(&self, change: impl FnOnce() -> Snapshot) {
+        let newest = change();
+        *self.newest.lock() = newest;
+    }
+
+    /// As [`Publisher::publish`], for a change that is soon made: meanwhile the snapshot before is not held here, and who
+    /// asks for one waits. Where nobody else holds it, the change is made in place.
+    pub(crate) fn publish_in_place(&self, change: impl FnOnce() -> Snapshot) {
+        let mut newest = self.newest.lock();
+        *newest = self.empty.clone();
+        *newest = change();
     }
 
     /// A feed from now on, or (with `all`) one that tells first what is there already.
     pub(crate) fn subscribe(&self, all: bool) -> Feed {
         let mut mailboxes = self.lock();
         let standing = mailboxes.standing.clone();
-        let newest = mailboxes.newest.clone();
+        let newest = self.newest.get();
         let mut events = VecDeque::new();
-        let mut seen = newest.clone();
         let mut told = standing.clone();
         if all {
-            (seen, told) = (mailboxes.empty.clone(), Standing::Never);
-            let delta = seen.diff(&newest);
+            told = Standing::Never;
+            let delta = self.empty.diff(&newest);
             if !delta.is_empty() {
-                let delta = Arc::new(delta);
-                events.push_back(FeedEvent::Changed { delta, snapshot: newest, lagged: false });
+                events.push_back(FeedEvent::Changed { delta: Arc::new(delta), lagged: false });
             }
             events.extend(standing.told_after(&told));
         }
         let state = MailState {
             weight: events.iter().map(weight).sum(),
             events,
-            overflow: None,
+            lag: None,
             standing,
             closed: mailboxes.closed,
         };
         let mailbox = Arc::new(Mailbox {
             state: Mutex::new(state),
             wake: Notify::new(),
+            since: newest.seq(),
             limit: self.limit,
             meters: self.meters.clone(),
         });
         mailboxes.list.push(Arc::downgrade(&mailbox));
-        Feed { mailbox, seen, pending: VecDeque::new(), told }
+        Feed { mailbox, newest: Arc::clone(&self.newest), pending: VecDeque::new(), told }
     }
 
     /// Rows changed.
-    pub(crate) fn changed(&self, delta: Delta, snapshot: &Snapshot) {
+    pub(crate) fn changed(&self, delta: Delta) {
         metrics::count(&self.meters.deltas);
         metrics::add(&self.meters.rows_changed, delta.len());
-        let mut mailboxes = self.lock();
-        mailboxes.newest = snapshot.clone();
-        let event = FeedEvent::Changed { delta: Arc::new(delta), snapshot: snapshot.clone(), lagged: false };
-        mailboxes.send(&event);
+        self.lock().send(&FeedEvent::Changed { delta: Arc::new(delta), lagged: false });
     }
 
     /// The replica follows the server.
-    pub(crate) fn synced(&self, how: SyncKind, snapshot: &Snapshot) {
+    pub(crate) fn synced(&self, how: SyncKind) {
         let mut mailboxes = self.lock();
-        mailboxes.newest = snapshot.clone();
         let event = match mailboxes.standing {
             Standing::Down(_) => FeedEvent::Reconnected { how },
             Standing::Never | Standing::Synced(_) => FeedEvent::Synced { how },
@@ -315,10 +373,9 @@ impl Publisher {
 
 impl Mailboxes {
     fn send(&mut self, event: &FeedEvent) {
-        let newest = &self.newest;
         self.list.retain(|mailbox| match mailbox.upgrade() {
             Some(mailbox) => {
-                mailbox.put(event, newest);
+                mailbox.put(event);
                 true
             }
             None => false,

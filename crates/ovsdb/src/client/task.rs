@@ -22,7 +22,6 @@ use super::metrics;
 use super::record::{Input, Recorder};
 use super::{ConditionError, Shared};
 use crate::model::{Condition, Str};
-use crate::replica::Delta;
 use crate::session::{
     Action, CloseReason, CondSeq, Event, LockMode, Remote, Reply, Session, TxnId, with_causes,
 };
@@ -86,6 +85,9 @@ enum Link {
 
 /// The most commands taken at once, so that reading gets its turn.
 const TURN: usize = 256;
+
+/// Texts up to this size are taken in within a fraction of a millisecond, for which readers may wait.
+const SMALL: usize = 1 << 16;
 
 /// What ended a wait.
 enum Wake {
@@ -228,7 +230,16 @@ impl Driver {
                     metrics::count(&self.shared.meters.messages_received);
                     let now = Instant::now();
                     record(&mut self.recorder, now, &Input::Message(&text));
-                    self.session.handle_message(now, text);
+                    let (soon_done, session) = (text.len() <= SMALL, &mut self.session);
+                    let change = || {
+                        session.handle_message(now, text);
+                        session.snapshot()
+                    };
+                    if soon_done {
+                        self.shared.publisher.publish_in_place(change);
+                    } else {
+                        self.shared.publisher.publish(change);
+                    }
                     self.settle();
                 }
                 Ok(None) => {
@@ -335,11 +346,11 @@ impl Driver {
                 self.shared.set_misfits(Vec::new());
             }
             Event::Misfit(misfits) => self.shared.set_misfits(misfits),
-            Event::Changed(delta) => self.publish(delta),
+            Event::Changed(delta) => self.shared.publisher.changed(delta),
             Event::Synced { how } => {
                 let database = self.session.snapshot().database().to_owned();
                 tracing::info!(database, ?how, "in sync");
-                self.shared.publisher.synced(how, &self.session.snapshot());
+                self.shared.publisher.synced(how);
             }
             Event::Reply { txn, outcome } => self.reply(txn, &outcome),
             Event::Lock { name, held } => {
@@ -373,18 +384,6 @@ impl Driver {
                 }
             }
         }
-    }
-
-    /// Publishes a change together with the snapshot after it. Where one message brought several, the session is ahead
-    /// of the first: they are published as one.
-    fn publish(&self, delta: Delta) {
-        let (last, snapshot) = (self.shared.publisher.snapshot(), self.session.snapshot());
-        if delta.seq() <= last.seq() {
-            return;
-        }
-        let single = delta.seq() == snapshot.seq() && delta.seq().0 == last.seq().0 + 1;
-        let delta = if single { delta } else { last.diff(&snapshot) };
-        self.shared.publisher.changed(delta, &snapshot);
     }
 
     fn reply(&mut self, txn: TxnId, reply: &Reply) {

@@ -69,6 +69,26 @@ impl Delta {
         Self { seq, tables: tables.into_iter().collect() }
     }
 
+    /// No change at all.
+    pub(crate) fn none(seq: Seq) -> Self {
+        Self { seq, tables: Vec::new() }
+    }
+
+    /// Deltas of which each begins where the one before ends, as one; `None` where there are none.
+    pub(crate) fn sum(deltas: &[Arc<Delta>]) -> Option<Delta> {
+        match deltas {
+            [] => None,
+            [one] => Some(Delta::clone(one)),
+            // By halves: one after the other, each would copy the whole sum.
+            many => {
+                let (early, late) = many.split_at(many.len() / 2);
+                let mut sum = Self::sum(early)?;
+                sum.merge(&Self::sum(late)?);
+                Some(sum)
+            }
+        }
+    }
+
     /// The snapshot that it leads to.
     pub fn seq(&self) -> Seq {
         self.seq

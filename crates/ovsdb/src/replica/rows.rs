@@ -50,7 +50,12 @@ impl<T> Rows<T> {
 
     /// Takes changes in, sorted by UUID.
     pub(super) fn commit(&mut self, changes: &[Change<T>]) {
-        self.rows.edit(changes.iter().map(|change| (change.uuid, change.after.clone())));
+        // Most changes concern rows that are there and that no snapshot holds.
+        let in_place = |change: &&Change<T>| {
+            change.after.as_ref().is_some_and(|after| self.rows.replace(&change.uuid, after))
+        };
+        let done = changes.iter().take_while(in_place).count();
+        self.rows.edit(changes[done..].iter().map(|change| (change.uuid, change.after.clone())));
     }
 
     /// What leads from these rows to newer ones.

@@ -96,9 +96,30 @@ impl<K, V> Sorted<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
+    /// Puts a value in the place of that of the same key, and says whether it did: not where there is none, and not where
+    /// a copy shares the arrays that lead there.
+    pub(super) fn replace(&mut self, key: &K, value: &V) -> bool {
+        let mut children = &mut self.top;
+        loop {
+            let at = children.partition_point(|child| child.fence <= *key);
+            let child = children.get_mut(at.saturating_sub(1));
+            match child.and_then(|child| Arc::get_mut(&mut child.node)) {
+                None => return false,
+                Some(Node::Branch(below)) => children = below,
+                Some(Node::Leaf(items)) => {
+                    let found = items.binary_search_by(|(have, _)| have.cmp(key));
+                    return found.map(|at| items[at].1 = value.clone()).is_ok();
+                }
+            }
+        }
+    }
+
     /// Puts in (`Some`) and takes out (`None`) in one pass. Edits come sorted by key, each key once.
     pub(super) fn edit(&mut self, edits: impl Iterator<Item = (K, Option<V>)>) {
         let mut edits = Edits { edits: edits.peekable(), put: 0, taken: 0 };
+        if edits.edits.peek().is_none() {
+            return;
+        }
         let top = std::mem::take(&mut self.top);
         if top.is_empty() {
             let items = edits.merge(std::iter::empty(), None);

@@ -57,6 +57,22 @@ fn a_change_rebuilds_one_path() {
 }
 
 #[test]
+fn a_value_is_replaced_in_place_unless_a_copy_would_see_it() {
+    let mut map = map((0..100_000).map(|k| (2 * k, k)));
+    let old = arrays(&map);
+    assert!(map.replace(&5_000, &1) && map.replace(&0, &2) && map.replace(&199_998, &3));
+    assert_eq!(arrays(&map), old);
+    assert!(!map.replace(&5_001, &9), "there is none");
+    let copy = map.clone();
+    assert!(!map.replace(&5_000, &9), "the copy would see it");
+    map.edit([(5_000, Some(4))].into_iter());
+    assert!(map.replace(&5_000, &5), "its arrays are not shared any more");
+    assert!(!map.replace(&0, &9), "these still are");
+    let values = |map: &Sorted<u32, u32>| [0, 5_000, 199_998].map(|key| *map.get(|k| k.cmp(&key)).unwrap());
+    assert_eq!((values(&copy), values(&map)), ([2, 1, 3], [2, 5, 3]));
+}
+
+#[test]
 fn growing_and_shrinking_one_by_one_keeps_arrays_short_and_few() {
     for order in [|k: u32| k, |k: u32| k.wrapping_mul(0x9E37_79B9), |k: u32| u32::MAX - k] {
         let mut map = Sorted::default();
