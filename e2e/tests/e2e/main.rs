@@ -1,5 +1,6 @@
 //! Every end-to-end test, by area. `cargo xtask lab list` prints this list.
 
+mod acceptance;
 mod agent;
 mod bfd;
 mod bgp;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         plane::tests(),
         sample::tests(),
         agent::tests(),
+        acceptance::tests(),
         native::tests(),
         scale::tests(),
         vlan::tests(),

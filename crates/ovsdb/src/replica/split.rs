@@ -45,6 +45,9 @@ pub(super) fn tables(body: &str, at: usize) -> Result<Vec<TableText<'_>>, serde_
 
 /// Of members with the same name the last one counts, as for the C client. Servers do not send any.
 fn last_counts(rows: &mut Vec<RowText>) {
+    if rows.len() < 2 {
+        return;
+    }
     let mut uuids: Vec<Uuid> = rows.iter().map(|row| row.uuid).collect();
     uuids.sort_unstable();
     if !uuids.is_sorted_by(|a, b| a < b) {

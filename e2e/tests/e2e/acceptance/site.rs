@@ -1,0 +1,260 @@
+//! The two nodes, their networks, and what is there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use lab::node::central::Central;
+use lab::node::chassis::Chassis;
+use lab::process::Daemon;
+use lab::{Topology, chassis, eventually};
+use ovn::sb;
+
+/// How long the agent may take on a machine that has much else to do.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// What a gateway port is without anything behind it: scenario 13.
+pub(super) const GATEWAY: [&str; 10] = [
+    "A 172.24.4.221",
+    "A 2001:db8::221",
+    "R 172.24.4.221 201",
+    "R 2001:db8::221 201",
+    "T 172.24.4.221 dev br-ex",
+    "T 2001:db8::221 dev br-ex",
+    "N 172.24.4.221 fa:16:3e:aa:00:01 br-ex",
+    "N 2001:db8::221 fa:16:3e:aa:00:01 br-ex",
+    "Y 2001:db8:: br-ex",
+    "Y 2001:db8::221 br-ex",
+];
+/// A provider network, a tenant network, and a router between them with a gateway on either chassis.
+const NETWORKS: &str = "
+    ls-add neutron-pub -- lsp-add neutron-pub provnet-1 -- lsp-set-type provnet-1 localnet
+    -- lsp-set-addresses provnet-1 unknown -- lsp-set-options provnet-1 network_name=physnet1
+    -- ls-add neutron-ten -- lr-add neutron-r1
+    -- lrp-add neutron-r1 lrp-gw1 fa:16:3e:aa:00:01 172.24.4.221/24 2001:db8::221/64
+    -- lsp-add neutron-pub gw1 -- lsp-set-type gw1 router -- lsp-set-addresses gw1 router
+    -- lsp-set-options gw1 router-port=lrp-gw1 nat-addresses=router exclude-lb-vips-from-garp=true
+    -- lrp-set-gateway-chassis lrp-gw1 ch-a 2 -- lrp-set-gateway-chassis lrp-gw1 ch-b 1
+    -- lrp-add neutron-r1 lrp-sub1 fa:16:3e:aa:00:02 10.1.0.1/24
+    -- lsp-add neutron-ten sub1 -- lsp-set-type sub1 router -- lsp-set-addresses sub1 router
+    -- lsp-set-options sub1 router-port=lrp-sub1";
+
+/// What one exposed IPv4 or IPv6 address of the provider network is.
+pub(super) fn wired(ip: &str) -> Vec<String> {
+    vec![format!("A {ip}"), format!("R {ip} 201"), format!("T {ip} dev br-ex")]
+}
+
+/// A gateway with more behind it.
+pub(super) fn gateway_and<S: AsRef<str>>(more: impl IntoIterator<Item = S>) -> Vec<String> {
+    let more = more.into_iter().map(|line| line.as_ref().to_owned());
+    GATEWAY.map(String::from).into_iter().chain(more).collect()
+}
+
+/// Both nodes and the databases.
+pub(super) struct Site<'a> {
+    pub(super) az1: &'a Central,
+    pub(super) a: &'a Chassis,
+    pub(super) b: &'a Chassis,
+}
+
+impl Site<'_> {
+    /// Brings both up, and the agents with further options.
+    pub(super) fn run(options: &str, work: impl FnOnce(&Site<'_>) -> Result<()>) -> Result<()> {
+        let node = |name| chassis(name).bridge_mapping("physnet1", "br-ex");
+        Topology::new().central("az1").chassis(node("ch-a")).chassis(node("ch-b")).run(|lab| {
+            let site = Site { az1: lab.central("az1")?, a: lab.chassis("ch-a")?, b: lab.chassis("ch-b")? };
+            site.az1.sb().until(PATIENCE, "OVN knows both chassis", |snapshot| {
+                (snapshot.table::<sb::Chassis>().len() == 2).then_some(())
+            })?;
+            // Before there is anything to bind, or to make patch ports for.
+            for hv in [site.a, site.b] {
+                hv.daemon("ovn-controller")?.kill()?;
+            }
+            site.nb(NETWORKS)?;
+            for hv in [site.a, site.b] {
+                site.patch_port(hv, 5)?;
+                hv.frr(
+                    &["bgpd"],
+                    "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n",
+                )?;
+                hv.sysctl("net.ipv4.ip_forward", "1")?;
+                hv.sysctl("net.ipv6.conf.all.forwarding", "1")?;
+                site.start(hv, options)?;
+            }
+            for hv in [site.a, site.b] {
+                site.base(hv)?;
+            }
+            work(&site)
+        })
+    }
+
+    /// Starts a node's agent with further options, or starts it again with others.
+    pub(super) fn start(&self, hv: &Chassis, options: &str) -> Result<Arc<Daemon>> {
+        let dir = hv.dir().display();
+        let config = format!(
+            "[DEFAULT]\nbgp_AS = 64999\nbgp_router_id = 172.30.1.1\novsdb_connection = unix:{dir}/db.sock\novs_rundir = {dir}\n\
+             frr_vty_dir = /run/frr/{}\nrt_tables = {dir}/rt_tables\nadmin_socket = {dir}/agent.sock\n{options}\n",
+            hv.label()
+        );
+        let path = hv.dir().join("bgp-agent.conf");
+        fs::write(&path, config).context("cannot write the configuration")?;
+        match hv.daemon("bgp-agent") {
+            Err(_) => hv.meridian("bgp-agent", &["bgp-agent", "--config-file", &path.display().to_string()]),
+            Ok(agent) => {
+                agent.stop(PATIENCE)?;
+                agent.start_again()?;
+                Ok(agent)
+            }
+        }
+    }
+
+    /// `ovn-nbctl`, until ovn-northd has done its part.
+    pub(super) fn nb(&self, words: &str) -> Result<()> {
+        self.sh(&format!("ovn-nbctl --wait=sb --db=unix:{}/nb.sock", self.az1.dir().display()), words)
+            .map(drop)
+    }
+
+    /// `ovn-sbctl`.
+    pub(super) fn sb(&self, words: &str) -> Result<String> {
+        self.sh(&format!("ovn-sbctl --db=unix:{}/sb.sock", self.az1.dir().display()), words)
+    }
+
+    fn sh(&self, command: &str, words: &str) -> Result<String> {
+        self.az1.run_args(&["sh", "-c", &format!("{command} {}", words.trim().replace('\n', " "))])
+    }
+
+    /// Binds a port to a chassis, from wherever it was, at once.
+    pub(super) fn bind(&self, port: &str, hv: &Chassis) -> Result<()> {
+        self.sb(&format!("lsp-unbind {port} -- lsp-bind {port} {}", hv.label())).map(drop)
+    }
+
+    pub(super) fn unbind(&self, port: &str) -> Result<()> {
+        self.sb(&format!("lsp-unbind {port}")).map(drop)
+    }
+
+    /// The UUID of a chassis' row.
+    pub(super) fn uuid(&self, hv: &Chassis) -> Result<String> {
+        let out = self.sb(&format!("--bare --columns=_uuid find Chassis name={}", hv.label()))?;
+        Ok(out.trim().to_owned())
+    }
+
+    /// The UUID of a translation's row.
+    pub(super) fn nat(&self, external: &str) -> Result<String> {
+        let command = format!("ovn-nbctl --db=unix:{}/nb.sock", self.az1.dir().display());
+        let out = self.sh(&command, &format!("--bare --columns=_uuid find NAT external_ip={external}"))?;
+        Ok(out.trim().to_owned())
+    }
+
+    /// What ovn-controller makes for a provider network that has a port on the node.
+    pub(super) fn patch_port(&self, hv: &Chassis, ofport: u16) -> Result<()> {
+        let (ours, theirs) = ("patch-provnet-1-to-br-int", "patch-br-int-to-provnet-1");
+        let end = |bridge: &str, port: &str, peer: &str, request: &str| {
+            format!(
+                "add-port {bridge} {port} -- set interface {port} type=patch options:peer={peer} {request} -- set port {port} \
+                 external_ids:ovn-localnet-port=provnet-1"
+            )
+        };
+        let request = format!("ofport_request={ofport}");
+        self.vsctl(
+            hv,
+            &format!("{} -- {}", end("br-ex", ours, theirs, &request), end("br-int", theirs, ours, "")),
+        )
+    }
+
+    /// `ovs-vsctl` on a node.
+    pub(super) fn vsctl(&self, hv: &Chassis, words: &str) -> Result<()> {
+        hv.run(&format!("ovs-vsctl --db=unix:{}/db.sock {words}", hv.dir().display())).map(drop)
+    }
+
+    /// What is there when nothing is bound: the scenarios' B.
+    pub(super) fn base(&self, hv: &Chassis) -> Result<()> {
+        self.is(hv, "nothing is bound", &[""; 0])?;
+        eventually(PATIENCE, "what is always there", || {
+            for (command, words) in [
+                ("ip -d link show bgp-vrf", &["vrf table 10", ",UP"][..]),
+                ("ip -d link show bgp-nic", &["dummy", "master bgp-vrf", ",UP"]),
+                ("ip address show br-ex", &["169.254.1.1/32", "fd53:d91e:400:7f17::1:1/128"]),
+                ("ip route show table 201", &["default dev br-ex scope link"]),
+                ("ip -6 route show table 201", &["default dev br-ex"]),
+                (
+                    "sysctl net.ipv4.conf.br-ex.proxy_arp net.ipv6.conf.br-ex.proxy_ndp",
+                    &["proxy_arp = 1", "proxy_ndp = 1"],
+                ),
+            ] {
+                let out = hv.run(command)?;
+                let missing: Vec<_> = words.iter().filter(|words| !out.contains(**words)).collect();
+                ensure!(missing.is_empty(), "`{command}` lacks {missing:?}:\n{out}");
+            }
+            let running = hv.vtysh("show running-config")?;
+            ensure!(running.contains("import vrf bgp-vrf"), "FRR has no leak:\n{running}");
+            Ok(())
+        })?;
+        self.flows(hv, &[5])
+    }
+
+    /// Waits until the flows are those of these patch ports, two each.
+    pub(super) fn flows(&self, hv: &Chassis, ports: &[u16]) -> Result<()> {
+        eventually(PATIENCE, "the flows are those of the patch ports", || {
+            let flows = hv.ofctl("dump-flows", "br-ex", &["cookie=999/-1", "--no-names"])?;
+            let of = |port: &u16| flows.matches(&format!("in_port={port} ")).count();
+            let all = flows.matches("priority=900").count();
+            ensure!(
+                ports.iter().all(|port| of(port) == 2) && all == 2 * ports.len(),
+                "of {ports:?}:\n{flows}"
+            );
+            Ok(())
+        })
+    }
+
+    /// Waits until all that is there of addresses is this, and the agent has nothing left to do.
+    pub(super) fn is<S: AsRef<str>>(&self, hv: &Chassis, when: &str, expected: &[S]) -> Result<()> {
+        let expected: BTreeSet<String> = expected.iter().map(|line| line.as_ref().to_owned()).collect();
+        eventually(PATIENCE, &format!("{}: {when}", hv.label()), || {
+            let state = state(hv)?;
+            let missing: Vec<_> = expected.difference(&state).collect();
+            let more: Vec<_> = state.difference(&expected).collect();
+            ensure!(missing.is_empty() && more.is_empty(), "missing: {missing:?}, too many: {more:?}");
+            Ok(())
+        })
+    }
+}
+
+/// Addresses announced (A), rules (R), routes of the bridges' table (T), permanent neighbours (N) and NDP proxies (Y).
+fn state(hv: &Chassis) -> Result<BTreeSet<String>> {
+    let mut state = BTreeSet::new();
+    let lines = |command: &str| -> Vec<Vec<String>> {
+        // A table without routes is none to iproute2, a device that is not there has no addresses.
+        let out = hv.run(command).unwrap_or_default();
+        out.lines().map(|line| line.split_whitespace().map(String::from).collect()).collect()
+    };
+    let after = |words: &[String], word: &str| words.iter().skip_while(|have| *have != word).nth(1).cloned();
+    let host = |net: &str| net.strip_suffix("/32").or(net.strip_suffix("/128")).unwrap_or(net).to_owned();
+    for words in lines("ip -o address show dev bgp-nic scope global") {
+        state.extend(after(&words, "inet").or(after(&words, "inet6")).map(|net| format!("A {}", host(&net))));
+    }
+    for words in lines("ip -4 rule").into_iter().chain(lines("ip -6 rule")) {
+        if let (Some("32000:"), Some(to), Some(table)) =
+            (words.first().map(String::as_str), after(&words, "to"), after(&words, "lookup"))
+        {
+            state.insert(format!("R {to} {table}"));
+        }
+    }
+    for words in lines("ip -4 route show table 201").into_iter().chain(lines("ip -6 route show table 201")) {
+        if let (Some(to), Some(dev)) = (words.first().filter(|to| *to != "default"), after(&words, "dev")) {
+            let via = after(&words, "via").map(|via| format!("via {via} ")).unwrap_or_default();
+            state.insert(format!("T {to} {via}dev {dev}"));
+        }
+    }
+    for words in lines("ip neigh show nud permanent") {
+        if let (Some(ip), Some(mac), Some(dev)) =
+            (words.first(), after(&words, "lladdr"), after(&words, "dev"))
+        {
+            state.insert(format!("N {ip} {mac} {dev}"));
+        }
+    }
+    for words in lines("ip -6 neigh show proxy") {
+        state.extend(words.first().zip(after(&words, "dev")).map(|(ip, dev)| format!("Y {ip} {dev}")));
+    }
+    Ok(state)
+}
