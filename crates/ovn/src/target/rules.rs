@@ -182,6 +182,8 @@ impl Rules {
                 ]),
             )
             .keys("DNS", "options", Keys::exact(&["ovn-owned"]))
+            // All of it is ours, but a network of thousands of names must not be written anew for each that comes.
+            .keys("DNS", "records", Keys::default().prefixes(&[""]))
     }
 
     /// Lists the keys of a column that we write; replaces an earlier list.

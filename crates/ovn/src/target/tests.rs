@@ -107,6 +107,26 @@ fn keys_of_ours_that_are_wanted_no_more_go_though_all_else_is_as_wanted() {
 }
 
 #[test]
+fn names_of_a_network_come_and_go_one_by_one() {
+    let names = |names: [(&str, &str); 2]| {
+        let records = names.map(|(name, address)| (name.into(), address.into())).into();
+        let mut want = Desired::new();
+        want.own(object("network", "n"), uuid(1), nb::Dns { records, ..Default::default() });
+        want
+    };
+    let mut have = Model::new("26.03");
+    have.run(&names([("a", "10.0.0.1"), ("b", "10.0.0.2")]), &ownership());
+    let row = "network/n: ~ DNS 00000000-0000-0000-0000-000000000001";
+    let want = names([("a", "10.0.0.1"), ("c", "10.0.0.3")]);
+    assert_eq!(
+        lines(&want, &have),
+        [format!("{row} records + {{c=10.0.0.3}}"), format!("{row} records - b")]
+    );
+    have.run(&want, &ownership());
+    assert_eq!(lines(&want, &have), [""; 0]);
+}
+
+#[test]
 fn an_empty_wish_leaves_somebody_elses_reference() {
     let mut have = Model::new("26.03");
     have.put(uuid(5), nb::Copp { name: "theirs".into(), ..Default::default() });

@@ -56,6 +56,7 @@ tables!(
     nb::PortGroup,
     nb::Acl,
     nb::Copp,
+    nb::Dns,
 );
 
 impl View for Model {
