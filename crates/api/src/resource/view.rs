@@ -88,8 +88,8 @@ enum To {
     Values(Vec<(&'static str, Value)>),
 }
 
-/// Room for most objects.
-const ROOM: usize = 1024;
+/// Room for most objects, a port among them.
+const ROOM: usize = 1536;
 
 impl<'s> View<'s> {
     /// An empty one that becomes text.
