@@ -87,6 +87,24 @@ impl Ear {
         }
         bail!("{want:?} did not happen")
     }
+
+    /// How long it took from one thing to another. The kernel tells its listeners one after the other, and whoever hears of the
+    /// first before us may have done the second by then: so either may be heard first.
+    pub(super) fn between(&self, within: Duration, first: What, second: What) -> Result<Duration> {
+        let (mut from, mut to) = (None, None);
+        loop {
+            if let (Some(from), Some(to)) = (from, to) {
+                return Ok(Instant::saturating_duration_since(&to, from));
+            }
+            let event =
+                self.next(within).with_context(|| format!("{first:?} and {second:?} did not both happen"))?;
+            match event.what {
+                what if what == first => from = Some(event.at),
+                what if what == second => to = Some(event.at),
+                _ => {}
+            }
+        }
+    }
 }
 
 fn what(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<What> {

@@ -31,6 +31,8 @@ use rows::{SPARES, ports, spare};
 const PATIENCE: Duration = Duration::from_secs(1500);
 /// How long an agent is left alone after it has done all, before it is weighed.
 const SETTLE: Duration = Duration::from_secs(3);
+/// How long a repair may take.
+const REPAIR: Duration = Duration::from_secs(20);
 /// How often a route is looked up.
 const LOOKUPS: u32 = 1000;
 
@@ -128,7 +130,7 @@ impl<'a> Weighing<'a> {
         self.idle(&agent)?;
         self.changes(&agent, &ear)?;
         if self.order.who == Who::Meridian {
-            self.repairs(&ear)?;
+            self.repairs(&ear).with_context(|| agent.last_words())?;
         }
         measured("a route looked up", "us", ear::lookup(self.hv1, LOOKUPS)?.as_secs_f64() * 1e6);
         agent.end()?;
@@ -199,14 +201,12 @@ impl<'a> Weighing<'a> {
     fn repairs(&self, ear: &Ear) -> Result<()> {
         let ip = ports(1).next().context("no ports")?;
         self.hv1.run(&format!("ip address del {ip}/32 dev bgp-nic"))?;
-        let gone = ear.until(PATIENCE, What::Gone(ip))?;
-        let back = ear.until(PATIENCE, What::Address(ip))?;
-        measured("repair of an address", "ms", (back - gone).as_secs_f64() * 1e3);
+        let took = ear.between(REPAIR, What::Gone(ip), What::Address(ip))?;
+        measured("repair of an address", "ms", took.as_secs_f64() * 1e3);
         if self.order.rule_mode == "per-ip" {
             self.hv1.run(&format!("ip rule del to {ip} pref 32000"))?;
-            let gone = ear.until(PATIENCE, What::RuleGone(ip))?;
-            let back = ear.until(PATIENCE, What::Rule(ip))?;
-            measured("repair of a rule", "ms", (back - gone).as_secs_f64() * 1e3);
+            let took = ear.between(REPAIR, What::RuleGone(ip), What::Rule(ip))?;
+            measured("repair of a rule", "ms", took.as_secs_f64() * 1e3);
         }
         Ok(())
     }
