@@ -137,6 +137,10 @@ where
                 () = tokio::time::sleep_until(due.into()) => {}
                 Some(reply) = self.previews.recv() => {
                     let preview = self.plan_once().await;
+                    // What the target saw for it, it does not tell again.
+                    if preview.as_ref().is_ok_and(|shown| shown.steps.iter().any(|step| !step.held)) {
+                        self.schedule.wake(self::now(), Wake::Changed);
+                    }
                     let _ = reply.send(preview);
                 }
             }

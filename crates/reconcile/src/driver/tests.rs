@@ -315,6 +315,16 @@ async fn a_plan_is_shown_without_being_carried_out() {
     );
 }
 
+/// A look uses up what the target was told of changes, whoever asked for it.
+#[tokio::test(start_paused = true)]
+async fn what_a_shown_plan_has_found_is_done_by_the_loop() {
+    let bench = Bench::converged([("a", 1)]).await;
+    bench.world(|w| w.foreign("a", 9));
+    assert_eq!(bench.handle.plan().await.unwrap().steps.len(), 1);
+    bench.settle().await;
+    assert_eq!(bench.have(), [("a", 1)]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_held_step_is_marked_in_the_shown_plan() {
     let bench = Bench::start([("bad", 2)]);

@@ -220,41 +220,36 @@ impl Site<'_> {
     }
 }
 
+/// What is asked of a node for its state, all at once: a process takes longer to start than `ip` to answer.
+const LOOK: &str = "ip -o address show dev bgp-nic scope global | sed 's/^/A /'; (ip -4 rule; ip -6 rule) | sed 's/^/R /'; \
+    (ip -4 route show table 201; ip -6 route show table 201) | sed 's/^/T /'; ip neigh show nud permanent | sed 's/^/N /'; \
+    ip -6 neigh show proxy | sed 's/^/Y /'";
+
 /// Addresses announced (A), rules (R), routes of the bridges' table (T), permanent neighbours (N) and NDP proxies (Y).
 fn state(hv: &Chassis) -> Result<BTreeSet<String>> {
-    let mut state = BTreeSet::new();
-    let lines = |command: &str| -> Vec<Vec<String>> {
-        // A table without routes is none to iproute2, a device that is not there has no addresses.
-        let out = hv.run(command).unwrap_or_default();
-        out.lines().map(|line| line.split_whitespace().map(String::from).collect()).collect()
-    };
-    let after = |words: &[String], word: &str| words.iter().skip_while(|have| *have != word).nth(1).cloned();
-    let host = |net: &str| net.strip_suffix("/32").or(net.strip_suffix("/128")).unwrap_or(net).to_owned();
-    for words in lines("ip -o address show dev bgp-nic scope global") {
-        state.extend(after(&words, "inet").or(after(&words, "inet6")).map(|net| format!("A {}", host(&net))));
-    }
-    for words in lines("ip -4 rule").into_iter().chain(lines("ip -6 rule")) {
-        if let (Some("32000:"), Some(to), Some(table)) =
-            (words.first().map(String::as_str), after(&words, "to"), after(&words, "lookup"))
-        {
-            state.insert(format!("R {to} {table}"));
+    // A table without routes is none to iproute2, a device that is not there has no addresses: both complain.
+    let out = hv.run_args(&["sh", "-c", &format!("({LOOK}) 2> /dev/null")])?;
+    Ok(out.lines().filter_map(item).collect())
+}
+
+/// One line of a look in the scenarios' words; nothing for what is always there or none of ours.
+fn item(line: &str) -> Option<String> {
+    let (kind, line) = line.split_once(' ')?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let first = *words.first()?;
+    let after = |word: &str| words.iter().skip_while(|have| **have != word).nth(1).copied();
+    match kind {
+        "A" => {
+            let net = after("inet").or(after("inet6"))?;
+            Some(format!("A {}", net.strip_suffix("/32").or(net.strip_suffix("/128")).unwrap_or(net)))
         }
-    }
-    for words in lines("ip -4 route show table 201").into_iter().chain(lines("ip -6 route show table 201")) {
-        if let (Some(to), Some(dev)) = (words.first().filter(|to| *to != "default"), after(&words, "dev")) {
-            let via = after(&words, "via").map(|via| format!("via {via} ")).unwrap_or_default();
-            state.insert(format!("T {to} {via}dev {dev}"));
+        "R" if first == "32000:" => Some(format!("R {} {}", after("to")?, after("lookup")?)),
+        "T" if first != "default" => {
+            let via = after("via").map(|via| format!("via {via} ")).unwrap_or_default();
+            Some(format!("T {first} {via}dev {}", after("dev")?))
         }
+        "N" => Some(format!("N {first} {} {}", after("lladdr")?, after("dev")?)),
+        "Y" => Some(format!("Y {first} {}", after("dev")?)),
+        _ => None,
     }
-    for words in lines("ip neigh show nud permanent") {
-        if let (Some(ip), Some(mac), Some(dev)) =
-            (words.first(), after(&words, "lladdr"), after(&words, "dev"))
-        {
-            state.insert(format!("N {ip} {mac} {dev}"));
-        }
-    }
-    for words in lines("ip -6 neigh show proxy") {
-        state.extend(words.first().zip(after(&words, "dev")).map(|(ip, dev)| format!("Y {ip} {dev}")));
-    }
-    Ok(state)
 }
