@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use lab::keystone::Keystone;
+use lab::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::cloud::{Cloud, add_chassis, eventually, rows_in};
@@ -294,6 +295,24 @@ fn scenario_58_a_saved_cloud_is_imported_elsewhere() {
     told(&run(&["--offline", &file, "--without-nb"]));
     let cloud = Cloud::within(dir, &["--data-dir", "."]);
     same_objects(&source, &cloud);
+}
+
+#[test]
+fn scenario_58_a_cloud_is_imported_into_postgresql() {
+    let (source, dir) = (source(), tempfile::tempdir().unwrap());
+    let postgres = Postgres::start(&dir.path().join("pg")).unwrap();
+    postgres.create_database("meridian").unwrap();
+    let url = postgres.url("meridian");
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+        command.args(["import", "neutron", "-o", "json", "--without-nb", "--from", source.url()]);
+        command.args(["--database", &url]).env("MERIDIAN_CONFIG", "/dev/null").output().unwrap()
+    };
+    told(&run());
+    let again = run();
+    assert_eq!(again.status.code(), Some(1), "a database with objects is refused");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("has objects already"));
+    same_objects(&source, &Cloud::with(&["--database", &url]));
 }
 
 #[test]
