@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use lab::eventually;
 
 use super::site::{PATIENCE, Site, wired};
+use crate::weigh::patch_port;
 
 const NOTHING: [&str; 0] = [];
 
@@ -20,13 +21,13 @@ pub(super) fn scenarios() -> Result<()> {
         site.sb("lsp-bind vm1 ch-a")?;
         let vm1 = wired("172.24.4.10");
         site.is(a, "all but the flows is there", &vm1)?;
-        site.patch_port(a, 7)?;
+        patch_port(a, 7)?;
         site.flows(a, &[7])?;
         site.vsctl(
             a,
             "del-port br-ex patch-provnet-1-to-br-int -- del-port br-int patch-br-int-to-provnet-1",
         )?;
-        site.patch_port(a, 9)?;
+        patch_port(a, 9)?;
         site.flows(a, &[9])?;
         site.is(a, "nothing else has changed", &vm1)?;
 

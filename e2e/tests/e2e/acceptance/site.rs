@@ -12,6 +12,8 @@ use lab::process::Daemon;
 use lab::{Topology, chassis, eventually};
 use ovn::sb;
 
+use crate::weigh::patch_port;
+
 /// How long the agent may take on a machine that has much else to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// What a gateway port is without anything behind it: scenario 13.
@@ -73,7 +75,7 @@ impl Site<'_> {
             }
             site.nb(NETWORKS)?;
             for hv in [site.a, site.b] {
-                site.patch_port(hv, 5)?;
+                patch_port(hv, 5)?;
                 hv.frr(
                     &["bgpd"],
                     "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n",
@@ -144,22 +146,6 @@ impl Site<'_> {
         let command = format!("ovn-nbctl --db=unix:{}/nb.sock", self.az1.dir().display());
         let out = self.sh(&command, &format!("--bare --columns=_uuid find NAT external_ip={external}"))?;
         Ok(out.trim().to_owned())
-    }
-
-    /// What ovn-controller makes for a provider network that has a port on the node.
-    pub(super) fn patch_port(&self, hv: &Chassis, ofport: u16) -> Result<()> {
-        let (ours, theirs) = ("patch-provnet-1-to-br-int", "patch-br-int-to-provnet-1");
-        let end = |bridge: &str, port: &str, peer: &str, request: &str| {
-            format!(
-                "add-port {bridge} {port} -- set interface {port} type=patch options:peer={peer} {request} -- set port {port} \
-                 external_ids:ovn-localnet-port=provnet-1"
-            )
-        };
-        let request = format!("ofport_request={ofport}");
-        self.vsctl(
-            hv,
-            &format!("{} -- {}", end("br-ex", ours, theirs, &request), end("br-int", theirs, ours, "")),
-        )
     }
 
     /// `ovs-vsctl` on a node.

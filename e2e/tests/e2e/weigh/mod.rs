@@ -89,7 +89,7 @@ pub(crate) fn on_a_node(
         // Nobody but the agents is to be woken by what is written below.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(az1.sb().client().close());
-        patch_port(hv1)?;
+        patch_port(hv1, 5)?;
         if frr {
             let config = "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n";
             hv1.frr(&["bgpd"], config)?;
@@ -100,18 +100,19 @@ pub(crate) fn on_a_node(
     })
 }
 
-/// What ovn-controller makes for a provider network that has a port here.
-fn patch_port(hv1: &Chassis) -> Result<()> {
+/// What ovn-controller makes for a provider network that has a port here; on the bridge's side with this number.
+pub(crate) fn patch_port(hv: &Chassis, ofport: u16) -> Result<()> {
     let (ours, theirs) = ("patch-provnet-1-to-br-int", "patch-br-int-to-provnet-1");
-    let db = format!("--db=unix:{}/db.sock", hv1.dir().display());
+    let db = format!("--db=unix:{}/db.sock", hv.dir().display());
     let end = |bridge: &str, port: &str, peer: &str| {
         format!(
             "add-port {bridge} {port} -- set interface {port} type=patch options:peer={peer} -- set port {port} \
              external_ids:ovn-localnet-port=provnet-1"
         )
     };
-    let line = format!("ovs-vsctl {db} {} -- {}", end("br-ex", ours, theirs), end("br-int", theirs, ours));
-    hv1.run(&line).map(|_| ())
+    let number = format!("set interface {ours} ofport_request={ofport}");
+    let both = format!("{} -- {}", end("br-ex", ours, theirs), end("br-int", theirs, ours));
+    hv.run(&format!("ovs-vsctl {db} {both} -- {number}")).map(|_| ())
 }
 
 struct Weighing<'a> {
