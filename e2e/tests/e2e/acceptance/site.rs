@@ -91,12 +91,13 @@ impl Site<'_> {
         })
     }
 
-    /// Starts a node's agent with further options, or starts it again with others.
+    /// Starts a node's agent with further options, or starts it again with others. The scenarios speak of one that has been up
+    /// for a while: it does not take a gateway that leaves for a database that lost its rows.
     pub(super) fn start(&self, hv: &Chassis, options: &str) -> Result<Arc<Daemon>> {
         let dir = hv.dir().display();
         let config = format!(
             "[DEFAULT]\nbgp_AS = 64999\nbgp_router_id = 172.30.1.1\novsdb_connection = unix:{dir}/db.sock\novs_rundir = {dir}\n\
-             frr_vty_dir = /run/frr/{}\nrt_tables = {dir}/rt_tables\nadmin_socket = {dir}/agent.sock\n{options}\n",
+             frr_vty_dir = /run/frr/{}\nrt_tables = {dir}/rt_tables\nadmin_socket = {dir}/agent.sock\nmass_withdraw_hold = 1\n{options}\n",
             hv.label()
         );
         let path = hv.dir().join("bgp-agent.conf");
