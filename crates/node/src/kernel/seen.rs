@@ -165,28 +165,13 @@ impl Observed {
 
     /// The routes of a table.
     pub fn routes_in(&self, table: u32) -> impl Iterator<Item = &SeenRoute> {
-        let first = SeenRoute {
-            table,
-            dst: Family::V4.default_net(),
-            metric: 0,
-            hop: None,
-            protocol: 0,
-            wire: Wire::default(),
-        };
-        self.routes.range(first..).take_while(move |route| route.table == table)
+        self.routes.range(before_all_of(table)..).take_while(move |route| route.table == table)
     }
 
     /// The tables that have routes, found without looking at the routes.
     pub fn tables(&self) -> impl Iterator<Item = u32> {
-        let first = |table| SeenRoute {
-            table,
-            dst: Family::V4.default_net(),
-            metric: 0,
-            hop: None,
-            protocol: 0,
-            wire: Wire::default(),
-        };
-        let next = move |table: u32| self.routes.range(first(table)..).next().map(|route| route.table);
+        let next =
+            move |table: u32| self.routes.range(before_all_of(table)..).next().map(|route| route.table);
         std::iter::successors(next(0), move |table| next(table.checked_add(1)?))
     }
 
@@ -223,4 +208,10 @@ where
     C: Default + IntoIterator<Item = T> + FromIterator<T>,
 {
     *all = std::mem::take(all).into_iter().filter(fits).collect();
+}
+
+/// What sorts before every route of a table.
+fn before_all_of(table: u32) -> SeenRoute {
+    let dst = Family::V4.default_net();
+    SeenRoute { table, dst, metric: 0, hop: None, protocol: 0, wire: Wire::default() }
 }
