@@ -174,6 +174,9 @@ fn idle(binary: &Path) -> Result<[Line; 2]> {
     let share = (ticks()?.saturating_sub(before)) as f64 / second / since.elapsed().as_secs_f64() * 100.0;
     // One that ends just now has no memory any more.
     let mebibytes: f64 = processes(&job)?.iter().filter_map(|pid| proportional_mib(*pid).ok()).sum();
+    // A test that is ended looks like one that failed: its folder would be kept.
+    drop(child);
+    fs::remove_dir_all(&job).with_context(|| format!("cannot remove {}", job.display()))?;
     Ok([
         Line::amount("an idle lab of three chassis, CPU", "%", 5.0, share),
         Line::amount("an idle lab of three chassis, memory", "MB", 200.0, mebibytes * 1.048_576),

@@ -9,8 +9,10 @@ use anyhow::{Context, Result, ensure};
 use lab::node::central::Central;
 use lab::node::chassis::Chassis;
 use lab::process::Daemon;
+use lab::rpc::Rpc;
 use lab::{Topology, chassis, eventually};
 use ovn::sb;
+use serde_json::{Value, json};
 
 use crate::weigh::patch_port;
 
@@ -130,6 +132,22 @@ impl Site<'_> {
     /// Binds a port to a chassis, from wherever it was, at once.
     pub(super) fn bind(&self, port: &str, hv: &Chassis) -> Result<()> {
         self.sb(&format!("lsp-unbind {port} -- lsp-bind {port} {}", hv.label())).map(drop)
+    }
+
+    /// Binds a port to a chassis, after it was bound and unbound there so many times, as fast as the database takes it.
+    pub(super) fn flap(&self, port: &str, hv: &Chassis, times: usize) -> Result<()> {
+        let chassis = self.uuid(hv)?;
+        let mut southbound = Rpc::connect(&self.az1.dir().join("sb.sock"))?;
+        let mut set = |chassis: Value, up: bool| {
+            let set = json!({ "op": "update", "table": "Port_Binding", "where": [["logical_port", "==", port]],
+                "row": { "chassis": chassis, "up": up } });
+            southbound.transact("OVN_Southbound", vec![set])
+        };
+        for _ in 0..times {
+            set(json!(["uuid", chassis]), true)?;
+            set(json!(["set", []]), false)?;
+        }
+        set(json!(["uuid", chassis]), true)
     }
 
     pub(super) fn unbind(&self, port: &str) -> Result<()> {

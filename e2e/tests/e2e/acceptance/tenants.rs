@@ -142,8 +142,8 @@ fn failover(site: &Site<'_>) -> Result<()> {
     site.is(b, "all has come", &moving)?;
     println!("back and forth:");
     for _ in 0..5 {
-        site.bind("cr-lrp-gw1", a)?;
-        site.bind("cr-lrp-gw1", b)?;
+        site.flap("cr-lrp-gw1", a, 1)?;
+        site.flap("cr-lrp-gw1", b, 1)?;
     }
     site.is(b, "it came to rest there", &moving)?;
     site.is(a, "and not here", &own)?;
