@@ -45,12 +45,12 @@ impl Node {
 
     /// Pings several times and wants no answer at all.
     pub fn gets_no_answer(&self, to: &str) -> Result<()> {
-        self.silence(to, &format!("ping -n -q -c 4 -i 0.3 -W 1 {to}"))
+        self.silence(to, &format!("ping -n -q -c 4 -i 0.2 -W 0.5 {to}"))
     }
 
     /// Pings several times from an address of its own and wants no answer at all.
     pub fn gets_no_answer_from(&self, from: &str, to: &str) -> Result<()> {
-        self.silence(to, &format!("ping -n -q -c 4 -i 0.3 -W 1 -I {from} {to}"))
+        self.silence(to, &format!("ping -n -q -c 4 -i 0.2 -W 0.5 -I {from} {to}"))
     }
 
     fn silence(&self, to: &str, line: &str) -> Result<()> {

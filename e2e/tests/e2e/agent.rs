@@ -50,10 +50,9 @@ fn fabric(lab: &Lab) -> Result<()> {
     spine(lab, &["hv1", "hv2"], "uplink")?.frr(&["bgpd"], SPINE)?;
     for (n, name) in (1..).zip(["hv1", "hv2"]) {
         lab.chassis(name)?.frr(&["bgpd"], &peering(n))?;
-        learns(lab.chassis(name)?, "default")?;
         forward(lab.chassis(name)?)?;
     }
-    Ok(())
+    ["hv1", "hv2"].iter().try_for_each(|name| learns(lab.chassis(name)?, "default"))
 }
 
 /// Starts the agent of a chassis with the sample configuration, and what the lab has elsewhere than a node would.

@@ -132,10 +132,12 @@ fn has(node: &Node, prefix: &str) -> Result<bool> {
 }
 
 /// FRR's filters on the `n`-th border: from outside only a default route is taken, which leaves under the node's own address;
-/// to the outside only host routes are told.
+/// to the outside only host routes are told. A filter holds at once: by itself FRR waits five seconds for more of it.
 pub(crate) fn filters(n: usize) -> String {
     format!(
-        "ip prefix-list only-default permit 0.0.0.0/0
+        "zebra route-map delay-timer 0
+bgp route-map delay-timer 0
+ip prefix-list only-default permit 0.0.0.0/0
 ip prefix-list only-host-prefixes permit 0.0.0.0/0 ge 32
 ipv6 prefix-list only-default permit ::/0
 ipv6 prefix-list only-host-prefixes permit ::/0 ge 128
