@@ -58,6 +58,9 @@ fn run() -> Result<()> {
     }
     enter(&root)?;
     settle()?;
+    // Nor is it to try: it takes the name of each bridge for a module's before the bridge is there, thirty processes for three
+    // chassis, a third of a second.
+    write("/proc/sys/kernel/modprobe", "\n")?;
     // A kernel that stumbles is to fall where one sees it.
     write("/proc/sys/kernel/panic_on_oops", "1")?;
     let console = if spec.task.on_terminal() { open("/dev/tty0")? } else { plain("/dev/tty1")? };

@@ -261,7 +261,7 @@ fn first_rows(spec: &ChassisSpec, address: Ipv4Addr, central: Ipv4Addr, datapath
     for (key, value) in [
         ("n-handler-threads", "1"),
         ("n-revalidator-threads", "1"),
-        ("max-revalidator", "2000"),
+        ("max-revalidator", "5000"),
         ("stats-update-interval", "30000"),
     ] {
         root.other_config.insert(key.into(), value.into());

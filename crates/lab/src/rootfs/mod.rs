@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
 use crate::progress::Progress;
-pub(crate) use fixup::FIRST;
+pub(crate) use fixup::{EMPTY, FIRST, SCHEMAS};
 pub use recipe::key;
 
 /// How many steps a build has: lists, download, unpack, finish.

@@ -22,6 +22,7 @@ use crate::node::central::Central;
 use crate::node::chassis::{Chassis, ChassisSpec};
 use crate::node::controller::Controller;
 use crate::picture::{self, Addresses, Part, Picture, UNDERLAY};
+use crate::rootfs::{EMPTY, SCHEMAS};
 
 /// Carries 1500 bytes and a tunnel's header: the userspace datapath does not fragment.
 const UNDERLAY_MTU: u32 = 1600;
@@ -295,17 +296,16 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Empty databases to be copied: to make one takes a process, and many are needed.
+/// Empty databases to be copied: to make one takes a process, and many are needed. A guest's root has them, a host has not.
 fn empty_databases() -> Result<PathBuf> {
+    let made = PathBuf::from(EMPTY);
+    if made.is_dir() {
+        return Ok(made);
+    }
     let dir = PathBuf::from("/run/empty");
     fs::create_dir_all(&dir).context("cannot make a folder for empty databases")?;
-    let schemas = [
-        ("nb", "/usr/share/ovn/ovn-nb.ovsschema"),
-        ("sb", "/usr/share/ovn/ovn-sb.ovsschema"),
-        ("vswitch", "/usr/share/openvswitch/vswitch.ovsschema"),
-    ];
     let mut makers = Vec::new();
-    for (name, schema) in schemas {
+    for (name, schema) in SCHEMAS {
         let maker = Command::new("ovsdb-tool")
             .arg("create")
             .arg(dir.join(name))
