@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::Output;
 use super::report::{columns, number};
-use crate::command::{cargo, heading, run, target_dir};
+use crate::command::heading;
 use crate::packages::{self, CargoTool, Need};
 
 /// How many ports ovn-bgp-agent is measured with by default; with more it takes too long to be waited for.
@@ -71,11 +71,10 @@ pub(super) fn bench(order: &Order<'_>) -> Result<ExitCode> {
     packages::ensure(Need::Test)?;
     packages::ensure_tool(&CargoTool::NEXTEST)?;
     harness::build()?;
-    heading("building our side, optimised");
-    run(cargo().args(["build", "--quiet", "--release", "--package", "meridian"]))?;
+    let release = super::optimised()?;
     let binary = crate::lab::test_binary()?;
     let mut bench = Bench {
-        guests: Guests { binary: Path::new(&binary), meridian: target_dir().join("release/meridian") },
+        guests: Guests { binary: Path::new(&binary), meridian: release.join("meridian") },
         report: Report::default(),
         told_off: order.alone.then(|| "it was left out by --alone".to_owned()),
     };

@@ -111,7 +111,7 @@ pub(super) fn root(root: &Path) -> Result<()> {
             remove(&entry.path())?;
         }
     }
-    databases(root)
+    Ok(())
 }
 
 /// Moves the kernel out of the root file system, beside it and with the C library it wants, and makes its modules loadable.
@@ -144,7 +144,7 @@ fn modules(root: &Path) -> Result<()> {
 }
 
 /// Makes an empty database for each schema, to be copied: a guest would take a fifth of a second for it at every start.
-fn databases(root: &Path) -> Result<()> {
+pub(super) fn databases(root: &Path) -> Result<()> {
     let dir = root.join(EMPTY.trim_start_matches('/'));
     fs::create_dir_all(&dir).context("cannot make a folder for empty databases")?;
     for (name, schema) in SCHEMAS {

@@ -164,6 +164,7 @@ fn build(part: &Path, home: &Home) -> Result<()> {
     progress.step("finishing");
     let packages = debootstrap::versions(&root.join("var/cache/apt/archives"))?;
     fixup::root(&root)?;
+    fixup::databases(&root)?;
     fixup::kernel(&root, &kernel)?;
     let config = show_config(&kernel.join("linux"), &kernel).context("the kernel just built does not run")?;
     fs::write(kernel.join("config"), config).context("cannot write the kernel's configuration")?;

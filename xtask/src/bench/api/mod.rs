@@ -21,7 +21,7 @@ use anyhow::Result;
 use self::cloud::Sql;
 use self::report::Report;
 use super::{Output, ScratchDir};
-use crate::command::{cargo, heading, run, target_dir};
+use crate::command::heading;
 use crate::packages::{self, Need};
 
 /// How many external networks there are.
@@ -76,17 +76,7 @@ struct Bench<'a> {
 
 pub(super) fn bench(output: Output, sizes: Sizes, rounds: usize, alone: bool) -> Result<ExitCode> {
     packages::ensure(Need::Test)?;
-    heading("building the server, optimised");
-    run(cargo().args([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "meridian",
-        "--package",
-        "ovsdb-bench",
-    ]))?;
-    let release = target_dir().join("release");
+    let release = super::optimised()?;
     let dir = ScratchDir::new()?;
     let (program, load) = (release.join("meridian"), release.join("api-load"));
     let report =
