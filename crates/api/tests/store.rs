@@ -1,7 +1,8 @@
 //! The store on both engines, the real ones.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::model::{Network, NetworkType, Router, Segment, Standard, Subnet};
@@ -10,6 +11,8 @@ use api::world::{Link, Outside, Txn};
 use api::{Fault, World};
 use jiff::Timestamp;
 use lab::postgres::Postgres;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -256,6 +259,85 @@ async fn a_database_that_dies_and_comes_back_has_each_answered_request_once() {
     let answered = writer.await.unwrap();
     assert!(answered > 0);
     assert_eq!(counted(&store.fresh().await.unwrap()), answered);
+}
+
+/// Stands between a store and its server, and can cut a connection at the worst moment: the change is made, and nobody says so.
+struct Wire {
+    url: Url,
+    /// The next answer to a COMMIT does not come through.
+    cut: Arc<AtomicBool>,
+    /// Nor does anything after that, while this holds.
+    dead: Arc<AtomicBool>,
+}
+
+impl Wire {
+    async fn to(server: &Postgres) -> Wire {
+        let direct = server.url("meridian");
+        let socket = server.socket();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (user, at) = (direct.split('@').next().unwrap(), listener.local_addr().unwrap());
+        let url = format!("{user}@{at}/meridian").parse().unwrap();
+        let (cut, dead) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let wire = Wire { url, cut: Arc::clone(&cut), dead: Arc::clone(&dead) };
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if !dead.load(Ordering::SeqCst) {
+                    tokio::spawn(pass(client, socket.clone(), Arc::clone(&cut)));
+                }
+            }
+        });
+        wire
+    }
+}
+
+async fn pass(client: TcpStream, socket: PathBuf, cut: Arc<AtomicBool>) {
+    let server = UnixStream::connect(socket).await.unwrap();
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let there = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(length) = from_server.read(&mut buffer).await {
+        let told = &buffer[..length];
+        let committed = told.windows(7).any(|word| word == b"COMMIT\0");
+        if length == 0 || (committed && cut.swap(false, Ordering::SeqCst)) {
+            break;
+        }
+        if to_client.write_all(told).await.is_err() {
+            break;
+        }
+    }
+    there.abort();
+}
+
+#[tokio::test]
+async fn a_change_whose_end_was_not_answered_is_not_made_twice() {
+    let place = Place::postgres();
+    let wire = Wire::to(place.server()).await;
+    let store = open(&wire.url).await.unwrap();
+    store.execute(begin_counting).await.unwrap();
+    for _ in 0..3 {
+        wire.cut.store(true, Ordering::SeqCst);
+        count(&store).await.unwrap();
+        assert!(!wire.cut.load(Ordering::SeqCst), "the answer was lost");
+    }
+    assert_eq!(counted(&store.fresh().await.unwrap()), 3);
+    assert_eq!(counted(&place.open().await.world()), 3);
+}
+
+#[tokio::test]
+async fn a_change_that_nobody_can_tell_of_is_answered_so_and_not_made_twice() {
+    let place = Place::postgres();
+    let wire = Wire::to(place.server()).await;
+    let store = open(&wire.url).await.unwrap();
+    store.execute(begin_counting).await.unwrap();
+    wire.dead.store(true, Ordering::SeqCst);
+    wire.cut.store(true, Ordering::SeqCst);
+    let fault = count(&store).await.unwrap_err();
+    assert_eq!(fault.status, 503, "{fault}");
+    assert!(fault.to_string().contains("Look whether it was made"), "{fault}");
+    wire.dead.store(false, Ordering::SeqCst);
+    assert_eq!(counted(&store.fresh().await.unwrap()), 1, "it was made, once");
+    assert_eq!(counted(&count(&store).await.unwrap()), 2, "and the store goes on");
 }
 
 #[tokio::test]

@@ -125,6 +125,11 @@ impl Postgres {
         format!("postgres://{OWNER}@localhost:{}/{database}?host={host}", self.port)
     }
 
+    /// The socket it listens on.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join(format!(".s.PGSQL.{}", self.port))
+    }
+
     /// How a database is reached over the network, where this runs on a node that has the address.
     pub fn url_at(&self, address: Ipv4Addr, database: &str) -> String {
         format!("postgres://{OWNER}@{address}:{}/{database}", self.port)

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use ::node::bgp::config::Loaded;
 use clap::{CommandFactory, Parser, Subcommand};
+use tokio::runtime::Builder;
 
 use crate::config::{Colour, Config, Level, LogFormat, Origin, Override, Setting, Sources};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
@@ -174,7 +175,7 @@ fn run(cli: Cli) -> Outcome {
 /// Runs the agent of a node.
 fn with_agent(command: &'static str, agent: Option<Loaded>, log: LogControl) -> Outcome {
     match agent {
-        Some(agent) => block_on(crate::agent::run(command, agent.config, log)),
+        Some(agent) => block_on_one_thread(crate::agent::run(command, agent.config, log)),
         None => Ok(()),
     }
 }
@@ -199,7 +200,17 @@ fn print(text: &str) -> Outcome {
 
 /// Runs a command that waits for others. Two threads: one for the command, one for those who ask about it meanwhile.
 fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    run_in(Builder::new_multi_thread().worker_threads(1), command)
+}
+
+/// Runs what answers each change at once, with little to compute for it: to hand work from thread to thread would take longer
+/// than the work.
+fn block_on_one_thread(command: impl Future<Output = Outcome>) -> Outcome {
+    run_in(&mut Builder::new_current_thread(), command)
+}
+
+fn run_in(runtime: &mut Builder, command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = runtime.enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Local, error).while_("cannot start"))?;
     let outcome = runtime.block_on(command);
     // A name lookup may hang in a thread of its own; nobody waits for it.

@@ -176,6 +176,7 @@ impl Target for Plane {
         // Objects of which a step failed or could not be made: what follows for them relies on it.
         let mut stopped: BTreeSet<&ObjectId> = BTreeSet::new();
         let mut rest = &plan.steps[..];
+        let mut since_pause = 0;
         while let Some(first) = rest.first() {
             let same = rest.iter().take(BATCH).take_while(|step| step.op.phase == first.op.phase).count();
             let (batch, after) = rest.split_at(same);
@@ -195,7 +196,12 @@ impl Target for Plane {
                     None => StepResult::Skipped,
                 });
             }
-            tokio::task::yield_now().await;
+            // What the kernel tells of it is read before it is too much to be told.
+            since_pause += same;
+            if since_pause >= BATCH {
+                since_pause = 0;
+                tokio::task::yield_now().await;
+            }
         }
         Ok(Applied { results })
     }

@@ -1,5 +1,7 @@
 //! Hears what the kernel tells of addresses and rules, with the time at which it was heard; and asks it for routes.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -13,8 +15,10 @@ use rtnetlink::packet_route::rule::{RuleAttribute, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-/// The groups that tell of IPv4 addresses and rules, by their numbers in `rtnetlink.h`.
-const GROUPS: [u32; 2] = [5, 8];
+/// The group that tells of IPv4 addresses, by its number in `rtnetlink.h`.
+pub(super) const ADDRESSES: u32 = 5;
+/// The group that tells of IPv4 rules.
+pub(super) const RULES: u32 = 8;
 /// An address that no rule and no route is for.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
@@ -33,47 +37,51 @@ pub(super) struct Event {
     pub(super) what: What,
 }
 
-/// Listens in a namespace, from its beginning to the end of the process.
-pub(super) struct Ear(Receiver<Event>);
+/// Listens in a namespace, from its beginning to the end of the process. What it hears is understood only when somebody asks:
+/// in a guest, with its one CPU, the time would be taken from who is measured.
+pub(super) struct Ear {
+    heard: Receiver<(Instant, Vec<u8>)>,
+    understood: RefCell<VecDeque<Event>>,
+}
 
 impl Ear {
-    pub(super) fn open(hv: &Chassis) -> Result<Ear> {
+    pub(super) fn open(hv: &Chassis, groups: &[u32]) -> Result<Ear> {
         let socket = hv.enter(|| -> std::io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.bind_auto()?;
             socket.set_rx_buf_sz(8u32 << 20)?;
-            for group in GROUPS {
-                socket.add_membership(group)?;
+            for group in groups {
+                socket.add_membership(*group)?;
             }
             Ok(socket)
         })?;
         let socket = socket.context("cannot listen to the kernel")?;
-        let (tell, events) = channel();
+        let (tell, heard) = channel();
         std::thread::spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(length) = socket.recv(&mut &mut buffer[..], 0) {
-                let at = Instant::now();
-                let mut rest = &buffer[..length];
-                while let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest) {
-                    let taken = (message.header.length as usize).next_multiple_of(4);
-                    if let Some(what) = what(message)
-                        && tell.send(Event { at, what }).is_err()
-                    {
-                        return;
-                    }
-                    let Some(left) = rest.get(taken..) else { break };
-                    rest = left;
+                if tell.send((Instant::now(), buffer[..length].to_vec())).is_err() {
+                    return;
                 }
             }
         });
-        Ok(Ear(events))
+        Ok(Ear { heard, understood: RefCell::default() })
     }
 
     pub(super) fn next(&self, within: Duration) -> Result<Event> {
-        self.0.recv_timeout(within).map_err(|error| match error {
-            RecvTimeoutError::Timeout => anyhow::anyhow!("the kernel tells nothing more"),
-            RecvTimeoutError::Disconnected => anyhow::anyhow!("the kernel told more than was read in time"),
-        })
+        let mut understood = self.understood.borrow_mut();
+        loop {
+            if let Some(event) = understood.pop_front() {
+                return Ok(event);
+            }
+            let heard = self.heard.recv_timeout(within).map_err(|error| match error {
+                RecvTimeoutError::Timeout => anyhow::anyhow!("the kernel tells nothing more"),
+                RecvTimeoutError::Disconnected => {
+                    anyhow::anyhow!("the kernel told more than was read in time")
+                }
+            })?;
+            understand(heard, &mut understood);
+        }
     }
 
     /// When something happened that has not been heard yet.
@@ -104,6 +112,16 @@ impl Ear {
                 _ => {}
             }
         }
+    }
+}
+
+fn understand((at, bytes): (Instant, Vec<u8>), events: &mut VecDeque<Event>) {
+    let mut rest = &bytes[..];
+    while let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest) {
+        let taken = (message.header.length as usize).next_multiple_of(4);
+        events.extend(what(message).map(|what| Event { at, what }));
+        let Some(left) = rest.get(taken..) else { break };
+        rest = left;
     }
 }
 

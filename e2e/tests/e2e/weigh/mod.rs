@@ -124,14 +124,14 @@ struct Weighing<'a> {
 
 impl<'a> Weighing<'a> {
     fn all(&mut self) -> Result<()> {
-        let ear = Ear::open(self.hv1)?;
+        let ear = Ear::open(self.hv1, &[ear::ADDRESSES])?;
         let agent = self.start_up(&ear)?;
         std::thread::sleep(SETTLE);
         measured("memory", "MiB", agent.memory()?);
         self.idle(&agent)?;
         self.changes(&agent, &ear)?;
         if self.order.who == Who::Meridian {
-            self.repairs(&ear).with_context(|| agent.last_words())?;
+            self.repairs().with_context(|| agent.last_words())?;
         }
         measured("a route looked up", "us", ear::lookup(self.hv1, LOOKUPS)?.as_secs_f64() * 1e6);
         agent.end()?;
@@ -199,7 +199,8 @@ impl<'a> Weighing<'a> {
     }
 
     /// What somebody deletes, until it is back.
-    fn repairs(&self, ear: &Ear) -> Result<()> {
+    fn repairs(&self) -> Result<()> {
+        let ear = Ear::open(self.hv1, &[ear::ADDRESSES, ear::RULES])?;
         let ip = ports(1).next().context("no ports")?;
         self.hv1.run(&format!("ip address del {ip}/32 dev bgp-nic"))?;
         let took = ear.between(REPAIR, What::Gone(ip), What::Address(ip))?;
