@@ -12,8 +12,8 @@ use node::bgp::desired::Reason;
 use node::bgp::dry_run::DryRun;
 use node::frr;
 use node::plane::{self, Plane};
-use ovn::sb::{Chassis, DatapathBinding, LoadBalancer, LogicalDpGroup, PortBinding};
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
+use ovn::{nb, sb};
 use ovsdb::{Client, Table};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -122,17 +122,28 @@ fn rows(client: &Client) -> BTreeMap<String, u64> {
         (T::TABLE.to_owned(), snapshot.table::<T>().len() as u64)
     }
     let s = &client.snapshot();
-    if client.database() == "Open_vSwitch" {
-        return [of::<OpenVSwitch>(s), of::<Bridge>(s), of::<Port>(s), of::<Interface>(s)].into();
+    match client.database() {
+        "Open_vSwitch" => [of::<OpenVSwitch>(s), of::<Bridge>(s), of::<Port>(s), of::<Interface>(s)].into(),
+        "OVN_Northbound" => [
+            of::<nb::NbGlobal>(s),
+            of::<nb::LogicalSwitch>(s),
+            of::<nb::LogicalSwitchPort>(s),
+            of::<nb::LogicalRouter>(s),
+            of::<nb::LogicalRouterPort>(s),
+            of::<nb::Nat>(s),
+            of::<nb::LoadBalancer>(s),
+            of::<nb::LoadBalancerGroup>(s),
+        ]
+        .into(),
+        _ => [
+            of::<sb::Chassis>(s),
+            of::<sb::DatapathBinding>(s),
+            of::<sb::PortBinding>(s),
+            of::<sb::LoadBalancer>(s),
+            of::<sb::LogicalDpGroup>(s),
+        ]
+        .into(),
     }
-    [
-        of::<Chassis>(s),
-        of::<DatapathBinding>(s),
-        of::<PortBinding>(s),
-        of::<LoadBalancer>(s),
-        of::<LogicalDpGroup>(s),
-    ]
-    .into()
 }
 
 impl Subject for Running {

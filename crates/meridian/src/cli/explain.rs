@@ -15,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Explain why an address is announced by this node, or why not
 ///
 /// Names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is still to
-/// be done, and whether FRR has a peer that hears of it. An address that this node has nothing to do with takes a look at the
-/// whole Southbound database.
+/// be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent that
+/// reads the Southbound database takes a look at all of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {

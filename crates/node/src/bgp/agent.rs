@@ -1,28 +1,33 @@
 //! The running agent: its connections, its loop, its end.
 //!
-//! It connects to the local switch's database, learns there who this node is and where the Southbound database is, connects to
-//! that, asks for the rows that matter, and then lets the loop run. All of it goes on by itself through restarts of either
-//! database, changes of the settings and of our row in `Chassis`; while something is missing, the status says what.
+//! It connects to the local switch's database, learns there who this node is and where OVN's database is (the Southbound, or the
+//! Northbound by option), connects to that, asks for the rows that matter, and then lets the loop run (`follow.rs`). All of it goes
+//! on by itself through restarts of either database, changes of the settings and of our row in `Chassis`; while something is
+//! missing, the status says what.
+
+mod follow;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ovsdb::client::{ClientConfig, TlsConfig};
 use ovsdb::session::{Remote, Remotes};
-use ovsdb::{Client, FeedEvent};
+use ovsdb::{Client, Str};
 use reconcile::{Driver, Handle, Metrics, NoPlan, Preview, State, Target, Timing, Waiting};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tracing::{debug, error, info, warn};
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{error, info, warn};
 
 use super::conditions::Conditions;
-use super::config::Config;
+use super::config::{Config, Source};
 use super::decider::Decider;
-use super::desired::{Decision, Reach, reach};
+use super::desired::Decision;
 use super::explain::{Explanation, explain};
+use super::northbound::Mirror;
+use super::northbound::chassis::Own;
 use super::peers::Heard;
-use super::snapshot::{Snapshot, remote, southbound_model, system_id, vswitch_model};
+use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, vswitch_model};
 use super::standing::Standing;
 use crate::kernel::tables::RtTables;
 use crate::plane;
@@ -35,12 +40,12 @@ pub const COMPONENT: &str = "bgp";
 const QUIET: Duration = Duration::ZERO;
 /// How long the local switch's database may say nothing, as ovn-bgp-agent has it.
 const VSWITCH_PROBE: Duration = Duration::from_secs(60);
-/// How long after a failure that needs somebody to act it is tried again.
-const LATER: Duration = Duration::from_secs(10);
 /// How long a stop may take to withdraw announcements.
 const WITHDRAWAL: Duration = Duration::from_secs(10);
 /// How long an explanation may wait for the Southbound database.
 const EXPLAINING: Duration = Duration::from_secs(20);
+/// What the kernel calls this node, where the local switch does not tell.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 /// Where distributions and builds of one's own have the local switch's database.
 const VSWITCH_SOCKETS: [&str; 2] = ["/run/openvswitch/db.sock", "/usr/local/var/run/openvswitch/db.sock"];
 
@@ -57,9 +62,14 @@ pub struct Agent {
 struct Shared {
     config: Arc<Config>,
     vswitch: Client,
-    southbound: Mutex<Option<Client>>,
+    /// The database of OVN's that is read.
+    ovn: Mutex<Option<Client>>,
     /// The conditions in force, once all rows that matter are there.
     in_force: Mutex<Option<Conditions>>,
+    /// What is made of the Northbound database, where that is read.
+    mirror: Mutex<Mirror>,
+    /// What the kernel calls this node.
+    hostname: Str,
     /// What is waited for.
     waiting: Mutex<String>,
     standing: Mutex<Standing>,
@@ -94,8 +104,10 @@ impl Agent {
         vswitch.session.load_patience = config.ovsdb_connection_timeout;
         let shared = Arc::new(Shared {
             vswitch: Client::open(vswitch, vswitch_model()),
-            southbound: Mutex::new(None),
+            ovn: Mutex::new(None),
             in_force: Mutex::new(None),
+            mirror: Mutex::new(Mirror::new(Own::default())),
+            hostname: std::fs::read_to_string(HOSTNAME).unwrap_or_default().trim().into(),
             waiting: Mutex::new("the local switch's database (ovsdb_connection)".into()),
             standing: Mutex::default(),
             silent: watch::Sender::new(false),
@@ -120,7 +132,7 @@ impl Agent {
         tokio::spawn(ring(alarm, handle.clone()));
         tokio::spawn(tell_tables(Arc::clone(&shared), handle.clone()));
         tokio::spawn(driver.run());
-        let follower = tokio::spawn(follow(Arc::clone(&shared), handle.clone()));
+        let follower = tokio::spawn(follow::follow(Arc::clone(&shared), handle.clone()));
         Self { handle, shared, follower }
     }
 
@@ -131,8 +143,8 @@ impl Agent {
 
     /// The connections to databases.
     pub fn databases(&self) -> Vec<Client> {
-        let southbound = lock(&self.shared.southbound).clone();
-        std::iter::once(self.shared.vswitch.clone()).chain(southbound).collect()
+        let ovn = lock(&self.shared.ovn).clone();
+        std::iter::once(self.shared.vswitch.clone()).chain(ovn).collect()
     }
 
     /// What was decided last.
@@ -150,8 +162,8 @@ impl Agent {
         let decision = self.decision();
         let mut snapshot =
             self.shared.snapshot().map_err(|Waiting(what)| format!("the agent waits for {what}"))?;
-        // Rows of others are not held; who asks about an address that is not ours wants to know about them.
-        if !decision.addresses.contains_key(&ip) {
+        // Of the Southbound, rows of others are not held; who asks about an address that is not ours wants to know about them.
+        if self.shared.config.source == Source::Southbound && !decision.addresses.contains_key(&ip) {
             match self.shared.everything().await {
                 Ok(all) => snapshot.sb = all,
                 Err(why) => warn!(%why, "explaining from the rows at hand"),
@@ -204,9 +216,9 @@ impl Agent {
         self.handle.stop();
         let _ = self.handle.status().wait_for(|now| now.state == State::Stopped).await;
         self.follower.abort();
-        let southbound = lock(&self.shared.southbound).take();
-        if let Some(southbound) = southbound {
-            southbound.close().await;
+        let ovn = lock(&self.shared.ovn).take();
+        if let Some(ovn) = ovn {
+            ovn.close().await;
         }
         self.shared.vswitch.close().await;
         info!("BGP Agent stopped.");
@@ -226,23 +238,16 @@ impl Shared {
 
     fn snapshot(&self) -> Result<Snapshot, Waiting> {
         let waiting = || Waiting(lock(&self.waiting).clone());
-        let (southbound, in_force) = (lock(&self.southbound).clone(), lock(&self.in_force).clone());
-        let (Some(southbound), Some(in_force)) = (southbound, in_force) else { return Err(waiting()) };
-        let mut snapshot = Snapshot {
-            sb: southbound.snapshot(),
-            vswitch: self.vswitch.snapshot(),
-            config: Arc::clone(&self.config),
-            chassis_missing: Duration::ZERO,
-            guard: false,
-            rebinding: false,
-            silent: *self.silent.borrow(),
-            before: self.decision.borrow().clone(),
-        };
+        let (ovn, in_force) = (lock(&self.ovn).clone(), lock(&self.in_force).clone());
+        let (Some(ovn), Some(in_force)) = (ovn, in_force) else { return Err(waiting()) };
+        let mut snapshot = self.inputs_now(&ovn);
+        snapshot.silent = *self.silent.borrow();
+        snapshot.before = self.decision.borrow().clone();
         let me = snapshot.me();
-        if me.is_some() && me != in_force.me {
+        if me.is_some() && me != in_force.me && self.config.source == Source::Southbound {
             return Err(Waiting("the Southbound database to tell what is bound to this chassis".into()));
         }
-        let connections = southbound.status().borrow().counters.connections;
+        let connections = ovn.status().borrow().counters.connections;
         let now = Instant::now().into_std();
         let doubts = lock(&self.standing).look(now, me, connections, &self.config);
         if me.is_none()
@@ -250,15 +255,43 @@ impl Shared {
             && doubts.chassis_missing < self.config.chassis_grace
         {
             // Nothing is known of what is there, so nothing is touched before it is certain that OVN does not know us.
-            let name = in_force.system_id;
-            return Err(Waiting(format!(
-                "the Chassis row {name:?} in the Southbound database; see whether ovn-controller runs here"
-            )));
+            return Err(Waiting(match self.config.source {
+                Source::Southbound => format!(
+                    "the Chassis row {:?} in the Southbound database; see whether ovn-controller runs here",
+                    in_force.system_id
+                ),
+                Source::Northbound => {
+                    "the NB_Global row in the Northbound database; see whether ovn-northd uses it".into()
+                }
+            }));
         }
         snapshot.chassis_missing = doubts.chassis_missing;
         snapshot.guard = doubts.guard;
         snapshot.rebinding = doubts.rebinding;
         Ok(snapshot)
+    }
+
+    /// The databases as they are, without doubts and without a past.
+    fn inputs_now(&self, ovn: &Client) -> Snapshot {
+        let (rows, vswitch) = (ovn.snapshot(), self.vswitch.snapshot());
+        let sb = match self.config.source {
+            Source::Southbound => rows,
+            Source::Northbound => {
+                let system_id = system_id(&vswitch).cloned().unwrap_or_default();
+                let hostname = hostname(&vswitch).unwrap_or(&self.hostname).clone();
+                lock(&self.mirror).look(&rows, &Own { system_id, hostname })
+            }
+        };
+        Snapshot {
+            sb,
+            vswitch,
+            config: Arc::clone(&self.config),
+            chassis_missing: Duration::ZERO,
+            guard: false,
+            rebinding: false,
+            silent: false,
+            before: Arc::default(),
+        }
     }
 
     /// The whole Southbound database, for once.
@@ -270,24 +303,24 @@ impl Shared {
         snapshot
     }
 
-    /// Where the Southbound database is.
+    /// Where OVN's database is.
     fn remotes(&self) -> Option<Remotes> {
-        if let Some(remotes) = &self.config.sb.remotes {
+        if let Some(remotes) = &self.config.ovn().remotes {
             return Some(remotes.clone());
         }
-        let vswitch = self.vswitch.snapshot();
-        let text = remote(&vswitch)?;
-        text.parse().inspect_err(|error| error!(%error, "the local switch's ovn-remote cannot be read")).ok()
+        let (vswitch, setting) = (self.vswitch.snapshot(), self.config.source.setting());
+        let text = remote(&vswitch, setting)?;
+        text.parse().inspect_err(|error| error!(%error, "the local switch's {setting} cannot be read")).ok()
     }
 
     fn client(&self, remotes: Remotes) -> ClientConfig {
-        let sb = &self.config.sb;
+        let ovn = self.config.ovn();
         let tls = remotes.list.iter().any(|remote| matches!(remote, Remote::Ssl(_)));
         let mut client = ClientConfig::new(remotes);
         // Any member of a cluster will do to read from.
         client.session.leader_only = false;
         if tls {
-            client = client.tls(TlsConfig::new(&sb.ca_cert).identity(&sb.certificate, &sb.private_key));
+            client = client.tls(TlsConfig::new(&ovn.ca_cert).identity(&ovn.certificate, &ovn.private_key));
         }
         client
     }
@@ -348,154 +381,6 @@ async fn ring(mut alarm: watch::Receiver<Option<Instant>>, handle: Handle) {
             }
         }
     }
-}
-
-/// Connects, asks for the rows that matter, and goes on asking for those that come to matter.
-async fn follow(shared: Arc<Shared>, handle: Handle) {
-    let mut vswitch = shared.vswitch.subscribe();
-    while let Err(error) = shared.vswitch.synced().await {
-        error!(%error, "the local switch's database cannot be used");
-        shared.wait_for(format!("a local switch's database that fits: {error}"));
-        sleep(LATER).await;
-    }
-    handle.wake();
-    let (name, remotes) = loop {
-        let snapshot = shared.vswitch.snapshot();
-        match (system_id(&snapshot).cloned(), shared.remotes()) {
-            (None, _) => shared.wait_for("external_ids:system-id in the local switch's database"),
-            (Some(_), None) => shared.wait_for(
-                "external_ids:ovn-remote in the local switch's database, or the option ovn_sb_connection",
-            ),
-            (Some(name), Some(remotes)) => break (name, remotes),
-        }
-        handle.wake();
-        if vswitch.next().await.is_none() {
-            return;
-        }
-    };
-    info!("Loaded chassis {name}.");
-    shared.wait_for("the Southbound database");
-    let mut conditions = Conditions { system_id: name, ..Default::default() };
-    let mut remotes = remotes;
-    let southbound = Client::open(shared.client(remotes.clone()), model(&conditions));
-    let mut feed = southbound.subscribe();
-    *lock(&shared.southbound) = Some(southbound.clone());
-    handle.wake();
-    while let Err(error) = southbound.synced().await {
-        error!(%error, "the Southbound database cannot be used");
-        shared.wait_for(format!("a Southbound database that fits: {error}"));
-        handle.wake();
-        sleep(LATER).await;
-    }
-    loop {
-        let ready = lock(&shared.in_force).is_some();
-        let wanted = wanted(&shared, &southbound, &conditions);
-        if wanted != conditions {
-            debug!(?wanted, "asking for other rows");
-            if ask(&southbound, &conditions, &wanted).await.is_err() {
-                return;
-            }
-            conditions = wanted;
-            // Before the first decision it is looked again whether the new rows make others matter.
-            if !ready {
-                continue;
-            }
-        }
-        if !ready {
-            info!("BGP Agent Started...");
-        }
-        let before = lock(&shared.in_force).replace(conditions.clone());
-        if before.as_ref() != Some(&conditions) {
-            handle.wake();
-        }
-        tokio::select! {
-            event = feed.next() => match event {
-                Some(event) => {
-                    told(&event);
-                    handle.wake();
-                }
-                None => return,
-            },
-            event = vswitch.next() => match event {
-                Some(event) => {
-                    told(&event);
-                    if let Some(other) = shared.remotes().filter(|other| *other != remotes) {
-                        info!("the Southbound database is elsewhere now");
-                        southbound.set_remotes(other.clone()).await;
-                        remotes = other;
-                    }
-                    handle.wake();
-                }
-                None => return,
-            },
-        }
-    }
-}
-
-fn told(event: &FeedEvent) {
-    match event {
-        FeedEvent::Disconnected { reason } => warn!(%reason, "a database is lost; everything stays as it is"),
-        FeedEvent::Reconnected { how } => info!(?how, "the database is back"),
-        FeedEvent::Synced { .. } | FeedEvent::Changed { .. } => {}
-    }
-}
-
-/// What is held of the Southbound database at the start.
-fn model(conditions: &Conditions) -> ovsdb::Model {
-    use ovn::sb::{Chassis, LoadBalancer, LogicalDpGroup, PortBinding};
-    let model = ovsdb::Model::new("OVN_Southbound")
-        .table_where::<Chassis>(conditions.chassis())
-        .table_where::<PortBinding>(conditions.ports())
-        .table_where::<LoadBalancer>(conditions.balancers())
-        .table_where::<LogicalDpGroup>(conditions.balancers());
-    super::snapshot::with_indexes(model)
-}
-
-/// The conditions that the rows at hand ask for.
-fn wanted(shared: &Shared, southbound: &Client, now: &Conditions) -> Conditions {
-    let snapshot = Snapshot {
-        sb: southbound.snapshot(),
-        vswitch: shared.vswitch.snapshot(),
-        config: Arc::clone(&shared.config),
-        chassis_missing: Duration::ZERO,
-        guard: false,
-        rebinding: false,
-        silent: false,
-        before: Arc::default(),
-    };
-    let system_id = snapshot.system_id().cloned().unwrap_or_else(|| now.system_id.clone());
-    match reach(&snapshot) {
-        Some(Reach { switches, has_gateway }) => {
-            Conditions { system_id, me: snapshot.me(), switches, balancers: has_gateway }
-        }
-        // While OVN does not know us, what mattered is kept: it is likely to matter again.
-        None => Conditions { system_id, ..now.clone() },
-    }
-}
-
-/// Changes the conditions that differ; fails when the client is closed.
-async fn ask(client: &Client, now: &Conditions, wanted: &Conditions) -> Result<(), ()> {
-    use ovn::sb::{Chassis, LoadBalancer, LogicalDpGroup, PortBinding};
-    use ovsdb::client::ConditionError;
-    let check = |result| match result {
-        Err(ConditionError::Closed) => Err(()),
-        Err(error @ ConditionError::Refused { .. }) => {
-            error!(%error, "the Southbound database does not tell the rows that matter");
-            Ok(())
-        }
-        Ok(()) => Ok(()),
-    };
-    if now.system_id != wanted.system_id {
-        check(client.set_condition::<Chassis>(wanted.chassis()).await)?;
-    }
-    if (now.me, &now.switches) != (wanted.me, &wanted.switches) {
-        check(client.set_condition::<PortBinding>(wanted.ports()).await)?;
-    }
-    if now.balancers != wanted.balancers {
-        check(client.set_condition::<LogicalDpGroup>(wanted.balancers()).await)?;
-        check(client.set_condition::<LoadBalancer>(wanted.balancers()).await)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

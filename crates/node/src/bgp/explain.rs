@@ -16,7 +16,7 @@ use ovn::text::Text;
 use ovsdb::{Uuid, Weak};
 use serde::Serialize;
 
-use super::config::{Advertisement, Tenants};
+use super::config::{Advertisement, Source, Tenants};
 use super::desired::{Decision, Place, Reason, Silence, exposable, is_gua};
 use super::snapshot::{Snapshot, is_vip_port, opted_out};
 
@@ -84,9 +84,13 @@ pub fn explain(snapshot: &Snapshot, decision: &Decision, ip: IpAddr) -> Explanat
             out.text.push(match decision.silence {
                 None => format!("{ip} is announced by {chassis}, and carried by {how}."),
                 Some(Silence::ChassisGone) => {
-                    format!("{ip} is carried by {how}, but not announced: OVN has no Chassis row {chassis:?} any more.")
+                    format!(
+                        "{ip} is carried by {how}, but not announced: OVN does not know {chassis:?} any more."
+                    )
                 }
-                Some(Silence::Stopping) => format!("{ip} is not announced any more, as the agent is about to end."),
+                Some(Silence::Stopping) => {
+                    format!("{ip} is not announced any more, as the agent is about to end.")
+                }
             });
             out.text.extend(address.reasons.iter().map(|reason| format!("{}: {reason}.", reason.rule())));
         }
@@ -133,13 +137,21 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, ip: IpAddr, out: &mut Expla
         }
     }
     if out.text.len() == found {
-        out.text.push("Nothing in OVN's Southbound database has it: no port, no router's translation, no load balancer.".into());
+        out.text.push(format!(
+            "Nothing in OVN's {} database has it: no port, no router's translation, no load balancer.",
+            snapshot.config.source.database()
+        ));
     }
 }
 
 /// Where a port is, in words; `None` if it is here and ready.
 fn elsewhere(snapshot: &Snapshot, port: &PortBinding, me: Option<Uuid>) -> Option<String> {
-    let Some(chassis) = port.chassis else { return Some("is bound to no chassis".into()) };
+    let Some(chassis) = port.chassis else {
+        return Some(match snapshot.config.source {
+            Source::Southbound => "is bound to no chassis".into(),
+            Source::Northbound => "is not up".into(),
+        });
+    };
     if Some(chassis.uuid()) != me {
         return Some(format!("is bound to chassis {}, which has to announce it", name(snapshot, chassis)));
     }
@@ -148,7 +160,13 @@ fn elsewhere(snapshot: &Snapshot, port: &PortBinding, me: Option<Uuid>) -> Optio
 
 fn name(snapshot: &Snapshot, chassis: Weak<Chassis>) -> String {
     let row = snapshot.sb.table::<Chassis>().get(chassis.uuid());
-    row.map_or_else(|| chassis.to_string(), |row| format!("{} ({})", row.name, row.hostname))
+    row.map_or_else(
+        || chassis.to_string(),
+        |row| match row.hostname.as_str() {
+            "" => row.name.to_string(),
+            hostname => format!("{} ({hostname})", row.name),
+        },
+    )
 }
 
 fn port_why_not(
@@ -208,13 +226,14 @@ fn tenant_why_not(snapshot: &Snapshot, decision: &Decision, port: &PortBinding, 
             Some(gateway) => match elsewhere(snapshot, gateway, snapshot.me()) {
                 Some(where_) => format!("the gateway {} of its router {where_}", gateway.logical_port),
                 None => {
-                    "its subnet is not exposed: see address_scopes, meridian:advertise and `meridian status`"
+                    "its subnet is not exposed: see address_scopes, require_snat_disabled_for_tenant_networks, \
+                     meridian:advertise and `meridian status`"
                         .to_owned()
                 }
             },
         },
         _ if port.chassis.is_none() && port.kind == PortType::Vif && !is_vip_port(port) => {
-            "it is bound to no chassis".to_owned()
+            format!("it {}", elsewhere(snapshot, port, None).unwrap_or_default())
         }
         _ => "address_scopes does not have its address scope".to_owned(),
     };

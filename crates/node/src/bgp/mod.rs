@@ -1,4 +1,5 @@
-//! The BGP agent: what of an OVN cloud must be reachable from outside through this node, decided from OVN's Southbound database.
+//! The BGP agent: what of an OVN cloud must be reachable from outside through this node, decided from OVN's Southbound database,
+//! or from its Northbound.
 //!
 //! | module | holds |
 //! |---|---|
@@ -6,6 +7,7 @@
 //! | [`snapshot`] | what it decides from: rows, settings, the time |
 //! | [`desired`] | the decision, rule by rule, and what the data plane must be for it |
 //! | [`explain`] | the same rules, asked why an address is exposed or not |
+//! | [`northbound`] | the Northbound database, read as if it were the Southbound |
 //! | [`conditions`] | which rows the Southbound database is asked for |
 //! | [`standing`] | when the inputs are to be doubted |
 //! | [`decider`], [`agent`], [`dry_run`] | the loop and its connections |
@@ -18,6 +20,7 @@ pub mod decider;
 pub mod desired;
 pub mod dry_run;
 pub mod explain;
+pub mod northbound;
 pub mod peers;
 pub mod snapshot;
 pub mod standing;

@@ -1,5 +1,5 @@
-//! What the agent decides from: the Southbound database, the local switch's database, the configuration and the time, all at
-//! one instant, and the views over them.
+//! What the agent decides from: the Southbound database (or the [Northbound](super::northbound), read as such), the local
+//! switch's database, the configuration and the time, all at one instant, and the views over them.
 //!
 //! Rows are found by index, never by looking through a table: a node holds some thousand port bindings, and decides anew with
 //! every change.
@@ -24,8 +24,8 @@ use super::desired::Decision;
 pub mod setting {
     /// The node's name as a chassis.
     pub const SYSTEM_ID: &str = "system-id";
-    /// The Southbound database.
-    pub const REMOTE: &str = "ovn-remote";
+    /// The node's name as a host.
+    pub const HOSTNAME: &str = "hostname";
     /// Physical networks and their bridges.
     pub const BRIDGE_MAPPINGS: &str = "ovn-bridge-mappings";
 }
@@ -139,7 +139,7 @@ pub fn vswitch_model() -> Model {
 /// All inputs at one instant.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The Southbound database.
+    /// The Southbound database, or what it would be by the Northbound.
     pub sb: ovsdb::Snapshot,
     /// The local switch's database.
     pub vswitch: ovsdb::Snapshot,
@@ -252,9 +252,14 @@ pub fn system_id(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
     row.external_ids.get(setting::SYSTEM_ID).filter(|id| !id.is_empty())
 }
 
-/// Where the Southbound database is, by the local switch's settings.
-pub fn remote(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
-    setting(vswitch, setting::REMOTE).filter(|remote| !remote.is_empty())
+/// The node's name as a host, from the local switch's settings.
+pub fn hostname(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
+    setting(vswitch, setting::HOSTNAME).filter(|name| !name.is_empty())
+}
+
+/// Where a database is, by one of the local switch's settings.
+pub fn remote<'s>(vswitch: &'s ovsdb::Snapshot, name: &str) -> Option<&'s Str> {
+    setting(vswitch, name).filter(|remote| !remote.is_empty())
 }
 
 /// The name of the router's port that a gateway port is of. OVN's names are conventions of clouds; what links the rows are their

@@ -15,7 +15,7 @@ use crate::wire::schema::{ColumnKind, DatabaseSchema};
 /// How a struct fits a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFit {
-    /// Optional columns that the server does not have.
+    /// Optional columns that the server does not have, and such that the model does not ask for.
     pub absent: ColumnSet,
     /// Columns for which `update2` sends differences.
     pub composite: ColumnSet,

@@ -8,6 +8,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -103,6 +104,15 @@ impl<C: Codec> TableState<C> {
             staged.note(self, row.uuid, after);
         }
         Ok(staged)
+    }
+
+    /// Stages rows that are given as they are, or taken away.
+    pub(super) fn stage_rows(&self, rows: BTreeMap<Uuid, Option<C::Row>>) -> Staged<C::Row> {
+        let mut staged = Staged::default();
+        for (uuid, row) in rows {
+            staged.note(self, uuid, row.map_or(After::Gone, After::Row));
+        }
+        staged
     }
 
     /// Stages rows of a reload, as if there were no others.

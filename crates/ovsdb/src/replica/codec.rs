@@ -126,6 +126,8 @@ pub(super) struct Typed<T> {
     blank: T,
     /// Whether the model can do without the table.
     optional: bool,
+    /// The columns that the model asks for.
+    asked: ColumnSet,
     monitored: ColumnSet,
     composite: ColumnSet,
     /// Columns whose default the struct refuses: an insert has to give them.
@@ -138,11 +140,17 @@ impl<T: Table> Typed<T> {
         Self {
             blank: T::default(),
             optional,
+            asked: ColumnSet::all::<T>(),
             monitored: ColumnSet::EMPTY,
             composite: ColumnSet::EMPTY,
             needed: ColumnSet::EMPTY,
             layout: Layout::default(),
         }
+    }
+
+    /// The same, for some columns alone.
+    pub(super) fn only(&self, columns: ColumnSet) -> Self {
+        Self { asked: columns, ..self.clone() }
     }
 }
 
@@ -161,12 +169,13 @@ impl<T: Table> Reader for Typed<T> {
 
 impl<T: Table> Codec for Typed<T> {
     fn fit(&self, table: &str, schema: &DatabaseSchema) -> Result<(Self, TableFit), Vec<Misfit>> {
-        let mut codec = Self::new(self.optional);
+        let mut codec = Self::new(self.optional).only(self.asked);
         if self.optional && !schema.tables.contains_key(table) {
             let fit = TableFit { absent: ColumnSet::all::<T>(), ..TableFit::default() };
             return Ok((codec, fit));
         }
-        let fit = fit(table, T::COLUMNS, schema)?;
+        let mut fit = fit(table, T::COLUMNS, schema)?;
+        fit.absent = fit.absent.or(ColumnSet::all::<T>().without(self.asked));
         let monitored = |at: &usize| !fit.absent.contains(*at) && !T::COLUMNS[*at].write_only;
         codec.monitored = (0..T::COLUMNS.len()).filter(monitored).collect();
         codec.composite = fit.composite;

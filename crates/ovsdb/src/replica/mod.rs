@@ -27,9 +27,12 @@ mod sorted;
 mod split;
 mod table;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+use uuid::Uuid;
 
 pub use apply::UpdateVersion;
 pub use delta::{Change, Delta};
@@ -178,6 +181,17 @@ impl Replica {
             }
         }
         Ok(self.commit(staged))
+    }
+
+    /// Puts in (`Some`) and takes out (`None`) rows of a table, as a whole. For a replica that no server feeds: one that is
+    /// computed from others.
+    ///
+    /// # Panics
+    /// Where the model does not have the table.
+    pub fn edit<T: Table>(&mut self, rows: BTreeMap<Uuid, Option<T>>) -> Delta {
+        let (at, table) = self.state.typed::<T>();
+        let staged: AnyStaged = Box::new(table.stage_rows(rows));
+        self.commit(vec![(at, staged)])
     }
 
     /// What is held now.

@@ -12,6 +12,7 @@ use super::codec::Typed;
 use super::dynamic::{Columns, Dynamic};
 use super::index::Index;
 use super::table::{AnyTable, TableState};
+use super::writable;
 use crate::model::{Condition, Str, Table};
 
 /// Which tables of one database to hold, which rows of them, and by what to find those.
@@ -62,17 +63,23 @@ impl Model {
         self
     }
 
+    /// With some columns of a table alone, by their positions. The others are not monitored and read as default, so this is
+    /// for those who do not write the table.
+    ///
+    /// # Panics
+    /// As [`Model::table`].
+    pub fn columns<T: Table>(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+        let state = self.state::<T>();
+        state.codec = Arc::new(state.codec.only(columns.into_iter().collect()));
+        self
+    }
+
     /// With an index, and with its table where that is not named otherwise.
     ///
     /// # Panics
     /// As [`Model::table`].
     pub fn index<I: Index>(mut self) -> Self {
-        let at = self.add::<I::Row>(false);
-        let mut table = self.tables[at].copy();
-        let state: &mut dyn Any = Arc::get_mut(&mut table).expect("just copied");
-        let state: &mut TableState<Typed<I::Row>> = state.downcast_mut().expect("typed at this position");
-        state.add_index::<I>();
-        self.tables[at] = table;
+        self.state::<I::Row>().add_index::<I>();
         self
     }
 
@@ -113,6 +120,13 @@ impl Model {
             self.push(Arc::new(TableState::new(T::TABLE.into(), Typed::<T>::new(optional))), Condition::All);
         self.typed.insert(TypeId::of::<T>(), at);
         at
+    }
+
+    /// A table's own state, with the table where that is not named otherwise.
+    fn state<T: Table>(&mut self) -> &mut TableState<Typed<T>> {
+        let at = self.add::<T>(false);
+        let state: &mut dyn Any = writable(&mut self.tables[at]);
+        state.downcast_mut().expect("typed at this position")
     }
 
     fn push(&mut self, table: Arc<dyn AnyTable>, condition: Condition) -> usize {

@@ -46,6 +46,20 @@ pub(super) struct State {
     pub(super) typed: Arc<HashMap<TypeId, usize>>,
 }
 
+impl State {
+    /// A table by the type of its rows, and its position.
+    ///
+    /// # Panics
+    /// Where the model does not have the table.
+    pub(super) fn typed<T: Table>(&self) -> (usize, &TableState<Typed<T>>) {
+        let table = self.typed.get(&TypeId::of::<T>()).and_then(|at| {
+            let table: &dyn Any = &*self.tables[*at];
+            Some((*at, table.downcast_ref()?))
+        });
+        table.unwrap_or_else(|| panic!("the model of {} has no table {}", self.database, T::TABLE))
+    }
+}
+
 /// A row that its struct refused. It is in no table, index or delta.
 #[derive(Clone, Debug)]
 pub struct UnreadableRow<'a> {
@@ -167,12 +181,7 @@ impl Snapshot {
     }
 
     fn state<T: Table>(&self) -> &TableState<Typed<T>> {
-        let at = self.0.typed.get(&TypeId::of::<T>());
-        let table = at.and_then(|at| {
-            let table: &dyn Any = &*self.0.tables[*at];
-            table.downcast_ref()
-        });
-        table.unwrap_or_else(|| panic!("the model of {} has no table {}", self.0.database, T::TABLE))
+        self.0.typed::<T>().1
     }
 
     fn indexed<I: Index>(&self) -> &TableState<Typed<I::Row>> {

@@ -1,11 +1,14 @@
 //! The agent between two database servers and a target that only remembers.
 
+mod northbound;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ovsdb::fake::Server;
 use reconcile::{Applied, ObjectId, Plan, Scope, TargetError};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::*;
 use crate::bgp::desired::tests::world::{VSWITCH, World, id};
@@ -76,35 +79,46 @@ impl Target for Recorder {
 }
 
 struct Bench {
+    /// OVN's: the Southbound, but where another is named.
     southbound: Server,
     agent: Agent,
     target: Recorder,
-    _vswitch: Server,
+    vswitch: Server,
     _dir: tempfile::TempDir,
 }
 
 impl Bench {
     /// Both servers with what a world has, and the agent on them.
     async fn start(world: &World) -> Self {
+        Self::on(world.schema, world.southbound_rows(), world).await
+    }
+
+    /// The agent of a world's node, on a database of OVN's with these rows.
+    async fn on(schema: &str, rows: Vec<Value>, world: &World) -> Self {
+        Self::with(schema, rows, world, |_| ()).await
+    }
+
+    /// The same, with further settings.
+    async fn with(schema: &str, rows: Vec<Value>, world: &World, set: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let southbound =
-            Server::builder().schema(world.schema).listen_unix(at("sb.sock")).start().await.unwrap();
+        let southbound = Server::builder().schema(schema).listen_unix(at("ovn.sock")).start().await.unwrap();
         let vswitch = Server::builder().schema(VSWITCH).listen_unix(at("vs.sock")).start().await.unwrap();
-        load(&southbound, world);
+        transact(&southbound, rows);
         transact(&vswitch, world.vswitch_rows());
-        let config = Config {
+        let mut settings = world.config.ovn().clone();
+        settings.remotes = Some(southbound.remote().parse().unwrap());
+        let mut config = Config {
             ovsdb_connection: Some(vswitch.remote().parse().unwrap()),
-            sb: crate::bgp::config::Database {
-                remotes: Some(southbound.remote().parse().unwrap()),
-                ..world.config.sb.clone()
-            },
+            sb: settings.clone(),
+            nb: settings,
             mass_withdraw_hold: Duration::from_millis(500),
             ..world.config.clone()
         };
+        set(&mut config);
         let target = Recorder::default();
         let agent = Agent::start(config, target.clone(), [], Metrics::default());
-        Self { southbound, agent, target, _vswitch: vswitch, _dir: dir }
+        Self { southbound, agent, target, vswitch, _dir: dir }
     }
 }
 

@@ -22,6 +22,42 @@ use thiserror::Error;
 use crate::ini::Ini;
 pub use options::{OPTIONS, Opt};
 
+/// Which of OVN's databases is read. What is decided is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The Southbound: `ovn_bgp_driver`.
+    #[default]
+    Southbound,
+    /// The Northbound, which needs OVN 23.09: `nb_ovn_bgp_driver`.
+    Northbound,
+}
+
+impl Source {
+    /// The database, as people call it.
+    pub fn database(self) -> &'static str {
+        match self {
+            Self::Southbound => "Southbound",
+            Self::Northbound => "Northbound",
+        }
+    }
+
+    /// Where the local switch's settings tell where it is.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Southbound => "ovn-remote",
+            Self::Northbound => "ovn-nb-remote",
+        }
+    }
+
+    /// The option that tells where it is.
+    pub fn option(self) -> &'static str {
+        match self {
+            Self::Southbound => "ovn_sb_connection",
+            Self::Northbound => "ovn_nb_connection",
+        }
+    }
+}
+
 /// Which addresses of tenant networks are exposed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tenants {
@@ -77,6 +113,17 @@ pub struct Database {
     pub ca_cert: PathBuf,
 }
 
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            remotes: None,
+            private_key: "/etc/pki/tls/private/ovn_bgp_agent.key".into(),
+            certificate: "/etc/pki/tls/certs/ovn_bgp_agent.crt".into(),
+            ca_cert: "/etc/ipa/ca.crt".into(),
+        }
+    }
+}
+
 /// An IPv6 address to answer for on provider networks, beside those that OVN tells of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NdpProxy {
@@ -101,12 +148,18 @@ pub struct Config {
     pub advertisement: Advertisement,
     /// Only subnets of these address scopes are exposed; empty is no such limit.
     pub address_scopes: BTreeSet<SmolStr>,
+    /// Whether subnets are left out that their router translates to other addresses; the Northbound alone tells.
+    pub require_snat_disabled: bool,
     /// The local switch's database; `None` looks in the usual places.
     pub ovsdb_connection: Option<Remotes>,
     /// How long the local switch's database may take to answer.
     pub ovsdb_connection_timeout: Duration,
+    /// Which of OVN's databases is read.
+    pub source: Source,
     /// The Southbound database.
     pub sb: Database,
+    /// The Northbound database.
+    pub nb: Database,
     /// AS number of the FRR stanzas, as FRR writes it.
     pub bgp_as: SmolStr,
     /// Router id of the VRF's stanza; `None` takes that of the default instance.
@@ -164,14 +217,12 @@ impl Default for Config {
             expose_ipv6_gua_tenant_networks: false,
             advertisement: Advertisement::Host,
             address_scopes: BTreeSet::new(),
+            require_snat_disabled: false,
             ovsdb_connection: None,
             ovsdb_connection_timeout: Duration::from_secs(180),
-            sb: Database {
-                remotes: None,
-                private_key: "/etc/pki/tls/private/ovn_bgp_agent.key".into(),
-                certificate: "/etc/pki/tls/certs/ovn_bgp_agent.crt".into(),
-                ca_cert: "/etc/ipa/ca.crt".into(),
-            },
+            source: Source::Southbound,
+            sb: Database::default(),
+            nb: Database::default(),
             bgp_as: SmolStr::new_static("64999"),
             bgp_router_id: None,
             bgp_nic: SmolStr::new_static("bgp-nic"),
@@ -266,7 +317,22 @@ impl Config {
                 "expose_tenant_networks outranks expose_ipv6_gua_tenant_networks: all are exposed".into(),
             );
         }
+        if config.require_snat_disabled && config.source == Source::Southbound {
+            warnings.push(
+                "require_snat_disabled_for_tenant_networks has no effect: it needs driver = nb_ovn_bgp_driver; opt subnets \
+                 out with meridian:advertise=false"
+                    .into(),
+            );
+        }
         if problems.is_empty() { Ok(Loaded { config, warnings }) } else { Err(ConfigError { problems }) }
+    }
+
+    /// The database of OVN's that is read.
+    pub fn ovn(&self) -> &Database {
+        match self.source {
+            Source::Southbound => &self.sb,
+            Source::Northbound => &self.nb,
+        }
     }
 
     /// Which addresses of tenant networks are exposed.

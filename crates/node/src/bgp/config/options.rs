@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::value::{self, one_of, parsed};
-use super::{Advertisement, Config, FrrBackend, RuleMode};
+use super::{Advertisement, Config, FrrBackend, RuleMode, Source};
 use crate::ini::{self, DEFAULT};
 
 /// One option.
@@ -106,7 +106,21 @@ pub const OPTIONS: &[Opt] = &[
             Ok(())
         },
     ),
-    opt(DEFAULT, "driver", "ovn_bgp_driver", "Which driver decides: ovn_bgp_driver", driver),
+    field!(
+        DEFAULT,
+        "require_snat_disabled_for_tenant_networks",
+        "false",
+        "Leave out tenant subnets that their router translates (snat); needs nb_ovn_bgp_driver",
+        require_snat_disabled,
+        value::boolean
+    ),
+    opt(
+        DEFAULT,
+        "driver",
+        "ovn_bgp_driver",
+        "What is read: ovn_bgp_driver the Southbound, nb_ovn_bgp_driver the Northbound database (OVN 23.09)",
+        driver,
+    ),
     opt(DEFAULT, "exposing_method", "underlay", "How traffic is steered: underlay", exposing_method),
     opt(DEFAULT, "advertise_backend", "frr-vrf", "How addresses are announced: frr-vrf", advertise_backend),
     field!(
@@ -184,6 +198,38 @@ pub const OPTIONS: &[Opt] = &[
         "/etc/ipa/ca.crt",
         "Certificate of the CA that signed the server's (PEM)",
         sb.ca_cert,
+        value::path
+    ),
+    field!(
+        "ovn",
+        "ovn_nb_connection",
+        "",
+        "The Northbound database; by default what the local switch's ovn-nb-remote says",
+        nb.remotes,
+        some(value::remotes)
+    ),
+    field!(
+        "ovn",
+        "ovn_nb_private_key",
+        "/etc/pki/tls/private/ovn_bgp_agent.key",
+        "Private key for ssl: remotes (PEM)",
+        nb.private_key,
+        value::path
+    ),
+    field!(
+        "ovn",
+        "ovn_nb_certificate",
+        "/etc/pki/tls/certs/ovn_bgp_agent.crt",
+        "Certificate for ssl: remotes (PEM)",
+        nb.certificate,
+        value::path
+    ),
+    field!(
+        "ovn",
+        "ovn_nb_ca_cert",
+        "/etc/ipa/ca.crt",
+        "Certificate of the CA that signed the server's (PEM)",
+        nb.ca_cert,
         value::path
     ),
     field!(
@@ -322,21 +368,12 @@ const IGNORED: &[&str] = &[
 const IGNORED_SECTIONS: &[&str] =
     &["agent", "privsep", "privsep_ovs_vsctl", "privsep_vtysh", "oslo_concurrency"];
 
-/// Options of drivers and methods that we refuse anyway, and such that need the Northbound database.
+/// Options of drivers and methods that we refuse anyway.
 const MEANINGLESS: &[(&str, &str, &str)] = &[
-    (
-        DEFAULT,
-        "require_snat_disabled_for_tenant_networks",
-        "it needs the Northbound database; opt subnets out with meridian:advertise=false",
-    ),
     (DEFAULT, "delete_vrf_on_disconnect", "it is about EVPN"),
     (DEFAULT, "evpn_local_ip", "it is about EVPN"),
     (DEFAULT, "evpn_nic", "it is about EVPN"),
     (DEFAULT, "evpn_udp_dstport", "it is about EVPN"),
-    ("ovn", "ovn_nb_connection", "the Northbound database is not used"),
-    ("ovn", "ovn_nb_private_key", "the Northbound database is not used"),
-    ("ovn", "ovn_nb_certificate", "the Northbound database is not used"),
-    ("ovn", "ovn_nb_ca_cert", "the Northbound database is not used"),
     ("local_ovn_cluster", "", "it is about exposing_method=ovn"),
 ];
 
@@ -365,21 +402,25 @@ pub(super) fn meaningless(section: &str, name: &str) -> Option<&'static str> {
     MEANINGLESS.iter().find(fits).map(|(.., why)| *why)
 }
 
-fn driver(_: &mut Config, text: &str) -> Result<(), String> {
-    let use_this = "use ovn_bgp_driver";
-    match text {
-        "ovn_bgp_driver" | "osp_bgp_driver" => Ok(()),
-        "nb_ovn_bgp_driver" => Err(format!(
-            "the driver nb_ovn_bgp_driver is not there; {use_this}, which decides the same from the Southbound database"
-        )),
+fn driver(config: &mut Config, text: &str) -> Result<(), String> {
+    let use_this = "use ovn_bgp_driver or nb_ovn_bgp_driver";
+    config.source = match text {
+        "ovn_bgp_driver" | "osp_bgp_driver" => Source::Southbound,
+        "nb_ovn_bgp_driver" => Source::Northbound,
         "ovn_evpn_driver" => {
-            Err(format!("the driver ovn_evpn_driver is not there, EVPN is not supported; {use_this}"))
+            return Err(format!(
+                "the driver ovn_evpn_driver is not there, EVPN is not supported; {use_this}"
+            ));
         }
-        "ovn_stretched_l2_bgp_driver" | "ovn_bgp_stretched_l2_driver" => Err(format!(
-            "the driver {text} is not there; {use_this} with expose_tenant_networks and advertisement_method_tenant_networks=subnet"
-        )),
-        other => Err(format!("nobody knows the driver {other:?}; {use_this}")),
-    }
+        "ovn_stretched_l2_bgp_driver" | "ovn_bgp_stretched_l2_driver" => {
+            return Err(format!(
+                "the driver {text} is not there; {use_this} with expose_tenant_networks and \
+                 advertisement_method_tenant_networks=subnet"
+            ));
+        }
+        other => return Err(format!("nobody knows the driver {other:?}; {use_this}")),
+    };
+    Ok(())
 }
 
 fn exposing_method(_: &mut Config, text: &str) -> Result<(), String> {

@@ -44,13 +44,12 @@ fn a_sample_of_today_loads() {
     assert_eq!(config.address_scopes.len(), 2);
     assert_eq!(config.sb.private_key, PathBuf::from("/etc/k"));
     assert_eq!(config.sb.remotes.as_ref().map(|remotes| remotes.list.len()), Some(2));
+    assert_eq!(config.nb.remotes.as_ref().map(|remotes| remotes.list.len()), Some(1));
+    assert_eq!(config.ovn(), &config.sb);
     assert_eq!(config.tenants(), Tenants::Gua);
     assert_eq!(
         loaded.warnings,
-        [
-            "bgp-agent.conf:17: [ovn] ovn_nb_connection has no effect: the Northbound database is not used",
-            "bgp-agent.conf:21: [local_ovn_cluster] peer_ips has no effect: it is about exposing_method=ovn",
-        ]
+        ["bgp-agent.conf:21: [local_ovn_cluster] peer_ips has no effect: it is about exposing_method=ovn",]
     );
 }
 
@@ -74,8 +73,7 @@ fn drivers_and_methods_are_refused_by_name() {
         ("exposing_method = vrf", "use exposing_method=underlay"),
         ("exposing_method = ovn", "use exposing_method=underlay"),
         ("exposing_method = x", "nobody knows exposing_method=\"x\""),
-        ("driver = nb_ovn_bgp_driver", "use ovn_bgp_driver, which decides the same"),
-        ("driver = ovn_evpn_driver", "use ovn_bgp_driver"),
+        ("driver = ovn_evpn_driver", "use ovn_bgp_driver or nb_ovn_bgp_driver"),
         ("driver = ovn_stretched_l2_bgp_driver", "advertisement_method_tenant_networks=subnet"),
         ("driver = ovn_bgp_stretched_l2_driver", "advertisement_method_tenant_networks=subnet"),
         ("driver = x", "nobody knows the driver \"x\""),
@@ -101,6 +99,34 @@ fn drivers_and_methods_are_refused_by_name() {
             "{problem}"
         );
     }
+}
+
+#[test]
+fn the_northbound_has_keys_of_its_own() {
+    let config = load(
+        "driver = nb_ovn_bgp_driver\n[ovn]\novn_nb_connection = ssl:10.0.0.1:6641\novn_nb_private_key = /k\n\
+         ovn_nb_certificate = /c\novn_nb_ca_cert = /a\n",
+    )
+    .unwrap()
+    .config;
+    assert_eq!((config.source, config.sb.clone()), (Source::Northbound, Database::default()));
+    let [key, certificate, ca] =
+        [&config.ovn().private_key, &config.ovn().certificate, &config.ovn().ca_cert]
+            .map(|path| path.display().to_string());
+    assert_eq!([key, certificate, ca], ["/k", "/c", "/a"]);
+    assert!(config.ovn().remotes.is_some());
+}
+
+#[test]
+fn what_the_southbound_does_not_tell_is_a_warning() {
+    let text = "require_snat_disabled_for_tenant_networks = yes\n";
+    let warnings = load(text).unwrap().warnings;
+    assert!(
+        matches!(&warnings[..], [one] if one.contains("needs driver = nb_ovn_bgp_driver")),
+        "{warnings:?}"
+    );
+    let loaded = load(&format!("{text}driver = nb_ovn_bgp_driver\n")).unwrap();
+    assert!(loaded.warnings.is_empty() && loaded.config.require_snat_disabled);
 }
 
 #[test]

@@ -42,6 +42,7 @@ use ovn::MacAddr;
 use ovsdb::Uuid;
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
+use super::config::Source;
 use super::snapshot::Snapshot;
 use crate::kernel::Dev;
 use draft::Draft;
@@ -195,8 +196,13 @@ fn without_chassis(snapshot: &Snapshot) -> Outcome<Decision> {
     draft.carry_all();
     let gone = snapshot.chassis_missing >= snapshot.config.chassis_grace;
     let name = snapshot.system_id().map_or("", |name| name.as_str());
+    let missing = match snapshot.config.source {
+        Source::Southbound => format!("Chassis row {name:?}; see whether ovn-controller runs here"),
+        Source::Northbound => "NB_Global row; see whether it is the right one, and ovn-northd uses it".into(),
+    };
     let what = format!(
-        "OVN's Southbound database has no Chassis row {name:?}; see whether ovn-controller runs here. What is exposed stays{}",
+        "OVN's {} database has no {missing}. What is exposed stays{}",
+        snapshot.config.source.database(),
         if gone { " wired, but is not announced any more" } else { " for now" }
     );
     draft.report(Problem::error(ObjectId::new("chassis", name), Class::Transient, "no-chassis", what));

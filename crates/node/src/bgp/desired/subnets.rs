@@ -16,6 +16,7 @@ use super::gateways::{Gateway, addresses};
 use super::networks::Networks;
 use super::{Decision, Named, Subnet, is_gua};
 use crate::bgp::config::{Config, Tenants};
+use crate::bgp::northbound::TRANSLATED;
 use crate::bgp::snapshot::opted_out;
 use crate::plane::object;
 
@@ -50,7 +51,10 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gat
                 addresses(draft, port).into_iter().map(|host| host.to_net().trunc()).collect();
             for net in nets {
                 let Some(via) = gateway.next_hop(net.addr()) else { continue };
-                if !wanted(&snapshot.config, net, &[peer, port]) || net.contains(&via) {
+                if !wanted(&snapshot.config, net, &[peer, port])
+                    || net.contains(&via)
+                    || (snapshot.config.require_snat_disabled && is_translated(port, net))
+                {
                     continue;
                 }
                 let subnet = Subnet {
@@ -84,6 +88,12 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gat
 /// A router's port that leads neither to a gateway nor outside.
 fn is_inner(port: &PortBinding) -> bool {
     port.kind == PortType::Patch && !port.options.contains_key("chassis-redirect-port")
+}
+
+/// Whether packets from a subnet leave its router under another address.
+fn is_translated(port: &PortBinding, net: IpNet) -> bool {
+    let told = port.options.get(TRANSLATED).map_or("", |told| told.as_str());
+    told.split_ascii_whitespace().filter_map(|net| net.parse::<IpNet>().ok()).any(|all| all.contains(&net))
 }
 
 /// Enters a subnet, unless another one is in its way: one kernel cannot tell two networks with the same addresses apart.

@@ -54,7 +54,7 @@ fn what_is_not_says_why() {
     not(
         &vm1("ch-b"),
         "172.24.4.10",
-        "D1: port vm1 of a provider network has it, and is bound to chassis ch-b ()",
+        "D1: port vm1 of a provider network has it, and is bound to chassis ch-b, which has to announce it",
     );
     let mut world = vm1("ch-a");
     world.port("vm1").up = Some(false);

@@ -348,3 +348,35 @@ fn asking_for_a_table_that_is_not_in_the_model_is_a_bug() {
 fn a_table_is_held_once() {
     let _ = model().dynamic("Cage", Columns::All);
 }
+
+#[test]
+fn columns_that_nobody_asks_for_are_not_monitored() {
+    let model = Model::new("Zoo").columns::<Cage>([Cage::NAME, Cage::LABELS]).index::<ByName>();
+    let mut replica = Replica::new(model);
+    let fit = replica.fit(&schema()).unwrap();
+    assert_eq!(replica.monitored()[0].columns, ["name", "labels"]);
+    assert!(fit.table::<Cage>().unwrap().absent.contains(Cage::NUMBER));
+    replica.reload(V2, &cages(&[(1, r#"{"initial":{"name":"a","number":7}}"#)])).unwrap();
+    let snapshot = replica.snapshot();
+    let (_, cage) = snapshot.unique::<ByName>(&"a".into()).unwrap();
+    assert_eq!((cage.number, cage.name.as_str()), (0, "a"));
+    // A schema that is converted does not bring them back.
+    replica.fit(&schema()).unwrap();
+    assert_eq!(replica.monitored()[0].columns, ["name", "labels"]);
+}
+
+#[test]
+fn rows_put_in_by_hand_are_indexed_and_told_like_others() {
+    let mut replica = Replica::new(model());
+    let cage = |name: &str| Some(Cage { name: name.into(), ..Default::default() });
+    let delta = replica.edit([(uuid(1), cage("a")), (uuid(2), cage("b"))].into());
+    assert_eq!(delta.len(), 2);
+    let before = replica.snapshot();
+    let delta = replica.edit([(uuid(1), cage("a")), (uuid(2), None), (uuid(3), None)].into());
+    let changed: Vec<_> = delta.table::<Cage>().map(|change| (change.uuid, change.after.is_some())).collect();
+    assert_eq!(changed, [(uuid(2), false)], "what is as it was, or was never there, is no change");
+    assert!(before.unique::<ByName>(&"b".into()).is_some(), "a snapshot does not change");
+    let after = replica.snapshot();
+    assert!(after.unique::<ByName>(&"b".into()).is_none() && after.unique::<ByName>(&"a".into()).is_some());
+    assert_eq!(before.diff(&after).len(), 1);
+}

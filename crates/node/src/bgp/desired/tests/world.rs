@@ -31,6 +31,8 @@ macro_rules! schema {
 
 pub(crate) const OLD: &str = schema!("ovn-sb-23.03.json");
 pub(crate) const NEW: &str = schema!("ovn-sb-26.03.json");
+pub(crate) const NB_OLD: &str = schema!("ovn-nb-23.03.json");
+pub(crate) const NB_NEW: &str = schema!("ovn-nb-26.03.json");
 pub(crate) const VSWITCH: &str = schema!("vswitch-3.1.json");
 
 pub(crate) const ROUTER_MAC: &str = "fa:16:3e:aa:00:01";
@@ -358,7 +360,7 @@ impl World {
 }
 
 /// The scenarios' words: A an announced address, R a rule, T a route, N a neighbour, Y an NDP proxy entry.
-fn shown(plane: &plane::Desired) -> Vec<String> {
+pub(crate) fn shown(plane: &plane::Desired) -> Vec<String> {
     let kernel = &plane.kernel;
     let mut lines = Vec::new();
     for address in kernel.addresses.iter().filter(|address| address.dev == kernel.own.announce) {
@@ -416,27 +418,29 @@ fn base(plane: &plane::Desired) -> Vec<String> {
 
 /// A schema, read once: that takes far longer than deciding does.
 fn parsed(text: &'static str) -> &'static DatabaseSchema {
-    static READ: [LazyLock<DatabaseSchema>; 3] = [
+    static READ: [LazyLock<DatabaseSchema>; 5] = [
         LazyLock::new(|| DatabaseSchema::parse(OLD).unwrap()),
         LazyLock::new(|| DatabaseSchema::parse(NEW).unwrap()),
         LazyLock::new(|| DatabaseSchema::parse(VSWITCH).unwrap()),
+        LazyLock::new(|| DatabaseSchema::parse(NB_OLD).unwrap()),
+        LazyLock::new(|| DatabaseSchema::parse(NB_NEW).unwrap()),
     ];
-    let at = [OLD, NEW, VSWITCH].iter().position(|known| *known == text);
+    let at = [OLD, NEW, VSWITCH, NB_OLD, NB_NEW].iter().position(|known| *known == text);
     &READ[at.expect("one of the schemas above")]
 }
 
 /// The reply to a monitor request.
-struct Body {
+pub(crate) struct Body {
     schema: &'static DatabaseSchema,
     tables: Object<String, Value>,
 }
 
 impl Body {
-    fn new(schema: &'static str) -> Self {
+    pub(crate) fn new(schema: &'static str) -> Self {
         Self { schema: parsed(schema), tables: Object::new() }
     }
 
-    fn add<T: Table>(&mut self, rows: &BTreeMap<String, T>) {
+    pub(crate) fn add<T: Table>(&mut self, rows: &BTreeMap<String, T>) {
         let columns = &self.schema.tables[T::TABLE].columns;
         let rows: Object<String, Value> = rows
             .iter()
@@ -451,7 +455,7 @@ impl Body {
     }
 
     /// The rows as operations that insert them; columns that are at their defaults or written by the server are left out.
-    fn inserts(self) -> Vec<Value> {
+    pub(crate) fn inserts(self) -> Vec<Value> {
         let mut ops = Vec::new();
         for (table, rows) in &self.tables {
             for (row, cells) in rows.as_object().into_iter().flatten() {
@@ -468,7 +472,7 @@ impl Body {
         ops
     }
 
-    fn load(self, model: Model) -> ovsdb::Snapshot {
+    pub(crate) fn load(self, model: Model) -> ovsdb::Snapshot {
         let mut replica = Replica::new(model);
         replica.fit(self.schema).unwrap();
         replica.reload(UpdateVersion::V2, &Value::Object(self.tables).to_string()).unwrap();
