@@ -46,16 +46,34 @@ impl Rpc {
     pub fn receive(&mut self) -> Result<Value> {
         loop {
             let mut message = self.replies.next().context("the server closed the connection")??;
-            if message["method"] == "echo" {
-                let answer = json!({ "id": message["id"], "result": message["params"], "error": null });
-                self.stream.write_all(&serde_json::to_vec(&answer)?)?;
-            } else if message["id"] == self.next {
+            if !self.answer_probe(&message)? && message["id"] == self.next {
                 if !message["error"].is_null() {
                     bail!("the server says {}", message["error"]);
                 }
                 return Ok(message["result"].take());
             }
         }
+    }
+
+    /// Waits until the server tells of a change of what a call of `monitor` asked for.
+    pub fn told(&mut self) -> Result<()> {
+        loop {
+            let message = self.replies.next().context("the server closed the connection")??;
+            if message["method"] == "update" {
+                return Ok(());
+            }
+            self.answer_probe(&message)?;
+        }
+    }
+
+    /// Answers a probe of the server's; whether it was one.
+    fn answer_probe(&mut self, message: &Value) -> Result<bool> {
+        let probe = message["method"] == "echo";
+        if probe {
+            let answer = json!({ "id": message["id"], "result": message["params"], "error": null });
+            self.stream.write_all(&serde_json::to_vec(&answer)?)?;
+        }
+        Ok(probe)
     }
 
     /// Runs operations as one transaction; an error of any of them is an error here.

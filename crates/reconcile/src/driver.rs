@@ -128,6 +128,8 @@ where
             self.seen = signals;
             if let Some((cause, scope)) = self.schedule.begin(now) {
                 self.reconcile(cause, scope).await;
+                // What this run has set off is on its way to us: the next run is to answer it, not the one after that.
+                tokio::task::yield_now().await;
                 continue;
             }
             let (due, _) = self.schedule.due();

@@ -69,7 +69,9 @@ fn run() -> Result<()> {
     on_a_node(order.frr, |az1, hv1, me| {
         let mut southbound = Rpc::connect(&az1.dir().join("sb.sock"))?;
         rows::fill(&mut southbound, order.ports, 0, &me)?;
-        Weighing { hv1, southbound, me, order: &order }.all()
+        let mut weighing = Weighing { hv1, southbound, me, order: &order };
+        weighing.floor(Rpc::connect(&az1.dir().join("sb.sock"))?)?;
+        weighing.all()
     })
 }
 
@@ -115,6 +117,11 @@ pub(crate) fn patch_port(hv: &Chassis, ofport: u16) -> Result<()> {
     hv.run(&format!("ovs-vsctl {db} {both} -- {number}")).map(|_| ())
 }
 
+/// How long the n-th change waits for its turn: not in step with what the agent does by itself.
+fn pause(n: usize) -> Duration {
+    Duration::from_millis(15 + (n as u64 * 7) % 11)
+}
+
 struct Weighing<'a> {
     hv1: &'a Chassis,
     southbound: Rpc,
@@ -136,6 +143,26 @@ impl<'a> Weighing<'a> {
         measured("a route looked up", "us", ear::lookup(self.hv1, LOOKUPS)?.as_secs_f64() * 1e6);
         agent.end()?;
         self.resyncs()
+    }
+
+    /// What no agent can be faster than: the same changes, told to a client that does nothing with them.
+    fn floor(&mut self, mut client: Rpc) -> Result<()> {
+        client.call("monitor", rows::watch())?;
+        let mut times = Vec::new();
+        for n in 0..self.order.changes {
+            for chassis in [Some(&self.me), None] {
+                std::thread::sleep(pause(n));
+                let begin = Instant::now();
+                self.southbound.send("transact", rows::bind(n % SPARES, chassis))?;
+                client.told()?;
+                times.push(begin.elapsed().as_secs_f64() * 1e3);
+                self.southbound.receive()?;
+            }
+        }
+        if let Some(median) = percentile(&mut times, 0.5) {
+            measured("a change told to a client", "p50 ms", median);
+        }
+        Ok(())
     }
 
     /// From nothing to all addresses announced.
@@ -180,8 +207,7 @@ impl<'a> Weighing<'a> {
             for (bound, want, times) in
                 [(true, What::Address(ip), &mut there), (false, What::Gone(ip), &mut gone)]
             {
-                // Not in step with what the agent does by itself.
-                std::thread::sleep(Duration::from_millis(15 + (n as u64 * 7) % 11));
+                std::thread::sleep(pause(n));
                 let begin = Instant::now();
                 self.southbound.send("transact", rows::bind(n % SPARES, bound.then_some(&self.me)))?;
                 let at = ear.until(PATIENCE, want).with_context(|| agent.last_words())?;

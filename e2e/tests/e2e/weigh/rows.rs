@@ -80,6 +80,11 @@ fn port(n: usize, switch: &str, chassis: Option<&str>) -> Value {
     })
 }
 
+/// The parameters of a call that asks to be told where ports are bound.
+pub(super) fn watch() -> Value {
+    json!([DATABASE, "floor", { "Port_Binding": [{ "columns": ["chassis", "up"] }] }])
+}
+
 /// The parameters of a transaction that binds, or unbinds, a port.
 pub(super) fn bind(n: usize, chassis: Option<&String>) -> Value {
     let row = json!({ "chassis": reference(chassis.map(|text| text.as_str())), "up": chassis.is_some() });
