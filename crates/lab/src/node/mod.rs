@@ -47,7 +47,7 @@ impl Node {
     }
 
     /// Where a daemon of this node writes its log.
-    pub(crate) fn log(&self, daemon: &str) -> PathBuf {
+    pub fn log(&self, daemon: &str) -> PathBuf {
         self.logs.join(format!("{}-{daemon}.log", self.label()))
     }
 

@@ -6,6 +6,7 @@
 
 mod balancers;
 mod networks;
+mod northbound;
 mod provider;
 mod site;
 mod tenants;
@@ -20,7 +21,7 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         test(
             "acceptance::provider_ports",
-            "scenarios 1 to 8, 22 and 38: ports of a provider network are exposed where they are bound and up, and nowhere else",
+            "scenarios 1 to 8, 22, 32, 33 and 38: ports of a provider network are exposed where they are bound and up, and nowhere else; nothing is withdrawn while the Southbound is away, and FRR is told nothing twice",
             provider::scenarios,
         ),
         test(
@@ -35,7 +36,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         test(
             "acceptance::balancers",
-            "scenarios 23 and 25: load balancers are exposed on their members' account, on provider and tenant networks",
+            "scenarios 23 to 25 and 37: load balancers are exposed on their members' account, and all comes out the same when the Northbound is read",
             balancers::scenarios,
         ),
         test(

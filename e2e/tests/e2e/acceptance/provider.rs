@@ -1,11 +1,21 @@
 //! Ports of a provider network.
 
-use anyhow::{Result, ensure};
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
-use super::site::{Site, wired};
+use anyhow::{Context, Result, ensure};
+use lab::eventually;
+use serde_json::json;
+
+use super::site::{PATIENCE, Site, wired};
 use crate::agent::{Monitor, ask};
 
 const NOTHING: [&str; 0] = [];
+/// How long the Southbound stays away after that was noticed.
+const AWAY: Duration = Duration::from_secs(1);
+/// So many looks at FRR show that looking changes nothing.
+const LOOKS: usize = 3;
 
 pub(super) fn scenarios() -> Result<()> {
     Site::run("", |site| {
@@ -80,7 +90,9 @@ pub(super) fn scenarios() -> Result<()> {
         site.nb(r#"remove Logical_Switch_Port vm1 external_ids '"meridian:advertise"'"#)?;
         site.is(a, "vm1 is to be announced again", &vm1)?;
 
-        virtual_ports(site)
+        virtual_ports(site)?;
+        outage(site)?;
+        idle(site)
     })
 }
 
@@ -126,4 +138,60 @@ fn virtual_ports(site: &Site<'_>) -> Result<()> {
     site.is(a, "an IPv6 address is claimed", &and([wired("2001:db8::77"), answered].concat()))?;
     site.unbind("vip6")?;
     site.is(a, "and given up", &vm1)
+}
+
+/// Scenario 33: while the Southbound is away nothing changes; what others made of it meanwhile is done when it is back.
+fn outage(site: &Site<'_>) -> Result<()> {
+    println!("33, the Southbound is away, and back with other rows:");
+    let (a, b) = (site.a, site.b);
+    site.nb("lsp-add neutron-pub vm5 -- lsp-set-addresses vm5 'fa:16:3e:00:00:15 172.24.4.15' -- lsp-del vip2 -- lsp-del vip6")?;
+    site.sb("lsp-bind vm5 ch-b")?;
+    site.is(b, "vm5 is there", &wired("172.24.4.15"))?;
+    let (here, there) = (site.uuid(a)?, site.uuid(b)?);
+    // The monitors of before write to the same place.
+    let monitor = Monitor::start(a)?;
+    let before = monitor.told().len();
+    let server = site.az1.daemon("ovsdb-server-sb")?;
+    server.kill()?;
+    let moved = |port: &str, chassis: &str| {
+        json!({ "op": "update", "table": "Port_Binding", "where": [["logical_port", "==", port]],
+            "row": { "chassis": ["uuid", chassis] } })
+    };
+    let edit = json!(["OVN_Southbound", moved("vm1", &there), moved("vm5", &here)]);
+    let file = site.az1.dir().join("sb.db").display().to_string();
+    let said = site.az1.run_args(&["ovsdb-tool", "transact", &file, &edit.to_string()])?;
+    ensure!(said.matches("\"count\":1").count() == 2, "the rows were not changed:\n{said}");
+    eventually(PATIENCE, "the agent has noticed", || {
+        let status = ask(a, "status")?;
+        ensure!(!status.contains("OVN_Southbound: synced"), "{status}");
+        Ok(())
+    })?;
+    sleep(AWAY);
+    site.is(a, "all is as it was", &wired("172.24.4.10"))?;
+    let told = monitor.told();
+    let told = told.get(before..).unwrap_or_default();
+    ensure!(!told.contains("Deleted"), "something was withdrawn meanwhile:\n{told}");
+    server.start_again()?;
+    site.is(a, "vm5 has come and vm1 gone meanwhile", &wired("172.24.4.15"))?;
+    site.is(b, "vm1 has come and vm5 gone meanwhile", &wired("172.24.4.10"))
+}
+
+/// Scenario 32: an agent that has nothing to do enters nothing into FRR, however often it looks; bgpd writes down what it is told.
+fn idle(site: &Site<'_>) -> Result<()> {
+    println!("32, nothing to do:");
+    let a = site.a;
+    a.frr_config("log commands\n")?;
+    site.start(a, "reconcile_interval = 1\nfrr_reconcile_interval = 1")?;
+    let log = a.log("bgpd");
+    let told = || fs::read_to_string(&log).context("cannot read bgpd's log");
+    let before = told()?.len();
+    let looks = || Ok::<_, anyhow::Error>(told()?.get(before..).unwrap_or_default().to_owned());
+    eventually(PATIENCE, "bgpd was looked at several times", || {
+        let said = looks()?;
+        ensure!(said.matches("show running-config").count() >= LOOKS, "{said}");
+        Ok(())
+    })?;
+    let said = looks()?;
+    ensure!(!said.contains("configure"), "it was told to change:\n{said}");
+    site.is(a, "all is as it was", &wired("172.24.4.15"))
 }
