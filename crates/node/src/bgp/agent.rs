@@ -162,8 +162,8 @@ impl Agent {
         let decision = self.decision();
         let mut snapshot =
             self.shared.snapshot().map_err(|Waiting(what)| format!("the agent waits for {what}"))?;
-        // Of the Southbound, rows of others are not held; who asks about an address that is not ours wants to know about them.
-        if self.shared.config.source == Source::Southbound && !decision.addresses.contains_key(&ip) {
+        // Rows of others are not held; who asks about an address that is not ours wants to know about them.
+        if !decision.addresses.contains_key(&ip) {
             match self.shared.everything().await {
                 Ok(all) => snapshot.sb = all,
                 Err(why) => warn!(%why, "explaining from the rows at hand"),
@@ -276,11 +276,7 @@ impl Shared {
         let (rows, vswitch) = (ovn.snapshot(), self.vswitch.snapshot());
         let sb = match self.config.source {
             Source::Southbound => rows,
-            Source::Northbound => {
-                let system_id = system_id(&vswitch).cloned().unwrap_or_default();
-                let hostname = hostname(&vswitch).unwrap_or(&self.hostname).clone();
-                lock(&self.mirror).look(&rows, &Own { system_id, hostname })
-            }
+            Source::Northbound => lock(&self.mirror).look(&rows, &self.own(&vswitch)),
         };
         Snapshot {
             sb,
@@ -294,13 +290,26 @@ impl Shared {
         }
     }
 
-    /// The whole Southbound database, for once.
+    /// All rows, for once: of the Southbound those of others are not held, of the Northbound not looked at.
     async fn everything(&self) -> Result<ovsdb::Snapshot, String> {
+        if self.config.source == Source::Northbound {
+            let ovn = lock(&self.ovn).clone().ok_or("the Northbound database is closed")?;
+            let own = self.own(&self.vswitch.snapshot());
+            return Ok(Mirror::of_everything(own.clone()).look(&ovn.snapshot(), &own));
+        }
         let remotes = self.remotes().ok_or("nobody tells where the Southbound database is")?;
         let client = Client::open(self.client(remotes), southbound_model());
         let snapshot = client.synced_within(EXPLAINING).await.map_err(|error| error.to_string());
         client.close().await;
         snapshot
+    }
+
+    /// This node's names.
+    fn own(&self, vswitch: &ovsdb::Snapshot) -> Own {
+        Own {
+            system_id: system_id(vswitch).cloned().unwrap_or_default(),
+            hostname: hostname(vswitch).unwrap_or(&self.hostname).clone(),
+        }
     }
 
     /// Where OVN's database is.

@@ -151,7 +151,7 @@ async fn the_northbound_is_read_as_northd_reads_it() {
     northbound.synced().await.unwrap();
     southbound.synced().await.unwrap();
     let own = Own { system_id: "ch-a".into(), hostname: "host-a".into() };
-    let mut mirror = Mirror::new(own.clone());
+    let mut mirror = Mirror::of_everything(own.clone());
     let looks = async |mirror: &mut Mirror, vm1: Option<&str>| {
         let both = async || {
             let (north, south) = (northbound.snapshot(), southbound.snapshot());

@@ -53,6 +53,11 @@ impl<'a> Chassis<'a> {
         Weak::new(row)
     }
 
+    /// Whether the chassis of a name is this node.
+    pub(super) fn is_us(&self, name: &str) -> bool {
+        self.own.system_id == name
+    }
+
     /// The chassis of a host; of none, one that nobody is.
     pub(super) fn of_host(&mut self, host: Option<&str>) -> Weak<sb::Chassis> {
         match host {

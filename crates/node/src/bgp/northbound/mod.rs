@@ -139,28 +139,38 @@ fn told_distributed(global: &NbGlobal) -> bool {
     global.external_ids.get(key::FIP_DISTRIBUTED).and_then(|text| neutron::boolean(text)) != Some(false)
 }
 
-/// The rows that the Southbound would have, as this node sees them.
+/// The rows that the Southbound would have, as this node sees them. Instances elsewhere are left out where they do not matter here,
+/// as they are of the Southbound: of a large cloud nearly all.
 #[derive(Debug)]
 pub struct Mirror {
     own: Own,
+    /// Whether nothing is left out.
+    everything: bool,
     /// What they were last made from.
     seen: Snapshot,
     rows: Replica,
     /// Those of them that are made all together.
     linked: BTreeSet<Uuid>,
+    /// Switches of which every port matters: those behind the gateways that are here.
+    near: BTreeSet<Uuid>,
 }
 
 impl Mirror {
     /// Of an empty database.
     pub fn new(own: Own) -> Self {
         let (seen, rows) = (Replica::new(model()).snapshot(), Replica::new(southbound_model()));
-        Self { own, seen, rows, linked: BTreeSet::new() }
+        Self { own, everything: false, seen, rows, linked: BTreeSet::new(), near: BTreeSet::new() }
+    }
+
+    /// The same, with what does not matter here: for who asks about others.
+    pub fn of_everything(own: Own) -> Self {
+        Self { everything: true, ..Self::new(own) }
     }
 
     /// The rows for what is in the Northbound now.
     pub fn look(&mut self, nb: &Snapshot, own: &Own) -> Snapshot {
         if self.own != *own {
-            *self = Self::new(own.clone());
+            *self = Self { everything: self.everything, ..Self::new(own.clone()) };
         }
         let delta = self.seen.diff(nb);
         if !delta.is_empty() {
@@ -174,17 +184,23 @@ impl Mirror {
         let own = self.own.clone();
         let mut chassis = Chassis::new(&own);
         let mut ports = BTreeMap::new();
-        let touched = touched(delta);
-        let relinks = self.relinks(nb, delta, &touched);
-        // In this order: a port may become a router's, or stop being one.
-        if relinks {
+        let mut touched = touched(delta);
+        let linked = self.relinks(nb, delta, &touched).then(|| routers::linked(nb, &mut chassis));
+        if let Some(linked) = &linked {
             ports.extend(self.linked.iter().map(|gone| (*gone, None)));
+            let turned: Vec<Uuid> = self.near.symmetric_difference(&linked.near).copied().collect();
+            let turned = turned.into_iter().filter_map(|switch| nb.get::<LogicalSwitch>(switch));
+            touched.extend(turned.flat_map(|switch| switch.ports.iter().map(|port| port.uuid())));
+            self.near = linked.near.clone();
         }
-        ports.extend(touched.into_iter().map(|port| (port, switch_ports::row(nb, port, &mut chassis))));
-        if relinks {
-            let linked = routers::rows(nb, &mut chassis);
-            self.linked = linked.keys().copied().collect();
-            ports.extend(linked.into_iter().map(|(row, port)| (row, Some(port))));
+        // In this order: a port may become a router's, or stop being one.
+        for port in touched {
+            let row = switch_ports::row(nb, port, &mut chassis).filter(|row| self.matters(row));
+            ports.insert(port, row);
+        }
+        if let Some(linked) = linked {
+            self.linked = linked.rows.keys().copied().collect();
+            ports.extend(linked.rows.into_iter().map(|(row, port)| (row, Some(port))));
             self.replace(balancers::rows(nb));
         }
         self.rows.edit(ports);
@@ -193,6 +209,15 @@ impl Mirror {
         let known = !nb.table::<NbGlobal>().is_empty();
         met.insert(own.row(), known.then(|| own.chassis()));
         self.rows.edit(met);
+    }
+
+    /// Whether a port of a switch can matter here: not an instance's that is elsewhere, but behind a gateway that is here.
+    fn matters(&self, port: &sb::PortBinding) -> bool {
+        let elsewhere = port.chassis.is_some_and(|chassis| chassis.uuid() != self.own.row());
+        self.everything
+            || port.kind != PortType::Vif
+            || !elsewhere
+            || self.near.contains(&port.datapath.uuid())
     }
 
     /// Puts load balancers in the place of all that there are.

@@ -2,7 +2,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ovn::ident::{self, row_uuid};
 use ovn::nb::{LogicalRouter, LogicalRouterPort, LogicalSwitchPort};
@@ -57,9 +57,16 @@ pub(super) fn is_on(router: &LogicalRouter) -> bool {
     router.enabled != Some(false)
 }
 
-/// The port bindings of all routers' ports, and of the switches' ports that lead to them.
-pub(super) fn rows(nb: &Snapshot, chassis: &mut Chassis<'_>) -> BTreeMap<Uuid, PortBinding> {
-    let mut rows = BTreeMap::new();
+/// What routers make.
+pub(super) struct Linked {
+    /// The port bindings of all routers' ports, and of the switches' ports that lead to them.
+    pub(super) rows: BTreeMap<Uuid, PortBinding>,
+    /// The switches behind routers that have a gateway here.
+    pub(super) near: BTreeSet<Uuid>,
+}
+
+pub(super) fn linked(nb: &Snapshot, chassis: &mut Chassis<'_>) -> Linked {
+    let (mut rows, mut near) = (BTreeMap::new(), BTreeSet::new());
     for (row, router) in nb.table::<LogicalRouter>().iter() {
         if !is_on(router) {
             continue;
@@ -67,6 +74,8 @@ pub(super) fn rows(nb: &Snapshot, chassis: &mut Chassis<'_>) -> BTreeMap<Uuid, P
         let router = Router::new(nb, row.uuid(), router);
         let home = router.chassis.map(|name| chassis.named(name));
         let translated = nat::translated(&router);
+        let is_here =
+            router.gateways.iter().any(|(_, port)| hosting(port).is_some_and(|at| chassis.is_us(at)));
         for (row, port) in router.ports() {
             rows.insert(row, inner(&router, row, port, home, translated.as_ref()));
             if router.is_gateway(row) {
@@ -74,11 +83,20 @@ pub(super) fn rows(nb: &Snapshot, chassis: &mut Chassis<'_>) -> BTreeMap<Uuid, P
             }
             for (leading, switch_port) in nb.lookup::<LeadingTo>(&port.name) {
                 let outer = outer(&router, (row, port), (leading.uuid(), switch_port), home);
-                rows.extend(outer.map(|outer| (leading.uuid(), outer)));
+                let Some(outer) = outer else { continue };
+                if is_here && !router.is_gateway(row) {
+                    near.insert(outer.datapath.uuid());
+                }
+                rows.insert(leading.uuid(), outer);
             }
         }
     }
-    rows
+    Linked { rows, near }
+}
+
+/// The chassis that has a gateway, by northd's word.
+fn hosting(port: &LogicalRouterPort) -> Option<&Str> {
+    port.status.get(HOSTING).filter(|name| !name.is_empty())
 }
 
 /// The router's side.
@@ -101,7 +119,7 @@ fn inner(
 
 /// The gateway port, where northd says that it is.
 fn gateway(router: &Router<'_>, port: &LogicalRouterPort, chassis: &mut Chassis<'_>) -> PortBinding {
-    let hosting = port.status.get(HOSTING).filter(|name| !name.is_empty());
+    let hosting = hosting(port);
     PortBinding {
         kind: PortType::ChassisRedirect,
         options: [("distributed-port".into(), port.name.clone())].into(),

@@ -250,6 +250,22 @@ fn load_balancers_have_their_members_from_wherever_that_is_told() {
 }
 
 #[test]
+fn instances_elsewhere_are_left_out_but_behind_a_gateway_that_is_here() {
+    let mut cloud = Cloud::new();
+    cloud.vif("vm1", "neutron-pub", "fa:16:3e:00:00:01 172.24.4.10").runs("vm1", "host-b");
+    cloud.vif("vm2", "neutron-ten", "fa:16:3e:00:00:02 10.1.0.5").runs("vm2", "host-b");
+    cloud.vif("vip", "neutron-pub", "fa:16:3e:00:00:50 172.24.4.50");
+    let there = |cloud: &Cloud| {
+        let rows = cloud.snapshot().sb;
+        ["vm1", "vm2", "vip"].map(|name| rows.get::<PortBinding>(id(name)).is_some())
+    };
+    assert_eq!(there(&cloud), [false, false, true]);
+    assert_eq!(there(cloud.hosted("lrp-gw1", "ch-b")), [false, false, true]);
+    assert_eq!(there(cloud.hosted("lrp-gw1", "ch-a")), [false, true, true]);
+    assert_eq!(there(cloud.runs("vm1", "host-a").hosted("lrp-gw1", "ch-b")), [true, false, true]);
+}
+
+#[test]
 fn a_database_that_nobody_set_up_knows_nobody() {
     let mut cloud = vm();
     assert!(cloud.snapshot().me().is_some());

@@ -226,14 +226,20 @@ impl Cloud {
         self.body().load(model())
     }
 
-    /// What a mirror makes of it that has seen nothing before.
+    /// What a mirror makes of it that has seen nothing before, and leaves nothing out.
     pub(crate) fn mirrored(&self) -> ovsdb::Snapshot {
         let own = self.own();
-        Mirror::new(own.clone()).look(&self.northbound(), &own)
+        Mirror::of_everything(own.clone()).look(&self.northbound(), &own)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot { sb: self.mirrored(), ..self.node.snapshot() }
+        let own = self.own();
+        self.seen_by(Mirror::new(own.clone()).look(&self.northbound(), &own))
+    }
+
+    /// The node's inputs, with what a mirror made.
+    pub(crate) fn seen_by(&self, sb: ovsdb::Snapshot) -> Snapshot {
+        Snapshot { sb, ..self.node.snapshot() }
     }
 
     pub(crate) fn decide(&self) -> Outcome<Decision> {

@@ -7,6 +7,7 @@ use ovsdb::{Ref, Table, Weak};
 use proptest::prelude::*;
 
 use super::Cloud;
+use crate::bgp::desired::decide;
 use crate::bgp::desired::tests::world::{id, options};
 use crate::bgp::northbound::Mirror;
 
@@ -129,12 +130,13 @@ fn rows<T: Table + std::fmt::Debug>(snapshot: &ovsdb::Snapshot) -> Vec<(ovsdb::U
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn what_follows_is_what_is_there(edits in proptest::collection::vec(edit(), 1..24)) {
-        let mut cloud = Cloud::new();
-        let mut mirror = Mirror::new(cloud.own());
+        let mut cloud = Cloud::new().tenants();
+        let mut mirror = Mirror::of_everything(cloud.own());
+        let mut near = Mirror::new(cloud.own());
         mirror.look(&cloud.northbound(), &cloud.own());
         for edit in &edits {
             apply(&mut cloud, edit);
@@ -147,6 +149,12 @@ proptest! {
             prop_assert!(rows::<Chassis>(&fresh).iter().all(|row| known.contains(row)), "after {:?}", edit);
             let me = cloud.own().row();
             prop_assert_eq!(followed.get::<Chassis>(me).is_some(), fresh.get::<Chassis>(me).is_some());
+            // What is left out does not matter.
+            let left = near.look(&cloud.northbound(), &cloud.own());
+            let first = Mirror::new(cloud.own()).look(&cloud.northbound(), &cloud.own());
+            prop_assert_eq!(rows::<PortBinding>(&left), rows::<PortBinding>(&first), "after {:?}", edit);
+            let decided = |sb: &ovsdb::Snapshot| decide(&cloud.seen_by(sb.clone()));
+            prop_assert_eq!(decided(&left), decided(&fresh), "after {:?}", edit);
             // Nothing new is nothing changed.
             let again = mirror.look(&cloud.northbound(), &cloud.own());
             prop_assert!(followed.diff(&again).is_empty());
