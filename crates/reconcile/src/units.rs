@@ -70,6 +70,9 @@ pub trait Units {
 
     /// Compiles one unit from the world alone.
     fn compile(&self, key: &Self::Key, world: &Tracked<'_, Self::View, Self::Fact>) -> Self::Value;
+
+    /// A value differs from the one before it; what both have in common may be kept in memory once.
+    fn reuse(&self, _before: &Self::Value, _after: &mut Self::Value) {}
 }
 
 /// A world that notes what is read of it. The only way in is [`read`](Self::read), so nothing is read unnoted.
@@ -277,29 +280,35 @@ impl<U: Units> Compiler<U> {
     /// Compiles one unit; says whether its value is another than before.
     fn compile(&mut self, key: &U::Key, view: &U::View) -> bool {
         let tracked = Tracked::new(view);
-        let value = self.units.compile(key, &tracked);
+        let mut value = self.units.compile(key, &tracked);
         let reads = tracked.into_reads();
-        let differs = match self.compiled.get_mut(key) {
-            // Most units look at the same again.
-            Some(unit) if unit.reads == reads => {
-                let differs = unit.value != value;
+        let mut differs = true;
+        if let Some(unit) = self.compiled.get_mut(key) {
+            differs = unit.value != value;
+            if differs {
+                self.units.reuse(&unit.value, &mut value);
                 unit.value = value;
+            }
+            // Most units look at the same again.
+            if unit.reads == reads {
                 return differs;
             }
-            Some(unit) => unit.value != value,
-            None => true,
-        };
-        self.remove(key);
+            match self.remove(key) {
+                Some(unit) => value = unit.value,
+                None => return differs,
+            }
+        }
         self.readers.0.extend(reads.iter().map(|fact| (fact.clone(), Some(key.clone()))));
         self.compiled.insert(key.clone(), Compiled { value, reads });
         differs
     }
 
-    fn remove(&mut self, key: &U::Key) {
-        let Some(unit) = self.compiled.remove(key) else { return };
+    fn remove(&mut self, key: &U::Key) -> Option<Compiled<U::Value, U::Fact>> {
+        let unit = self.compiled.remove(key)?;
         for fact in &unit.reads {
             self.readers.0.remove(&(fact.clone(), Some(key.clone())));
         }
+        Some(unit)
     }
 
     /// Compiles everything beside what is there, reports the units that differ and takes the full result.

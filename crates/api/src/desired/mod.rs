@@ -118,6 +118,12 @@ impl Units for Northbound {
         })
     }
 
+    fn reuse(&self, before: &Arc<Compiled>, after: &mut Arc<Compiled>) {
+        if let Some(after) = Arc::get_mut(after) {
+            after.part.reuse(&before.part);
+        }
+    }
+
     fn compile(&self, key: &Key, world: &Tracked<'_, Snapshot, Fact>) -> Arc<Compiled> {
         let look = Look::new(world);
         let mut to = Compiled::default();
@@ -198,12 +204,15 @@ impl Decider {
     }
 
     fn replace(&mut self, key: Key, after: Option<Arc<Compiled>>) {
-        if let Some(before) = self.parts.remove(&key) {
-            self.rows.remove(&before.part);
+        let before = self.parts.remove(&key);
+        match (before.as_deref().map(|before| &before.part), after.as_deref().map(|after| &after.part)) {
+            (Some(before), Some(after)) => self.rows.exchange(before, after),
+            (Some(before), None) => self.rows.remove(before),
+            (None, Some(after)) => self.rows.add(after),
+            (None, None) => {}
         }
         self.troubled.remove(&key);
         if let Some(after) = after {
-            self.rows.add(&after.part);
             if !after.problems.is_empty() {
                 self.troubled.insert(key, after.problems.clone());
             }

@@ -2,7 +2,8 @@
 //!
 //! Requests queue up here. The writer takes all that wait, runs them one after another, each on the world the one before
 //! left, and writes what they changed in one SQL transaction. While the disk syncs, the next ones gather: more clients make
-//! larger transactions, not a longer queue.
+//! larger transactions, not a longer queue. Who was just answered is waited for a moment if others wait already: two clients
+//! would else take turns, with a transaction each.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,10 @@ const BATCH: usize = 64;
 /// How long a request waits for a database that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
+/// How long the writer waits for those it has just answered.
+const MOMENT: Duration = Duration::from_millis(1);
+/// After they did not come back, so many transactions go without waiting.
+const UNWAITED: usize = 32;
 /// A look at a shared database even if nobody told that something was written.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -55,6 +60,19 @@ struct Ran {
     outcome: Result<World, Fault>,
 }
 
+/// Waits a moment for jobs to be so many; whether they were.
+async fn gathered(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>, all: usize) -> bool {
+    let gather = async {
+        while jobs.len() < all {
+            let more = all - jobs.len();
+            if queue.recv_many(jobs, more).await == 0 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(MOMENT, gather).await.is_ok()
+}
+
 impl Writer {
     pub(super) async fn start(
         url: &Url,
@@ -79,12 +97,22 @@ impl Writer {
     /// Runs until the last handle is gone.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
         let mut jobs = Vec::with_capacity(BATCH);
+        let (mut answered, mut unwaited) = (0, 0);
         loop {
+            let others_wait = !queue.is_empty();
             tokio::select! {
                 taken = queue.recv_many(&mut jobs, BATCH) => if taken == 0 { return },
                 () = self.engine.written() => {}
                 () = tokio::time::sleep(LOOK), if self.engine.is_shared() => {}
             }
+            if others_wait && unwaited == 0 {
+                let all = (jobs.len() + answered).min(BATCH);
+                if !gathered(&mut queue, &mut jobs, all).await {
+                    unwaited = UNWAITED;
+                }
+            }
+            unwaited = unwaited.saturating_sub(1);
+            answered = jobs.len();
             let mut runs = Vec::new();
             let mut looks = Vec::new();
             for job in jobs.drain(..) {

@@ -179,6 +179,38 @@ impl Part {
         self.entries.is_empty()
     }
 
+    /// Takes what it has in common with its forerunner from there, so that it is in memory once.
+    pub fn reuse(&mut self, before: &Part) {
+        for (old, new) in self.in_common(before) {
+            self.entries[new] = before.entries[old].clone();
+        }
+    }
+
+    /// The places in a forerunner and here of what both say.
+    fn in_common(&self, before: &Part) -> Vec<(usize, usize)> {
+        let by_row = |part: &Part| {
+            let mut order: Vec<usize> = (0..part.entries.len()).collect();
+            order.sort_by_key(|at| part.entries[*at].0);
+            order
+        };
+        let (olds, news) = (by_row(before), by_row(self));
+        let mut common = Vec::with_capacity(olds.len());
+        let mut taken = vec![false; self.entries.len()];
+        let mut from = 0;
+        for old in olds {
+            let (id, entry) = &before.entries[old];
+            while news.get(from).is_some_and(|new| self.entries[*new].0 < *id) {
+                from += 1;
+            }
+            let mut same_row = news[from..].iter().take_while(|new| self.entries[**new].0 == *id);
+            if let Some(new) = same_row.find(|new| !taken[**new] && self.entries[**new].1 == *entry) {
+                taken[*new] = true;
+                common.push((old, *new));
+            }
+        }
+        common
+    }
+
     /// The rows of our own in it, for those who want to look at them.
     pub fn rows(&self) -> impl Iterator<Item = (RowId, &dyn Row)> {
         self.entries.iter().filter_map(|(id, entry)| match entry {
@@ -260,66 +292,86 @@ impl Desired {
 
     /// Wants what a part wants, too.
     pub fn add(&mut self, part: &Part) {
-        for (id, entry) in &part.entries {
-            self.count(entry, 1);
-            if let Entry::Adopted(object) = entry {
-                self.adopted.insert(*id, object.clone());
-                continue;
-            }
-            if let Entry::Own(want) | Entry::Share(want) = entry {
-                self.tables.entry(id.table).or_insert(want.row.columns());
-            }
-            let mut wanted = self.rows.get(id).map(|held| Wanted::clone(&held.0)).unwrap_or_default();
-            match entry {
-                Entry::Own(want) if wanted.own.is_some() => {
-                    self.twice.insert((*id, want.object.clone()));
-                    wanted.rivals.push(want.clone());
-                }
-                Entry::Own(want) => wanted.own = Some(want.clone()),
-                Entry::Share(want) => {
-                    let at = wanted.shares.partition_point(|share| share.object <= want.object);
-                    wanted.shares.insert(at, want.clone());
-                }
-                Entry::Member(member) => drop(wanted.members.insert(member.clone())),
-                Entry::Adopted(_) => {}
-            }
-            self.rows.insert(*id, Held(Arc::new(wanted)));
-        }
+        part.entries.iter().for_each(|(id, entry)| self.put_in(*id, entry));
     }
 
     /// Wants no longer what a part wants; it must have been added.
     pub fn remove(&mut self, part: &Part) {
-        for (id, entry) in &part.entries {
-            self.count(entry, -1);
-            if let Entry::Adopted(_) = entry {
-                self.adopted.remove(id);
-                continue;
+        part.entries.iter().for_each(|(id, entry)| self.take_out(*id, entry));
+    }
+
+    /// Wants what a part wants, and no longer what its forerunner wanted. What both say stays as it is: nobody needs to look at
+    /// it again.
+    pub fn exchange(&mut self, before: &Part, after: &Part) {
+        let (mut stays, mut kept) = (vec![false; before.entries.len()], vec![false; after.entries.len()]);
+        for (old, new) in after.in_common(before) {
+            (stays[old], kept[new]) = (true, true);
+        }
+        for ((id, entry), _) in before.entries.iter().zip(stays).filter(|(_, stays)| !stays) {
+            self.take_out(*id, entry);
+        }
+        for ((id, entry), _) in after.entries.iter().zip(kept).filter(|(_, kept)| !kept) {
+            self.put_in(*id, entry);
+        }
+    }
+
+    fn put_in(&mut self, id: RowId, entry: &Entry) {
+        self.count(entry, 1);
+        if let Entry::Adopted(object) = entry {
+            self.adopted.insert(id, object.clone());
+            return;
+        }
+        if let Entry::Own(want) | Entry::Share(want) = entry {
+            self.tables.entry(id.table).or_insert(want.row.columns());
+        }
+        let mut wanted = self.rows.get(&id).map(|held| Wanted::clone(&held.0)).unwrap_or_default();
+        match entry {
+            Entry::Own(want) if wanted.own.is_some() => {
+                self.twice.insert((id, want.object.clone()));
+                wanted.rivals.push(want.clone());
             }
-            let Some(mut wanted) = self.rows.get(id).map(|held| Wanted::clone(&held.0)) else { continue };
-            let is = |have: &Want, want: &Want| Arc::ptr_eq(&have.row, &want.row);
-            match entry {
-                Entry::Own(want) if wanted.own.as_ref().is_some_and(|own| is(own, want)) => {
-                    wanted.own = (!wanted.rivals.is_empty()).then(|| wanted.rivals.remove(0));
-                    if let Some(own) = &wanted.own {
-                        self.twice.remove(&(*id, own.object.clone()));
-                    }
-                }
-                Entry::Own(want) => {
-                    wanted.rivals.retain(|rival| !is(rival, want));
-                    self.twice.remove(&(*id, want.object.clone()));
-                }
-                Entry::Share(want) => {
-                    if let Some(at) = wanted.shares.iter().position(|share| is(share, want)) {
-                        wanted.shares.remove(at);
-                    }
-                }
-                Entry::Member(member) => drop(wanted.members.remove(member)),
-                Entry::Adopted(_) => {}
+            Entry::Own(want) => wanted.own = Some(want.clone()),
+            Entry::Share(want) => {
+                let at = wanted.shares.partition_point(|share| share.object <= want.object);
+                wanted.shares.insert(at, want.clone());
             }
-            match wanted.is_empty() {
-                true => drop(self.rows.remove(id)),
-                false => drop(self.rows.insert(*id, Held(Arc::new(wanted)))),
+            Entry::Member(member) => drop(wanted.members.insert(member.clone())),
+            Entry::Adopted(_) => {}
+        }
+        self.rows.insert(id, Held(Arc::new(wanted)));
+    }
+
+    fn take_out(&mut self, id: RowId, entry: &Entry) {
+        self.count(entry, -1);
+        if let Entry::Adopted(_) = entry {
+            self.adopted.remove(&id);
+            return;
+        }
+        let Some(mut wanted) = self.rows.get(&id).map(|held| Wanted::clone(&held.0)) else { return };
+        match entry {
+            Entry::Own(want) if wanted.own.as_ref() == Some(want) => {
+                wanted.own = (!wanted.rivals.is_empty()).then(|| wanted.rivals.remove(0));
+                if let Some(own) = &wanted.own {
+                    self.twice.remove(&(id, own.object.clone()));
+                }
             }
+            Entry::Own(want) => {
+                if let Some(at) = wanted.rivals.iter().position(|rival| rival == want) {
+                    wanted.rivals.remove(at);
+                }
+                self.twice.remove(&(id, want.object.clone()));
+            }
+            Entry::Share(want) => {
+                if let Some(at) = wanted.shares.iter().position(|share| share == want) {
+                    wanted.shares.remove(at);
+                }
+            }
+            Entry::Member(member) => drop(wanted.members.remove(member)),
+            Entry::Adopted(_) => {}
+        }
+        match wanted.is_empty() {
+            true => drop(self.rows.remove(&id)),
+            false => drop(self.rows.insert(id, Held(Arc::new(wanted)))),
         }
     }
 

@@ -202,15 +202,18 @@ proptest! {
         let mut memory = Memory::default();
         let (mut want, mut parts) = (Desired::new(), BTreeMap::new());
         for round in rounds {
-            let next = round.cloud.parts().0;
-            for (object, part) in &parts {
-                if next.get(object) != Some(part) {
-                    want.remove(part);
-                }
+            let mut next = round.cloud.parts().0;
+            for (_, part) in parts.iter().filter(|(object, _)| !next.contains_key(*object)) {
+                want.remove(part);
             }
-            for (object, part) in &next {
-                if parts.get(object) != Some(part) {
-                    want.add(part);
+            for (object, part) in &mut next {
+                match parts.get(object) {
+                    Some(before) if before == part => {}
+                    Some(before) => {
+                        part.reuse(before);
+                        want.exchange(before, part);
+                    }
+                    None => want.add(part),
                 }
             }
             // Parts that are equal keep their rows, as they do in an incremental decider.
