@@ -56,20 +56,21 @@ impl Answer {
 
     /// Several objects under the collection's name.
     pub(super) fn objects(status: u16, collection: &str, objects: &[Shown]) -> Self {
-        Self::bytes(status, listed(collection, objects, b"}"))
+        let objects: Vec<&[u8]> = objects.iter().map(Shown::as_bytes).collect();
+        Self::bytes(status, listed(collection, &objects.join(&b','), b"}"))
     }
 
     /// A page, with links to those beside it.
     pub(super) fn page(collection: &str, path: &str, page: &Page, base: &Base) -> Self {
         if page.links.is_empty() {
-            return Self::objects(200, collection, &page.items);
+            return Self::bytes(200, listed(collection, page.items.as_bytes(), b"}"));
         }
         let links: Vec<_> = page
             .links
             .iter()
             .map(|(rel, query)| json!({"rel": rel, "href": base.link(&format!("/v2.0/{path}?{query}"))}))
             .collect();
-        let mut body = listed(collection, &page.items, b",");
+        let mut body = listed(collection, page.items.as_bytes(), b",");
         write(&mut body, &format!("{collection}_links"));
         body.push(b':');
         write(&mut body, &links);
@@ -123,18 +124,12 @@ fn write(body: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     }
 }
 
-/// The list, up to and with `end`. Objects are written one after another into one buffer.
-fn listed(collection: &str, objects: &[Shown], end: &[u8]) -> Vec<u8> {
-    let size: usize = objects.iter().map(|object| object.as_bytes().len() + 1).sum();
-    let mut body = Vec::with_capacity(size + collection.len() + 128);
+/// The list of objects whose text this is, up to and with `end`.
+fn listed(collection: &str, objects: &[u8], end: &[u8]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(objects.len() + collection.len() + 128);
     begin(&mut body, collection);
     body.push(b'[');
-    for (n, object) in objects.iter().enumerate() {
-        if n > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(object.as_bytes());
-    }
+    body.extend_from_slice(objects);
     body.push(b']');
     body.extend_from_slice(end);
     body

@@ -76,7 +76,7 @@ mod tests {
             let pairs = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             let page = noun.list(&scene, &Query::new(pairs).unwrap()).unwrap();
             let text = |object: &serde_json::Value, name| object[name].as_str().unwrap().to_owned();
-            let objects = page.items.into_iter().map(super::super::Shown::into_value);
+            let objects = page.items.iter().map(super::super::Shown::into_value);
             objects.map(|it| (text(&it, "name"), text(&it, "state"))).collect::<Vec<_>>()
         };
         let all = [("az1", "available"), ("az2", "available"), ("az3", "unavailable")];

@@ -48,7 +48,7 @@ pub use attribute::{Attribute, Checked, Field, Preset, Shape, Shown as ShownTo, 
 pub use computed::Computed;
 pub use engine::{Asked, Changed, Noun, Precondition, Preparation, Verb, of};
 pub use list::{Filters, Page, Query};
-pub use view::{Selection, Shown, Values, View};
+pub use view::{Selection, Shown, ShownList, Values, View};
 
 /// What a view may look at.
 #[derive(Clone, Copy, Debug)]

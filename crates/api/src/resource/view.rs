@@ -90,11 +90,17 @@ enum To {
 
 /// Room for most objects, a port among them.
 const ROOM: usize = 1536;
+/// For no more objects than these room is made before they are there.
+const MUCH: usize = 10_000;
 
 impl<'s> View<'s> {
     /// An empty one that becomes text.
     pub fn new(selection: &'s Selection) -> Self {
-        let mut text = Vec::with_capacity(ROOM);
+        Self::after(selection, Vec::with_capacity(ROOM))
+    }
+
+    /// The same, with its text after another.
+    fn after(selection: &'s Selection, mut text: Vec<u8>) -> Self {
         text.push(b'{');
         View { selection, next: 0, to: To::Text(text) }
     }
@@ -186,10 +192,14 @@ impl<'s> View<'s> {
 
     /// The text.
     pub fn finish(self) -> Shown {
+        Shown(self.into_text())
+    }
+
+    fn into_text(self) -> Vec<u8> {
         match self.to {
             To::Text(mut text) => {
                 text.push(b'}');
-                Shown(text)
+                text
             }
             To::Values(_) => unreachable!("values are taken where they are begun"),
         }
@@ -198,7 +208,7 @@ impl<'s> View<'s> {
 
 /// Names of attributes are plain words, which JSON writes as they are.
 fn write_field(text: &mut Vec<u8>, name: &'static str, value: &impl Serialize) {
-    let begin: &[u8] = if text.len() > 1 { b",\"" } else { b"\"" };
+    let begin: &[u8] = if text.ends_with(b"{") { b"\"" } else { b",\"" };
     text.extend_from_slice(begin);
     text.extend_from_slice(name.as_bytes());
     text.extend_from_slice(b"\":");
@@ -239,6 +249,55 @@ impl Values {
     /// As a JSON object.
     pub fn into_value(self) -> Value {
         Value::Object(self.0.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}
+
+/// The objects of a list as an answer shows them: texts of JSON objects with commas between them, in one piece. A text of its
+/// own for each of thousands would be most of the work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownList {
+    text: Vec<u8>,
+    /// Where each object ends.
+    ends: Vec<usize>,
+}
+
+impl ShownList {
+    /// An empty one with room for so many objects.
+    pub fn with_room(objects: usize) -> Self {
+        ShownList { text: Vec::with_capacity(objects.min(MUCH) * ROOM), ends: Vec::with_capacity(objects) }
+    }
+
+    /// Adds the object that `write` writes.
+    pub fn push(&mut self, selection: &Selection, write: impl FnOnce(&mut View<'_>)) {
+        let mut text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            text.push(b',');
+        }
+        let mut view = View::after(selection, text);
+        write(&mut view);
+        self.text = view.into_text();
+        self.ends.push(self.text.len());
+    }
+
+    /// All of the text, without brackets.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// One by one.
+    pub fn iter(&self) -> impl Iterator<Item = Shown> + '_ {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
+        begins.zip(&self.ends).map(|(begin, end)| Shown(self.text[begin..*end].to_vec()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 }
 

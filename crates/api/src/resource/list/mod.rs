@@ -18,7 +18,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use uuid::Uuid;
 
-use super::{Attribute, Computed, Resource, Scene, Selection, Shown, View, absent, computed};
+use super::{Attribute, Computed, Resource, Scene, Selection, ShownList, View, absent, computed};
 use crate::Fault;
 use crate::world::{Entity, Link};
 use order::{Order, Rank};
@@ -30,7 +30,7 @@ pub use query::{Direction, Query};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// What it shows.
-    pub items: Vec<Shown>,
+    pub items: ShownList,
     /// Where the pages beside it are, as (`next` or `previous`, query string).
     pub links: Vec<(&'static str, String)>,
 }
@@ -160,12 +160,11 @@ impl<V> List<'_, V> {
             None => Vec::new(),
         };
         let selection = Selection::new(self.attributes, caller, &self.query.fields);
-        let shown = |(_, _, item): &(Vec<Rank>, K, T)| {
-            let mut view = View::new(&selection);
-            (self.view)(item, &mut view);
-            view.finish()
-        };
-        Ok(Page { items: page.iter().map(shown).collect(), links })
+        let mut items = ShownList::with_room(page.len());
+        for (_, _, item) in page {
+            items.push(&selection, |view| (self.view)(item, view));
+        }
+        Ok(Page { items, links })
     }
 }
 
