@@ -1,7 +1,9 @@
 //! Reads bgpd's configuration, and notices when bgpd goes and comes.
 //!
 //! A task holds a connection to bgpd on which it says nothing. When it breaks, bgpd has gone; when it can be made again, bgpd
-//! is back, without what was not saved. What an operator changes meanwhile is found by reading the configuration now and then.
+//! is back, without what was not saved. It is then told its configuration line by line (`vtysh -b`), and ours does not go between
+//! those lines: the leak between instances that are half configured may never come about. What an operator changes later is found
+//! by reading the configuration now and then.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,10 @@ use crate::cause::chain;
 
 /// How often a bgpd that is gone is looked for.
 const SEARCH: Duration = Duration::from_millis(200);
+/// So often in a row the configuration of a bgpd that has just come must read the same, with `SEARCH` in between.
+const SETTLED: usize = 3;
+/// So often it is read at most.
+const READ: usize = 15;
 /// The command that shows the configuration.
 const RUNNING: &str = "show running-config";
 /// The command that shows the instances with their router ids, also of those without a neighbour.
@@ -74,7 +80,7 @@ impl Frr {
     /// Begins to follow bgpd. Must be called within a tokio runtime.
     pub fn open(config: Config) -> Self {
         let (changed, reasons) = watch::channel(0);
-        let task = tokio::spawn(follow(config.dir.join("bgpd.vty"), config.check, changed));
+        let task = tokio::spawn(follow(config.dir.clone(), config.check, changed));
         Frr { config, reasons, seen: None, task }
     }
 
@@ -129,13 +135,20 @@ pub fn default_router_id(json: &str) -> Option<Ipv4Addr> {
     Some(id).filter(|id: &Ipv4Addr| !id.is_unspecified())
 }
 
-async fn follow(socket: PathBuf, check: Duration, changed: watch::Sender<u64>) {
+async fn follow(dir: PathBuf, check: Duration, changed: watch::Sender<u64>) {
+    let socket = dir.join("bgpd.vty");
     let news = || changed.send_modify(|n| *n += 1);
+    let mut absent = false;
     loop {
         let Some(mut stream) = connect(&socket).await else {
+            absent = true;
             tokio::time::sleep(SEARCH).await;
             continue;
         };
+        if absent {
+            settle(&dir).await;
+        }
+        absent = true;
         news();
         let mut nothing = [0; 64];
         loop {
@@ -147,6 +160,23 @@ async fn follow(socket: PathBuf, check: Duration, changed: watch::Sender<u64>) {
         }
         news();
         // One that takes connections and drops them is not asked without pause.
+        tokio::time::sleep(SEARCH).await;
+    }
+}
+
+/// Waits until nobody tells bgpd its configuration any more.
+async fn settle(dir: &Path) {
+    let (mut last, mut same) = (None, 0);
+    for _ in 0..READ {
+        let running = match Vty::open(dir, "bgpd").await {
+            Ok(mut vty) => vty.expect(RUNNING).await.ok(),
+            Err(_) => None,
+        };
+        same = if running.is_some() && running == last { same + 1 } else { 1 };
+        if same == SETTLED {
+            return;
+        }
+        last = running;
         tokio::time::sleep(SEARCH).await;
     }
 }
