@@ -312,6 +312,14 @@ fn restarts() -> Result<()> {
         learns(&spine, "172.24.4.10")?;
         spine.reaches("172.24.4.10")?;
 
+        println!("and again, told the operator's configuration only after the agent's:");
+        hv1.daemon("bgpd")?.kill()?;
+        unlearns(&spine, "172.24.4.10")?;
+        hv1.daemon("bgpd")?.start_again()?;
+        shows(hv1, "vtysh -N hv1 -c 'show running-config'", "redistribute connected", true)?;
+        hv1.frr_config(&peering(1))?;
+        learns(&spine, "172.24.4.10")?;
+
         println!("the Southbound database goes away, and its rows change meanwhile:");
         let sb = az1.daemon("ovsdb-server-sb")?;
         let mut train = spine.ping_train("172.24.4.110")?;

@@ -1,11 +1,16 @@
 //! FRR's stanzas on a real bgpd.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use node::frr::{self, Backend, Config, Desired, Frr, Observed, Redistribute};
 use reconcile::Scope;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Daemon, eventually};
 
@@ -67,7 +72,7 @@ fn lines(want: &Desired, have: &Observed) -> Option<frr::Op> {
     part.steps.into_iter().next().map(|step| step.op)
 }
 
-async fn answers(frr: &mut Frr) -> std::sync::Arc<Observed> {
+async fn answers(frr: &mut Frr) -> Arc<Observed> {
     eventually("bgpd answers", async || {
         let have = frr.observe(Scope::Full).await;
         matches!(&*have, Observed::Config { tree, .. } if !tree.is_empty()).then_some(have)
@@ -195,17 +200,12 @@ async fn a_line_that_bgpd_refuses_is_told_with_its_answer() {
     assert!(error.to_string().contains("BGP is already running; AS is 64999"), "{error}");
 }
 
-/// A bgpd that has given its commands away to another daemon, as newer FRR does with one part after the other: it is a stand-in,
-/// since no released bgpd has given away these. What it does not know goes through vtysh, which finds the daemon that does.
-#[tokio::test]
-async fn what_bgpd_does_not_know_goes_through_vtysh() {
-    use std::os::unix::fs::PermissionsExt;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    let dir = tempfile::tempdir().unwrap();
-    let listener = tokio::net::UnixListener::bind(dir.path().join("bgpd.vty")).unwrap();
+/// A stand-in for bgpd, for what no real one does when told to: it says what `answer` makes of each command.
+fn stand_in(dir: &Path, answer: impl Fn(&str) -> Vec<u8> + Clone + Send + 'static) {
+    let listener = tokio::net::UnixListener::bind(dir.join("bgpd.vty")).unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = answer.clone();
             tokio::spawn(async move {
                 let mut command = Vec::new();
                 while let Ok(byte) = stream.read_u8().await {
@@ -213,15 +213,48 @@ async fn what_bgpd_does_not_know_goes_through_vtysh() {
                         command.push(byte);
                         continue;
                     }
-                    let known =
-                        ["enable", "configure terminal", "end", "show running-config", "show bgp vrfs json"];
-                    let known = known.iter().any(|known| known.as_bytes() == command);
-                    let answer: &[u8] = if known { b"\0\0\0\0" } else { b"% Unknown command\n\0\0\0\x02" };
-                    let _ = stream.write_all(answer).await;
+                    let _ = stream.write_all(&answer(&String::from_utf8_lossy(&command))).await;
                     command.clear();
                 }
             });
         }
+    });
+}
+
+/// A bgpd that has just come, to which `vtysh -b` still tells its configuration: a stand-in whose configuration has one line more
+/// each time it is read, which no timing on a loaded machine can promise of a real one.
+#[tokio::test]
+async fn a_bgpd_that_comes_is_left_alone_until_its_configuration_stands_still() {
+    const LINES: usize = 5;
+    let dir = tempfile::tempdir().unwrap();
+    let frr = open(&dir, Backend::Vty);
+    let mut changes = frr.changes();
+    // Long enough for the follower to have missed it once.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = read.clone();
+    stand_in(dir.path(), move |command| match command {
+        "show running-config" => {
+            let lines = LINES.min(counted.fetch_add(1, Ordering::SeqCst) + 1);
+            [OPERATORS.lines().take(lines).collect::<Vec<_>>().join("\n").as_bytes(), b"\0\0\0\0"].concat()
+        }
+        _ => b"\0\0\0\0".to_vec(),
+    });
+    tokio::time::timeout(crate::support::PATIENCE, changes.changed()).await.expect("noticed").unwrap();
+    // The last line shows at the fifth read; it must read the same twice more.
+    assert_eq!(read.load(Ordering::SeqCst), LINES + 2);
+}
+
+/// A bgpd that has given its commands away to another daemon, as newer FRR does with one part after the other: it is a stand-in,
+/// since no released bgpd has given away these. What it does not know goes through vtysh, which finds the daemon that does.
+#[tokio::test]
+async fn what_bgpd_does_not_know_goes_through_vtysh() {
+    let dir = tempfile::tempdir().unwrap();
+    stand_in(dir.path(), |command| match command {
+        "enable" | "configure terminal" | "end" | "show running-config" | "show bgp vrfs json" => {
+            b"\0\0\0\0".to_vec()
+        }
+        _ => b"% Unknown command\n\0\0\0\x02".to_vec(),
     });
     let vtysh = dir.path().join("vtysh");
     let script = "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1 $2 $3\" >\"$here/asked\"\ncp \"$4\" \"$here/entered\"\n";
