@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use node::bgp::Agent;
+use node::bgp::agent::vswitch;
 use node::bgp::config::{Config, FrrBackend};
 use node::bgp::desired::Reason;
 use node::bgp::dry_run::DryRun;
+use node::bgp::explain::Vlan;
 use node::frr;
 use node::plane::{self, Plane};
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
@@ -39,14 +41,16 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
             .while_("cannot read this node's network configuration")
             .try_("to run it as a user that may, as root or with CAP_NET_ADMIN")
     })?;
+    let switch = vswitch(&config);
+    let plane = plane.with_switch(switch.clone());
     let (listen, socket) = (config.metrics_listen, config.admin_socket.clone().or_else(usual_socket));
     let changes = plane.changes();
     let mut registry = Registry::default();
     let counts = Metrics::register(&mut registry);
     let agent = Arc::new(if config.dry_run {
-        Agent::start(config, DryRun::new(plane), changes, counts)
+        Agent::start(config, switch, DryRun::new(plane), changes, counts)
     } else {
-        Agent::start(config, plane, changes, counts)
+        Agent::start(config, switch, plane, changes, counts)
     });
     let running = Running(Arc::clone(&agent));
     let process = Process::over(registry, command, log, running.clone(), |registry| {
@@ -157,6 +161,10 @@ impl Subject for Running {
         now.waiting_for.is_none() && matches!(now.state, State::Converged | State::Working)
     }
 
+    fn vlans(&self) -> Vec<Vlan> {
+        self.0.vlans()
+    }
+
     fn components(&self) -> Vec<reconcile::Status> {
         vec![self.0.handle().status().borrow().clone()]
     }
@@ -190,6 +198,9 @@ impl Collector for Running {
             ("subnet", decision.subnets.len()),
             ("ndp_proxy", decision.proxies.len()),
         ];
+        let (ports, devices): (Vec<_>, Vec<_>) =
+            self.0.vlans().into_iter().partition(|vlan| vlan.internal_port);
+        let vlans = [("kernel", devices.len()), ("internal_port", ports.len())];
         let status = self.0.handle().status().borrow().clone();
         let conflicts = ["address-conflict", "overlapping-subnet"];
         let conflicts = status.problems.iter().filter(|problem| conflicts.contains(&problem.code.as_str()));
@@ -201,6 +212,7 @@ impl Collector for Running {
             by_rule,
         )?;
         gauges(&mut encoder, "bgp_objects", "What else is exposed or wired", "kind", kinds)?;
+        gauges(&mut encoder, "bgp_vlans", "VLANs, by what makes their devices", "made_by", vlans)?;
         let conflicts = [("all", conflicts.count())];
         gauges(
             &mut encoder,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::status::NetworkStatus;
+use node::bgp::explain::Vlan;
 use ovsdb::Client;
 use ovsdb::session::Progress;
 use prometheus_client::metrics::info::Info;
@@ -37,6 +38,9 @@ pub(crate) struct Status {
     /// Its loops.
     #[serde(default)]
     pub(crate) components: Vec<reconcile::Status>,
+    /// What the VLANs of its node are met on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) vlans: Vec<Vlan>,
     /// What it keeps: chassis, routers and their gateways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) network: Option<NetworkStatus>,
@@ -94,6 +98,10 @@ pub(crate) trait Subject: Send + Sync + 'static {
     /// What it keeps, if that is a network.
     fn network(&self) -> Option<NetworkStatus> {
         None
+    }
+    /// What the VLANs of its node are met on, if it looks after any.
+    fn vlans(&self) -> Vec<Vlan> {
+        Vec::new()
     }
     /// Its loops now.
     fn components(&self) -> Vec<reconcile::Status> {
@@ -158,6 +166,7 @@ impl Process {
             log: self.0.log.current(),
             databases: self.0.subject.databases(),
             components: self.0.subject.components(),
+            vlans: self.0.subject.vlans(),
             network: self.0.subject.network(),
         }
     }

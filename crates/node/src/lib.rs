@@ -5,11 +5,12 @@
 //! | module | looks after | ours is |
 //! |---|---|---|
 //! | [`kernel`] | devices, addresses, rules, routes, neighbours, NDP proxies, sysctls | what [`kernel::own`] says |
+//! | [`ports`] | internal ports of the provider bridges, for VLANs | ports with our mark in `external_ids` |
 //! | [`flows`] | OpenFlow of the provider bridges | flows with cookie 999 |
 //! | [`frr`] | what FRR redistributes and leaks | the lines of its two stanzas that [`frr::state`] names |
-//! | [`plane`] | the three above in one order | |
+//! | [`plane`] | the four above in one order | |
 //!
-//! The three are planned together, because safety is a matter of order across them: an address is announced when packets
+//! The four are planned together, because safety is a matter of order across them: an address is announced when packets
 //! for it have a way, and the way stays until the announcement is gone. [`plane::Plane`] is the one target that a decider
 //! on a node writes to.
 
@@ -20,3 +21,4 @@ pub mod frr;
 pub mod ini;
 pub mod kernel;
 pub mod plane;
+pub mod ports;

@@ -100,6 +100,9 @@ fn text(status: &Status, coloured: bool) -> String {
         }
     }
     status.components.iter().for_each(|component| of_component(&mut out, component));
+    for vlan in &status.vlans {
+        let _ = writeln!(out, "{vlan}");
+    }
     for why in &status.trouble {
         let _ = writeln!(out, "! {why}");
     }

@@ -23,7 +23,7 @@ use super::conditions::Conditions;
 use super::config::{Config, Source};
 use super::decider::Decider;
 use super::desired::Decision;
-use super::explain::{Explanation, explain};
+use super::explain::{Explanation, Vlan, explain};
 use super::northbound::Mirror;
 use super::northbound::chassis::Own;
 use super::peers::Heard;
@@ -82,9 +82,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Agent {
-    /// Starts an agent in the present runtime. It writes to `target`, and looks again when any of `changes` does.
+    /// Starts an agent in the present runtime, with the local switch's database as [`vswitch`] opens it. It writes to `target`, and
+    /// looks again when any of `changes` does.
     pub fn start<T>(
         config: Config,
+        vswitch: Client,
         target: T,
         changes: impl IntoIterator<Item = watch::Receiver<u64>>,
         metrics: Metrics,
@@ -96,14 +98,8 @@ impl Agent {
     {
         info!("Starting BGP Agent...");
         let config = Arc::new(config);
-        let mut vswitch =
-            ClientConfig::new(config.ovsdb_connection.clone().unwrap_or_else(|| local(&config)));
-        vswitch.session.leader_only = false;
-        vswitch.session.shuffle = false;
-        vswitch.session.probe_interval = VSWITCH_PROBE;
-        vswitch.session.load_patience = config.ovsdb_connection_timeout;
         let shared = Arc::new(Shared {
-            vswitch: Client::open(vswitch, vswitch_model()),
+            vswitch,
             ovn: Mutex::new(None),
             in_force: Mutex::new(None),
             mirror: Mutex::new(Mirror::new(Own::default())),
@@ -150,6 +146,12 @@ impl Agent {
     /// What was decided last.
     pub fn decision(&self) -> Arc<Decision> {
         self.shared.decision.borrow().clone()
+    }
+
+    /// The VLANs of this node's networks.
+    pub fn vlans(&self) -> Vec<Vlan> {
+        let vswitch = self.shared.vswitch.snapshot();
+        self.decision().networks.values().filter_map(|network| Vlan::of(&vswitch, network)).collect()
     }
 
     /// What would be done now.
@@ -337,6 +339,16 @@ impl Shared {
     fn wait_for(&self, what: impl Into<String>) {
         *lock(&self.waiting) = what.into();
     }
+}
+
+/// Opens the local switch's database, for an agent and what it writes to.
+pub fn vswitch(config: &Config) -> Client {
+    let mut client = ClientConfig::new(config.ovsdb_connection.clone().unwrap_or_else(|| local(config)));
+    client.session.leader_only = false;
+    client.session.shuffle = false;
+    client.session.probe_interval = VSWITCH_PROBE;
+    client.session.load_patience = config.ovsdb_connection_timeout;
+    Client::open(client, vswitch_model())
 }
 
 /// Where the local switch's database is when nobody said.

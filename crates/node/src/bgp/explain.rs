@@ -14,11 +14,12 @@ use ovn::PortType;
 use ovn::sb::{Chassis, LoadBalancer, PortBinding};
 use ovn::text::Text;
 use ovsdb::{Uuid, Weak};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::config::{Advertisement, Source, Tenants};
-use super::desired::{Decision, Place, Reason, Silence, exposable, is_gua};
+use super::desired::{Decision, Network, Place, Reason, Silence, exposable, is_gua};
 use super::snapshot::{Snapshot, is_vip_port, opted_out};
+use crate::ports;
 
 /// Why an address is exposed on this node or why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +36,8 @@ pub struct Explanation {
     pub announced_as: Option<IpNet>,
     /// The device that its packets are handed to.
     pub device: Option<String>,
+    /// The VLAN that this device is, if it is one.
+    pub vlan: Option<Vlan>,
     /// The rules and rows that want it here.
     pub reasons: Vec<Reason>,
     /// All of it in sentences.
@@ -50,6 +53,42 @@ impl fmt::Display for Explanation {
     }
 }
 
+/// What a VLAN of a provider bridge is met on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vlan {
+    /// The device.
+    pub device: String,
+    /// The bridge.
+    pub bridge: String,
+    /// The VLAN.
+    pub tag: u16,
+    /// Whether the device is an internal port of Open vSwitch; else the kernel makes it.
+    pub internal_port: bool,
+}
+
+impl Vlan {
+    /// Of a network, if it is a VLAN, with the local switch's database.
+    pub fn of(vswitch: &ovsdb::Snapshot, network: &Network) -> Option<Self> {
+        Some(Vlan {
+            device: network.dev.to_string(),
+            bridge: network.bridge.to_string(),
+            tag: network.tag?,
+            internal_port: ports::is_made(vswitch, &network.dev),
+        })
+    }
+}
+
+impl fmt::Display for Vlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Vlan { device, bridge, tag, internal_port } = self;
+        let kind = match internal_port {
+            true => "an internal port of Open vSwitch",
+            false => "a VLAN device of the kernel",
+        };
+        write!(f, "{device} is VLAN {tag} of {bridge}, as {kind}.")
+    }
+}
+
 /// Explains one address.
 pub fn explain(snapshot: &Snapshot, decision: &Decision, ip: IpAddr) -> Explanation {
     let chassis = snapshot.system_id().map_or(String::new(), ToString::to_string);
@@ -60,6 +99,7 @@ pub fn explain(snapshot: &Snapshot, decision: &Decision, ip: IpAddr) -> Explanat
         announced: false,
         announced_as: None,
         device: None,
+        vlan: None,
         reasons: Vec::new(),
         text: Vec::new(),
     };
@@ -96,6 +136,9 @@ pub fn explain(snapshot: &Snapshot, decision: &Decision, ip: IpAddr) -> Explanat
         }
         None => why_not(snapshot, decision, ip, &mut out),
     }
+    let device = out.device.as_deref().and_then(|dev| decision.networks.get(dev));
+    out.vlan = device.and_then(|network| Vlan::of(&snapshot.vswitch, network));
+    out.text.extend(out.vlan.iter().map(ToString::to_string));
     out
 }
 

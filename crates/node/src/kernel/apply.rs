@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use reconcile::Class;
@@ -63,6 +64,9 @@ pub enum OpError {
         #[source]
         source: io::Error,
     },
+    /// The kernel makes no VLAN devices. It is remembered, so that others can make what is to stand in for them.
+    #[error("make a VLAN device: the kernel has none (8021q)")]
+    NoVlans,
     /// What the kernel told of an object cannot be told back to it.
     #[error("encode what the kernel has told of it")]
     Unreadable,
@@ -76,6 +80,7 @@ impl OpError {
             OpError::NoDevice(_) | OpError::Socket(_) => Class::Transient,
             OpError::Refused(Refused { errno: EPERM | EACCES | EINVAL | EOPNOTSUPP, .. }) => Class::Refused,
             OpError::Refused(_) => Class::Transient,
+            OpError::NoVlans => Class::Refused,
             OpError::File { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Class::Refused,
                 _ => Class::Transient,
@@ -110,6 +115,11 @@ impl Kernel {
                 for (place, answer) in places.iter().zip(answers) {
                     let tolerated = tolerated(ops[*place]);
                     results[*place] = Some(match answer {
+                        Err(refused) if is_about_vlans(ops[*place], &refused) => {
+                            Arc::make_mut(&mut inner.memory.seen).lacks_vlans = true;
+                            self.changed.send_modify(|n| *n += 1);
+                            Err(OpError::NoVlans)
+                        }
                         Err(refused) if !tolerated.contains(&refused.errno) => Err(OpError::Refused(refused)),
                         _ => {
                             inner.memory.made(ops[*place]);
@@ -130,6 +140,11 @@ impl Kernel {
     }
 }
 
+/// Whether the kernel does not know what a VLAN device is.
+fn is_about_vlans(op: &Op, refused: &Refused) -> bool {
+    matches!(op, Op::AddLink { link: Link::Vlan { .. }, .. }) && refused.errno == errno::EOPNOTSUPP
+}
+
 /// The errors that mean that there is nothing to do.
 fn tolerated(op: &Op) -> &'static [i32] {
     use errno::*;
@@ -148,7 +163,9 @@ fn request(op: &Op, memory: &Memory) -> Result<Request, OpError> {
     use RouteNetlinkMessage::*;
     let index = |dev: &str| memory.index(dev).ok_or_else(|| OpError::NoDevice(dev.to_owned()));
     let (message, flags) = match op {
-        Op::AddLink { dev, link: Link::Bridge } | Op::SetUp { dev } => (SetLink(up(link_at(index(dev)?))), 0),
+        Op::AddLink { dev, link: Link::Bridge | Link::Port { .. } } | Op::SetUp { dev } => {
+            (SetLink(up(link_at(index(dev)?))), 0)
+        }
         Op::AddLink { dev, link } => (NewLink(new_link(dev, link, index)?), NLM_F_CREATE | NLM_F_EXCL),
         Op::SetMaster { dev, master } => {
             let mut message = link_at(index(dev)?);
@@ -217,7 +234,7 @@ fn new_link(
             let data = InfoData::Vlan(vec![InfoVlan::Id(*tag)]);
             vec![LinkInfo::Kind(InfoKind::Vlan), LinkInfo::Data(data)]
         }
-        Link::Bridge => Vec::new(),
+        Link::Bridge | Link::Port { .. } => Vec::new(),
     };
     message.attributes.push(LinkAttribute::LinkInfo(info));
     Ok(message)

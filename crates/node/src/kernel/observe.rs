@@ -67,7 +67,7 @@ pub enum KernelError {
 pub struct Kernel {
     shared: Arc<Mutex<Inner>>,
     pub(super) rt_tables: PathBuf,
-    changed: watch::Sender<u64>,
+    pub(super) changed: watch::Sender<u64>,
     task: JoinHandle<()>,
 }
 

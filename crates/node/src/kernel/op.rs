@@ -118,7 +118,9 @@ impl fmt::Display for Op {
             Op::AddLink { dev, link: Link::Vlan { parent, tag } } => {
                 write!(f, "add {dev} as VLAN {tag} of {parent}")
             }
-            Op::AddLink { dev, link: Link::Bridge } | Op::SetUp { dev } => write!(f, "set {dev} up"),
+            Op::AddLink { dev, link: Link::Bridge | Link::Port { .. } } | Op::SetUp { dev } => {
+                write!(f, "set {dev} up")
+            }
             Op::SetMaster { dev, master } => write!(f, "move {dev} into VRF {master}"),
             Op::DelLink { dev } => write!(f, "delete {dev}"),
             Op::AddAddress(a) => write!(f, "add address {} to {}", a.net, a.dev),

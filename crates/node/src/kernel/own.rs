@@ -79,7 +79,7 @@ impl<'a> Ours<'a> {
         (made_by_hand && through) || (self.own.clear_vrf && !others.contains(&route.protocol))
     }
 
-    /// Whether permanent neighbours and proxy entries of a device are ours: it is a provider bridge or a VLAN device of one.
+    /// Whether permanent neighbours and proxy entries of a device are ours: it is a provider bridge or what a VLAN of one is met on.
     pub fn device(&self, dev: &Dev) -> bool {
         self.bridges.contains_key(dev)
             || self.have.links.get(dev).is_some_and(|link| self.vlan_of(dev, link).is_some())
@@ -89,7 +89,8 @@ impl<'a> Ours<'a> {
     /// address tells it from an administrator's device of the same name.
     pub fn link(&self, dev: &Dev, link: &SeenLink) -> bool {
         let first = Address { dev: dev.clone(), net: super::state::Family::V4.default_net() };
-        self.vlan_of(dev, link).is_some()
+        matches!(link.kind, Kind::Vlan { .. })
+            && self.vlan_of(dev, link).is_some()
             && self.have.addresses.range(first..).take_while(|a| a.dev == *dev).any(is_base)
     }
 
@@ -98,13 +99,14 @@ impl<'a> Ours<'a> {
         is_base(address) && self.device(&address.dev)
     }
 
+    /// The provider bridge that a device is a VLAN of.
     fn vlan_of(&self, dev: &Dev, link: &SeenLink) -> Option<&'a Dev> {
-        match &link.kind {
-            Kind::Vlan { parent: Some(parent), tag } if *dev == vlan_device(parent, *tag) => {
-                self.bridges.get_key_value(parent).map(|(bridge, ())| *bridge)
-            }
+        let parent = match &link.kind {
+            Kind::Vlan { parent: Some(parent), tag } if *dev == vlan_device(parent, *tag) => Some(parent),
+            Kind::Port { bridge } => Some(bridge),
             _ => None,
-        }
+        };
+        self.bridges.get_key_value(parent?).map(|(bridge, ())| *bridge)
     }
 }
 

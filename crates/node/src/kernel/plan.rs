@@ -72,6 +72,8 @@ struct Planner<'a> {
     ours: Ours<'a>,
     /// Devices that are not there and cannot be made: what stands on them has to wait.
     unusable: BTreeSet<&'a Dev>,
+    /// Devices of ours that another has to take the name of: what is announced through them is withdrawn until it has.
+    replaced: BTreeSet<&'a Dev>,
     part: Part<Op>,
 }
 
@@ -84,7 +86,8 @@ impl<'a> Planner<'a> {
         focus: Focus<'a>,
     ) -> Self {
         let ours = Ours::new(&want.own, have, tables);
-        Planner { focus, want, keep, have, tables, ours, unusable: BTreeSet::new(), part: Part::default() }
+        let (unusable, replaced) = Default::default();
+        Planner { focus, want, keep, have, tables, ours, unusable, replaced, part: Part::default() }
     }
 
     fn tables(&mut self) {
@@ -100,6 +103,17 @@ impl<'a> Planner<'a> {
     fn links(&mut self) {
         for (dev, link) in &self.want.links {
             let seen = self.have.links.get(dev);
+            if let Some(seen) = seen.filter(|seen| self.gives_way(dev, link, seen)) {
+                self.unusable.insert(dev);
+                self.replaced.insert(dev);
+                self.part.count(false);
+                // A port goes where ports are planned.
+                if !matches!(seen.kind, Kind::Port { .. }) && !self.kept_device(dev, seen) {
+                    let op = Op::DelLink { dev: dev.clone() };
+                    self.part.push(Phase::DropDevice, object::device(dev), op);
+                }
+                continue;
+            }
             if let Some(why) = self.obstacle(dev, link, seen) {
                 self.unusable.insert(dev);
                 let (code, message) = why;
@@ -113,6 +127,11 @@ impl<'a> Planner<'a> {
             };
             let Some(seen) = seen else {
                 self.part.count(false);
+                if matches!(link, Link::Port { .. }) {
+                    // Open vSwitch makes it, and that is when what stands on it can be made.
+                    self.unusable.insert(dev);
+                    continue;
+                }
                 let op = Op::AddLink { dev: dev.clone(), link: link.clone() };
                 self.part.push(phase, object::device(dev), op);
                 continue;
@@ -138,6 +157,16 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether what has a device's name is ours, and is not what it has to be.
+    fn gives_way(&self, dev: &Dev, link: &Link, seen: &SeenLink) -> bool {
+        match (link, &seen.kind) {
+            (Link::Vlan { .. }, Kind::Port { .. }) => true,
+            (Link::Port { bridge }, Kind::Port { bridge: other }) => bridge != other,
+            (Link::Port { .. }, Kind::Vlan { .. }) => self.ours.link(dev, seen),
+            _ => false,
+        }
+    }
+
     /// What stands in the way of a device.
     fn obstacle(&self, dev: &Dev, link: &Link, seen: Option<&SeenLink>) -> Option<(&'static str, String)> {
         let taken = |what: &str| {
@@ -151,7 +180,7 @@ impl<'a> Planner<'a> {
                  correct ovn-bridge-mappings"
                     .into(),
             )),
-            (Link::Vlan { parent, .. }, _)
+            (Link::Vlan { parent, .. } | Link::Port { bridge: parent }, _)
                 if self.want.links.get(parent) == Some(&Link::Bridge) && !self.have.links.contains_key(parent) =>
             {
                 Some(("bridge-missing", format!("the bridge {parent} is not there")))
@@ -183,7 +212,17 @@ impl<'a> Planner<'a> {
                 Kind::Vlan { parent: Some(p), tag: t } if p == parent && t == tag => None,
                 _ => taken(&format!("VLAN {tag} of {parent}")),
             },
-            (Link::Vlan { .. }, None) | (Link::Bridge, Some(_)) => None,
+            (Link::Vlan { .. }, None) if self.have.lacks_vlans => Some((
+                "no-vlan-devices",
+                "the kernel makes no VLAN devices; load its module 8021q, or set vlan_device to auto or internal to have \
+                 Open vSwitch make a port instead"
+                    .into(),
+            )),
+            (Link::Port { bridge }, Some(kind)) => match kind {
+                Kind::Port { .. } => None,
+                _ => taken(&format!("a port of {bridge} that the agent made")),
+            },
+            (Link::Vlan { .. } | Link::Port { .. }, None) | (Link::Bridge, Some(_)) => None,
         }
     }
 
@@ -216,6 +255,9 @@ impl<'a> Planner<'a> {
             if self.part.count(there) || self.unusable.contains(&address.dev) {
                 continue;
             }
+            if announced && self.loses_its_way(&wanted, address.net) {
+                continue;
+            }
             if announced && wanted.way(address.net.addr()).is_none() {
                 let message = "no rule and route is wanted for it, so packets for it would be lost; it is not announced";
                 self.part.problems.push(Problem::error(object, Class::Bug, "no-way", message));
@@ -228,7 +270,9 @@ impl<'a> Planner<'a> {
             let object = || self.address_object(address.dev.as_str(), address.net);
             let del = || Op::DelAddress(address.clone());
             if self.want.own.announces(address) {
-                let wanted = self.want.addresses.contains(address) && !native.contains_key(&address.net);
+                let wanted = self.want.addresses.contains(address)
+                    && !native.contains_key(&address.net)
+                    && !self.loses_its_way(&wanted, address.net);
                 if !wanted && !self.keep.address(address.net.addr()) {
                     self.part.push(Phase::Withdraw, object(), del());
                 }
@@ -236,12 +280,18 @@ impl<'a> Planner<'a> {
                 let link = self.have.links.get(&address.dev);
                 // The addresses of a device that goes, go with it: until then they tell that it is ours.
                 let stays = self.want.links.contains_key(&address.dev)
-                    || link.is_none_or(|link| !matches!(link.kind, Kind::Vlan { .. }));
+                    || link.is_none_or(|link| !matches!(link.kind, Kind::Vlan { .. } | Kind::Port { .. }));
                 if stays && !self.keep.device(&address.dev) {
                     self.part.push(Phase::DropBase, object(), del());
                 }
             }
         }
+    }
+
+    /// Whether what carries a prefix goes for a while, as another device takes the place of the one it goes through.
+    fn loses_its_way(&self, wanted: &Wanted<'_>, net: IpNet) -> bool {
+        !self.replaced.is_empty()
+            && wanted.way(net.network()).is_some_and(|(_, hop)| self.replaced.contains(&hop.dev))
     }
 
     /// Prefixes that ovn-controller announces by itself, with their tables.
@@ -262,6 +312,7 @@ impl<'a> Planner<'a> {
 
     fn routes(&mut self) {
         let (want, have, tables) = (self.want, self.have, self.tables);
+        let ways = Wanted::new(want);
         let mut settled: BTreeSet<&SeenRoute> = BTreeSet::new();
         let wanted = |net| {
             let keys = want.bridges().map(move |bridge| (Table::Bridge(bridge.clone()), net));
@@ -272,6 +323,10 @@ impl<'a> Planner<'a> {
                 self.part.count(false);
                 continue;
             };
+            if matches!(table, Table::Number(_)) && self.loses_its_way(&ways, *dst) {
+                self.part.count(false);
+                continue;
+            }
             let fits = |route: &&SeenRoute| route.hop.as_ref() == Some(hop);
             let found = self.have.routes_to(number, *dst).find(fits);
             settled.extend(found);
@@ -414,6 +469,7 @@ impl<'a> Planner<'a> {
     fn kept_device(&self, dev: &Dev, link: &SeenLink) -> bool {
         let parent = match &link.kind {
             Kind::Vlan { parent, .. } => parent.as_ref(),
+            Kind::Port { bridge } => Some(bridge),
             _ => None,
         };
         self.keep.device(dev) || parent.is_some_and(|parent| self.keep.device(parent))

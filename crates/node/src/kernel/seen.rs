@@ -57,6 +57,11 @@ pub enum Kind {
         /// The VLAN.
         tag: u16,
     },
+    /// An internal port of ours. The kernel does not tell; the local switch's database does.
+    Port {
+        /// The provider bridge.
+        bridge: Dev,
+    },
     /// Anything else.
     Other,
 }
@@ -144,6 +149,8 @@ pub struct Observed {
     pub proxies: OrdSet<(Dev, Ipv6Addr)>,
     /// Switches that are on.
     pub sysctls: OrdSet<Sysctl>,
+    /// Whether the kernel said, since all was read, that it makes no VLAN devices (it has no 8021q).
+    pub lacks_vlans: bool,
     /// The families whose packets are forwarded.
     pub forwarding: BTreeSet<Family>,
     /// The names of tables.

@@ -39,6 +39,11 @@ pub enum Link {
         /// The VLAN.
         tag: u16,
     },
+    /// The device of an internal port for a VLAN, which Open vSwitch makes and which is one of `ports`. It is only set up.
+    Port {
+        /// The provider bridge.
+        bridge: Dev,
+    },
     /// The device of a bridge that Open vSwitch makes. It is only set up; where it is missing that is reported.
     Bridge,
 }

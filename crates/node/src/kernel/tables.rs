@@ -149,9 +149,12 @@ fn was_a_bridge(own: &Own, have: &Observed, table: u32, name: &Dev) -> bool {
     looks_like(have, table, name) || orphan()
 }
 
-/// The name of the device of a VLAN on a bridge: the kernel allows 15 characters, so the bridge's name is cut to ten.
+/// How many letters of a bridge's name a VLAN device's name has: the kernel takes 15 in all.
+pub const BRIDGE_LETTERS: usize = 10;
+
+/// The name of the device of a VLAN on a bridge.
 pub fn vlan_device(bridge: &str, tag: u16) -> Dev {
-    let head: String = bridge.chars().take(10).collect();
+    let head: String = bridge.chars().take(BRIDGE_LETTERS).collect();
     smol_str::format_smolstr!("{head}.{tag}")
 }
 

@@ -112,17 +112,27 @@ impl<'a> There<'a> {
         There { have, priority, rules: OnceCell::new(), routes: OnceCell::new() }
     }
 
-    /// The route that packets for `ip` take, if rules and routes besides those that go lead to one.
-    pub fn way(&self, ip: IpAddr, gone: &Gone) -> Option<&'a SeenRoute> {
-        let ours = |rule: &&SeenRule| rule.priority == self.priority;
-        let lengths = || {
+    /// Whether rules and routes besides those that go lead packets for `ip` anywhere.
+    pub fn has_way(&self, ip: IpAddr, gone: &Gone) -> bool {
+        self.ways(ip, gone).next().is_some()
+    }
+
+    /// Whether they lead them there.
+    pub fn leads(&self, ip: IpAddr, hop: &Hop, gone: &Gone) -> bool {
+        self.ways(ip, gone).any(|route| route.hop.as_ref() == Some(hop))
+    }
+
+    /// The routes that packets for `ip` may take, one for each rule that they meet.
+    fn ways(&self, ip: IpAddr, gone: &Gone) -> impl Iterator<Item = &'a SeenRoute> {
+        let ours = move |rule: &&SeenRule| rule.priority == self.priority;
+        let lengths = move || {
             let all = self.have.rules.iter().filter(ours).filter_map(|rule| rule.select);
             self.rules.get_or_init(|| Lengths::of(all.map(prefix_of)))
         };
         let selections = around(ip, lengths).map(Select::To).chain([Select::All(Family::of_ip(ip))]);
         let rules = selections.flat_map(|select| self.have.rules_for(select));
-        let mut rules = rules.filter(|rule| ours(rule) && !gone.rules.contains(rule));
-        rules.find_map(|rule| self.route(rule.table, ip, gone))
+        let rules = rules.filter(move |rule| ours(rule) && !gone.rules.contains(rule));
+        rules.filter_map(move |rule| self.route(rule.table, ip, gone))
     }
 
     /// The route of a table that packets for `ip` take, other than a default route.

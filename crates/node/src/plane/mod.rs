@@ -1,4 +1,4 @@
-//! The node's data plane as one target: kernel, flows and FRR in one order.
+//! The node's data plane as one target: kernel, ports, flows and FRR in one order.
 //!
 //! Objects are named so that a decider, a plan and `status` speak of the same thing (see [`object`]). A decider that cannot
 //! decide about an address names it in [`Outcome::keep`](reconcile::Outcome::keep), and what carries it stays as it is.
@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`state`] | what can be wanted, seen and done |
 //! | [`phase`] | the order of changes across the parts |
+//! | [`vlans`] | who makes the device of a VLAN |
 //! | [`plan`] | the parts' plans in that order |
 //! | [`needs`] | whether a step may be taken, whatever became of those before it |
 //! | [`Plane`] | the target |
@@ -18,6 +19,8 @@ pub mod phase;
 pub mod plan;
 pub mod state;
 mod target;
+pub mod vlans;
 
 pub use state::{Act, Desired, Observed, Op};
 pub use target::{Config, Plane};
+pub use vlans::VlanDevice;

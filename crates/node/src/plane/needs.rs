@@ -13,8 +13,8 @@ use ipnet::IpNet;
 use super::state::{Act, Needs, Op};
 use crate::flows::Seen;
 use crate::kernel::way::{Gone, There};
-use crate::kernel::{Address, Dev, Family, SeenRoute, Select};
-use crate::{flows, kernel};
+use crate::kernel::{Address, Dev, Family, Hop, SeenRoute, Select, Sysctl};
+use crate::{flows, kernel, ports};
 
 /// What is there, prepared for a batch of steps that are taken together.
 pub struct Ground<'a> {
@@ -34,19 +34,28 @@ impl<'a> Ground<'a> {
 
     /// Whether what a change needs is there, after the changes that were allowed before.
     pub fn allows(&mut self, op: &Op) -> bool {
-        let Act::Kernel(change) = &op.act else { return true };
+        let change = match (&op.act, &op.needs) {
+            (Act::Kernel(change), _) => change,
+            (Act::Port(ports::Op::Delete { dev, .. }), Needs::Idle { announce, priority }) => {
+                return self.device_idle(announce, *priority, dev);
+            }
+            _ => return true,
+        };
+        // Where a device could not be made it is said once, of the device.
+        if stands_on(change).is_some_and(|dev| !self.kernel.links.contains_key(dev)) {
+            return false;
+        }
         match (&op.needs, change) {
             (Needs::Nothing, _) => true,
             (Needs::Route, kernel::Op::AddRule { select: Select::To(net), table, priority }) => {
                 self.ways(*priority).route(*table, net.network(), &self.gone).is_some()
             }
             (Needs::Route, _) => true,
-            (Needs::Way { priority, flows }, kernel::Op::AddAddress(Address { net, .. })) => {
-                self.way(*priority, net.addr()) && self.flows(flows)
-            }
-            (Needs::Way { priority, flows }, kernel::Op::SetRoute { dst, .. }) => {
-                self.way(*priority, dst.network()) && self.flows(flows)
-            }
+            (
+                Needs::Way { priority, hop: Some(hop), flows },
+                kernel::Op::AddAddress(Address { net: to, .. }) | kernel::Op::SetRoute { dst: to, .. },
+            ) => self.ways(*priority).leads(to.network(), hop, &self.gone) && self.flows(flows),
+            (Needs::Way { hop: None, .. }, _) => false,
             (Needs::Way { .. }, _) => true,
             (Needs::Idle { announce, priority }, change) => self.idle(announce, *priority, change),
         }
@@ -113,7 +122,7 @@ impl<'a> Ground<'a> {
     }
 
     fn way(&self, priority: u32, ip: IpAddr) -> bool {
-        self.ways(priority).way(ip, &self.gone).is_some()
+        self.ways(priority).has_way(ip, &self.gone)
     }
 
     fn ways(&self, priority: u32) -> &There<'a> {
@@ -125,5 +134,17 @@ impl<'a> Ground<'a> {
             Some(Seen::Flows(flows)) => flows.iter().any(|seen| seen.flow == Some(*flow)),
             Some(Seen::Silent(_)) | None => false,
         })
+    }
+}
+
+/// The device that must be there for something to be added to it.
+fn stands_on(change: &kernel::Op) -> Option<&Dev> {
+    match change {
+        kernel::Op::AddAddress(Address { dev, .. })
+        | kernel::Op::SetSysctl(Sysctl { dev, .. })
+        | kernel::Op::SetRoute { hop: Hop { dev, .. }, .. }
+        | kernel::Op::SetNeighbour { dev, .. }
+        | kernel::Op::AddProxy { dev, .. } => Some(dev),
+        _ => None,
     }
 }

@@ -1,18 +1,18 @@
-//! The plans of the three parts merged into one order, with what each step needs.
+//! The plans of the parts merged into one order, with what each step needs.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::keep::Keep;
 use super::phase::{Part, Phase, Planned};
 use super::state::{Act, Desired, MASS, Needs, Observed, Op};
+use super::vlans::Arranged;
 use crate::kernel::plan::settled::{self, Settled};
 use crate::kernel::way::Wanted;
 use crate::kernel::{Address, Select};
-use crate::{flows, frr, kernel};
+use crate::{flows, frr, kernel, ports};
 
 /// What leads from `have` to `want`.
 pub fn plan(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
@@ -29,8 +29,10 @@ pub fn plan_after(
     let keep = Keep::new(keep);
     let mut steps: Vec<Planned<Act>> = Vec::new();
     let mut plan = Plan::new(0, 0);
-    let kernel_part = settled::plan(settled, &want.kernel, &keep, &have.kernel);
-    absorb(&mut plan, &mut steps, kernel_part, Act::Kernel);
+    let vlans = Arranged::new(want, have);
+    absorb(&mut plan, &mut steps, settled::plan(settled, &vlans.kernel, &keep, &vlans.seen), Act::Kernel);
+    let device = |dev: &kernel::Dev| have.kernel.links.contains_key(dev);
+    absorb(&mut plan, &mut steps, ports::plan::plan(&vlans.ports, &keep, &have.ports, device), Act::Port);
     absorb(&mut plan, &mut steps, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
     if let Some(frr) = &want.frr {
         absorb(&mut plan, &mut steps, frr::plan::plan(frr, &have.frr), Act::Frr);
@@ -91,23 +93,29 @@ fn drain(steps: &[Planned<Act>], want: &Desired) -> Option<Planned<Act>> {
 }
 
 fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>) -> Needs {
-    let Act::Kernel(op) = act else { return Needs::Nothing };
     let own = &want.kernel.own;
-    let way = |ip| Needs::Way { priority: own.priority, flows: flows_for(ip, want, ways) };
+    let way = |ip| {
+        let (bridge, hop) = ways.way(ip).unzip();
+        let flows = bridge.zip(hop).map(|(bridge, hop)| flows_for(bridge, hop, want));
+        Needs::Way { priority: own.priority, hop: hop.cloned(), flows: flows.unwrap_or_default() }
+    };
+    let idle = || Needs::Idle { announce: own.announce.clone(), priority: own.priority };
+    let op = match act {
+        Act::Kernel(op) => op,
+        Act::Port(ports::Op::Delete { .. }) => return idle(),
+        Act::Port(_) | Act::Flow(_) | Act::Frr(_) | Act::Drain { .. } => return Needs::Nothing,
+    };
     match (phase, op) {
         (Phase::Rule, kernel::Op::AddRule { select: Select::To(_), .. }) => Needs::Route,
         (Phase::Announce, kernel::Op::AddAddress(Address { net, .. })) => way(net.addr()),
         (Phase::AnnouncePrefix, kernel::Op::SetRoute { dst, .. }) => way(dst.network()),
-        (phase, _) if phase > Phase::Drain => {
-            Needs::Idle { announce: own.announce.clone(), priority: own.priority }
-        }
+        (phase, _) if phase > Phase::Drain => idle(),
         _ => Needs::Nothing,
     }
 }
 
 /// The flows by which packets of an address come back: those of the patch ports of its network.
-fn flows_for(ip: IpAddr, want: &Desired, ways: &Wanted<'_>) -> Vec<(kernel::Dev, flows::Flow)> {
-    let Some((bridge, hop)) = ways.way(ip) else { return Vec::new() };
+fn flows_for(bridge: &kernel::Dev, hop: &kernel::Hop, want: &Desired) -> Vec<(kernel::Dev, flows::Flow)> {
     let Some(wanted) = want.flows.get(bridge) else { return Vec::new() };
     let ports = wanted.ports.iter().filter(|(_, dev)| **dev == hop.dev);
     ports.flat_map(|(port, _)| wanted.flows_of(*port)).map(|flow| (bridge.clone(), flow)).collect()

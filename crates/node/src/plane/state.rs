@@ -8,15 +8,18 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::phase::Phase;
+use super::vlans::VlanDevice;
 use crate::flows::Flow;
-use crate::kernel::Dev;
-use crate::{flows, frr, kernel};
+use crate::kernel::{Dev, Hop};
+use crate::{flows, frr, kernel, ports};
 
 /// What the data plane should be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Desired {
     /// Devices, addresses, rules, routes, neighbours.
     pub kernel: kernel::Desired,
+    /// Who makes the devices of VLANs ([`kernel::Link::Vlan`]).
+    pub vlan_device: VlanDevice,
     /// Flows of the provider bridges.
     pub flows: flows::Desired,
     /// FRR's stanzas; without them FRR is left alone.
@@ -37,6 +40,8 @@ pub const MASS: usize = 20;
 pub struct Observed {
     /// The kernel.
     pub kernel: Arc<kernel::Observed>,
+    /// The ports of bridges.
+    pub ports: Arc<ports::Observed>,
     /// The flows of bridges.
     pub flows: Arc<flows::Observed>,
     /// FRR.
@@ -63,6 +68,8 @@ pub struct Op {
 pub enum Act {
     /// Of the kernel.
     Kernel(kernel::Op),
+    /// Of a bridge's ports.
+    Port(ports::Op),
     /// Of a bridge's flows.
     Flow(flows::Op),
     /// Of FRR.
@@ -82,10 +89,12 @@ pub enum Needs {
     Nothing,
     /// For a rule: the route to which it leads.
     Route,
-    /// For an announcement: rule, route and these flows.
+    /// For an announcement: a rule, the route that is wanted, and these flows.
     Way {
         /// The priority of our rules.
         priority: u32,
+        /// Where the route has to lead; others may have rules and routes of their own.
+        hop: Option<Hop>,
         /// The flows, with their bridge.
         flows: Vec<(Dev, Flow)>,
     },
@@ -102,6 +111,7 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.act {
             Act::Kernel(op) => op.fmt(f),
+            Act::Port(op) => op.fmt(f),
             Act::Flow(op) => op.fmt(f),
             Act::Frr(op) => op.fmt(f),
             Act::Drain { milliseconds } => write!(f, "wait {milliseconds} ms for the fabric"),

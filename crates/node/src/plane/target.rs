@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ovsdb::Client;
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
 use tokio::sync::watch;
 
@@ -16,6 +17,7 @@ use crate::flows::{FlowError, Flows};
 use crate::frr::{self, Frr, VtyError};
 use crate::kernel::plan::settled::Settled;
 use crate::kernel::{self, Dev, Family, Kernel, KernelError};
+use crate::ports::Ports;
 
 /// So many steps are taken at once; then others of the process have their turn.
 const BATCH: usize = 256;
@@ -41,10 +43,11 @@ impl Default for Config {
     }
 }
 
-/// Kernel, flows and FRR of the network namespace it was opened in.
+/// Kernel, ports, flows and FRR of the network namespace it was opened in.
 #[derive(Debug)]
 pub struct Plane {
     kernel: Kernel,
+    ports: Ports,
     flows: Flows,
     frr: Frr,
     /// What was found to be as wanted since all was read: saves work, and decides nothing.
@@ -57,10 +60,19 @@ impl Plane {
     pub fn open(config: Config) -> Result<Self, KernelError> {
         Ok(Plane {
             kernel: Kernel::open(config.rt_tables)?,
+            ports: Ports::default(),
             flows: Flows::open(config.ovs_rundir),
             frr: Frr::open(config.frr),
             settled: Mutex::default(),
         })
+    }
+
+    /// Reads and writes ports in the database of the local switch, which holds bridges, ports and interfaces. Without it no ports
+    /// are made.
+    #[must_use]
+    pub fn with_switch(mut self, vswitch: Client) -> Self {
+        self.ports = Ports::of(vswitch);
+        self
     }
 
     /// Each changes whenever somebody changed a part of the data plane: what a component has to follow.
@@ -81,6 +93,10 @@ impl Plane {
         for (at, step) in steps.iter().enumerate().filter(|(at, _)| allowed[*at]) {
             match &step.op.act {
                 Act::Kernel(op) => kernel.push((at, op)),
+                Act::Port(op) => {
+                    let result = self.ports.apply(op).await;
+                    results[at] = Some(result.map_err(|error| failed(&step.op, error.class(), error)));
+                }
                 Act::Flow(op) => bridges.entry(op.bridge()).or_default().push((at, op)),
                 Act::Frr(op) => {
                     let result = self.frr.apply(op).await;
@@ -96,7 +112,11 @@ impl Plane {
             let ops: Vec<&kernel::Op> = kernel.iter().map(|(_, op)| *op).collect();
             for ((at, _), result) in kernel.iter().zip(self.kernel.apply(&ops)) {
                 let failed = |error: kernel::OpError| failed(&steps[*at].op, error.class(), error);
-                results[*at] = Some(result.map_err(failed));
+                results[*at] = match result {
+                    // No failure to wait after: the next plan knows, and has another way or a word for it.
+                    Err(kernel::OpError::NoVlans) => None,
+                    result => Some(result.map_err(failed)),
+                };
             }
         }
         for (bridge, ops) in bridges {
@@ -165,10 +185,11 @@ impl Target for Plane {
         }
         let kernel = self.kernel.observe(scope);
         let kernel = kernel.map_err(|e| TargetError::new(Class::Transient, "read the kernel").because(e))?;
+        let ports = self.ports.observe();
         let bridges = bridges(&kernel);
         let flows = self.flows.observe(scope, bridges).await;
         let frr = self.frr.observe(scope).await;
-        Ok(Observed { kernel, flows, frr })
+        Ok(Observed { kernel, ports, flows, frr })
     }
 
     async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use node::bgp::Agent;
 use node::bgp::config::{Config, Database};
+use node::bgp::{Agent, agent};
 use node::plane;
 use ovsdb::Uuid;
 use ovsdb::session::Progress;
@@ -255,7 +255,7 @@ async fn scenario_33_a_leader_dies_in_a_cluster_over_tls() {
         ..Config::default()
     };
     let target = Announced::default();
-    let agent = Agent::start(config, target.clone(), [], Metrics::default());
+    let agent = Agent::start(config.clone(), agent::vswitch(&config), target.clone(), [], Metrics::default());
     target.becomes(&["172.24.4.10"]).await;
     let connected = agent.databases()[1].status().borrow().remote.clone().unwrap().to_string();
     assert!(connected.starts_with("ssl:"), "{connected}");

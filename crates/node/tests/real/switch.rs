@@ -15,14 +15,14 @@ use crate::support::{Daemon, eventually, run};
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 1]);
 
 /// A switch with a bridge `br-ex` that has a port with number 5.
-struct Switch {
-    dir: TempDir,
+pub(crate) struct Switch {
+    pub(crate) dir: TempDir,
     _server: Daemon,
     switch: Daemon,
 }
 
 impl Switch {
-    async fn start() -> Switch {
+    pub(crate) async fn start() -> Switch {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
         run(
@@ -45,10 +45,10 @@ impl Switch {
         this
     }
 
-    fn vsctl(&self, words: &str) {
+    pub(crate) fn vsctl(&self, words: &str) -> String {
         let db = format!("--db=unix:{}", self.dir.path().join("db.sock").display());
         let args: Vec<&str> = [db.as_str(), "--timeout=60"].into_iter().chain(words.split(' ')).collect();
-        run("ovs-vsctl", &args, self.dir.path());
+        run("ovs-vsctl", &args, self.dir.path())
     }
 
     fn ofctl(&self, args: &[&str]) -> String {

@@ -18,6 +18,8 @@ pub struct Interface {
     pub options: Map<Str, Str>,
     /// OpenFlow port number; absent while not yet known, -1 after an error.
     pub ofport: Option<i64>,
+    /// The Ethernet address that it is to have.
+    pub mac: Option<Text<MacAddr>>,
     /// The device's Ethernet address.
     pub mac_in_use: Option<Text<MacAddr>>,
     /// The device's MTU.

@@ -117,7 +117,8 @@ impl Bench {
         };
         set(&mut config);
         let target = Recorder::default();
-        let agent = Agent::start(config, target.clone(), [], Metrics::default());
+        let agent =
+            Agent::start(config.clone(), super::vswitch(&config), target.clone(), [], Metrics::default());
         Self { southbound, agent, target, vswitch, _dir: dir }
     }
 }

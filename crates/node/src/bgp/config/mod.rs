@@ -20,6 +20,7 @@ use smol_str::SmolStr;
 use thiserror::Error;
 
 use crate::ini::Ini;
+use crate::plane::VlanDevice;
 pub use options::{OPTIONS, Opt};
 
 /// Which of OVN's databases is read. What is decided is the same.
@@ -176,6 +177,8 @@ pub struct Config {
     pub rule_priority: u32,
     /// How the kernel is made to look into a bridge's table.
     pub rule_mode: RuleMode,
+    /// Who makes the devices that VLANs are met on.
+    pub vlan_device: VlanDevice,
     /// The file that names routing tables.
     pub rt_tables: PathBuf,
     /// Where FRR's vty sockets are.
@@ -231,6 +234,7 @@ impl Default for Config {
             clear_vrf_routes_on_startup: false,
             rule_priority: 32000,
             rule_mode: RuleMode::PerIp,
+            vlan_device: VlanDevice::Auto,
             rt_tables: "/etc/iproute2/rt_tables".into(),
             frr_vty_dir: "/run/frr".into(),
             frr_backend: FrrBackend::Vty,

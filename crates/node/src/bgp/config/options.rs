@@ -7,6 +7,7 @@ use std::fmt;
 use super::value::{self, one_of, parsed};
 use super::{Advertisement, Config, FrrBackend, RuleMode, Source};
 use crate::ini::{self, DEFAULT};
+use crate::plane::VlanDevice;
 
 /// One option.
 pub struct Opt {
@@ -248,6 +249,23 @@ pub const OPTIONS: &[Opt] = &[
         |config, text| {
             config.rule_mode =
                 one_of(text, &[("per-ip", RuleMode::PerIp), ("aggregate", RuleMode::Aggregate)])?;
+            Ok(())
+        },
+    ),
+    opt(
+        DEFAULT,
+        "vlan_device",
+        "auto",
+        "VLANs are met on devices of the kernel (8021q), or on internal ports of Open vSwitch; auto: the latter where the kernel has none",
+        |config, text| {
+            config.vlan_device = one_of(
+                text,
+                &[
+                    ("auto", VlanDevice::Auto),
+                    ("kernel", VlanDevice::Kernel),
+                    ("internal", VlanDevice::Internal),
+                ],
+            )?;
             Ok(())
         },
     ),

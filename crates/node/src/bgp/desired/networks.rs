@@ -7,16 +7,15 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use ovn::sb::PortBinding;
 use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Problem};
-use smol_str::{SmolStr, format_smolstr};
+use smol_str::SmolStr;
 
 use super::ProviderBridge;
 use super::draft::Draft;
 use crate::bgp::snapshot::Role;
-use crate::kernel::Dev;
+use crate::kernel::tables::BRIDGE_LETTERS;
+use crate::kernel::{Dev, vlan_device};
 use crate::plane::object;
 
-/// How many letters of a bridge's name a VLAN device's name has: the kernel takes 15 in all.
-const BRIDGE_LETTERS: usize = 10;
 const HIGHEST_TAG: i64 = 4094;
 
 /// A provider network as the kernel meets it.
@@ -56,10 +55,7 @@ impl Networks {
 pub fn device_name(bridge: &str, tag: Option<u16>) -> Dev {
     match tag {
         None => bridge.into(),
-        Some(tag) => {
-            let letters: String = bridge.chars().take(BRIDGE_LETTERS).collect();
-            format_smolstr!("{letters}.{tag}")
-        }
+        Some(tag) => vlan_device(bridge, tag),
     }
 }
 

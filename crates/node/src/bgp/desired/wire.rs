@@ -24,6 +24,7 @@ pub fn wire(snapshot: &Snapshot, decision: &Decision) -> plane::Desired {
     let config = &*snapshot.config;
     plane::Desired {
         kernel: kernel(config, decision),
+        vlan_device: config.vlan_device,
         flows: flows(decision),
         frr: Some(stanzas(config)),
         drain: config.withdraw_drain,

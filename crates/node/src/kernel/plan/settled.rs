@@ -146,7 +146,7 @@ impl Settled {
 
     /// Whether a device is one that a plan looks at: it is wanted, it may be ours, or a table has its name.
     fn matters(&self, dev: &Dev, link: &SeenLink) -> bool {
-        let kinds = matches!(link.kind, Kind::Vrf(_) | Kind::Vlan { .. });
+        let kinds = matches!(link.kind, Kind::Vrf(_) | Kind::Vlan { .. } | Kind::Port { .. });
         kinds || self.want.links.contains_key(dev) || self.have.names.number(dev).is_some()
     }
 }

@@ -67,6 +67,7 @@ fn made(want: &Desired) -> Observed {
             Link::Dummy { master } => (Kind::Dummy, master.clone()),
             Link::Vlan { parent, tag } => (Kind::Vlan { parent: Some(parent.clone()), tag: *tag }, None),
             Link::Bridge => (Kind::Other, None),
+            Link::Port { bridge } => (Kind::Port { bridge: bridge.clone() }, None),
         };
         have.links.insert(dev.clone(), SeenLink { index, kind, up: true, master });
     }

@@ -2,20 +2,33 @@
 
 pub(crate) mod model;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::plane::object;
+use crate::plane::{VlanDevice, object};
 use model::{Choice, World, desired};
 
 fn all_on_bridge() -> Choice {
-    Choice { hosts: vec![Some(0); 8], subnets: vec![true; 2], aggregate: false, bridges: 2 }
+    Choice {
+        hosts: vec![Some(0); 8],
+        subnets: vec![true; 2],
+        aggregate: false,
+        bridges: 2,
+        vlan_device: VlanDevice::Auto,
+    }
 }
 
 fn nothing() -> Choice {
-    Choice { hosts: vec![None; 8], subnets: vec![false; 2], aggregate: false, bridges: 2 }
+    Choice {
+        hosts: vec![None; 8],
+        subnets: vec![false; 2],
+        aggregate: false,
+        bridges: 2,
+        vlan_device: VlanDevice::Auto,
+    }
 }
 
 /// A plan by way of what is settled, which is the one that looks at everything.
@@ -37,6 +50,12 @@ pub(crate) fn planned(
         (whole.steps.len(), whole.want, whole.have, &whole.problems)
     );
     narrow
+}
+
+/// Whether a VLAN device that lost the address by which it is known to be ours stands in the way of a port: that is reported, and
+/// waits for somebody.
+fn is_in_the_way(plan: &Plan<Op>) -> bool {
+    plan.problems.iter().any(|problem| problem.code == "device-in-the-way")
 }
 
 fn phases(plan: &Plan<Op>) -> Vec<Phase> {
@@ -115,8 +134,22 @@ fn a_way_stays_while_a_withdrawal_fails() {
 
 fn choices() -> impl Strategy<Value = Choice> {
     let hosts = proptest::collection::vec(proptest::option::of(0usize..3), 8);
-    (hosts, proptest::collection::vec(any::<bool>(), 2), any::<bool>(), 1usize..3)
-        .prop_map(|(hosts, subnets, aggregate, bridges)| Choice { hosts, subnets, aggregate, bridges })
+    let vlan_device =
+        prop_oneof![Just(VlanDevice::Auto), Just(VlanDevice::Kernel), Just(VlanDevice::Internal)];
+    (hosts, proptest::collection::vec(any::<bool>(), 2), any::<bool>(), 1usize..3, vlan_device).prop_map(
+        |(hosts, subnets, aggregate, bridges, vlan_device)| Choice {
+            hosts,
+            subnets,
+            aggregate,
+            bridges,
+            vlan_device,
+        },
+    )
+}
+
+/// Whether the kernel has no 8021q; where it is to make VLANs, it has.
+fn without_vlans(choice: &Choice, without: bool) -> bool {
+    without && choice.vlan_device != VlanDevice::Kernel
 }
 
 proptest! {
@@ -124,10 +157,10 @@ proptest! {
 
     #[test]
     fn any_world_becomes_the_one_wanted_and_what_is_not_ours_survives(
-        before in choices(), after in choices(), lost in any::<u64>(), foreign: bool,
+        before in choices(), after in choices(), lost in any::<u64>(), foreign: bool, without: bool,
     ) {
         let want = desired(&after);
-        let mut world = World::made(&desired(&before));
+        let mut world = World::made_on(&desired(&before), without_vlans(&after, without));
         world.lose(lost);
         if foreign {
             world.add_foreign();
@@ -136,12 +169,15 @@ proptest! {
         let mut rounds = 0;
         loop {
             let plan = plan(&want, &BTreeSet::new(), &world.observed());
+            if is_in_the_way(&plan) {
+                return Ok(());
+            }
             if plan.is_empty() {
                 prop_assert_eq!(plan.want, plan.have, "all that is wanted is there");
                 break;
             }
             rounds += 1;
-            prop_assert!(rounds < 4, "still to do: {}", plan);
+            prop_assert!(rounds < 6, "still to do: {}", plan);
             let mut stranded = world.stranded();
             let mut worse = None;
             world.run(&plan, &|_| false, &mut |world, step| {
@@ -159,10 +195,10 @@ proptest! {
 
     #[test]
     fn whatever_fails_or_waits_nothing_announced_loses_its_way(
-        before in choices(), after in choices(), fails in any::<u64>(), waits in any::<u64>(),
+        before in choices(), after in choices(), fails in any::<u64>(), waits in any::<u64>(), without: bool,
     ) {
         let want = desired(&after);
-        let mut world = World::made(&desired(&before));
+        let mut world = World::made_on(&desired(&before), without_vlans(&after, without));
         let mut plan = plan(&want, &BTreeSet::new(), &world.observed());
         // The driver drops the steps of objects that failed before.
         let objects: BTreeSet<ObjectId> = plan.steps.iter().map(|step| step.object.clone()).collect();
@@ -182,7 +218,7 @@ proptest! {
         });
         prop_assert_eq!(worse, None, "{}", plan);
         // And once nothing fails any more, all becomes as wanted.
-        for _ in 0..4 {
+        for _ in 0..6 {
             let plan = super::plan(&want, &BTreeSet::new(), &world.observed());
             world.run(&plan, &|_| false, &mut |_, _| {});
         }
@@ -193,16 +229,18 @@ proptest! {
     #[test]
     fn a_plan_for_what_changed_is_the_plan_for_everything(
         first in choices(),
-        events in proptest::collection::vec((0usize..8, proptest::option::of(0usize..3), any::<u64>(), 0..4_u8), 1..12),
+        events in proptest::collection::vec((0usize..8, proptest::option::of(0usize..3), any::<u64>(), 0..5_u8), 1..12),
+        without: bool,
     ) {
         let mut choice = first;
         let (mut want, mut settled) = (desired(&choice), None);
-        let mut world = World::made(&want);
+        let mut world = World::made_on(&want, without_vlans(&choice, without));
         for (host, place, which, event) in events {
             match event {
                 0 => world.lose(which | which.rotate_left(7) | which.rotate_left(13)),
                 1 => world.add_foreign(),
                 2 => world.add_stale(),
+                3 if choice.vlan_device == VlanDevice::Auto => choice.vlan_device = VlanDevice::Internal,
                 _ => choice.hosts[host] = place,
             }
             want = desired(&choice);
@@ -211,11 +249,15 @@ proptest! {
             let left = std::cell::Cell::new(which % 8);
             world.run(&plan, &|_| { left.set(left.get().wrapping_sub(1)); left.get() == 0 }, &mut |_, _| {});
         }
-        for _ in 0..4 {
+        for _ in 0..6 {
             let plan = planned(&mut settled, &want, &BTreeSet::new(), &world.observed());
             world.run(&plan, &|_| false, &mut |_, _| {});
         }
-        prop_assert!(planned(&mut settled, &want, &BTreeSet::new(), &world.observed()).is_empty());
+        let plan = planned(&mut settled, &want, &BTreeSet::new(), &world.observed());
+        if is_in_the_way(&plan) {
+            return Ok(());
+        }
+        prop_assert!(plan.is_empty(), "{}", plan);
         prop_assert!(settled.is_some(), "all is as wanted, and that was noted");
     }
 }

@@ -401,6 +401,7 @@ fn base(plane: &plane::Desired) -> Vec<String> {
             Link::Dummy { master } => format!("{dev} dummy in {}", master.as_deref().unwrap_or("nothing")),
             Link::Vlan { parent, tag } => format!("{dev} vlan {tag} of {parent}"),
             Link::Bridge => format!("{dev} bridge"),
+            Link::Port { bridge } => format!("{dev} port of {bridge}"),
         });
     }
     for address in kernel.addresses.iter().filter(|address| address.dev != kernel.own.announce) {

@@ -16,18 +16,20 @@ use crate::kernel::{
     self, Address, Dev, Family, Hop, Knob, Link, Rule, SeenLink, SeenRoute, SeenRule, Select, Sysctl, Table,
 };
 use crate::plane::needs::Ground;
-use crate::plane::{Act, Desired, Observed, Op};
+use crate::plane::{Act, Desired, Observed, Op, VlanDevice};
+use crate::ports::{self, SeenPort};
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 1]);
 
 /// What is exposed: each of eight addresses nowhere, on br-ex, on its VLAN or on br-x; the first two of them are gateways, each
 /// with a subnet behind it.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
-    pub(super) hosts: Vec<Option<usize>>,
-    pub(super) subnets: Vec<bool>,
-    pub(super) aggregate: bool,
-    pub(super) bridges: usize,
+pub(crate) struct Choice {
+    pub(crate) hosts: Vec<Option<usize>>,
+    pub(crate) subnets: Vec<bool>,
+    pub(crate) aggregate: bool,
+    pub(crate) bridges: usize,
+    pub(crate) vlan_device: VlanDevice,
 }
 
 const PLACES: [(&str, &str); 3] = [("br-ex", "br-ex"), ("br-ex", "br-ex.100"), ("br-x", "br-x")];
@@ -37,8 +39,8 @@ fn host(ip: IpAddr) -> IpNet {
 }
 
 /// What is wanted for a choice.
-pub(super) fn desired(choice: &Choice) -> Desired {
-    let mut want = Desired::default();
+pub(crate) fn desired(choice: &Choice) -> Desired {
+    let mut want = Desired { vlan_device: choice.vlan_device, ..Desired::default() };
     let kernel = &mut want.kernel;
     kernel.links.extend([
         (Dev::new("bgp-vrf"), Link::Vrf { table: 10 }),
@@ -116,6 +118,9 @@ fn expose_as(want: &mut Desired, ip: IpAddr, place: usize, aggregate: bool) {
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     kernel: kernel::Observed,
+    ports: ports::Observed,
+    /// Whether the kernel has no 8021q.
+    without_vlans: bool,
     flows: flows::Observed,
 }
 
@@ -129,14 +134,30 @@ impl World {
         }
         kernel.forwarding.extend(Family::BOTH);
         let flows = ["br-ex", "br-x"].map(|bridge| (Dev::new(bridge), Seen::Flows(BTreeSet::new()))).into();
-        World { kernel, flows }
+        World { kernel, ports: ports::Observed::default(), without_vlans: false, flows }
+    }
+
+    /// The same on a kernel that has no 8021q, or one that has.
+    pub(crate) fn without_vlans(self, without_vlans: bool) -> Self {
+        World { without_vlans, ..self }
     }
 
     /// The world in which all that is wanted is there and nothing else.
-    pub(super) fn made(want: &Desired) -> Self {
-        let mut world = World::bare();
+    pub(crate) fn made(want: &Desired) -> Self {
+        Self::made_on(want, false)
+    }
+
+    /// The same on a kernel that may have no 8021q.
+    pub(super) fn made_on(want: &Desired, without_vlans: bool) -> Self {
+        let mut world = World::bare().without_vlans(without_vlans);
         for (dev, link) in &want.kernel.links {
-            world.kernel(&kernel::Op::AddLink { dev: dev.clone(), link: link.clone() });
+            match link {
+                Link::Vlan { parent, tag } if without_vlans || want.vlan_device == VlanDevice::Internal => {
+                    world.add_port(dev, parent, *tag, MAC);
+                    world.kernel(&kernel::Op::SetUp { dev: dev.clone() });
+                }
+                _ => _ = world.kernel(&kernel::Op::AddLink { dev: dev.clone(), link: link.clone() }),
+            }
         }
         let number = |table: &Table| if *table == Table::Bridge("br-x".into()) { 202 } else { 201 };
         let want_kernel = &want.kernel;
@@ -160,6 +181,7 @@ impl World {
     pub(crate) fn observed(&self) -> Observed {
         Observed {
             kernel: Arc::new(self.kernel.clone()),
+            ports: Arc::new(self.ports.clone()),
             flows: Arc::new(self.flows.clone()),
             frr: Arc::new(frr::Observed::Silent("not asked".into())),
         }
@@ -168,6 +190,12 @@ impl World {
     /// Loses things, as if others had removed them.
     pub(crate) fn lose(&mut self, which: u64) {
         let mut n = 0;
+        let mut stays = || {
+            n += 1;
+            which.rotate_left(n) & 5 != 5
+        };
+        let ports: Vec<Dev> = self.ports.ours.keys().filter(|_| !stays()).cloned().collect();
+        ports.iter().for_each(|dev| self.drop_port(dev));
         let mut stays = || {
             n += 1;
             which.rotate_left(n) & 5 != 5
@@ -185,6 +213,9 @@ impl World {
     }
 
     pub(crate) fn add_foreign(&mut self) {
+        let link = SeenLink { index: 98, kind: Kind::Other, up: true, master: None };
+        self.kernel.links.insert("br-ex.51".into(), link);
+        self.ports.others.insert("br-ex.51".into());
         let net = |text: &str| text.parse::<IpNet>().unwrap();
         let address = |dev: &str, text: &str| Address { dev: dev.into(), net: net(text) };
         let eth0 = || Hop { dev: "eth0".into(), via: None };
@@ -223,7 +254,11 @@ impl World {
             k.routes.iter().filter(|r| r.table == 300 || r.table == 10).cloned().collect::<Vec<_>>(),
             k.neighbours.keys().filter(|(dev, _)| dev == "eth0").cloned().collect::<Vec<_>>(),
             k.proxies.iter().filter(|(dev, _)| dev == "eth0").cloned().collect::<Vec<_>>(),
-            k.links.keys().filter(|dev| *dev == "br-ex.50" || *dev == "eth0").cloned().collect::<Vec<_>>(),
+            k.links
+                .keys()
+                .filter(|dev| ["br-ex.50", "br-ex.51", "eth0"].contains(&dev.as_str()))
+                .cloned()
+                .collect::<Vec<_>>(),
         )
     }
 
@@ -304,6 +339,14 @@ impl World {
     fn act(&mut self, act: &Act) -> bool {
         match act {
             Act::Kernel(op) => return self.kernel(op),
+            Act::Port(ports::Op::Add { dev, bridge, tag, mac }) => {
+                return self.add_port(dev, bridge, *tag, *mac);
+            }
+            Act::Port(ports::Op::Correct { dev, port, .. }) => {
+                let Some(seen) = self.ports.ours.get_mut(dev) else { return false };
+                (seen.tag, seen.mac, seen.internal) = (Some(port.tag), port.mac, true);
+            }
+            Act::Port(ports::Op::Delete { dev, .. }) => self.drop_port(dev),
             Act::Flow(flows::Op::Add { bridge, flow }) => {
                 let Some(Seen::Flows(flows)) = self.flows.get_mut(bridge) else { return false };
                 flows.retain(|seen| {
@@ -320,12 +363,36 @@ impl World {
         true
     }
 
+    /// Open vSwitch adds a port, and with it a device that is down.
+    fn add_port(&mut self, dev: &Dev, bridge: &Dev, tag: u16, mac: MacAddr) -> bool {
+        if self.kernel.links.contains_key(dev) || self.ports.ours.contains_key(dev) {
+            return false;
+        }
+        let uuid = ovsdb::Uuid::nil();
+        let rows = ports::state::Rows { bridge: uuid.into(), port: uuid.into(), interface: uuid.into() };
+        let (tag, mac) = (Some(tag), Some(mac));
+        let port = SeenPort { bridge: bridge.clone(), tag, mac, internal: true, error: None, rows };
+        self.ports.ours.insert(dev.clone(), port);
+        let link = SeenLink { index: 60, kind: Kind::Other, up: false, master: None };
+        self.kernel.links.insert(dev.clone(), link);
+        true
+    }
+
+    fn drop_port(&mut self, dev: &Dev) {
+        self.ports.ours.remove(dev);
+        self.kernel(&kernel::Op::DelLink { dev: dev.clone() });
+    }
+
     /// Whether the kernel would take it, and what it does.
     fn kernel(&mut self, op: &kernel::Op) -> bool {
         let kernel = &mut self.kernel;
         let there = |dev: &Dev| kernel.links.contains_key(dev);
         match op {
             kernel::Op::NameTable { table, bridge } => kernel.names.insert(*table, bridge.clone()),
+            kernel::Op::AddLink { link: Link::Vlan { .. }, .. } if self.without_vlans => {
+                kernel.lacks_vlans = true;
+                return false;
+            }
             kernel::Op::AddLink { dev, link } => {
                 let (kind, master) = match link {
                     Link::Vrf { table } => (Kind::Vrf(*table), None),
@@ -333,7 +400,7 @@ impl World {
                     Link::Vlan { parent, tag } => {
                         (Kind::Vlan { parent: Some(parent.clone()), tag: *tag }, None)
                     }
-                    Link::Bridge => return there(dev),
+                    Link::Bridge | Link::Port { .. } => return there(dev),
                 };
                 kernel.links.insert(dev.clone(), SeenLink { index: 50, kind, up: true, master });
             }
