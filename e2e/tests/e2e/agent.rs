@@ -306,6 +306,7 @@ fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
         "BGP Agent Started...",
         "Ensuring VRF configuration for advertising routes",
         "Configuring br-ex default rule and routing tables for each provider network",
+        "Found routing table for br-ex with: ['201', 'br-ex']",
         "Sync current routes.",
         "Add BGP route for logical port with ip 172.24.4.10",
         "Add BGP route for FIP with ip 172.24.4.110",
@@ -374,10 +375,34 @@ fn restarts() -> Result<()> {
         println!("and again, told the operator's configuration only after the agent's:");
         hv1.daemon("bgpd")?.kill()?;
         unlearns(&spine, "172.24.4.10")?;
+        println!("with an agent that starts while it is away, and does all the rest:");
+        hv1.run("ip rule del to 172.24.4.10 pref 32000")?;
+        agent.kill()?;
+        agent.start_again()?;
+        shows(hv1, "ip rule", "to 172.24.4.10 lookup 201", true)?;
+        let status = format!("meridian status --socket {}/agent.sock", hv1.dir().display());
+        shows(hv1, &status, "frr-silent", true)?;
         hv1.daemon("bgpd")?.start_again()?;
-        shows(hv1, "vtysh -N hv1 -c 'show running-config'", "redistribute connected", true)?;
+        eventually(PATIENCE, "bgpd has the agent's part", || {
+            let running = hv1.vtysh("show running-config")?;
+            ensure!(running.contains("redistribute connected"), "{running}");
+            Ok(())
+        })?;
         hv1.frr_config(&peering(1))?;
         learns(&spine, "172.24.4.10")?;
+
+        println!("zebra is killed, and comes back with all that hangs on it, as watchfrr does it:");
+        for daemon in ["zebra", "bgpd"] {
+            hv1.daemon(daemon)?.kill()?;
+        }
+        unlearns(&spine, "172.24.4.10")?;
+        for daemon in ["zebra", "bgpd"] {
+            hv1.daemon(daemon)?.start_again()?;
+        }
+        hv1.frr_config(&peering(1))?;
+        learns(&spine, "172.24.4.10")?;
+        learns(hv1, "default")?;
+        spine.reaches("172.24.4.10")?;
 
         println!("the Southbound database goes away, and its rows change meanwhile:");
         let sb = az1.daemon("ovsdb-server-sb")?;
@@ -413,9 +438,16 @@ impl Monitor {
     }
 
     fn saw_no_deletion(self) -> Result<()> {
+        self.saw_deletions_of(&[])
+    }
+
+    /// Nothing was deleted but what has these words.
+    fn saw_deletions_of(self, words: &[&str]) -> Result<()> {
         self.0.kill()?;
         let said = self.0.said();
-        let deleted: Vec<&str> = said.lines().filter(|line| line.starts_with("Deleted")).collect();
+        let stale = |line: &&str| words.iter().any(|word| line.contains(word));
+        let deleted = said.lines().filter(|line| line.starts_with("Deleted"));
+        let deleted: Vec<&str> = deleted.filter(|line| !stale(line)).collect();
         ensure!(deleted.is_empty(), "the kernel was told to delete:\n{}", deleted.join("\n"));
         Ok(())
     }
@@ -453,9 +485,11 @@ fn moves() -> Result<()> {
             "ip neigh add 172.24.4.100 lladdr 02:00:00:00:99:99 dev br-ex nud permanent",
             // And what is none of anybody's business.
             "ip rule add pref 100 to 198.51.100.1 lookup main",
+            "ip route add 198.51.100.1 dev br-ex",
         ] {
             hv1.run(line)?;
         }
+        let monitor = Monitor::start(hv1)?;
         hv1.add_flow("br-ex", "cookie=0x3e7,priority=900,ip,in_port=33,actions=NORMAL")?;
         start(hv1)?;
         start(hv2)?;
@@ -467,6 +501,9 @@ fn moves() -> Result<()> {
         shows(hv1, "ip rule", "10.0.0.0/24 lookup 87", true)?;
         shows(hv1, "ip rule", "10.0.0.1/24", false)?;
         shows(hv1, "ip rule", "100:\tfrom all to 198.51.100.1 lookup main", true)?;
+        shows(hv1, "ip route", "198.51.100.1 dev br-ex", true)?;
+        shows(hv1, "ip address show br-ex", "1.1.1.1/32", true)?;
+        monitor.saw_deletions_of(&["172.24.4.99", "10.0.0.1/24", "10.0.0.0/24"])?;
         let flows = hv1.ofctl("dump-flows", "br-ex", &["cookie=999/-1"])?;
         ensure!(!flows.contains("in_port=33"), "a stale flow is left:\n{flows}");
         learns(&spine, "172.24.4.10")?;

@@ -1,17 +1,22 @@
-//! What the agent makes of the Northbound is what ovn-northd writes to the Southbound, as far as decisions look at it.
+//! What the agent makes of the Northbound is what ovn-northd writes to the Southbound, as far as decisions look at it; and the
+//! agent on a real Northbound server over TLS.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use central::{Central, Database};
+use node::bgp::config::{Config, Source};
 use node::bgp::northbound::chassis::Own;
 use node::bgp::northbound::{Mirror, model, tells_gateways};
 use node::bgp::snapshot::southbound_model;
 use ovn::PortType;
 use ovn::sb::{Chassis, DatapathBinding, DatapathType, LoadBalancer, LogicalDpGroup, PortBinding};
 use ovn::text::NatAddresses;
+use ovsdb::session::Progress;
 use ovsdb::{Client, ClientConfig, Snapshot, Uuid};
 
-use crate::support::{eventually, run};
+use crate::agent;
+use crate::support::{Daemon, eventually, run};
 
 /// Every kind of row that decisions look at, in each shape that there is.
 const CLOUD: &str = r#"
@@ -199,4 +204,122 @@ async fn the_northbound_is_read_as_northd_reads_it() {
 
 fn names(ports: &BTreeMap<String, Port>) -> Vec<&str> {
     ports.keys().map(String::as_str).collect()
+}
+
+/// The schema of a newer OVN than the installed one, which does not tell where gateways are.
+const NEWER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ovn/testdata/schema/ovn-nb-26.03.json");
+
+/// A Northbound server with TLS, on a database that it finds or makes, and its remote.
+async fn tls_server(dir: &Path) -> (Daemon, String) {
+    let at = |name: &str| dir.join(name).display().to_string();
+    if !dir.join("nb.db").exists() {
+        run("ovsdb-tool", &["create", &at("nb.db"), NEWER], dir);
+    }
+    let log = dir.join("nb.log");
+    let _ = std::fs::remove_file(&log);
+    let more = ["--remote=punix:nb.sock".to_owned(), "--remote=pssl:0:127.0.0.1".to_owned()];
+    let rest = [
+        format!("--unixctl={}", at("nb.ctl")),
+        format!("--log-file={}", log.display()),
+        "-vconsole:off".to_owned(),
+    ];
+    let args: Vec<String> =
+        more.into_iter().chain(rest).chain(agent::of_server(dir)).chain([at("nb.db")]).collect();
+    let args: Vec<&str> = args.iter().map(|arg| arg.as_str()).collect();
+    let server = Daemon::start("ovsdb-server", &args, dir);
+    let remote = agent::remote(&log).await;
+    (server, remote)
+}
+
+fn nbctl(dir: &Path, words: &str) {
+    let db = dir.join("nb.sock");
+    let command = format!("ovn-nbctl --timeout=60 --db=unix:{} {}", db.display(), words.replace('\n', " "));
+    run("sh", &["-c", &command], dir);
+}
+
+/// A gateway here with a tenant network behind it, a VM here and one elsewhere.
+const SITE: &str = r#"init -- ls-add pub -- lsp-add pub provnet-1 -- lsp-set-type provnet-1 localnet
+    -- lsp-set-addresses provnet-1 unknown -- lsp-set-options provnet-1 network_name=physnet1
+    -- ls-add ten -- lr-add r1 -- lrp-add r1 lrp-gw1 fa:16:3e:aa:00:01 172.24.4.221/24
+    -- lrp-set-gateway-chassis lrp-gw1 ch-a 2
+    -- lsp-add pub gw1 -- lsp-set-type gw1 router -- lsp-set-addresses gw1 router -- lsp-set-options gw1 router-port=lrp-gw1
+    -- lrp-add r1 lrp-sub1 fa:16:3e:aa:00:02 10.1.0.1/24
+    -- lsp-add ten sub1 -- lsp-set-type sub1 router -- lsp-set-addresses sub1 router -- lsp-set-options sub1 router-port=lrp-sub1
+    -- lsp-add pub vm1 -- lsp-set-addresses vm1 'fa:16:3e:00:00:01 172.24.4.10' -- set Logical_Switch_Port vm1 up=true
+    -- set Logical_Switch_Port vm1 'external_ids:"neutron:host_id"=host-a'
+    -- lsp-add ten vm2 -- lsp-set-addresses vm2 'fa:16:3e:00:00:02 10.1.0.5' -- set Logical_Switch_Port vm2 up=true
+    -- set Logical_Switch_Port vm2 'external_ids:"neutron:host_id"=host-b'"#;
+
+#[tokio::test]
+async fn scenario_37_the_agent_on_a_northbound_over_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    agent::certificates(dir.path());
+    let (mut server, remote) = tls_server(dir.path()).await;
+    nbctl(dir.path(), SITE);
+    // As a newer ovn-northd does; the installed ovn-nbctl does not know the column.
+    let hosted = r#"["OVN_Northbound", {"op": "update", "table": "Logical_Router_Port", "where": [["name", "==", "lrp-gw1"]],
+        "row": {"status": ["map", [["hosting-chassis", "ch-a"]]]}}]"#;
+    let said = run(
+        "ovsdb-client",
+        &["transact", &format!("unix:{}/nb.sock", dir.path().display()), hosted],
+        dir.path(),
+    );
+    assert_eq!(said, "[{\"count\":1}]\n");
+    // The switch tells where the database is, and what this host is called.
+    let (_vswitch, local) = agent::vswitch(dir.path(), &[("ovn-nb-remote", &remote), ("hostname", "host-a")]);
+    let config = |ca: &Path| Config {
+        source: Source::Northbound,
+        expose_tenant_networks: true,
+        ovsdb_connection: Some(local.parse().unwrap()),
+        nb: node::bgp::config::Database { ca_cert: ca.to_owned(), ..agent::identity(dir.path()) },
+        ..Config::default()
+    };
+
+    // A server whose certificate another authority signed is not spoken to.
+    let (wary, announced) = agent::start(config(&dir.path().join("pki/controllerca/cacert.pem")));
+    eventually("the agent doubts the server", async || {
+        let database = wary.databases().into_iter().nth(1)?;
+        let why = database.status().borrow().last_close.clone()?;
+        why.to_string().contains("certificate").then_some(())
+    })
+    .await;
+    assert_eq!(announced.history().len(), 0);
+    wary.stop().await;
+
+    let (agent, announced) = agent::start(config(&dir.path().join("pki/switchca/cacert.pem")));
+    announced.becomes(&["172.24.4.221", "172.24.4.10", "10.1.0.5"]).await;
+    let database = &agent.databases()[1];
+    assert_eq!(database.database(), "OVN_Northbound");
+    assert!(
+        database
+            .status()
+            .borrow()
+            .remote
+            .as_ref()
+            .is_some_and(|remote| remote.to_string().starts_with("ssl:"))
+    );
+    let plan = agent.plan().await.unwrap();
+    assert!(plan.steps.is_empty() && plan.want == plan.have, "{plan:?}");
+    for (ip, words) in [
+        ("172.24.4.10", "D1: port vm1 of a provider network is bound here"),
+        ("10.1.0.5", "D5: port vm2"),
+        ("192.0.2.1", "Nothing in OVN's Northbound database has it"),
+    ] {
+        let told = agent.explain(ip.parse().unwrap()).await.unwrap().to_string();
+        assert!(told.contains(words), "{words:?} is missing in {told}");
+    }
+
+    // The server goes, and comes back elsewhere with other rows: until then all stays as it is.
+    server.kill();
+    eventually("the agent knows that the database is gone", async || {
+        (database.status().borrow().progress != Progress::Synced).then_some(())
+    })
+    .await;
+    let (_server, remote) = tls_server(dir.path()).await;
+    nbctl(dir.path(), "set Logical_Switch_Port vm1 up=false");
+    let tell = format!("external_ids:ovn-nb-remote=\"{remote}\"");
+    run("ovs-vsctl", &[&format!("--db={local}"), "--no-wait", "set", "open_vswitch", ".", &tell], dir.path());
+    announced.becomes(&["172.24.4.221", "10.1.0.5"]).await;
+    assert_eq!(announced.history().len(), 2, "nothing was withdrawn meanwhile: {:?}", announced.history());
+    agent.stop().await;
 }

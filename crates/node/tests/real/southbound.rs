@@ -1,66 +1,16 @@
 //! The agent on a real Southbound cluster of three members over TLS, by its list of remotes: what scenario 33 says of leaders.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use node::bgp::config::{Config, Database};
-use node::bgp::{Agent, agent};
-use node::plane;
 use ovsdb::Uuid;
 use ovsdb::session::Progress;
-use reconcile::{Applied, Metrics, ObjectId, Plan, Scope, Target, TargetError};
 use serde_json::{Value, json};
 
+use crate::agent;
 use crate::support::{Daemon, eventually, run};
 
 const SCHEMA: &str = "/usr/share/ovn/ovn-sb.ovsschema";
-const VSWITCH: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-
-/// A target that takes everything, and remembers each set of announced addresses.
-#[derive(Clone, Default)]
-struct Announced(Arc<Mutex<Vec<BTreeSet<IpAddr>>>>);
-
-impl Announced {
-    fn history(&self) -> Vec<BTreeSet<IpAddr>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    async fn becomes(&self, what: &[&str]) {
-        let what: BTreeSet<IpAddr> = what.iter().map(|ip| ip.parse().unwrap()).collect();
-        eventually(&format!("announced is {what:?}"), async || {
-            (self.history().last() == Some(&what)).then_some(())
-        })
-        .await;
-    }
-}
-
-impl Target for Announced {
-    type Desired = plane::Desired;
-    type Observed = Option<BTreeSet<IpAddr>>;
-    type Op = String;
-
-    fn plan(&self, want: &plane::Desired, _: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<String> {
-        let announced =
-            want.kernel.addresses.iter().filter(|address| address.dev == want.kernel.own.announce);
-        let announced: BTreeSet<IpAddr> = announced.map(|address| address.net.addr()).collect();
-        let mut plan = Plan::new(1, usize::from(have.as_ref() == Some(&announced)));
-        if have.as_ref() != Some(&announced) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(announced);
-            plan.push(ObjectId::new("plane", "all"), "become as wanted".into());
-        }
-        plan
-    }
-
-    async fn observe(&mut self, _: Scope) -> Result<Self::Observed, TargetError> {
-        Ok(self.history().last().cloned())
-    }
-
-    async fn apply(&mut self, plan: &Plan<String>) -> Result<Applied, TargetError> {
-        Ok(Applied::all_done(plan))
-    }
-}
 
 /// Three members, each with a port for clients that want TLS, a socket for us, and one for its peers.
 struct Cluster<'a> {
@@ -70,9 +20,7 @@ struct Cluster<'a> {
 
 impl<'a> Cluster<'a> {
     async fn start(dir: &'a Path) -> Cluster<'a> {
-        pki(dir, &["init"]);
-        pki(dir, &["--force", "--unique", "req+sign", "server", "switch"]);
-        pki(dir, &["--force", "--unique", "req+sign", "agent", "switch"]);
+        agent::certificates(dir);
         let mut cluster = Cluster { dir, members: Vec::new() };
         let text = |path: PathBuf| path.display().to_string();
         let peer = |n: usize| format!("unix:{}", dir.join(format!("{n}.raft")).display());
@@ -103,29 +51,16 @@ impl<'a> Cluster<'a> {
             "--remote=pssl:0:127.0.0.1".to_owned(),
             format!("--unixctl={}", at(&format!("{n}.ctl"))),
             format!("--log-file={}", at(&format!("{n}.log"))),
-            format!("--private-key={}", at("server-privkey.pem")),
-            format!("--certificate={}", at("server-cert.pem")),
-            format!("--ca-cert={}", at("pki/switchca/cacert.pem")),
             "-vconsole:off".to_owned(),
             at(&format!("{n}.db")),
         ];
+        let args: Vec<String> = args.into_iter().chain(agent::of_server(self.dir)).collect();
         let args: Vec<&str> = args.iter().map(|arg| arg.as_str()).collect();
         Daemon::start("ovsdb-server", &args, self.dir)
     }
 
     fn socket(&self, n: usize) -> String {
         format!("unix:{}", self.dir.join(format!("{n}.sock")).display())
-    }
-
-    /// The port that a member chose for TLS, by its log.
-    async fn port(&self, n: usize) -> u16 {
-        let log = self.dir.join(format!("{n}.log"));
-        eventually("a member listens", async || {
-            let text = std::fs::read_to_string(&log).unwrap_or_default();
-            let line = text.lines().rev().find(|line| line.contains("0:127.0.0.1: listening on port "))?;
-            line.rsplit(' ').next()?.parse().ok()
-        })
-        .await
     }
 
     /// Which member leads.
@@ -158,18 +93,6 @@ impl<'a> Cluster<'a> {
         })
         .await;
     }
-}
-
-fn pki(dir: &Path, args: &[&str]) {
-    let output = std::process::Command::new("ovs-pki")
-        .arg(format!("--dir={}", dir.join("pki").display()))
-        .arg(format!("--log={}", dir.join("pki.log").display()))
-        .arg("--batch")
-        .args(args)
-        .current_dir(dir)
-        .output()
-        .expect("ovs-pki is there; cargo xtask test installs it");
-    assert!(output.status.success(), "ovs-pki {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn id(n: u128) -> Value {
@@ -216,46 +139,22 @@ fn bind(name: &str, bound: bool) -> Value {
         "row": { "chassis": chassis, "up": bound } })
 }
 
-/// The local switch's database, with what a chassis has in it.
-fn vswitch(dir: &Path) -> (Daemon, String) {
-    let (file, socket) = (dir.join("conf.db"), dir.join("db.sock"));
-    run("ovsdb-tool", &["create", &file.display().to_string(), VSWITCH], dir);
-    let bridge = json!({ "op": "insert", "table": "Bridge", "uuid-name": "b", "row": { "name": "br-ex" } });
-    let root = json!({ "op": "insert", "table": "Open_vSwitch", "row": {
-        "bridges": ["named-uuid", "b"],
-        "external_ids": ["map", [["system-id", "ch-a"], ["ovn-bridge-mappings", "physnet1:br-ex"]]],
-    } });
-    let words = json!(["Open_vSwitch", bridge, root]).to_string();
-    run("ovsdb-tool", &["transact", &file.display().to_string(), &words], dir);
-    let remote = format!("--remote=punix:{}", socket.display());
-    let control = format!("--unixctl={}", dir.join("vswitch.ctl").display());
-    let file = file.display().to_string();
-    let daemon = Daemon::start("ovsdb-server", &[&remote, &control, "-vconsole:off", &file], dir);
-    (daemon, format!("unix:{}", socket.display()))
-}
-
 #[tokio::test]
 async fn scenario_33_a_leader_dies_in_a_cluster_over_tls() {
     let dir = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(dir.path()).await;
     cluster.transact(&[0, 1, 2], &rows()).await;
-    let (_vswitch, local) = vswitch(dir.path());
+    let (_vswitch, local) = agent::vswitch(dir.path(), &[]);
     let mut remotes = Vec::new();
     for n in 0..3 {
-        remotes.push(format!("ssl:127.0.0.1:{}", cluster.port(n).await));
+        remotes.push(agent::remote(&dir.path().join(format!("{n}.log"))).await);
     }
     let config = Config {
         ovsdb_connection: Some(local.parse().unwrap()),
-        sb: Database {
-            remotes: Some(remotes.join(",").parse().unwrap()),
-            private_key: dir.path().join("agent-privkey.pem"),
-            certificate: dir.path().join("agent-cert.pem"),
-            ca_cert: dir.path().join("pki/switchca/cacert.pem"),
-        },
+        sb: Database { remotes: Some(remotes.join(",").parse().unwrap()), ..agent::identity(dir.path()) },
         ..Config::default()
     };
-    let target = Announced::default();
-    let agent = Agent::start(config.clone(), agent::vswitch(&config), target.clone(), [], Metrics::default());
+    let (agent, target) = agent::start(config);
     target.becomes(&["172.24.4.10"]).await;
     let connected = agent.databases()[1].status().borrow().remote.clone().unwrap().to_string();
     assert!(connected.starts_with("ssl:"), "{connected}");

@@ -74,14 +74,16 @@ pub(super) fn scenarios() -> Result<()> {
     })
 }
 
-/// Waits until a VLAN's device is there, up, and answers ARP.
+/// Waits until a VLAN's device is there, up, and answers ARP and NDP.
 fn device(site: &Site<'_>, name: &str, addresses: &[&str]) -> Result<()> {
     eventually(PATIENCE, &format!("{name} is there"), || {
         let out = site.a.run(&format!("ip address show {name}"))?;
         let missing: Vec<_> = addresses.iter().filter(|address| !out.contains(**address)).collect();
         ensure!(missing.is_empty() && out.contains(",UP"), "{missing:?} are missing:\n{out}");
-        let knob = format!("/proc/sys/net/ipv4/conf/{name}/proxy_arp");
-        ensure!(site.a.run(&format!("cat {knob}"))?.trim() == "1", "it does not answer ARP");
+        for knob in ["ipv4/conf/{}/proxy_arp", "ipv6/conf/{}/proxy_ndp"] {
+            let knob = format!("/proc/sys/net/{}", knob.replace("{}", name));
+            ensure!(site.a.run(&format!("cat {knob}"))?.trim() == "1", "{knob} is off");
+        }
         Ok(())
     })
 }

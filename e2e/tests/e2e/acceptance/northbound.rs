@@ -27,6 +27,15 @@ pub(super) fn scenarios(site: &Site<'_>) -> Result<()> {
     site.is(a, "tenants are not exposed", &GATEWAY)?;
     let status = ask(a, "status")?;
     ensure!(status.contains("OVN_Northbound"), "the status is not about the Northbound:\n{status}");
+    let plan = ask(a, "plan")?;
+    ensure!(plan.contains("nothing to do"), "there is still something to do:\n{plan}");
+    for (ip, words) in [
+        ("172.24.4.221", "D2: it is an address of the router gateway cr-lrp-gw1"),
+        ("172.24.4.7", "Nothing in OVN's Northbound database has it"),
+    ] {
+        let told = ask(a, &format!("explain {ip}"))?;
+        ensure!(told.contains(words), "{words:?} is missing in\n{told}");
+    }
 
     println!("floating IPs, distributed and not:");
     site.nb(r#"lsp-add neutron-ten vm2 -- lsp-set-addresses vm2 'fa:16:3e:00:00:02 10.1.0.5'

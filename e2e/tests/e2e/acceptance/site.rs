@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -18,6 +19,8 @@ use crate::weigh::patch_port;
 
 /// How long the agent may take on a machine that has much else to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// By then the agent has heard of a change in the database, and acted.
+const MOMENT: Duration = Duration::from_millis(150);
 /// What a gateway port is without anything behind it: scenario 13.
 pub(super) const GATEWAY: [&str; 10] = [
     "A 172.24.4.221",
@@ -192,7 +195,14 @@ impl Site<'_> {
                 ensure!(missing.is_empty(), "`{command}` lacks {missing:?}:\n{out}");
             }
             let running = hv.vtysh("show running-config")?;
-            ensure!(running.contains("import vrf bgp-vrf"), "FRR has no leak:\n{running}");
+            for line in [
+                "import vrf bgp-vrf",
+                "router bgp 64999 vrf bgp-vrf",
+                "bgp router-id 172.30.1.1",
+                "redistribute connected",
+            ] {
+                ensure!(running.contains(line), "FRR has no {line:?}:\n{running}");
+            }
             Ok(())
         })?;
         self.flows(hv, &[5])
@@ -212,9 +222,13 @@ impl Site<'_> {
         })
     }
 
-    /// Waits until all that is there of addresses is this, and the agent has nothing left to do.
+    /// Waits until all that is there of addresses is this. Where it is so at once, nothing may be meant to happen, or the agent has
+    /// not heard yet of what should: it is looked at again after a moment.
     pub(super) fn is<S: AsRef<str>>(&self, hv: &Chassis, when: &str, expected: &[S]) -> Result<()> {
         let expected: BTreeSet<String> = expected.iter().map(|line| line.as_ref().to_owned()).collect();
+        if state(hv)? == expected {
+            sleep(MOMENT);
+        }
         eventually(PATIENCE, &format!("{}: {when}", hv.label()), || {
             let state = state(hv)?;
             let missing: Vec<_> = expected.difference(&state).collect();

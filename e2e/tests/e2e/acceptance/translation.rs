@@ -56,6 +56,18 @@ pub(super) fn scenarios() -> Result<()> {
         site.is(b, "it is vm3's", &gateway_and(&fip))?;
         site.nb(GONE)?;
 
+        println!("22, that of a virtual port:");
+        site.nb("lsp-add neutron-ten vip3 -- lsp-set-type vip3 virtual -- lsp-set-addresses vip3 'fa:16:3e:00:00:79 10.1.0.77'
+             -- lsp-set-options vip3 virtual-ip=10.1.0.77 virtual-parents=vm2,vm3
+             -- lr-nat-add neutron-r1 dnat_and_snat 172.24.4.177 10.1.0.77 vip3 fa:16:3e:ff:00:03")?;
+        site.is(a, "nobody has claimed the address", &NOTHING)?;
+        site.sb("lsp-bind vip3 ch-a")?;
+        site.is(a, "somebody here has", &wired("172.24.4.177"))?;
+        site.bind("vip3", b)?;
+        site.is(a, "somebody elsewhere has", &NOTHING)?;
+        site.is(b, "somebody elsewhere has", &gateway_and(wired("172.24.4.177")))?;
+        site.nb("lr-nat-del neutron-r1 dnat_and_snat 172.24.4.177 -- lsp-del vip3")?;
+
         println!("12, a centralized floating IP:");
         site.bind("cr-lrp-gw1", a)?;
         site.nb("lr-nat-add neutron-r1 dnat_and_snat 172.24.4.198 10.1.0.7")?;

@@ -224,6 +224,21 @@ async fn a_database_that_is_away_or_empty_for_a_moment_withdraws_nothing() {
     bench.agent.stop().await;
 }
 
+#[tokio::test]
+async fn a_database_that_stays_empty_is_believed_in_the_end() {
+    let mut world = world();
+    world.config.chassis_grace = Duration::from_millis(500);
+    let mut bench = Bench::start(&world).await;
+    bench.announces(&ALL).await;
+    bench.southbound.stop().await;
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.target.history().len(), 1, "an outage changes nothing");
+    bench.southbound.restart_empty().await.unwrap();
+    bench.announces(&[]).await;
+    assert_eq!(bench.target.history().len(), 2, "all at once, after the grace");
+    bench.agent.stop().await;
+}
+
 /// ovn-controller restarts: our row goes with all bindings, comes back as another, and ports are bound to it one by one.
 #[tokio::test]
 async fn a_new_chassis_row_gets_time_to_have_its_ports_bound() {

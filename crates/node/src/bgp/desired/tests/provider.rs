@@ -44,6 +44,15 @@ fn base_with_nothing_bound() {
 }
 
 #[test]
+fn devices_have_the_names_of_the_options() {
+    let world = World::new().with(|config| {
+        (config.bgp_nic, config.bgp_vrf, config.bgp_vrf_table_id) = ("dummy0".into(), "vrf0".into(), 77);
+    });
+    assert_eq!(world.base()[..3], ["br-ex bridge", "dummy0 dummy in vrf0", "vrf0 vrf 77"]);
+    assert_eq!(world.plane().frr.unwrap().vrf, "vrf0");
+}
+
+#[test]
 fn scenario_01_provider_vm() {
     let mut world = with_vm1();
     assert_eq!(world.state(), NOTHING);
