@@ -9,9 +9,11 @@ mod command;
 mod fuzz;
 mod guides;
 mod lab;
+mod neutron;
 mod package;
 mod packages;
 mod purity;
+mod record;
 mod summary;
 mod test;
 mod trace;
@@ -39,6 +41,8 @@ enum Task {
     Lab(lab::Args),
     /// Measure the OVSDB client, the network API server, the BGP agent or the lab, beside their goals and beside others
     Bench(bench::Args),
+    /// Record what a real Neutron writes and answers, for the tests of `meridian import neutron`, and run them on it
+    Record(record::Args),
     /// Look for inputs that break the decoders (needs a nightly compiler)
     Fuzz(fuzz::Args),
     /// Make the Debian package: binary, units, manual pages, completions, sample configuration
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Lab(args) => lab::lab(&args),
         Task::Bench(args) => bench::bench(&args),
+        Task::Record(args) => record::record(&args).map(|()| ExitCode::SUCCESS),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Package(args) => package::package(&args).map(|()| ExitCode::SUCCESS),
         Task::Check => check::check().map(|()| ExitCode::SUCCESS),

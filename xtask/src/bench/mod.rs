@@ -318,10 +318,11 @@ fn fill(writer: &mut Rpc, database: Database, rows: usize) -> Result<()> {
 
 /// A directory for the servers of one run, removed at its end. A signal ends what runs in it first: the servers are in
 /// process groups of their own, and C's daemons have no parent.
-struct ScratchDir(PathBuf);
+pub(crate) struct ScratchDir(pub(crate) PathBuf);
 
 impl ScratchDir {
-    fn new() -> Result<ScratchDir> {
+    /// Makes it.
+    pub(crate) fn new() -> Result<ScratchDir> {
         let dir = std::env::temp_dir().join(format!("meridian-bench-{}", std::process::id()));
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;

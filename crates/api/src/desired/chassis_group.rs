@@ -54,7 +54,7 @@ pub(super) fn compile_external_port(look: &Look<'_, '_>, port: &Port, to: &mut P
     if chassis.is_empty() {
         return None;
     }
-    let ids = vec![(key::NETWORK_ID, text(network.id))];
+    let ids = network_ids(network);
     let name = name::external_port_chassis_group(port.id);
     Some(group(look, object("port", port.id), "port", port.id, name, ids, ranked(&chassis), to))
 }
@@ -67,7 +67,7 @@ pub(super) fn compile_external_ports(look: &Look<'_, '_>, network: &Network, to:
     {
         return;
     }
-    let mut ids = vec![(key::NETWORK_ID, text(network.id))];
+    let mut ids = network_ids(network);
     let mut chassis = Vec::new();
     for router in look.routers_on(network.id) {
         let gateway = look.router(router).and_then(|router| router.gw_port_id);
@@ -82,6 +82,13 @@ pub(super) fn compile_external_ports(look: &Look<'_, '_>, network: &Network, to:
     }
     let name = name::external_ports_chassis_group(network.id);
     group(look, object("network", network.id), "network", network.id, name, ids, ranked(&chassis), to);
+}
+
+fn network_ids(network: &Network) -> Vec<(&'static str, Str)> {
+    vec![
+        (key::NETWORK_ID, text(network.id)),
+        (key::AVAILABILITY_ZONE_HINTS, text(network.availability_zone_hints.join(","))),
+    ]
 }
 
 fn network_group_row(look: &Look<'_, '_>, network: Uuid) -> Uuid {

@@ -21,6 +21,8 @@ use crate::model::{ExtraDhcpOpt, Ipv6Mode, Network, Port, Subnet};
 const METADATA: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(169, 254, 169, 254), 32);
 const ANYWHERE: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::UNSPECIFIED, 0);
 
+const STATIC_ROUTES: &str = "classless_static_route";
+
 type Options = BTreeMap<Str, Str>;
 
 /// The row of a subnet's options.
@@ -54,7 +56,9 @@ fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Part) -> Op
         return None;
     }
     let subnets = port.fixed_ips.iter().filter_map(|fixed| look.subnet(fixed.subnet_id));
-    let subnet = subnets.filter(|subnet| subnet.ip_version() == version).find(|subnet| answers(subnet))?;
+    let subnets = subnets.filter(|subnet| subnet.ip_version() == version).filter(|subnet| answers(subnet));
+    // Where one of them gives addresses, that one is asked.
+    let subnet = subnets.min_by_key(|subnet| subnet.ipv6_address_mode == Some(Ipv6Mode::Dhcpv6Stateless))?;
     if extra.is_empty() {
         return Some(row(look, subnet.id));
     }
@@ -62,6 +66,9 @@ fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Part) -> Op
     let mut all = options(look, subnet, network);
     for option in extra {
         let (name, value) = translated(option);
+        // Routes come on top of the subnet's; anything else takes its place.
+        let before = all.get(&name).filter(|_| name == STATIC_ROUTES);
+        let value = before.and_then(|before| joined(before, &value)).unwrap_or(value);
         all.insert(name, value);
     }
     let row =
@@ -71,6 +78,12 @@ fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Part) -> Op
     let options = DhcpOptions { cidr: Text::from(subnet.cidr), options: map(all), external_ids: map(ids) };
     to.own(object("port", port.id), row, options);
     Some(row)
+}
+
+/// Two lists in braces as one.
+fn joined(first: &str, second: &str) -> Option<Str> {
+    let inner = |list: &str| Some(list.trim().strip_prefix('{')?.strip_suffix('}')?.trim().to_owned());
+    Some(text(format_args!("{{{}, {}}}", inner(first)?, inner(second)?)))
 }
 
 /// Whether DHCP has anything to say on a subnet.
@@ -118,7 +131,7 @@ fn options_v4(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Option
         put("dns_server", text(servers));
     }
     if !settings.dns_domain.is_empty() && settings.dns_domain != "openstacklocal" {
-        put("domain_name", text(QuotedText(settings.dns_domain.trim_end_matches('.').to_owned())));
+        put("domain_name", text(QuotedText(settings.dns_domain.clone())));
     }
     let mut routes = Vec::new();
     if let Some(IpAddr::V4(metadata)) = metadata {
@@ -134,7 +147,7 @@ fn options_v4(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Option
         if let Some(IpAddr::V4(gateway)) = subnet.gateway_ip {
             routes.push((ANYWHERE, gateway));
         }
-        put("classless_static_route", text(StaticRoutes(routes)));
+        put(STATIC_ROUTES, text(StaticRoutes(routes)));
     }
     options
 }
@@ -168,7 +181,7 @@ fn resolvers(look: &Look<'_, '_>, subnet: &Subnet) -> Option<AddressList> {
 const NAMES: [(&str, &str); 12] = [
     ("arp-timeout", "arp_cache_timeout"),
     ("bootfile-name", "bootfile_name"),
-    ("classless-static-route", "classless_static_route"),
+    ("classless-static-route", STATIC_ROUTES),
     ("dns-server", "dns_server"),
     ("domain-search", "domain_search_list"),
     ("ethernet-encap", "ethernet_encap"),

@@ -45,10 +45,13 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
         PortType::External => chassis_group::compile_external_port(look, port, to),
         _ => None,
     };
+    let port_security = port_addresses::port_security(port, &kind, look.ability());
+    let guarded = !port_security.is_empty();
     let switch_port = LogicalSwitchPort {
         name: text(id),
-        addresses: port_addresses::addresses(port, &kind),
-        port_security: port_addresses::port_security(port, look.ability()),
+        addresses: port_addresses::addresses(port, &kind, dhcpv4.or(dhcpv6).is_some()),
+        port_security,
+        external_ids: map(external_ids(look, port, network, &kind)),
         kind,
         options: map(options),
         parent_name: profile(port, "parent_name").map(Str::new),
@@ -57,7 +60,6 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
         dhcpv4_options: dhcpv4.map(ovsdb::Weak::new),
         dhcpv6_options: dhcpv6.map(ovsdb::Weak::new),
         ha_chassis_group: group.map(Ref::new),
-        external_ids: map(external_ids(look, port, network)),
         ..Default::default()
     };
     let (object, row) = (object("port", id), row(look, id));
@@ -65,7 +67,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
     to.member::<LogicalSwitch>(object.clone(), switch::row(look, network.id), LogicalSwitch::PORTS, row);
     if is_secured(port) {
         let groups = port.security_groups.iter().map(|group| port_group::row(look, *group));
-        for group in groups.chain([port_group::drop_row(look)]) {
+        for group in groups.chain(guarded.then(|| port_group::drop_row(look))) {
             to.member::<PortGroup>(object.clone(), group, PortGroup::PORTS, row);
         }
     }
@@ -131,11 +133,13 @@ fn virtual_options(look: &Look<'_, '_>, port: &Port) -> Option<Options> {
     })
 }
 
-fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network) -> Options {
-    let cidrs = port.fixed_ips.iter().map(|fixed| cidr(look, fixed));
+fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network, kind: &PortType) -> Options {
+    // Behind a physical switch are others' addresses.
+    let fixed_ips: &[FixedIp] = if *kind == PortType::Vtep { &[] } else { &port.fixed_ips };
+    let cidrs = fixed_ips.iter().map(|fixed| cidr(look, fixed));
     let cidrs: Vec<String> = cidrs.collect();
     let (mut scope4, mut scope6) = (Str::default(), Str::default());
-    for fixed in &port.fixed_ips {
+    for fixed in fixed_ips {
         let pool = look.subnet(fixed.subnet_id).and_then(|subnet| subnet.subnetpool_id);
         let scope = pool.and_then(|pool| look.pool(pool)).and_then(|pool| pool.address_scope_id);
         if let Some(scope) = scope {
@@ -143,6 +147,8 @@ fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network) -> Options 
         }
     }
     let capabilities: Vec<&str> = capabilities(port).collect();
+    // For those who make the device behind it; instances hear of it by DHCP.
+    let mtu = if *kind == PortType::Localport { text(network.mtu) } else { Str::default() };
     let mut ids = vec![
         (key::PORT_NAME, text(&port.name)),
         (key::DEVICE_ID, text(&port.device_id)),
@@ -156,7 +162,7 @@ fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network) -> Options 
         (key::ADDRESS_SCOPE6, scope6),
         (key::VNIC_TYPE, text(&port.binding.vnic_type)),
         (key::PORT_CAPABILITIES, text(capabilities.join(","))),
-        (key::MTU, text(network.mtu)),
+        (key::MTU, mtu),
     ];
     let host = match port.is_gateway() {
         true => look.gateway_host(port.id),

@@ -12,13 +12,18 @@ use super::port::is_secured;
 use crate::model::{AddressPair, Port};
 use crate::snapshot::Ability;
 
-/// What lives behind a port.
-pub(super) fn addresses(port: &Port, kind: &PortType) -> Set<Text<PortAddresses>> {
+/// What lives behind a port. Who may send as anybody and is not `answered` by DHCP may have any address: OVN is told none, so
+/// that it does not answer for one in its place.
+pub(super) fn addresses(port: &Port, kind: &PortType, answered: bool) -> Set<Text<PortAddresses>> {
     if *kind == PortType::Router {
         return Set::from([Text::from(PortAddresses::Router)]);
     }
     if is_unbound_vip(port) {
         return Set::default();
+    }
+    let anybody = *kind == PortType::Vif && !is_secured(port);
+    if *kind == PortType::Vtep || (anybody && !answered) {
+        return Set::from([Text::from(PortAddresses::Unknown)]);
     }
     let ips = port.fixed_ips.iter().map(|fixed| HostAddr::from(fixed.ip_address)).collect();
     let mut all = vec![PortAddresses::Fixed { mac: port.mac, ips }];
@@ -26,7 +31,7 @@ pub(super) fn addresses(port: &Port, kind: &PortType) -> Set<Text<PortAddresses>
     all.extend(
         others.filter(|mac| *mac != port.mac).map(|mac| PortAddresses::Fixed { mac, ips: Box::default() }),
     );
-    if !port.port_security_enabled && *kind == PortType::Vif {
+    if anybody {
         all.push(PortAddresses::Unknown);
     }
     all.into_iter().map(Text::from).collect()
@@ -38,9 +43,9 @@ fn is_unbound_vip(port: &Port) -> bool {
     (unowned || port.device_owner == device_owner::LB_VIP) && port.binding.host_id.is_empty()
 }
 
-/// What a port may send; empty for anything.
-pub(super) fn port_security(port: &Port, ability: Ability) -> Set<Text<PortSecurity>> {
-    if !is_secured(port) {
+/// What a port may send; empty for anything, as it is for all the machines behind a physical switch.
+pub(super) fn port_security(port: &Port, kind: &PortType, ability: Ability) -> Set<Text<PortSecurity>> {
+    if *kind == PortType::Vtep || !is_secured(port) {
         return Set::default();
     }
     let mut own: Vec<HostAddr> = port.fixed_ips.iter().map(|fixed| fixed.ip_address.into()).collect();

@@ -1,7 +1,7 @@
 //! What the Northbound knows and the API does not tell: ids of segments, MACs of DHCP servers, where gateways are. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ovn::MacAddr;
 use ovn::ident::{name, row_uuid};
@@ -9,6 +9,7 @@ use ovn::nb::{
     DhcpOptions, GatewayChassis, HaChassis, HaChassisGroup, LogicalRouter, LogicalRouterPort, LogicalSwitch,
     LogicalSwitchPort, Nat, NatType, NbGlobal,
 };
+use ovn::target::{Part, RowId};
 use ovn::text::neutron::{boolean, key};
 use ovsdb::{Ref, Snapshot, Str, Table};
 use uuid::Uuid;
@@ -138,4 +139,37 @@ pub(super) fn notes(northbound: &Snapshot, settings: &Settings) -> Vec<String> {
         );
     }
     notes
+}
+
+/// What instances would be told otherwise than by Neutron, option by option. Settings of ours that are not as Neutron's were
+/// show here.
+pub(super) fn dhcp_notes<'p>(
+    wanted: impl Iterator<Item = &'p Part>,
+    found: &BTreeMap<RowId, Uuid>,
+    northbound: &Snapshot,
+) -> Vec<String> {
+    let mut differing: BTreeMap<&str, (usize, String, String)> = BTreeMap::new();
+    for (id, row) in wanted.flat_map(Part::rows) {
+        let theirs = found.get(&id).and_then(|theirs| northbound.get::<DhcpOptions>(*theirs));
+        let (Some(ours), Some(theirs)) = (row.as_any().downcast_ref::<DhcpOptions>(), theirs) else {
+            continue;
+        };
+        let options: BTreeSet<&Str> =
+            ours.options.iter().chain(theirs.options.iter()).map(|(key, _)| key).collect();
+        for option in options {
+            let (then, now) = (ours.options.get(option), theirs.options.get(option));
+            if then != now {
+                let said =
+                    |value: Option<&Str>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+                differing.entry(option).or_insert_with(|| (0, said(then), said(now))).0 += 1;
+            }
+        }
+    }
+    let note = |(option, (rows, then, now)): (&str, (usize, String, String))| {
+        format!(
+            "DHCP would tell another {option} than now, in {rows} rows: for one {then} where it is {now}. \
+             Compare the section [network] with Neutron's configuration."
+        )
+    };
+    differing.into_iter().map(note).collect()
 }

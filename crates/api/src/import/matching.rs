@@ -25,6 +25,8 @@ use crate::model::Adopted;
 pub(super) struct Matched {
     /// Rows that are taken over, and rows that go because others take their place.
     pub(super) adopted: Vec<Adopted>,
+    /// The wanted rows that are there already, with the UUIDs they have there.
+    pub(super) found: BTreeMap<RowId, Uuid>,
     /// How many are taken over to stay, by table.
     pub(super) kept: BTreeMap<&'static str, usize>,
     /// Rows that mean nothing of ours.
@@ -71,6 +73,7 @@ pub(super) fn matched<'p>(wanted: impl Iterator<Item = &'p Part> + Clone, northb
     matched.strangers =
         there.rows.iter().filter(|(id, _)| !taken.contains(*id)).map(|(_, it)| it.clone()).collect();
     matched.adopted.sort_by_key(|it| it.ours);
+    matched.found = found;
     matched
 }
 
@@ -90,6 +93,12 @@ struct Meaning {
     loose: Option<String>,
 }
 
+impl Meaning {
+    fn plain(exact: &str) -> Self {
+        Meaning { exact: exact.to_owned(), loose: None }
+    }
+}
+
 /// The rows of a Northbound by what they mean.
 #[derive(Debug, Default)]
 struct There<'n> {
@@ -107,8 +116,8 @@ impl<'n> There<'n> {
         tables.each(northbound, &mut |uuid, row| {
             let id = RowId { table: row.table(), uuid };
             if let Some(meaning) = meaning(id, row, &parents) {
-                // A route that names a port is not taken for another port's.
-                let loose = meaning.loose.filter(|_| id.table != LogicalRouterStaticRoute::TABLE);
+                // A route that names a port is not taken for another port's, nor is a gateway's group for another's.
+                let loose = meaning.loose.filter(|_| id.table == Nat::TABLE);
                 for text in std::iter::once(meaning.exact).chain(loose) {
                     there.meanings.entry((id.table, text)).or_default().push(uuid);
                 }
@@ -120,8 +129,9 @@ impl<'n> There<'n> {
         there
     }
 
-    /// Rows of Neutron's that must go when ours are written: the old forms of "this gateway may be on these chassis", and
-    /// gateway routes and source translations that are in no other way part of what is wanted.
+    /// Rows of Neutron's that must go when ours are written: the old forms of "this gateway may be on these chassis", groups
+    /// of chassis for networks that need none, and gateway routes and source translations that are in no other way part of
+    /// what is wanted.
     fn replaced(
         &self,
         found: &BTreeMap<RowId, Uuid>,
@@ -135,9 +145,11 @@ impl<'n> There<'n> {
             let Some(port) = northbound.get::<LogicalRouterPort>(*theirs) else { continue };
             replaced.extend(port.gateway_chassis.iter().map(|row| (GatewayChassis::TABLE, row.uuid())));
         }
-        let routers: BTreeSet<Uuid> = rows(LogicalRouter::TABLE).map(|(id, _)| id.uuid).collect();
+        // No two groups may have one name, and ours for a network's external ports would have that of Neutron's.
+        let named = rows(LogicalRouter::TABLE).chain(rows(LogicalSwitch::TABLE)).map(|(id, _)| id.uuid);
+        let named: BTreeSet<Uuid> = named.collect();
         for (row, group) in northbound.table::<HaChassisGroup>().iter() {
-            if name::neutron_id(&group.name).is_some_and(|id| routers.contains(&id)) {
+            if name::neutron_id(&group.name).is_some_and(|id| named.contains(&id)) {
                 replaced.insert((HaChassisGroup::TABLE, row.uuid()));
             }
         }
@@ -183,21 +195,21 @@ fn stranger(id: RowId, row: &dyn Row) -> Stranger {
     Stranger { table: id.table, uuid: id.uuid, name, neutron }
 }
 
-/// Names of rows by the rows that hang on them: routes and translations do not say whose they are.
-type Parents = BTreeMap<Uuid, Str>;
+/// What rows mean by the rows that hang on them: routes and translations do not say whose they are.
+type Parents = BTreeMap<Uuid, Meaning>;
 
 fn note_parts(row: &dyn Row, parents: &mut Parents) {
     let any = row.as_any();
     if let Some(router) = any.downcast_ref::<LogicalRouter>() {
         let parts =
             router.static_routes.iter().map(|row| row.uuid()).chain(router.nat.iter().map(|row| row.uuid()));
-        parents.extend(parts.map(|part| (part, router.name.clone())));
+        parents.extend(parts.map(|part| (part, Meaning::plain(&router.name))));
     }
     if let Some(group) = any.downcast_ref::<PortGroup>() {
-        parents.extend(group.acls.iter().map(|row| (row.uuid(), group.name.clone())));
+        parents.extend(group.acls.iter().map(|row| (row.uuid(), Meaning::plain(&group.name))));
     }
     if let Some(group) = any.downcast_ref::<HaChassisGroup>() {
-        parents.extend(group.ha_chassis.iter().map(|row| (row.uuid(), group.name.clone())));
+        parents.extend(group.ha_chassis.iter().map(|row| (row.uuid(), places(group))));
     }
 }
 
@@ -209,6 +221,7 @@ fn is_gateway(ids: &Map<Str, Str>) -> bool {
 fn meaning(id: RowId, row: &dyn Row, parents: &Parents) -> Option<Meaning> {
     let any = row.as_any();
     let parent = parents.get(&id.uuid);
+    let parent_name = parent.map(|parent| parent.exact.as_str());
     let said = |key: &str| row.external_ids()?.get(key).map(ToString::to_string);
     let exact = if let Some(row) = any.downcast_ref::<LogicalSwitch>() {
         row.name.to_string()
@@ -221,9 +234,10 @@ fn meaning(id: RowId, row: &dyn Row, parents: &Parents) -> Option<Meaning> {
     } else if let Some(row) = any.downcast_ref::<PortGroup>() {
         row.name.to_string()
     } else if let Some(row) = any.downcast_ref::<HaChassisGroup>() {
-        row.name.to_string()
+        return Some(places(row));
     } else if let Some(row) = any.downcast_ref::<HaChassis>() {
-        format!("{} on {}", parent?, row.chassis_name)
+        let on = |group: &String| format!("{group} on {}", row.chassis_name);
+        return parent.map(|group| Meaning { exact: on(&group.exact), loose: group.loose.as_ref().map(on) });
     } else if let Some(row) = any.downcast_ref::<Bfd>() {
         format!("{} to {}", row.logical_port, row.dst_ip)
     } else if any.is::<DhcpOptions>() {
@@ -231,27 +245,34 @@ fn meaning(id: RowId, row: &dyn Row, parents: &Parents) -> Option<Meaning> {
     } else if any.is::<Dns>() {
         said(key::DNS_SWITCH)?
     } else if let Some(row) = any.downcast_ref::<Acl>() {
-        said(key::SECURITY_GROUP_RULE_ID).or_else(|| Some(format!("{} {}", parent?, row.direction)))?
+        said(key::SECURITY_GROUP_RULE_ID).or_else(|| Some(format!("{} {}", parent_name?, row.direction)))?
     } else if let Some(row) = any.downcast_ref::<Nat>() {
-        return translation(row, parent, said(key::FIP_ID));
+        return translation(row, parent_name, said(key::FIP_ID));
     } else if let Some(row) = any.downcast_ref::<LogicalRouterStaticRoute>() {
-        return route(row, parent?);
+        return route(row, parent_name?);
     } else {
         return None;
     };
-    Some(Meaning { exact, loose: None })
+    Some(Meaning::plain(&exact))
 }
 
-fn translation(row: &Nat, router: Option<&Str>, floating_ip: Option<String>) -> Option<Meaning> {
+/// The chassis of a gateway, which may be written as those of its router.
+fn places(group: &HaChassisGroup) -> Meaning {
+    let router = group.external_ids.get(key::ROUTER_ID).and_then(|id| Uuid::try_parse(id).ok());
+    let of_gateway = group.external_ids.contains_key(key::GATEWAY_PORT);
+    Meaning { exact: group.name.to_string(), loose: router.filter(|_| of_gateway).map(name::router) }
+}
+
+fn translation(row: &Nat, router: Option<&str>, floating_ip: Option<String>) -> Option<Meaning> {
     if let Some(exact) = floating_ip {
-        return Some(Meaning { exact, loose: None });
+        return Some(Meaning::plain(&exact));
     }
     let router = router.filter(|_| row.kind == NatType::Snat)?;
     let loose = format!("{router} {}", row.external_ip);
     Some(Meaning { exact: format!("{loose} for {}", row.logical_ip), loose: Some(loose) })
 }
 
-fn route(row: &LogicalRouterStaticRoute, router: &Str) -> Option<Meaning> {
+fn route(row: &LogicalRouterStaticRoute, router: &str) -> Option<Meaning> {
     let way = format!("{router} {} via {}", row.ip_prefix, row.nexthop);
     if !is_gateway(&row.external_ids) {
         return Some(Meaning { exact: way, loose: None });

@@ -151,7 +151,9 @@ pub fn prepare(
     if let Some(view) = northbound {
         let mut before = Decider::default();
         before.desire(&snapshot(&takeover.rows, view, settings));
-        let matched = matching::matched(before.parts().map(|compiled| &compiled.part), view.snapshot());
+        let wanted = before.parts().map(|compiled| &compiled.part);
+        let matched = matching::matched(wanted.clone(), view.snapshot());
+        takeover.notes.extend(learn::dhcp_notes(wanted, &matched.found, view.snapshot()));
         let adopted = matched.adopted.into_iter().map(|it| Adopted::row(Arc::new(it)));
         takeover.rows.extend(adopted);
         takeover.northbound = Some(outlook(&takeover.rows, view, settings, matched.kept, matched.strangers));

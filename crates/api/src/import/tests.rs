@@ -266,7 +266,7 @@ fn adopted(takeover: &Takeover, table: &str) -> Vec<Uuid> {
 }
 
 #[test]
-fn a_shared_group_gives_each_gateway_its_place_and_goes() {
+fn a_shared_group_gives_each_gateway_its_place_and_stays_with_one() {
     let view = with_router(&json!({}), &json!({}), &gateway_ports());
     let takeover = prepared(&two_gateways(), Some(&view), &Settings::default());
     let world = world(&takeover);
@@ -276,10 +276,29 @@ fn a_shared_group_gives_each_gateway_its_place_and_goes() {
         assert_eq!(chassis, [("b", 9), ("a", 7)]);
     }
     let outlook = takeover.northbound.as_ref().unwrap();
-    assert_eq!(outlook.removed.get("HA_Chassis_Group"), Some(&1));
-    assert_eq!(outlook.made.get("HA_Chassis_Group"), Some(&2));
+    assert_eq!(outlook.removed.get("HA_Chassis_Group"), None);
+    assert_eq!((outlook.made["HA_Chassis"], outlook.made["HA_Chassis_Group"]), (2, 1));
     assert_eq!(outlook.made.get("Logical_Router_Port"), None);
+    assert_eq!((outlook.kept["HA_Chassis"], outlook.kept["HA_Chassis_Group"]), (2, 1));
+    assert_eq!(adopted(&takeover, "HA_Chassis_Group"), [uuid(90)]);
+    assert_eq!(adopted(&takeover, "HA_Chassis"), [uuid(91), uuid(92)]);
     assert_eq!(adopted(&takeover, "Logical_Router_Port"), [uuid(11), uuid(12)]);
+}
+
+#[test]
+fn a_group_of_chassis_for_a_network_that_needs_none_goes() {
+    let view = northbound(&json!({
+        "Logical_Switch": {(uuid(1).to_string()): {"name": format!("neutron-{NET}")}},
+        "HA_Chassis_Group": {
+            (uuid(2).to_string()): {"name": format!("neutron-{NET}")},
+            (uuid(3).to_string()): {"name": format!("neutron-{}", Uuid::from_u128(0x77))}},
+    }));
+    let takeover = prepared(&two_gateways(), Some(&view), &Settings::default());
+    assert_eq!(adopted(&takeover, "HA_Chassis_Group"), [uuid(2)]);
+    let outlook = takeover.northbound.unwrap();
+    assert_eq!(outlook.removed["HA_Chassis_Group"], 1);
+    let strangers: Vec<_> = outlook.strangers.iter().map(|row| (row.uuid, row.neutron)).collect();
+    assert_eq!(strangers, [(uuid(3), true)], "of a network that is not taken over");
 }
 
 #[test]
@@ -336,6 +355,37 @@ fn settings_that_would_move_floating_ips_are_told() {
     let notes = |settings: &Settings| prepared(&two_gateways(), Some(&view), settings).notes.len();
     assert_eq!(notes(&Settings::default()), 1);
     assert_eq!(notes(&Settings { enable_distributed_floating_ip: true, ..Settings::default() }), 0);
+}
+
+#[test]
+fn settings_that_would_have_dhcp_tell_something_else_are_told() {
+    let mut document = two_gateways();
+    let inside = Uuid::from_u128(0x21);
+    let mut answered = subnet(inside, NET, "10.0.0.0/24");
+    answered["enable_dhcp"] = json!(true);
+    document.add("subnets", [answered]);
+    let options = [
+        ("server_id", "10.0.0.1"),
+        ("server_mac", "fa:16:3e:00:00:99"),
+        ("lease_time", "43200"),
+        ("mtu", "1500"),
+        ("router", "10.0.0.1"),
+        ("domain_name", "\"cloud.example.\""),
+    ];
+    let view = northbound(&json!({"DHCP_Options": {(uuid(1).to_string()): {
+        "cidr": "10.0.0.0/24", "options": ["map", options], "external_ids": ["map", [["subnet_id", inside]]]}}}));
+    let notes = |settings: &Settings| prepared(&document, Some(&view), settings).notes;
+    assert_eq!(
+        notes(&Settings::default()),
+        [
+            "DHCP would tell another domain_name than now, in 1 rows: for one nothing where it is \"cloud.example.\". \
+          Compare the section [network] with Neutron's configuration."
+        ]
+    );
+    assert_eq!(
+        notes(&Settings { dns_domain: "cloud.example.".into(), ..Settings::default() }),
+        [] as [&str; 0]
+    );
 }
 
 #[test]

@@ -330,7 +330,7 @@ pub(crate) fn rows_in(ovn: &Path, database: &str, table: &str) -> Vec<Value> {
 
 /// Runs ovn-nbctl or ovn-sbctl with the words of a line.
 #[track_caller]
-fn ctl(ovn: &Path, database: &str, line: &str) -> String {
+pub(crate) fn ctl(ovn: &Path, database: &str, line: &str) -> String {
     let (program, socket) = (format!("ovn-{database}ctl"), ovn.join(format!("{database}.sock")));
     let out = Command::new(central::find_program(&program).unwrap())
         .arg(format!("--db=unix:{}", socket.display()))

@@ -11,6 +11,7 @@ mod multihoming;
 mod neutron;
 mod parallel;
 mod plant;
+mod recorded;
 mod recovery;
 mod removing;
 mod replacing;

@@ -19,7 +19,17 @@ pub(crate) struct Plant {
 
 impl Plant {
     pub(crate) fn start() -> Plant {
+        Self::within(tempfile::tempdir().unwrap())
+    }
+
+    /// Starts one whose Northbound is what a file holds.
+    pub(crate) fn on(northbound: &[u8]) -> Plant {
         let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("nb.db"), northbound).unwrap();
+        Self::within(dir)
+    }
+
+    fn within(dir: tempfile::TempDir) -> Plant {
         let nb = Server::start(dir.path(), Database::Northbound).unwrap();
         let sb = Server::start(dir.path(), Database::Southbound).unwrap();
         let mut command = Command::new(find_program("ovn-northd").unwrap());

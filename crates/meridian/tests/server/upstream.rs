@@ -1,5 +1,5 @@
-//! A Northbound as Neutron's OVN driver writes it: the same names and keys as ours, UUIDs by chance, and its own ways to say
-//! where a gateway may be.
+//! A Northbound as Neutron's OVN driver wrote it before 2026: the same names and keys as ours, UUIDs by chance, and
+//! `Gateway_Chassis` rows that say where a gateway may be. What today's Neutron writes is recorded, see `recorded`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,15 +8,6 @@ use std::process::Command;
 use serde_json::{Map, Value, json};
 
 use crate::cloud::Cloud;
-
-/// How Neutron writes where gateways may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Places {
-    /// Before 2026: rows of each gateway port.
-    GatewayChassis,
-    /// Since then: one group that all gateways of a router share.
-    GroupPerRouter,
-}
 
 /// The chassis of every gateway, first the one that has it.
 pub(crate) const ORDER: [&str; 3] = ["ch2", "ch3", "ch1"];
@@ -51,7 +42,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Writes what Neutron would have written for the objects of a cloud, and what others have beside it.
-pub(crate) fn write(source: &Cloud, ovn: &Path, places: Places) {
+pub(crate) fn write(source: &Cloud, ovn: &Path) {
     let list =
         |path: &str| -> Vec<Value> { source.get(path)[path.replace('-', "_")].as_array().unwrap().clone() };
     let (networks, subnets, ports) = (list("networks"), list("subnets"), list("ports"));
@@ -99,7 +90,7 @@ pub(crate) fn write(source: &Cloud, ovn: &Path, places: Places) {
         );
     }
     for router in list("routers") {
-        self::router(&mut rows, &router, &ports, &subnets, &list("floatingips"), &balancer, places);
+        self::router(&mut rows, &router, &ports, &subnets, &list("floatingips"), &balancer);
     }
     groups(&mut rows, &list("security-groups"), &ports, &switch_ports);
     // What an agent for BGP and an operator keep there.
@@ -191,24 +182,10 @@ fn router(
     subnets: &[Value],
     floating_ips: &[Value],
     balancer: &Value,
-    places: Places,
 ) {
     let id = text(&router["id"]);
     let subnet = |id: &Value| subnets.iter().find(|subnet| subnet["id"] == *id).unwrap();
     let (mut members, mut routes, mut nat) = (Vec::new(), Vec::new(), Vec::new());
-    let group = (places == Places::GroupPerRouter).then(|| {
-        let chassis: Vec<Value> = (1..)
-            .zip(ORDER.iter().rev())
-            .map(|(priority, name)| {
-                rows.add("HA_Chassis", json!({"chassis_name": name, "priority": priority}))
-            })
-            .collect();
-        rows.add(
-            "HA_Chassis_Group",
-            json!({"name": format!("neutron-{id}"), "ha_chassis": set(chassis),
-                   "external_ids": map([("neutron:router_id", &id)])}),
-        )
-    });
     let mut first_gateway = None;
     let fixed = &router["external_gateway_info"]["external_fixed_ips"][0]["ip_address"];
     for port in ports.iter().filter(|port| port["device_id"] == router["id"]) {
@@ -230,18 +207,13 @@ fn router(
             ),
         ]);
         if gateway {
-            match &group {
-                Some(group) => drop(row.insert("ha_chassis_group".into(), group.clone())),
-                None => {
-                    let chassis = (1..).zip(ORDER.iter().rev()).map(|(priority, name)| {
-                        rows.add(
-                            "Gateway_Chassis",
-                            json!({"name": format!("lrp-{port_id}_{name}"), "chassis_name": name, "priority": priority}),
-                        )
-                    });
-                    row.insert("gateway_chassis".into(), set(chassis.collect::<Vec<_>>()));
-                }
-            }
+            let chassis = (1..).zip(ORDER.iter().rev()).map(|(priority, name)| {
+                rows.add(
+                    "Gateway_Chassis",
+                    json!({"name": format!("lrp-{port_id}_{name}"), "chassis_name": name, "priority": priority}),
+                )
+            });
+            row.insert("gateway_chassis".into(), set(chassis.collect::<Vec<_>>()));
         }
         let member = rows.add("Logical_Router_Port", Value::Object(row));
         if gateway {

@@ -16,7 +16,7 @@ use super::match_expr::Quoted;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StaticRoutes(pub Vec<(Ipv4Net, Ipv4Addr)>);
 
-/// `dns_server` and its kind: `{10.0.0.2, 10.0.0.3}`; one address is written bare.
+/// `dns_server` and its kind: `{10.0.0.2, 10.0.0.3}`; one address may be read without braces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressList(pub Vec<IpAddr>);
 
@@ -97,9 +97,6 @@ impl FromStr for AddressList {
 
 impl fmt::Display for AddressList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [one] = self.0[..] {
-            return one.fmt(f);
-        }
         f.write_str("{")?;
         for (i, ip) in self.0.iter().enumerate() {
             write!(f, "{}{ip}", if i > 0 { ", " } else { "" })?;
@@ -157,7 +154,7 @@ mod tests {
     fn lists_and_strings() {
         let list: AddressList = "{10.0.0.2, 10.0.0.3}".parse().unwrap();
         assert_eq!(list.to_string(), "{10.0.0.2, 10.0.0.3}");
-        assert_eq!("10.0.0.2".parse::<AddressList>().unwrap().to_string(), "10.0.0.2");
+        assert_eq!("10.0.0.2".parse::<AddressList>().unwrap().to_string(), "{10.0.0.2}");
         assert_eq!(QuotedText("exa\"mple.org".into()).to_string(), "\"exa\\\"mple.org\"");
     }
 

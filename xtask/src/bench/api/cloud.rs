@@ -12,6 +12,7 @@ use lab::postgres::Postgres;
 use serde_json::Value;
 
 use crate::command::output;
+use crate::neutron::add_chassis;
 use ::lab::meter::cpu_seconds;
 use ::lab::rpc::Rpc;
 
@@ -228,27 +229,6 @@ fn spawn(dir: &Path, command: &[String]) -> Result<(Child, String, Duration)> {
             bail!("the server did not start: {}", fs::read_to_string(&log).unwrap_or_default().trim_end())
         }
     }
-}
-
-/// Adds chassis that carry gateways of the physical networks phy1, phy2 and phy3 to a Southbound.
-pub(super) fn add_chassis(remote: &str, numbers: std::ops::Range<usize>) -> Result<()> {
-    let sbctl = |words: &[String]| {
-        let mut command = Command::new(find_program("ovn-sbctl")?);
-        output(command.arg(format!("--db={remote}")).arg("--timeout=60").args(words)).map(drop)
-    };
-    for n in numbers {
-        let name = format!("ch{n}");
-        sbctl(&["chassis-add".into(), name.clone(), "geneve".into(), format!("127.0.0.{n}")])?;
-        sbctl(&[
-            "set".into(),
-            "Chassis".into(),
-            name.clone(),
-            format!("hostname={name}.example"),
-            format!("other_config:ovn-cms-options=\"enable-chassis-as-gw,availability-zones=az{n}\""),
-            "other_config:ovn-bridge-mappings=\"phy1:br-1,phy2:br-2,phy3:br-3\"".into(),
-        ])?;
-    }
-    Ok(())
 }
 
 /// Resident memory of a process in MB.

@@ -267,8 +267,9 @@ fn a_change_compiles_what_has_seen_it() {
     decider.desire(&scene.snapshot);
     let (compiled, changed) = decider.last_work();
     assert!(compiled <= 4 && changed == 1, "{compiled} compiled, {changed} changed");
-    // A network's MTU is in every port of it.
+    // A network that changes: its ports look at it, and come out the same.
     scene.put(Network { mtu: 1400, ..copy(&scene, NET) });
     decider.desire(&scene.snapshot);
-    assert!(decider.last_work().1 > 500);
+    let (compiled, changed) = decider.last_work();
+    assert!(compiled > 500 && (1..10).contains(&changed), "{compiled} compiled, {changed} changed");
 }

@@ -60,13 +60,8 @@ fn scenario_9_pairs_options_and_groups_of_a_port() {
             mac_address: Some(MacAddr([0, 0, 0x5e, 0, 1, 7])),
         },
     ];
-    let option = |name: &str, value: &str| ExtraDhcpOpt {
-        opt_name: name.into(),
-        opt_value: value.into(),
-        ip_version: 4,
-    };
     port.extra_dhcp_opts =
-        vec![option("server-ip-address", "10.0.0.9"), option("bootfile-name", "pxelinux.0")];
+        vec![dhcp_option("server-ip-address", "10.0.0.9"), dhcp_option("bootfile-name", "pxelinux.0")];
     scene.put(port.clone());
     let all = rows(&scene);
     let row = all.one("Logical_Switch_Port", "name", &id(0x51).to_string());
@@ -92,7 +87,7 @@ fn scenario_9_pairs_options_and_groups_of_a_port() {
         assert_eq!(all.members::<PortGroup>(group, PortGroup::PORTS), [id(0x51)]);
     }
     // No DHCP at all for who does not want it.
-    port.extra_dhcp_opts = vec![option("dhcp_disabled", "true")];
+    port.extra_dhcp_opts = vec![dhcp_option("dhcp_disabled", "true")];
     scene.put(port);
     let all = rows(&scene);
     assert!(!all.one("Logical_Switch_Port", "name", &id(0x51).to_string()).contains_key("dhcpv4_options"));
@@ -114,11 +109,57 @@ fn virtual_router_macs_where_ovn_knows_them() {
     );
 }
 
+fn dhcp_option(name: &str, value: &str) -> ExtraDhcpOpt {
+    ExtraDhcpOpt { opt_name: name.into(), opt_value: value.into(), ip_version: 4 }
+}
+
+#[test]
+fn routes_of_a_port_come_on_top_of_its_subnets() {
+    let mut scene = Scene::new();
+    scene.edit(|txn| {
+        txn.edit::<Subnet>(&id(SUB), |subnet| {
+            let destination = "10.9.0.0/16".parse().unwrap();
+            subnet.host_routes = vec![HostRoute { destination, nexthop: "10.0.0.7".parse().unwrap() }];
+        });
+    });
+    let mut port = port(0x51, NET, SUB, "10.0.0.5");
+    for (said, written) in [
+        ("{192.168.9.0/24,10.0.0.8}", "{10.9.0.0/16,10.0.0.7, 0.0.0.0/0,10.0.0.1, 192.168.9.0/24,10.0.0.8}"),
+        ("not a list", "not a list"),
+    ] {
+        port.extra_dhcp_opts = vec![dhcp_option("classless-static-route", said)];
+        scene.put(port.clone());
+        let all = rows(&scene);
+        let own = |row: &str| row.contains(&format!("port_id={}", id(0x51)));
+        let rows = all.table("DHCP_Options");
+        let (_, row) = rows.iter().find(|(_, row)| own(&row["external_ids"])).unwrap();
+        assert!(row["options"].contains(&format!("classless_static_route={written}, ")), "{row:?}");
+    }
+}
+
+#[test]
+fn any_machine_may_be_behind_a_physical_switch() {
+    let mut scene = Scene::new();
+    let mut port = port(0x51, NET, SUB, "10.0.0.5");
+    for (key, value) in [("vtep-physical-switch", "rack1"), ("vtep-logical-switch", "blue")] {
+        port.binding.profile.insert(key.into(), json!(value));
+    }
+    scene.put(port);
+    let all = rows(&scene);
+    let row = all.one("Logical_Switch_Port", "name", &id(0x51).to_string());
+    assert_eq!((row["type"].as_str(), row["addresses"].as_str()), ("vtep", "unknown"));
+    assert!(row["external_ids"].contains("neutron:cidrs=, "), "{row:?}");
+    let dropped = all.table("Port_Group")[0].0.uuid;
+    assert!(all.members::<PortGroup>(dropped, PortGroup::PORTS).is_empty());
+    assert_eq!(row["options"], "{vtep-logical-switch=blue, vtep-physical-switch=rack1}");
+    assert!(!row.contains_key("port_security"));
+}
+
 /// Port by port: what makes it a certain kind, and what that means for its row.
 #[test]
 fn kinds_of_ports() {
     type Change = fn(&mut Port);
-    let cases: [(&str, Change, &str, &str, &str, bool); 9] = [
+    let cases: [(&str, Change, &str, &str, &str, bool); 11] = [
         ("a VIF", |_| {}, "", "fa:16:3e:00:00:51 10.0.0.5", "", true),
         (
             "bound",
@@ -147,6 +188,18 @@ fn kinds_of_ports() {
             "",
             false,
         ),
+        (
+            "without port security and DHCP",
+            |p| {
+                p.port_security_enabled = false;
+                p.extra_dhcp_opts = vec![dhcp_option("dhcp_disabled", "true")];
+            },
+            "",
+            "unknown",
+            "",
+            false,
+        ),
+        ("a router's, of another kind", |p| p.device_owner = "network:ha".into(), "", "unknown", "", false),
         (
             "metadata",
             |p| p.device_owner = owner::DISTRIBUTED.into(),

@@ -9,33 +9,27 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Common, Objects, Owner, or_default, says_something};
+use super::{Common, Identity, Objects, or_default, says_something};
 use crate::model::{AddressRange, AddressScope, HostRoute, Ipv6Mode, Subnet, SubnetPool};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ScopeRead {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
+    common: Common,
     ip_version: u8,
     #[serde(default, deserialize_with = "or_default")]
     shared: bool,
 }
 
-pub(super) fn scope(_: &mut Objects, read: ScopeRead, _: Timestamp) -> Result<AddressScope, String> {
-    let (id, project) = (read.id, read.owner.id());
-    Ok(AddressScope { id, project, name: read.name, ip_version: read.ip_version, shared: read.shared })
+pub(super) fn scope(_: &mut Objects, read: ScopeRead, now: Timestamp) -> Result<AddressScope, String> {
+    let Identity { id, project, name, .. } = read.common.told(now);
+    Ok(AddressScope { id, project, name, ip_version: read.ip_version, shared: read.shared })
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct PoolRead {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
+    common: Common,
     prefixes: Vec<IpNet>,
     ip_version: u8,
     min_prefixlen: Number,
@@ -49,8 +43,6 @@ pub(super) struct PoolRead {
     shared: bool,
     #[serde(default, deserialize_with = "or_default")]
     is_default: bool,
-    #[serde(flatten)]
-    common: Common,
 }
 
 /// Neutron writes the lengths of pools as text.
@@ -74,10 +66,11 @@ pub(super) fn pool(objects: &mut Objects, read: PoolRead, now: Timestamp) -> Res
     read.address_scope_id.map_or(Ok(()), |scope| objects.needs("address_scope", scope))?;
     let mut prefixes: Vec<IpNet> = read.prefixes.iter().map(IpNet::trunc).collect();
     prefixes.sort();
+    let Identity { id, project, name, standard } = read.common.told(now);
     Ok(SubnetPool {
-        id: read.id,
-        project: read.owner.id(),
-        name: read.name,
+        id,
+        project,
+        name,
         prefixes,
         ip_version: read.ip_version,
         min_prefixlen: read.min_prefixlen.value()?,
@@ -87,17 +80,14 @@ pub(super) fn pool(objects: &mut Objects, read: PoolRead, now: Timestamp) -> Res
         address_scope_id: read.address_scope_id,
         shared: read.shared,
         is_default: read.is_default,
-        standard: read.common.standard(now),
+        standard,
     })
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct SubnetRead {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
+    common: Common,
     network_id: Uuid,
     cidr: IpNet,
     #[serde(default)]
@@ -119,8 +109,6 @@ pub(super) struct SubnetRead {
     subnetpool_id: Option<String>,
     #[serde(default)]
     segment_id: Value,
-    #[serde(flatten)]
-    common: Common,
 }
 
 pub(super) fn subnet(objects: &mut Objects, read: SubnetRead, now: Timestamp) -> Result<Subnet, String> {
@@ -138,10 +126,11 @@ pub(super) fn subnet(objects: &mut Objects, read: SubnetRead, now: Timestamp) ->
     };
     let mut allocation_pools = read.allocation_pools;
     allocation_pools.sort();
+    let Identity { id, project, name, standard } = read.common.told(now);
     Ok(Subnet {
-        id: read.id,
-        project: read.owner.id(),
-        name: read.name,
+        id,
+        project,
+        name,
         network_id: read.network_id,
         cidr: read.cidr.trunc(),
         gateway_ip: read.gateway_ip,
@@ -155,6 +144,6 @@ pub(super) fn subnet(objects: &mut Objects, read: SubnetRead, now: Timestamp) ->
         subnetpool_id,
         // The Northbound tells it.
         dhcp_server_mac: MacAddr::default(),
-        standard: read.common.standard(now),
+        standard,
     })
 }

@@ -161,45 +161,50 @@ fn singular(collection: &str) -> &'static str {
     }
 }
 
-/// The owner: newer Neutron says `project_id`, older `tenant_id`, most say both.
+/// What every object carries. The owner is `project_id` to newer Neutron and `tenant_id` to older; most say both.
 #[derive(Debug, Deserialize)]
-struct Owner {
+struct Common {
+    id: Uuid,
     #[serde(default)]
     project_id: Option<String>,
     #[serde(default)]
     tenant_id: Option<String>,
-}
-
-impl Owner {
-    fn id(self) -> String {
-        self.project_id.or(self.tenant_id).unwrap_or_default()
-    }
-}
-
-/// What every object carries.
-#[derive(Debug, Deserialize)]
-struct Common {
+    #[serde(default, deserialize_with = "or_default")]
+    name: String,
     #[serde(default)]
     revision_number: Option<u64>,
     #[serde(default)]
     created_at: Option<Timestamp>,
     #[serde(default)]
     updated_at: Option<Timestamp>,
-    #[serde(default)]
-    description: Option<String>,
-    #[serde(default)]
-    tags: Option<BTreeSet<String>>,
+    #[serde(default, deserialize_with = "or_default")]
+    description: String,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: BTreeSet<String>,
+}
+
+/// The same in our words.
+struct Identity {
+    id: Uuid,
+    project: String,
+    name: String,
+    standard: Standard,
 }
 
 impl Common {
-    fn standard(self, now: Timestamp) -> Standard {
+    fn told(self, now: Timestamp) -> Identity {
         let created_at = self.created_at.unwrap_or(now);
-        Standard {
-            revision: self.revision_number.unwrap_or(0),
-            created_at,
-            updated_at: self.updated_at.unwrap_or(created_at),
-            description: self.description.unwrap_or_default(),
-            tags: self.tags.unwrap_or_default(),
+        Identity {
+            id: self.id,
+            project: self.project_id.or(self.tenant_id).unwrap_or_default(),
+            name: self.name,
+            standard: Standard {
+                revision: self.revision_number.unwrap_or(0),
+                created_at,
+                updated_at: self.updated_at.unwrap_or(created_at),
+                description: self.description,
+                tags: self.tags,
+            },
         }
     }
 }

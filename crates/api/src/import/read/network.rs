@@ -5,16 +5,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Common, Objects, Owner, or_default, says_something};
+use super::{Common, Identity, Objects, or_default, says_something};
 use crate::model::{Network, NetworkType, Segment};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Read {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
+    common: Common,
     admin_state_up: bool,
     #[serde(default, rename = "router:external", deserialize_with = "or_default")]
     external: bool,
@@ -38,8 +35,6 @@ pub(super) struct Read {
     is_default: bool,
     #[serde(default)]
     qos_policy_id: Value,
-    #[serde(flatten)]
-    common: Common,
 }
 
 pub(super) fn network(objects: &mut Objects, read: Read, now: Timestamp) -> Result<Network, String> {
@@ -66,10 +61,11 @@ pub(super) fn network(objects: &mut Objects, read: Read, now: Timestamp) -> Resu
     if says_something(&read.qos_policy_id) {
         objects.note("QoS policies are not taken over. Their rows in the Northbound stay as they are.");
     }
+    let Identity { id, project, name, standard } = read.common.told(now);
     Ok(Network {
-        id: read.id,
-        project: read.owner.id(),
-        name: read.name,
+        id,
+        project,
+        name,
         admin_state_up: read.admin_state_up,
         external: read.external,
         // The Northbound tells the segment's id.
@@ -84,6 +80,6 @@ pub(super) fn network(objects: &mut Objects, read: Read, now: Timestamp) -> Resu
         availability_zone_hints: read.availability_zone_hints,
         dns_domain: read.dns_domain,
         is_default: read.is_default,
-        standard: read.common.standard(now),
+        standard,
     })
 }

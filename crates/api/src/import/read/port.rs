@@ -10,16 +10,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Common, Objects, Owner, or_default, says_something};
+use super::{Common, Identity, Objects, or_default, says_something};
 use crate::model::{AddressPair, Binding, ExtraDhcpOpt, FixedIp, Port, VifType};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Read {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
+    common: Common,
     network_id: Uuid,
     admin_state_up: bool,
     mac_address: MacAddr,
@@ -50,9 +47,9 @@ pub(super) struct Read {
     #[serde(default, deserialize_with = "or_default")]
     dns_name: String,
     #[serde(default)]
+    dns_domain: Value,
+    #[serde(default)]
     qos_policy_id: Value,
-    #[serde(flatten)]
-    common: Common,
 }
 
 #[derive(Debug, Deserialize)]
@@ -77,6 +74,9 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
     read.security_groups.iter().try_for_each(|group| objects.needs("security_group", *group))?;
     if says_something(&read.qos_policy_id) {
         objects.note("QoS policies are not taken over. Their rows in the Northbound stay as they are.");
+    }
+    if says_something(&read.dns_domain) {
+        objects.note("Domains of ports are not taken over: names are in the domain of their network.");
     }
     let pairs = read.allowed_address_pairs.iter().map(|pair| {
         let text = &pair.ip_address;
@@ -103,10 +103,11 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
         (Some("hostdev_physical"), _) => VifType::HostdevPhysical,
         (Some(_), _) => VifType::Other,
     };
+    let Identity { id, project, name, standard } = read.common.told(now);
     let port = Port {
-        id: read.id,
-        project: read.owner.id(),
-        name: read.name,
+        id,
+        project,
+        name,
         network_id: read.network_id,
         admin_state_up: read.admin_state_up,
         mac: read.mac_address,
@@ -126,7 +127,7 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
         },
         dns_name: read.dns_name,
         gateway_ordinal: None,
-        standard: read.common.standard(now),
+        standard,
     };
     match port.router_id() {
         // What hosts a gateway is OVN's report, not a binding.

@@ -8,16 +8,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Common, Document, Objects, Owner, or_default, says_something};
+use super::{Common, Document, Identity, Objects, or_default, says_something};
 use crate::model::{ExtraRoute, FloatingIp, Port, Router, owner};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Read {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
+    common: Common,
     admin_state_up: bool,
     #[serde(default)]
     external_gateway_info: Option<Info>,
@@ -31,8 +28,6 @@ pub(super) struct Read {
     availability_zone_hints: Vec<String>,
     #[serde(default)]
     distributed: Option<bool>,
-    #[serde(flatten)]
-    common: Common,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -64,10 +59,11 @@ pub(super) fn router(_: &mut Objects, read: Read, now: Timestamp) -> Result<Rout
             routes.push(route);
         }
     }
+    let Identity { id, project, name, standard } = read.common.told(now);
     Ok(Router {
-        id: read.id,
-        project: read.owner.id(),
-        name: read.name,
+        id,
+        project,
+        name,
         admin_state_up: read.admin_state_up,
         gw_port_id: None,
         enable_snat: read.external_gateway_info.and_then(|info| info.enable_snat).unwrap_or(true),
@@ -76,7 +72,7 @@ pub(super) fn router(_: &mut Objects, read: Read, now: Timestamp) -> Result<Rout
         routes,
         availability_zone_hints: read.availability_zone_hints,
         distributed: read.distributed.unwrap_or(false),
-        standard: read.common.standard(now),
+        standard,
     })
 }
 
@@ -124,9 +120,8 @@ pub(super) fn gateways(objects: &mut Objects, document: &Document) {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct FloatingRead {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
+    common: Common,
     floating_network_id: Uuid,
     floating_ip_address: Ipv4Addr,
     #[serde(default)]
@@ -141,8 +136,6 @@ pub(super) struct FloatingRead {
     dns_domain: String,
     #[serde(default)]
     port_forwardings: Value,
-    #[serde(flatten)]
-    common: Common,
 }
 
 pub(super) fn floating_ip(
@@ -165,9 +158,10 @@ pub(super) fn floating_ip(
     };
     port_id.map_or(Ok(()), |port| objects.needs("port", port))?;
     router_id.map_or(Ok(()), |router| objects.needs("router", router))?;
+    let Identity { id, project, standard, .. } = read.common.told(now);
     Ok(FloatingIp {
-        id: read.id,
-        project: read.owner.id(),
+        id,
+        project,
         floating_network_id: read.floating_network_id,
         floating_ip_address: read.floating_ip_address,
         floating_port_id,
@@ -176,6 +170,6 @@ pub(super) fn floating_ip(
         router_id,
         dns_name: read.dns_name,
         dns_domain: read.dns_domain,
-        standard: read.common.standard(now),
+        standard,
     })
 }

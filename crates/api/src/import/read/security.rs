@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Common, Objects, Owner, or_default, says_something};
+use super::{Common, Identity, Objects, says_something};
 use crate::model::{
     Direction, Ethertype, QuotaSet, RbacAction, RbacObject, RbacPolicy, SecurityGroup, SecurityGroupRule,
 };
@@ -17,34 +17,29 @@ use crate::resource::security_group::DEFAULT;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct GroupRead {
-    id: Uuid,
-    #[serde(flatten)]
-    owner: Owner,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
-    #[serde(default)]
-    stateful: Option<bool>,
     #[serde(flatten)]
     common: Common,
+    #[serde(default)]
+    stateful: Option<bool>,
 }
 
 pub(super) fn group(_: &mut Objects, read: GroupRead, now: Timestamp) -> Result<SecurityGroup, String> {
+    let Identity { id, project, name, standard } = read.common.told(now);
     Ok(SecurityGroup {
-        id: read.id,
-        project: read.owner.id(),
+        id,
+        project,
         // Neutron keeps the name to one group of a project, which is the default.
-        is_default: read.name == DEFAULT,
-        name: read.name,
+        is_default: name == DEFAULT,
+        name,
         stateful: read.stateful.unwrap_or(true),
-        standard: read.common.standard(now),
+        standard,
     })
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct RuleRead {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
+    common: Common,
     security_group_id: Uuid,
     direction: Direction,
     ethertype: Ethertype,
@@ -60,8 +55,6 @@ pub(super) struct RuleRead {
     remote_group_id: Option<Uuid>,
     #[serde(default)]
     remote_address_group_id: Value,
-    #[serde(flatten)]
-    common: Common,
 }
 
 pub(super) fn rule(
@@ -76,9 +69,10 @@ pub(super) fn rule(
     for group in [Some(read.security_group_id), read.remote_group_id].into_iter().flatten() {
         objects.needs("security_group", group)?;
     }
+    let Identity { id, project, standard, .. } = read.common.told(now);
     Ok(SecurityGroupRule {
-        id: read.id,
-        project: read.owner.id(),
+        id,
+        project,
         security_group_id: read.security_group_id,
         direction: read.direction,
         ethertype: read.ethertype,
@@ -87,15 +81,14 @@ pub(super) fn rule(
         port_range_max: read.port_range_max,
         remote_ip_prefix: read.remote_ip_prefix,
         remote_group_id: read.remote_group_id,
-        standard: read.common.standard(now),
+        standard,
     })
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct PolicyRead {
-    id: Uuid,
     #[serde(flatten)]
-    owner: Owner,
+    common: Common,
     object_type: String,
     object_id: Uuid,
     action: RbacAction,
@@ -105,7 +98,7 @@ pub(super) struct PolicyRead {
     target_project_id: Option<String>,
 }
 
-pub(super) fn policy(objects: &mut Objects, read: PolicyRead, _: Timestamp) -> Result<RbacPolicy, String> {
+pub(super) fn policy(objects: &mut Objects, read: PolicyRead, now: Timestamp) -> Result<RbacPolicy, String> {
     let object_type = serde_json::from_value::<RbacObject>(Value::String(read.object_type.clone()))
         .map_err(|_| format!("it is about a {}", read.object_type))?;
     let noun = match object_type {
@@ -115,9 +108,10 @@ pub(super) fn policy(objects: &mut Objects, read: PolicyRead, _: Timestamp) -> R
         RbacObject::AddressScope => "address_scope",
     };
     objects.needs(noun, read.object_id)?;
+    let Identity { id, project, .. } = read.common.told(now);
     Ok(RbacPolicy {
-        id: read.id,
-        project: read.owner.id(),
+        id,
+        project,
         object_type,
         object_id: read.object_id,
         action: read.action,
