@@ -167,7 +167,7 @@ pub(super) fn dhcp_notes<'p>(
     }
     let note = |(option, (rows, then, now)): (&str, (usize, String, String))| {
         format!(
-            "DHCP would tell another {option} than now, in {rows} rows: for one {then} where it is {now}. \
+            "DHCP would tell {option} otherwise than now, in {rows} of its rows: in one {then} where it is {now}. \
              Compare the section [network] with Neutron's configuration."
         )
     };

@@ -378,7 +378,7 @@ fn settings_that_would_have_dhcp_tell_something_else_are_told() {
     assert_eq!(
         notes(&Settings::default()),
         [
-            "DHCP would tell another domain_name than now, in 1 rows: for one nothing where it is \"cloud.example.\". \
+            "DHCP would tell domain_name otherwise than now, in 1 of its rows: in one nothing where it is \"cloud.example.\". \
           Compare the section [network] with Neutron's configuration."
         ]
     );
