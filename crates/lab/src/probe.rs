@@ -61,10 +61,10 @@ impl Node {
         Ok(())
     }
 
-    /// Serves TCP on a port: each client is told this node's name and the client's address as seen here.
+    /// Serves TCP on a port, in both families: each client is told this node's name and the client's address as seen here.
     pub fn serve(&self, port: u16) -> Result<()> {
         let listener = self
-            .enter(|| TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, port)))?
+            .enter(|| TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, port)))?
             .with_context(|| format!("{} cannot listen on {port}", self.label()))?;
         let name = self.label().to_owned();
         // Ends with the process, as the guest does.
@@ -147,6 +147,6 @@ fn answer(mut stream: TcpStream, name: &str) -> std::io::Result<()> {
     while asked.read_line(&mut line)? > 0 && !line.trim().is_empty() {
         line.clear();
     }
-    let body = format!("{name} {}\n", stream.peer_addr()?.ip());
+    let body = format!("{name} {}\n", stream.peer_addr()?.ip().to_canonical());
     write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use lab::job::{Backend, Spec};
 use lab::node::chassis::Chassis;
-use lab::process::Daemon;
+use lab::process::{Daemon, Recipe};
 use lab::{Lab, Need, Test, eventually};
 use ovn::nb::{LogicalSwitchPort, Nat};
 use ovn::text::Text;
@@ -156,11 +156,19 @@ fn reached() -> Result<()> {
         println!("a tenant's VM:");
         learns(&spine, "10.0.0.22")?;
         spine.reaches("10.0.0.22")?;
-        println!("a load balancer:");
+        println!("a load balancer, and all of them by TCP:");
         learns(&spine, "172.24.4.50")?;
-        lab.find("vmt")?.serve(80)?;
-        lab.find("vmu")?.serve(80)?;
+        ["vmt", "vmu", "vmp", "vmv"].iter().try_for_each(|vm| lab.find(vm)?.serve(80))?;
         spine.is_served_by("172.24.4.50:80")?;
+        for (address, vm) in [
+            ("172.24.4.10", "vmp"),
+            ("[2001:db8:24::10]", "vmp"),
+            ("172.24.100.12", "vmv"),
+            ("172.24.4.110", "vmt"),
+        ] {
+            let by = spine.is_served_by(&format!("{address}:80"))?.by;
+            ensure!(by == vm, "{address} is {vm}'s, and {by} has answered");
+        }
 
         println!("a floating IP that moves to its VM's chassis:");
         shows(hv1, "ip address show bgp-nic", "172.24.4.111/32", true)?;
@@ -174,6 +182,9 @@ fn reached() -> Result<()> {
         shows(hv2, "ip address show bgp-nic", "172.24.4.111/32", true)?;
         shows(hv1, "ip address show bgp-nic", "172.24.4.111/32", false)?;
         spine.reaches("172.24.4.111")?;
+        // On a port of its own: what the VM sends from the load balancer's, OVN leads through the gateway.
+        lab.find("vmu")?.serve(8080)?;
+        spine.is_served_by("172.24.4.111:8080")?;
 
         state(hv1)?;
         words(hv1, hv2)?;
@@ -328,6 +339,10 @@ fn restarts() -> Result<()> {
             learns(&spine, address)?;
             spine.reaches(address)?;
         }
+        // A tenant's VM without a floating IP: what one with it sends, its router translates.
+        lab.find("vmu")?.serve(80)?;
+        let by = spine.is_served_by("10.0.0.22:80")?.by;
+        ensure!(by == "vmu", "{by} has answered for vmu");
 
         println!("the agent is killed and started again:");
         let mut train = spine.ping_train("172.24.4.10")?;
@@ -428,7 +443,7 @@ pub(crate) struct Monitor(Arc<Daemon>);
 
 impl Monitor {
     pub(crate) fn start(hv: &Chassis) -> Result<Self> {
-        let recipe = lab::process::Recipe::new("ip").args(["monitor", "address", "route", "rule", "link"]);
+        let recipe = Recipe::new("ip").args(["monitor", "address", "route", "rule", "link"]);
         hv.start("ip-monitor", recipe).map(Monitor)
     }
 
@@ -613,6 +628,20 @@ fn settings() -> Result<()> {
         println!("a stop leaves everything, and the next start has other settings:");
         agent.stop(PATIENCE)?;
         shows(hv1, announced, "172.24.4.10/32", true)?;
+
+        println!("one that may not change the kernel says so, and takes nothing away:");
+        let path = configure(hv1, "")?;
+        let words = ["--bounding-set", "-net_admin", "meridian", "bgp-agent", "--config-dir", &path];
+        let weak = hv1.start("weak-agent", Recipe::new("setpriv").args(words))?;
+        hv1.run("ip rule del to 172.24.4.10 pref 32000")?;
+        eventually(PATIENCE, "the agent says what it may not do", || {
+            let status = ask(hv1, "status")?;
+            ensure!(status.contains("address/172.24.4.10") && status.contains("not permitted"), "{status}");
+            Ok(())
+        })?;
+        shows(hv1, announced, "172.24.4.10/32", true)?;
+        weak.stop(PATIENCE)?;
+
         let more =
             "advertisement_method_tenant_networks = subnet\nrule_mode = aggregate\nwithdraw_on_stop = yes\n";
         configure(hv1, more)?;
