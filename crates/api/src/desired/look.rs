@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use ovn::ident::name;
 use reconcile::units::Tracked;
-use smol_str::SmolStr;
 use uuid::Uuid;
 
 use crate::fleet::Fleet;
@@ -74,8 +73,7 @@ impl<'t, 'w> Look<'t, 'w> {
     /// The ports of a router, interfaces and gateways.
     pub(crate) fn router_ports(&self, router: Uuid) -> Vec<&'w Port> {
         self.0.read(Fact::PortsOfRouter(router), |snapshot| {
-            let link = Link::PortsOfDevice(SmolStr::new(router.to_string()));
-            let ports = snapshot.world.linked::<Port>(link).map(|port| &**port);
+            let ports = snapshot.world.linked::<Port>(Link::PortsOfDevice(router.into())).map(|port| &**port);
             ports.filter(|port| port.router_id() == Some(router)).collect()
         })
     }
@@ -102,7 +100,7 @@ impl<'t, 'w> Look<'t, 'w> {
     pub(crate) fn metadata_port(&self, network: Uuid) -> Option<&'w Port> {
         self.0.read(Fact::MetadataPort(network), |snapshot| {
             let device = name::metadata(network);
-            let mut ports = snapshot.world.linked::<Port>(Link::PortsOfDevice(SmolStr::new(&device)));
+            let mut ports = snapshot.world.linked::<Port>(Link::PortsOfDevice(device.as_str().into()));
             ports.find(|port| port.network_id == network).map(|port| &**port)
         })
     }

@@ -16,7 +16,6 @@ mod subnet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use smol_str::SmolStr;
 use uuid::Uuid;
 
 use crate::fault::Fault;
@@ -33,7 +32,7 @@ use element::Purpose;
 
 /// The gateway ports of a router: the compatibility gateway, then the others by age.
 pub fn of_router<'w>(world: &'w World, router: &Router) -> Vec<&'w Arc<Port>> {
-    let ports = world.linked::<Port>(Link::PortsOfDevice(SmolStr::new(router.id.to_string())));
+    let ports = world.linked::<Port>(Link::PortsOfDevice(router.id.into()));
     let mut gateways: Vec<_> = ports.filter(|port| port.is_gateway()).collect();
     gateways.sort_by_key(|port| (Some(port.id) != router.gw_port_id, port.gateway_ordinal, port.id));
     gateways

@@ -18,7 +18,7 @@ pub const PREFIX: &str = "ovnmeta-";
 /// The metadata port of a network, if it has one.
 pub fn of(world: &World, network: Uuid) -> Option<&Port> {
     world
-        .linked::<Port>(Link::PortsOfDevice(device_id(network).into()))
+        .linked::<Port>(Link::PortsOfDevice(device_id(network).as_str().into()))
         .map(|port| &**port)
         .find(|port| port.network_id == network && port.device_owner == owner::DISTRIBUTED)
 }

@@ -184,7 +184,7 @@ impl Resource for Ports {
         // The empty value asks for ports that belong to nothing, which no link leads to.
         let devices = filters.values("device_id").filter(|ids| ids.iter().all(|id| !id.is_empty()));
         if let Some(devices) = devices {
-            return Some(devices.iter().map(|id| Link::PortsOfDevice(id.into())).collect());
+            return Some(devices.iter().map(|id| Link::PortsOfDevice(id.as_str().into())).collect());
         }
         let ids = |values: &[String], link: fn(Uuid) -> Link| {
             values.iter().filter_map(|id| Uuid::try_parse(id).ok()).map(link).collect()

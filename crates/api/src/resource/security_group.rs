@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::attribute::{
@@ -175,7 +174,7 @@ pub fn usable<'w>(world: &'w World, caller: &Caller, id: Uuid) -> Result<&'w Arc
 
 /// The group of a project for ports that name none.
 pub fn default_of(world: &World, project: &str) -> Option<Uuid> {
-    world.linked::<SecurityGroup>(Link::DefaultGroupOf(SmolStr::new(project))).next().map(|group| group.id)
+    world.linked::<SecurityGroup>(Link::DefaultGroupOf(project.into())).next().map(|group| group.id)
 }
 
 /// Makes the group of a project for ports that name none, if it is not there yet.

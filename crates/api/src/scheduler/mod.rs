@@ -21,7 +21,6 @@ mod repair;
 
 use std::sync::Arc;
 
-use smol_str::SmolStr;
 use uuid::Uuid;
 
 use crate::fleet::Fleet;
@@ -121,6 +120,16 @@ impl<'w> Subject<'w> {
     /// The placement with its priorities: from the number of chassis down to 1, around what is pinned.
     fn placement(&self, mut chassis: Vec<Placed>) -> Placement {
         number(&mut chassis);
+        self.numbered(chassis)
+    }
+
+    /// The placement in the place of another, with as few new priorities as its order allows.
+    fn replacement(&self, mut chassis: Vec<Placed>, before: &[Placed]) -> Placement {
+        renumber(&mut chassis, before);
+        self.numbered(chassis)
+    }
+
+    fn numbered(&self, chassis: Vec<Placed>) -> Placement {
         Placement {
             port_id: self.port,
             physical_network: self.network.segment.physical_network.clone(),
@@ -139,9 +148,27 @@ fn number(chassis: &mut [Placed]) {
     }
 }
 
+/// The same for a group that was there before: whoever can keep its priority does, since each that changes is a row to write,
+/// and a lost chassis may have been in thousands of groups. Without room for that they are given anew.
+fn renumber(chassis: &mut [Placed], before: &[Placed]) {
+    let had = |name: &str| before.iter().find(|placed| placed.chassis == name).map(|placed| placed.priority);
+    let mut least = 0;
+    for placed in chassis.iter_mut().rev() {
+        placed.priority = match placed.pinned {
+            true => placed.priority.max(least),
+            false => had(&placed.chassis).unwrap_or(0).max(least).max(1),
+        };
+        least = placed.priority.saturating_add(1);
+    }
+    let highest = before.iter().map(|placed| placed.priority).max().unwrap_or(0).max(MAX_CHASSIS as u16);
+    if chassis.iter().any(|placed| placed.priority > highest) {
+        number(chassis);
+    }
+}
+
 /// Where the other gateways of the port's router are.
 fn siblings(world: &World, port: &Port) -> Vec<Arc<Placement>> {
-    let of_router = world.linked::<Port>(Link::PortsOfDevice(SmolStr::new(&port.device_id)));
+    let of_router = world.linked::<Port>(Link::PortsOfDevice(port.device_id.as_str().into()));
     let others = of_router.filter(|other| other.is_gateway() && other.id != port.id);
     others.filter_map(|other| world.get::<Placement>(&other.id).cloned()).collect()
 }

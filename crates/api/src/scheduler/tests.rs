@@ -491,6 +491,41 @@ fn priorities_go_down_and_leave_pins_alone() {
     }
 }
 
+#[test]
+fn whoever_can_keep_its_priority_does() {
+    let group = |of: &[(&str, u16)]| -> Vec<Placed> {
+        let placed = |&(name, priority): &(&str, u16)| Placed {
+            chassis: name.to_owned(),
+            priority,
+            pinned: name.starts_with("pin"),
+        };
+        of.iter().map(placed).collect()
+    };
+    let five = [("a", 5), ("b", 4), ("c", 3), ("d", 2), ("e", 1)];
+    for (before, after) in [
+        // One is lost.
+        (&five[..], &[("a", 5), ("b", 4), ("d", 2), ("e", 1)][..]),
+        (&five, &[("b", 4), ("c", 3), ("d", 2), ("e", 1)]),
+        // Those below it change places: the gap has room for one of them.
+        (&five, &[("a", 5), ("b", 4), ("e", 3), ("d", 2)]),
+        // Another takes the place.
+        (&five, &[("a", 5), ("b", 4), ("d", 2), ("new", 1)]),
+        // It comes back last.
+        (&[("a", 5), ("b", 4), ("d", 2)], &[("a", 5), ("b", 4), ("d", 2), ("c", 1)]),
+        (&[("a", 2), ("b", 1)], &[("a", 3), ("b", 2), ("c", 1)]),
+        // No room: all anew.
+        (&[("a", 5), ("b", 4), ("e", 3), ("d", 2)], &[("a", 4), ("b", 3), ("d", 2), ("e", 1)]),
+        // Those set by hand stay.
+        (&[("pin", 100), ("b", 2), ("c", 1)], &[("pin", 100), ("c", 1)]),
+        (&[("a", 11), ("pin", 10), ("c", 1)], &[("c", 11), ("pin", 10)]),
+    ] {
+        let mut regrouped = group(after);
+        regrouped.iter_mut().filter(|placed| !placed.pinned).for_each(|placed| placed.priority = 0);
+        renumber(&mut regrouped, &group(before));
+        assert_eq!(regrouped, group(after), "after {before:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -525,6 +560,9 @@ proptest! {
                     continue;
                 }
                 prop_assert!(group.iter().all(fits));
+                let chassis = &cloud.world.get::<Placement>(&port).unwrap().chassis;
+                prop_assert!(chassis.is_sorted_by(|one, next| one.priority > next.priority));
+                prop_assert!(chassis.iter().all(|placed| (1..=MAX_CHASSIS as u16).contains(&placed.priority)));
                 prop_assert_eq!(group.iter().collect::<BTreeSet<_>>().len(), group.len());
                 prop_assert_eq!(group.len(), possible.min(MAX_CHASSIS));
                 if let Some(old) = before.get(&port).and_then(|old| old.first()).filter(|old| fits(old)) {

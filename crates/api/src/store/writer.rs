@@ -310,3 +310,33 @@ fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        Job::Refresh { answer: oneshot::channel().0 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_just_answered_are_waited_for_and_not_for_long() {
+        let (send, mut queue) = mpsc::channel(8);
+        let mut jobs = vec![job()];
+        let late = send.clone();
+        tokio::spawn(async move {
+            tokio::task::yield_now().await;
+            let _ = late.send(job()).await;
+        });
+        assert!(gathered(&mut queue, &mut jobs, 2).await, "the second one came in time");
+        assert_eq!(jobs.len(), 2);
+
+        let begin = Instant::now();
+        assert!(!gathered(&mut queue, &mut jobs, 3).await, "nobody else came");
+        assert!(begin.elapsed() >= MOMENT);
+        assert_eq!(jobs.len(), 2, "nothing was lost while it waited");
+
+        drop(send);
+        assert!(gathered(&mut queue, &mut jobs, 3).await, "nobody can come any more");
+    }
+}

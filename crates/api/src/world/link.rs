@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::model::{NetworkType, Segment};
 
+use super::text_id::TextId;
 use super::{
     AddressScope, Adopted, AgentSetting, FloatingIp, Kind, Network, Placement, Port, QuotaSet, RbacPolicy,
     Router, SecurityGroup, SecurityGroupRule, Subnet, SubnetPool,
@@ -17,7 +18,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
     /// Objects of a noun that belong to a project.
-    OwnedBy(Kind, SmolStr),
+    OwnedBy(Kind, TextId),
     /// Objects of a noun with a name.
     Named(Kind, SmolStr),
     /// Networks on a physical network.
@@ -35,7 +36,7 @@ pub enum Link {
     /// Ports with an address of a subnet.
     PortsOfSubnet(Uuid),
     /// Ports of an instance, a router, a floating IP.
-    PortsOfDevice(SmolStr),
+    PortsOfDevice(TextId),
     /// Ports under a security group.
     PortsOfGroup(Uuid),
     /// The port of a network that has a MAC.
@@ -45,7 +46,7 @@ pub enum Link {
     /// Ports bound to a host.
     PortsOnHost(SmolStr),
     /// The security group of a project for ports that name none.
-    DefaultGroupOf(SmolStr),
+    DefaultGroupOf(TextId),
     /// Rules of a security group.
     RulesOfGroup(Uuid),
     /// Rules of other groups, or of the same, that name a security group as the other side.
@@ -71,7 +72,7 @@ type NoteLoad<'n> = &'n mut dyn FnMut(&str, &str, u8);
 /// Owner and name, which most nouns have.
 macro_rules! named {
     ($noun:ident, $self:ident, $note:ident) => {
-        $note(Link::OwnedBy(Kind::$noun, SmolStr::new(&$self.project)), $self.id);
+        $note(Link::OwnedBy(Kind::$noun, $self.project.as_str().into()), $self.id);
         $note(Link::Named(Kind::$noun, SmolStr::new(&$self.name)), $self.id);
     };
 }
@@ -148,14 +149,14 @@ impl SecurityGroup {
     pub(super) fn note_links(&self, note: Note<'_>) {
         named!(SecurityGroup, self, note);
         if self.is_default {
-            note(Link::DefaultGroupOf(SmolStr::new(&self.project)), self.id);
+            note(Link::DefaultGroupOf(self.project.as_str().into()), self.id);
         }
     }
 }
 
 impl SecurityGroupRule {
     pub(super) fn note_links(&self, note: Note<'_>) {
-        note(Link::OwnedBy(Kind::SecurityGroupRule, SmolStr::new(&self.project)), self.id);
+        note(Link::OwnedBy(Kind::SecurityGroupRule, self.project.as_str().into()), self.id);
         note(Link::RulesOfGroup(self.security_group_id), self.id);
         if let Some(group) = self.remote_group_id {
             note(Link::RulesNamingGroup(group), self.id);
@@ -172,7 +173,7 @@ impl Port {
             note(Link::PortsOfSubnet(fixed.subnet_id), self.id);
         }
         if !self.device_id.is_empty() {
-            note(Link::PortsOfDevice(SmolStr::new(&self.device_id)), self.id);
+            note(Link::PortsOfDevice(self.device_id.as_str().into()), self.id);
         }
         for group in &self.security_groups {
             note(Link::PortsOfGroup(*group), self.id);
@@ -212,7 +213,7 @@ impl Router {
 
 impl FloatingIp {
     pub(super) fn note_links(&self, note: Note<'_>) {
-        note(Link::OwnedBy(Kind::FloatingIp, SmolStr::new(&self.project)), self.id);
+        note(Link::OwnedBy(Kind::FloatingIp, self.project.as_str().into()), self.id);
         note(Link::FloatingIpsOfNetwork(self.floating_network_id), self.id);
         if let Some(port) = self.port_id {
             note(Link::FloatingIpsOfPort(port), self.id);
@@ -225,7 +226,7 @@ impl FloatingIp {
 
 impl RbacPolicy {
     pub(super) fn note_links(&self, note: Note<'_>) {
-        note(Link::OwnedBy(Kind::RbacPolicy, SmolStr::new(&self.project)), self.id);
+        note(Link::OwnedBy(Kind::RbacPolicy, self.project.as_str().into()), self.id);
         note(Link::PoliciesOfObject(self.object_id), self.id);
     }
 }

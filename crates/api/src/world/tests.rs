@@ -6,7 +6,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use jiff::Timestamp;
 use ovn::MacAddr;
 use proptest::prelude::*;
-use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::*;
@@ -78,7 +77,7 @@ proptest! {
         for project in ["p0", "p1"] {
             let truth = model.values().filter(|p| p.project == project).count() as u64;
             prop_assert_eq!(world.tally(Kind::Port, project), truth);
-            let owned = world.linked::<Port>(Link::OwnedBy(Kind::Port, SmolStr::new(project))).count() as u64;
+            let owned = world.linked::<Port>(Link::OwnedBy(Kind::Port, project.into())).count() as u64;
             prop_assert_eq!(owned, truth);
         }
         for subnet in 0..3 {

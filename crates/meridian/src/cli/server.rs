@@ -97,7 +97,7 @@ const DATABASE: &str = "api.db";
 /// How long OVN's databases may take to be read before the API listens without them.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
 /// How long a database of OVN that does not answer is left alone at most.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+const LONGEST_BACKOFF: Duration = Duration::from_millis(400);
 /// How long requests that have begun may take when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
 

@@ -115,6 +115,17 @@ enum Entry {
     Adopted(ObjectId),
 }
 
+impl Entry {
+    /// The object that says it, unless nothing is said but whose a row is.
+    fn object(&self) -> Option<&ObjectId> {
+        match self {
+            Entry::Own(want) | Entry::Share(want) => Some(&want.object),
+            Entry::Member(member) => Some(&member.object),
+            Entry::Adopted(_) => None,
+        }
+    }
+}
+
 /// What one decision wants of the database.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
@@ -292,12 +303,12 @@ impl Desired {
 
     /// Wants what a part wants, too.
     pub fn add(&mut self, part: &Part) {
-        part.entries.iter().for_each(|(id, entry)| self.put_in(*id, entry));
+        self.swap([].iter(), part.entries.iter());
     }
 
     /// Wants no longer what a part wants; it must have been added.
     pub fn remove(&mut self, part: &Part) {
-        part.entries.iter().for_each(|(id, entry)| self.take_out(*id, entry));
+        self.swap(part.entries.iter(), [].iter());
     }
 
     /// Wants what a part wants, and no longer what its forerunner wanted. What both say stays as it is: nobody needs to look at
@@ -307,16 +318,30 @@ impl Desired {
         for (old, new) in after.in_common(before) {
             (stays[old], kept[new]) = (true, true);
         }
-        for ((id, entry), _) in before.entries.iter().zip(stays).filter(|(_, stays)| !stays) {
+        let goes = before.entries.iter().zip(stays).filter(|(_, stays)| !stays).map(|(said, _)| said);
+        let comes = after.entries.iter().zip(kept).filter(|(_, kept)| !kept).map(|(said, _)| said);
+        self.swap(goes, comes);
+    }
+
+    /// How much each object says is counted once for all of it: most parts speak for one object.
+    fn swap<'p>(
+        &mut self,
+        goes: impl Iterator<Item = &'p (RowId, Entry)>,
+        comes: impl Iterator<Item = &'p (RowId, Entry)>,
+    ) {
+        let mut said: BTreeMap<&ObjectId, isize> = BTreeMap::new();
+        for (id, entry) in goes {
+            entry.object().into_iter().for_each(|object| *said.entry(object).or_default() -= 1);
             self.take_out(*id, entry);
         }
-        for ((id, entry), _) in after.entries.iter().zip(kept).filter(|(_, kept)| !kept) {
+        for (id, entry) in comes {
+            entry.object().into_iter().for_each(|object| *said.entry(object).or_default() += 1);
             self.put_in(*id, entry);
         }
+        said.into_iter().for_each(|(object, by)| self.count(object, by));
     }
 
     fn put_in(&mut self, id: RowId, entry: &Entry) {
-        self.count(entry, 1);
         if let Entry::Adopted(object) = entry {
             self.adopted.insert(id, object.clone());
             return;
@@ -342,7 +367,6 @@ impl Desired {
     }
 
     fn take_out(&mut self, id: RowId, entry: &Entry) {
-        self.count(entry, -1);
         if let Entry::Adopted(_) = entry {
             self.adopted.remove(&id);
             return;
@@ -375,12 +399,11 @@ impl Desired {
         }
     }
 
-    fn count(&mut self, entry: &Entry, by: isize) {
-        let object = match entry {
-            Entry::Own(want) | Entry::Share(want) => &want.object,
-            Entry::Member(member) => &member.object,
-            Entry::Adopted(_) => return,
-        };
+    /// Counts that an object says so much more, or less.
+    fn count(&mut self, object: &ObjectId, by: isize) {
+        if by == 0 {
+            return;
+        }
         let n = self.objects.get(object).copied().unwrap_or(0).saturating_add_signed(by);
         match n {
             0 => drop(self.objects.remove(object)),

@@ -15,7 +15,6 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use serde_json::Value;
-use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::{Attribute, Computed, Resource, Scene, Selection, ShownList, View, absent, computed};
@@ -81,14 +80,16 @@ fn reach<'w, R: Resource>(scene: &Scene<'w>, filters: &Filters) -> Option<Vec<&'
     let mut found: Vec<_> = if let Some(ids) = filters.uuids("id") {
         ids.iter().filter_map(|id| world.get::<R::Entity>(id)).collect()
     } else {
-        let all = |link: &dyn Fn(SmolStr) -> Link, values: &[String]| {
-            values.iter().map(|value| link(SmolStr::new(value))).collect::<Vec<_>>()
+        let all = |link: &dyn Fn(&str) -> Link, values: &[String]| {
+            values.iter().map(|value| link(value)).collect::<Vec<_>>()
         };
         let links = R::reach(filters)
-            .or_else(|| filters.values("name").map(|names| all(&|name| Link::Named(kind, name), names)))
+            .or_else(|| {
+                filters.values("name").map(|names| all(&|name| Link::Named(kind, name.into()), names))
+            })
             .or_else(|| {
                 let projects = filters.values("project_id").or_else(|| filters.values("tenant_id"))?;
-                Some(all(&|project| Link::OwnedBy(kind, project), projects))
+                Some(all(&|project| Link::OwnedBy(kind, project.into()), projects))
             })?;
         links.into_iter().flat_map(|link| world.linked::<R::Entity>(link)).collect()
     };

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use smol_str::SmolStr;
 use uuid::Uuid;
 
 use crate::fault::Fault;
@@ -12,8 +11,9 @@ use crate::world::{Link, World};
 
 /// The ports of a router: interfaces and gateways.
 pub fn ports(world: &World, router: Uuid) -> impl Iterator<Item = &Arc<Port>> {
-    let device = SmolStr::new(router.to_string());
-    world.linked::<Port>(Link::PortsOfDevice(device)).filter(move |port| port.router_id() == Some(router))
+    world
+        .linked::<Port>(Link::PortsOfDevice(router.into()))
+        .filter(move |port| port.router_id() == Some(router))
 }
 
 /// The interfaces of a router.
