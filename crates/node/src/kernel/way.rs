@@ -7,11 +7,13 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
 use super::seen::{Observed, SeenRoute, SeenRule};
 use super::state::{Desired, Dev, Family, Hop, Select, Table};
+use super::tables::Tables;
 
 /// The prefix lengths that occur, longest first: what has to be tried. They are looked for when an address has nothing of its
 /// own, which is rare.
@@ -97,19 +99,40 @@ fn prefixes(nets: impl Iterator<Item = IpNet>) -> impl Iterator<Item = IpNet> {
     nets.filter(|net| net.prefix_len() > 0)
 }
 
+/// Which rules are ours: others may have some of the same priority, and ways of their own for an address of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OurRules {
+    priority: u32,
+    /// The tables of provider bridges, present and former.
+    tables: Arc<BTreeSet<u32>>,
+}
+
+impl OurRules {
+    /// Those of what is wanted, and of what was.
+    pub fn new(want: &Desired, have: &Observed) -> Self {
+        let tables = Tables::resolve(want, have);
+        let all = tables.current.values().chain(tables.former.keys()).copied();
+        OurRules { priority: want.own.priority, tables: Arc::new(all.collect()) }
+    }
+
+    fn has(&self, rule: &SeenRule) -> bool {
+        rule.priority == self.priority && self.tables.contains(&rule.table)
+    }
+}
+
 /// The ways that are there.
 #[derive(Debug)]
 pub struct There<'a> {
     have: &'a Observed,
-    priority: u32,
+    ours: OurRules,
     rules: OnceCell<Lengths>,
     routes: OnceCell<Lengths>,
 }
 
 impl<'a> There<'a> {
-    /// Prepares the search among the rules of one priority, ours.
-    pub fn new(priority: u32, have: &'a Observed) -> Self {
-        There { have, priority, rules: OnceCell::new(), routes: OnceCell::new() }
+    /// Prepares the search among our rules.
+    pub fn new(ours: OurRules, have: &'a Observed) -> Self {
+        There { have, ours, rules: OnceCell::new(), routes: OnceCell::new() }
     }
 
     /// Whether rules and routes besides those that go lead packets for `ip` anywhere.
@@ -124,7 +147,7 @@ impl<'a> There<'a> {
 
     /// The routes that packets for `ip` may take, one for each rule that they meet.
     fn ways(&self, ip: IpAddr, gone: &Gone) -> impl Iterator<Item = &'a SeenRoute> {
-        let ours = move |rule: &&SeenRule| rule.priority == self.priority;
+        let ours = move |rule: &&SeenRule| self.ours.has(rule);
         let lengths = move || {
             let all = self.have.rules.iter().filter(ours).filter_map(|rule| rule.select);
             self.rules.get_or_init(|| Lengths::of(all.map(prefix_of)))

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use super::state::{Act, Needs, Op};
 use crate::flows::Seen;
-use crate::kernel::way::{Gone, There};
+use crate::kernel::way::{Gone, OurRules, There};
 use crate::kernel::{Address, Dev, Family, Hop, SeenRoute, Select, Sysctl};
 use crate::{flows, kernel, ports};
 
@@ -36,8 +36,8 @@ impl<'a> Ground<'a> {
     pub fn allows(&mut self, op: &Op) -> bool {
         let change = match (&op.act, &op.needs) {
             (Act::Kernel(change), _) => change,
-            (Act::Port(ports::Op::Delete { dev, .. }), Needs::Idle { announce, priority }) => {
-                return self.device_idle(announce, *priority, dev);
+            (Act::Port(ports::Op::Delete { dev, .. }), Needs::Idle { announce, rules }) => {
+                return self.device_idle(announce, rules, dev);
             }
             _ => return true,
         };
@@ -47,27 +47,27 @@ impl<'a> Ground<'a> {
         }
         match (&op.needs, change) {
             (Needs::Nothing, _) => true,
-            (Needs::Route, kernel::Op::AddRule { select: Select::To(net), table, priority }) => {
-                self.ways(*priority).route(*table, net.network(), &self.gone).is_some()
+            (Needs::Route(rules), kernel::Op::AddRule { select: Select::To(net), table, .. }) => {
+                self.ways(rules).route(*table, net.network(), &self.gone).is_some()
             }
-            (Needs::Route, _) => true,
+            (Needs::Route(_), _) => true,
             (
-                Needs::Way { priority, hop: Some(hop), flows },
+                Needs::Way { rules, hop: Some(hop), flows },
                 kernel::Op::AddAddress(Address { net: to, .. }) | kernel::Op::SetRoute { dst: to, .. },
-            ) => self.ways(*priority).leads(to.network(), hop, &self.gone) && self.flows(flows),
+            ) => self.ways(rules).leads(to.network(), hop, &self.gone) && self.flows(flows),
             (Needs::Way { hop: None, .. }, _) => false,
             (Needs::Way { .. }, _) => true,
-            (Needs::Idle { announce, priority }, change) => self.idle(announce, *priority, change),
+            (Needs::Idle { announce, rules }, change) => self.idle(announce, rules, change),
         }
     }
 
-    fn idle(&mut self, announce: &Dev, priority: u32, change: &kernel::Op) -> bool {
+    fn idle(&mut self, announce: &Dev, rules: &OurRules, change: &kernel::Op) -> bool {
         match change {
             kernel::Op::DelRule(rule) => {
                 self.gone.rules.insert(rule.clone());
                 let idle = match rule.select {
-                    Some(Select::To(net)) => self.all_have_ways(announce, priority, net),
-                    Some(Select::All(family)) => self.all_have_ways(announce, priority, family.default_net()),
+                    Some(Select::To(net)) => self.all_have_ways(announce, rules, net),
+                    Some(Select::All(family)) => self.all_have_ways(announce, rules, family.default_net()),
                     // Nothing of ours relies on a rule that is not of our making.
                     None => true,
                 };
@@ -76,7 +76,7 @@ impl<'a> Ground<'a> {
             kernel::Op::DelRoute(route) => {
                 self.gone.routes.insert(route.clone());
                 // Nothing is announced on the strength of a default route.
-                let idle = route.dst.prefix_len() == 0 || self.all_have_ways(announce, priority, route.dst);
+                let idle = route.dst.prefix_len() == 0 || self.all_have_ways(announce, rules, route.dst);
                 idle || !self.gone.routes.remove(route)
             }
             // A next hop's Ethernet address is of use as long as a route leads through it to something announced.
@@ -87,7 +87,7 @@ impl<'a> Ground<'a> {
                 let mut routes = self.kernel.routes.iter().filter(through);
                 routes.all(|route| self.kernel.hosts_on(announce, route.dst).next().is_none())
             }
-            kernel::Op::DelLink { dev } => self.device_idle(announce, priority, dev),
+            kernel::Op::DelLink { dev } => self.device_idle(announce, rules, dev),
             kernel::Op::DelAddress(address) => {
                 // With the last address of a family a device loses its routes of that family.
                 self.bare.insert(address.clone());
@@ -96,7 +96,7 @@ impl<'a> Ground<'a> {
                     a.dev == address.dev && Family::of(a.net) == family && !self.bare.contains(a)
                 };
                 let idle = self.kernel.addresses.iter().any(other)
-                    || self.device_idle(announce, priority, &address.dev);
+                    || self.device_idle(announce, rules, &address.dev);
                 idle || !self.bare.remove(address)
             }
             _ => true,
@@ -104,29 +104,29 @@ impl<'a> Ground<'a> {
     }
 
     /// Whether everything announced that goes through a device has another way.
-    fn device_idle(&mut self, announce: &Dev, priority: u32, dev: &Dev) -> bool {
+    fn device_idle(&mut self, announce: &Dev, rules: &OurRules, dev: &Dev) -> bool {
         let through = |route: &&SeenRoute| route.hop.as_ref().is_some_and(|hop| hop.dev == *dev);
         let routes: Vec<SeenRoute> = self.kernel.routes.iter().filter(through).cloned().collect();
         let before = self.gone.routes.clone();
         self.gone.routes.extend(routes.iter().cloned());
         let mut prefixes = routes.iter().map(|route| route.dst).filter(|dst| dst.prefix_len() > 0);
-        let idle = prefixes.all(|dst| self.all_have_ways(announce, priority, dst));
+        let idle = prefixes.all(|dst| self.all_have_ways(announce, rules, dst));
         if !idle {
             self.gone.routes = before;
         }
         idle
     }
 
-    fn all_have_ways(&self, announce: &Dev, priority: u32, prefix: IpNet) -> bool {
-        self.kernel.hosts_on(announce, prefix).all(|ip| self.way(priority, ip))
+    fn all_have_ways(&self, announce: &Dev, rules: &OurRules, prefix: IpNet) -> bool {
+        self.kernel.hosts_on(announce, prefix).all(|ip| self.way(rules, ip))
     }
 
-    fn way(&self, priority: u32, ip: IpAddr) -> bool {
-        self.ways(priority).has_way(ip, &self.gone)
+    fn way(&self, rules: &OurRules, ip: IpAddr) -> bool {
+        self.ways(rules).has_way(ip, &self.gone)
     }
 
-    fn ways(&self, priority: u32) -> &There<'a> {
-        self.ways.get_or_init(|| There::new(priority, self.kernel))
+    fn ways(&self, rules: &OurRules) -> &There<'a> {
+        self.ways.get_or_init(|| There::new(rules.clone(), self.kernel))
     }
 
     fn flows(&self, wanted: &[(Dev, flows::Flow)]) -> bool {

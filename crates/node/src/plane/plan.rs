@@ -10,7 +10,7 @@ use super::phase::{Part, Phase, Planned};
 use super::state::{Act, Desired, MASS, Needs, Observed, Op};
 use super::vlans::Arranged;
 use crate::kernel::plan::settled::{self, Settled};
-use crate::kernel::way::Wanted;
+use crate::kernel::way::{OurRules, Wanted};
 use crate::kernel::{Address, Select};
 use crate::{flows, frr, kernel, ports};
 
@@ -42,9 +42,12 @@ pub fn plan_after(
     }
     steps.extend(drain(&steps, want));
     steps.sort_by_key(|step| step.phase);
-    let ways = Wanted::new(&want.kernel);
+    if steps.is_empty() {
+        return plan;
+    }
+    let (ways, rules) = (Wanted::new(&want.kernel), OurRules::new(&want.kernel, &have.kernel));
     for Planned { phase, object, op: act } in steps {
-        let needs = needs(&act, phase, want, &ways);
+        let needs = needs(&act, phase, want, &ways, &rules);
         plan.push(object, Op { act, needs, phase });
     }
     plan
@@ -92,21 +95,20 @@ fn drain(steps: &[Planned<Act>], want: &Desired) -> Option<Planned<Act>> {
     })
 }
 
-fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>) -> Needs {
-    let own = &want.kernel.own;
+fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>, rules: &OurRules) -> Needs {
     let way = |ip| {
         let (bridge, hop) = ways.way(ip).unzip();
         let flows = bridge.zip(hop).map(|(bridge, hop)| flows_for(bridge, hop, want));
-        Needs::Way { priority: own.priority, hop: hop.cloned(), flows: flows.unwrap_or_default() }
+        Needs::Way { rules: rules.clone(), hop: hop.cloned(), flows: flows.unwrap_or_default() }
     };
-    let idle = || Needs::Idle { announce: own.announce.clone(), priority: own.priority };
+    let idle = || Needs::Idle { announce: want.kernel.own.announce.clone(), rules: rules.clone() };
     let op = match act {
         Act::Kernel(op) => op,
         Act::Port(ports::Op::Delete { .. }) => return idle(),
         Act::Port(_) | Act::Flow(_) | Act::Frr(_) | Act::Drain { .. } => return Needs::Nothing,
     };
     match (phase, op) {
-        (Phase::Rule, kernel::Op::AddRule { select: Select::To(_), .. }) => Needs::Route,
+        (Phase::Rule, kernel::Op::AddRule { select: Select::To(_), .. }) => Needs::Route(rules.clone()),
         (Phase::Announce, kernel::Op::AddAddress(Address { net, .. })) => way(net.addr()),
         (Phase::AnnouncePrefix, kernel::Op::SetRoute { dst, .. }) => way(dst.network()),
         (phase, _) if phase > Phase::Drain => idle(),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::phase::Phase;
 use super::vlans::VlanDevice;
 use crate::flows::Flow;
+use crate::kernel::way::OurRules;
 use crate::kernel::{Dev, Hop};
 use crate::{flows, frr, kernel, ports};
 
@@ -88,12 +89,12 @@ pub enum Needs {
     #[default]
     Nothing,
     /// For a rule: the route to which it leads.
-    Route,
+    Route(OurRules),
     /// For an announcement: a rule, the route that is wanted, and these flows.
     Way {
-        /// The priority of our rules.
-        priority: u32,
-        /// Where the route has to lead; others may have rules and routes of their own.
+        /// Our rules.
+        rules: OurRules,
+        /// Where the route has to lead.
         hop: Option<Hop>,
         /// The flows, with their bridge.
         flows: Vec<(Dev, Flow)>,
@@ -102,8 +103,8 @@ pub enum Needs {
     Idle {
         /// The device of announcements.
         announce: Dev,
-        /// The priority of our rules.
-        priority: u32,
+        /// Our rules.
+        rules: OurRules,
     },
 }
 

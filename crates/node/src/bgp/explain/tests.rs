@@ -43,6 +43,17 @@ fn what_is_exposed_names_its_rules_and_rows() {
 }
 
 #[test]
+fn of_a_vlan_it_is_told_who_makes_its_device() {
+    let mut world = World::new();
+    world.switch("neutron-vlan").localnet("provnet-2", "neutron-vlan", "physnet1", Some(100));
+    world.vif("vm7", "neutron-vlan", &["fa:16:3e:00:00:07 192.0.2.7"]).bind("vm7", "ch-a");
+    let told = |world: &World| explained(world, "192.0.2.7").remove(2);
+    assert_eq!(told(&world), "br-ex.100 is VLAN 100 of br-ex, as a VLAN device of the kernel.");
+    world.vlan_ports.insert("br-ex.100".into(), "br-ex".into());
+    assert_eq!(told(&world), "br-ex.100 is VLAN 100 of br-ex, as an internal port of Open vSwitch.");
+}
+
+#[test]
 fn what_is_not_says_why() {
     let not = |world: &World, ip: &str, why: &str| {
         let text = explained(world, ip);

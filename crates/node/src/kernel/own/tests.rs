@@ -65,7 +65,7 @@ fn in_the_vrfs_table_only_what_goes_through_the_announcing_device_is_ours() {
 }
 
 #[test]
-fn a_vlan_device_is_ours_by_parent_name_and_address() {
+fn a_vlan_device_is_ours_by_parent_name_and_address_and_a_port_by_its_bridge() {
     let own = Own::default();
     let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
     let vlan = |parent: &str| link(Kind::Vlan { parent: Some(parent.into()), tag: 100 });
@@ -81,6 +81,11 @@ fn a_vlan_device_is_ours_by_parent_name_and_address() {
     assert!(is(&have, "br-ex.100") && !is(&have, "eth0.100"));
     let ours = Ours::new(&own, &have, &tables);
     assert!(ours.device(&"br-ex.100".into()) && ours.device(&"br-ex".into()) && !ours.device(&"eth0".into()));
+    let port = |bridge: &str| link(Kind::Port { bridge: bridge.into() });
+    have.links.extend([(Dev::new("br-ex.7"), port("br-ex")), ("br-y.7".into(), port("br-y"))]);
+    let ours = Ours::new(&own, &have, &tables);
+    assert!(ours.device(&"br-ex.7".into()) && !ours.device(&"br-y.7".into()), "a port of a bridge of ours");
+    assert!(!ours.link(&"br-ex.7".into(), &have.links["br-ex.7"]), "it is not the kernel that deletes it");
     assert!(ours.address(&address("br-ex", "fd53:d91e:400:7f17::1:1/128")));
     assert!(!ours.address(&address("br-ex", "1.1.1.1/32")), "kept, as it may be an older agent's");
     assert!(!ours.address(&address("eth0", "169.254.1.1/32")));

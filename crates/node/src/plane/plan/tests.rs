@@ -122,6 +122,22 @@ fn an_announcement_waits_for_flows_that_could_not_be_made() {
 }
 
 #[test]
+fn an_announcement_waits_for_its_own_way_and_not_for_one_of_others() {
+    let mut choice = Choice { vlan_device: VlanDevice::Internal, ..nothing() };
+    choice.hosts[3] = Some(1);
+    let (want, mut world) = (desired(&choice), World::bare());
+    // With a rule of our priority and a route for the same address.
+    world.add_foreign();
+    let first = plan(&want, &BTreeSet::new(), &world.observed());
+    assert!(phases(&first).contains(&Phase::Announce));
+    world.run(&first, &|_| false, &mut |_, _| {});
+    assert_eq!(world.announced().count(), 0, "the device that its route needs was not there yet");
+    let second = plan(&want, &BTreeSet::new(), &world.observed());
+    world.run(&second, &|_| false, &mut |_, _| {});
+    assert_eq!(world.announced().collect::<Vec<_>>(), ["172.24.4.3".parse::<IpAddr>().unwrap()]);
+}
+
+#[test]
 fn a_way_stays_while_a_withdrawal_fails() {
     let (none, all) = (desired(&nothing()), desired(&all_on_bridge()));
     let mut world = World::made(&all);

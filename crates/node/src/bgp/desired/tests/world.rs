@@ -58,6 +58,8 @@ pub(crate) struct World {
     pub(crate) bridges: BTreeMap<String, Option<String>>,
     /// Patch ports: bridge, localnet port, OpenFlow number.
     pub(crate) patches: BTreeMap<String, (String, Option<i64>)>,
+    /// Ports that we added for VLANs, with their bridges.
+    pub(crate) vlan_ports: BTreeMap<String, String>,
     pub(crate) config: Config,
     pub(crate) chassis_missing: Duration,
     pub(crate) rebinding: bool,
@@ -81,6 +83,7 @@ impl World {
                 .into(),
             bridges: [("br-ex".to_owned(), Some("02:00:00:00:ee:01".to_owned()))].into(),
             patches: [("provnet-1".to_owned(), ("br-ex".to_owned(), Some(5)))].into(),
+            vlan_ports: BTreeMap::new(),
             config: Config::default(),
             chassis_missing: Duration::ZERO,
             rebinding: false,
@@ -283,6 +286,19 @@ impl World {
             bridges.get_mut(bridge).unwrap().ports.insert(Ref::new(id(&name)));
             ports.insert(name.clone(), port);
             interfaces.insert(name, interface);
+        }
+        for (name, bridge) in &self.vlan_ports {
+            let port = Port {
+                name: name.as_str().into(),
+                interfaces: Set::from([Ref::new(id(name))]),
+                external_ids: options([("meridian:owner", "bgp-vlan")]),
+                ..Default::default()
+            };
+            bridges.get_mut(bridge).unwrap().ports.insert(Ref::new(id(name)));
+            ports.insert(name.clone(), port);
+            let interface =
+                Interface { name: name.as_str().into(), kind: "internal".into(), ..Default::default() };
+            interfaces.insert(name.clone(), interface);
         }
         vswitch.add(&bridges);
         vswitch.add(&ports);
