@@ -14,14 +14,14 @@ use ovsdb::Str;
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{map, object, text, word};
-use crate::model::{ExtraDhcpOpt, Ipv6Mode, Network, Port, Subnet};
+use super::{dhcp_option, map, object, text, word};
+use crate::model::{Ipv6Mode, Network, Port, Subnet};
 
 /// Where instances ask for their metadata.
 const METADATA: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(169, 254, 169, 254), 32);
 const ANYWHERE: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::UNSPECIFIED, 0);
 
-const STATIC_ROUTES: &str = "classless_static_route";
+pub(super) const STATIC_ROUTES: &str = "classless_static_route";
 
 type Options = BTreeMap<Str, Str>;
 
@@ -50,11 +50,7 @@ pub(super) fn of_port(look: &Look<'_, '_>, port: &Port, to: &mut Part) -> (Optio
 }
 
 fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Part) -> Option<Uuid> {
-    let extra: Vec<&ExtraDhcpOpt> =
-        port.extra_dhcp_opts.iter().filter(|option| option.ip_version == version).collect();
-    if extra.iter().any(|option| option.opt_name == "dhcp_disabled" && is_true(&option.opt_value)) {
-        return None;
-    }
+    let extra = dhcp_option::of_port(port, version)?;
     let subnets = port.fixed_ips.iter().filter_map(|fixed| look.subnet(fixed.subnet_id));
     let subnets = subnets.filter(|subnet| subnet.ip_version() == version).filter(|subnet| answers(subnet));
     // Where one of them gives addresses, that one is asked.
@@ -64,8 +60,7 @@ fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Part) -> Op
     }
     let network = look.network(subnet.network_id)?;
     let mut all = options(look, subnet, network);
-    for option in extra {
-        let (name, value) = translated(option);
+    for (name, value) in extra {
         // Routes come on top of the subnet's; anything else takes its place.
         let before = all.get(&name).filter(|_| name == STATIC_ROUTES);
         let value = before.and_then(|before| joined(before, &value)).unwrap_or(value);
@@ -175,48 +170,4 @@ fn resolvers(look: &Look<'_, '_>, subnet: &Subnet) -> Option<AddressList> {
         return None;
     }
     Some(AddressList(servers))
-}
-
-/// DHCP options by the name OVN has for them, where it is not just another spelling.
-const NAMES: [(&str, &str); 12] = [
-    ("arp-timeout", "arp_cache_timeout"),
-    ("bootfile-name", "bootfile_name"),
-    ("classless-static-route", STATIC_ROUTES),
-    ("dns-server", "dns_server"),
-    ("domain-search", "domain_search_list"),
-    ("ethernet-encap", "ethernet_encap"),
-    ("ip-forward-enable", "ip_forward_enable"),
-    ("ms-classless-static-route", "ms_classless_static_route"),
-    ("router-discovery", "router_discovery"),
-    ("server-ip-address", "next_server"),
-    ("tcp-ttl", "tcp_ttl"),
-    ("tftp-server", "tftp_server"),
-];
-
-/// Options whose value is a string, which northd wants in quotes.
-const QUOTED: [&str; 8] = [
-    "bootfile_name",
-    "bootfile_name_alt",
-    "domain_name",
-    "domain_search_list",
-    "hostname",
-    "path_prefix",
-    "tftp_server_name",
-    "wpad",
-];
-
-fn translated(option: &ExtraDhcpOpt) -> (Str, Str) {
-    let known =
-        NAMES.iter().find(|(name, _)| *name == option.opt_name).map(|(_, name)| Str::new_static(name));
-    let name = known.unwrap_or_else(|| Str::new(option.opt_name.replace('-', "_")));
-    let value = option.opt_value.as_str();
-    let value = match QUOTED.contains(&name.as_str()) && !value.starts_with('"') {
-        true => text(QuotedText(value.to_owned())),
-        false => Str::new(value),
-    };
-    (name, value)
-}
-
-fn is_true(value: &str) -> bool {
-    value.eq_ignore_ascii_case("true") || value == "1"
 }

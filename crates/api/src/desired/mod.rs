@@ -27,6 +27,7 @@ mod acl;
 pub mod bfd;
 mod chassis_group;
 mod dhcp;
+mod dhcp_option;
 mod dns;
 mod localnet;
 mod look;

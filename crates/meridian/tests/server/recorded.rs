@@ -34,7 +34,7 @@ const CHANGED: [(&str, usize); 11] = [
     ("Logical_Router_Port options - reside-on-redirect-chassis", 4),
     ("Logical_Router_Port options ~ gateway_mtu", 1),
     ("Logical_Router_Static_Route output_port", 6),
-    ("Logical_Switch_Port options - requested-chassis", 5),
+    ("Logical_Switch_Port options - requested-chassis", 4),
     // The form that needs OVN 26.03.
     ("Logical_Switch_Port port_security", 1),
     ("NAT gateway_port", 7),

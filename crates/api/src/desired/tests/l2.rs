@@ -125,7 +125,7 @@ fn routes_of_a_port_come_on_top_of_its_subnets() {
     let mut port = port(0x51, NET, SUB, "10.0.0.5");
     for (said, written) in [
         ("{192.168.9.0/24,10.0.0.8}", "{10.9.0.0/16,10.0.0.7, 0.0.0.0/0,10.0.0.1, 192.168.9.0/24,10.0.0.8}"),
-        ("not a list", "not a list"),
+        ("192.168.9.0/24,10.0.0.8", "{10.9.0.0/16,10.0.0.7, 0.0.0.0/0,10.0.0.1, 192.168.9.0/24,10.0.0.8}"),
     ] {
         port.extra_dhcp_opts = vec![dhcp_option("classless-static-route", said)];
         scene.put(port.clone());
