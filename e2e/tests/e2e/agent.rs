@@ -1,17 +1,19 @@
 //! The BGP agent on two chassis, with a spine that knows nothing but BGP: what the tests of `bgp.rs` do by hand, it does by itself.
 
+mod moves;
+mod settings;
+mod vlan;
+
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use lab::job::{Backend, Spec};
 use lab::node::chassis::Chassis;
 use lab::process::{Daemon, Recipe};
 use lab::{Lab, Need, Test, eventually};
 use ovn::nb::{LogicalSwitchPort, Nat};
 use ovn::text::Text;
-use ovn::vswitch::OpenVSwitch;
 
 use crate::bgp::{SPINE, peering};
 use crate::border::{forward, learns, networks, spine, two_borders, unlearns};
@@ -36,12 +38,12 @@ pub(crate) fn tests() -> Vec<Test> {
         test(
             "agent::addresses_follow_their_ports",
             "a VM that migrates and a gateway that fails over take their addresses along, and stale state of another agent goes",
-            moves,
+            moves::moves,
         ),
         test(
             "agent::settings_are_followed",
             "ports opt out and in, bridge mappings change while it runs, subnets are announced as such, one rule does for many, a stop withdraws if told to",
-            settings,
+            settings::settings,
         ),
     ]
 }
@@ -188,57 +190,8 @@ fn reached() -> Result<()> {
 
         state(hv1)?;
         words(hv1, hv2)?;
-        vlan_on_a_port(lab)
+        vlan::vlan_on_a_port(lab)
     })
-}
-
-/// The VLAN once more, on an internal port of the switch: because the agent is told to, and because the kernel has no 8021q.
-fn vlan_on_a_port(lab: &Lab) -> Result<()> {
-    let (hv1, hv2, spine) = (lab.chassis("hv1")?, lab.chassis("hv2")?, lab.find("spine")?);
-    let reached = || {
-        shows(hv2, "ip address show bgp-nic", "172.24.100.12/32", true)?;
-        learns(&spine, "172.24.100.12")?;
-        spine.reaches_from("192.0.2.1", "172.24.100.12")
-    };
-    let is = |hv: &Chassis, what: &str| {
-        let words = format!("br-ex.100 is VLAN 100 of br-ex, as {what}");
-        shows(hv, &format!("meridian status --socket {}/agent.sock", hv.dir().display()), &words, true)
-    };
-    is(hv2, "a VLAN device of the kernel")?;
-    println!("a VLAN on a port of the switch:");
-    for hv in [hv1, hv2] {
-        again_with(hv, "vlan_device = internal")?;
-        is(hv, "an internal port of Open vSwitch")?;
-    }
-    reached()?;
-    let told = ask(hv2, "explain 172.24.100.12")?;
-    ensure!(told.contains("br-ex.100 is VLAN 100 of br-ex, as an internal port of Open vSwitch"), "{told}");
-
-    println!("what is there stays, and is made again on a kernel without 8021q:");
-    again_with(hv2, "")?;
-    reached()?;
-    is(hv2, "an internal port of Open vSwitch")?;
-    if Spec::inside()?.backend == Backend::Uml {
-        hv2.run("rmmod 8021q")?;
-        ensure!(hv2.run("ip link add link br-ex name any type vlan id 5").is_err(), "the kernel has VLANs");
-    }
-    let vsctl = format!("ovs-vsctl --db=unix:{}/db.sock", hv2.dir().display());
-    hv2.run(&format!("{vsctl} del-port br-ex br-ex.100"))?;
-    reached()?;
-    let made = hv2.run("ip -d link show br-ex.100")?;
-    let by_kernel = made.contains("vlan protocol 802.1Q");
-    ensure!(by_kernel == (Spec::inside()?.backend == Backend::Native), "{made}");
-
-    println!("and goes with its network:");
-    lab.central("az1")?.nb().change::<LogicalSwitchPort>(
-        |port| port.name == "provnet-2",
-        |port| {
-            port.options.insert("network_name".into(), "elsewhere".into());
-        },
-    )?;
-    shows(hv2, "ip link", "br-ex.100", false)?;
-    shows(hv2, &format!("{vsctl} list-ports br-ex"), "br-ex.100", false)?;
-    shows(hv2, "ip address show bgp-nic", "172.24.100.12/32", false)
 }
 
 /// Starts the agent of a chassis again with further options.
@@ -466,200 +419,4 @@ impl Monitor {
         ensure!(deleted.is_empty(), "the kernel was told to delete:\n{}", deleted.join("\n"));
         Ok(())
     }
-}
-
-fn moves() -> Result<()> {
-    two_borders().run(|lab| {
-        fabric(lab)?;
-        networks(lab)?;
-        tell_of_nat(lab)?;
-        let (az1, spine) = (lab.central("az1")?, lab.find("spine")?);
-        let (hv1, hv2) = (lab.chassis("hv1")?, lab.chassis("hv2")?);
-        az1.write(|net| {
-            net.router("lr0").gateway_chassis("lr0-public", "hv2", 10);
-        })?;
-
-        println!("another agent was here before:");
-        fs::write(hv1.dir().join("rt_tables"), "255 local\n87 br-ex\n").context("cannot write rt_tables")?;
-        for line in [
-            "ip link add bgp-vrf type vrf table 10",
-            "ip link set bgp-vrf up",
-            "ip link add bgp-nic type dummy",
-            "ip link set bgp-nic master bgp-vrf up",
-            "ip link set br-ex up",
-            "ip address add 1.1.1.1/32 dev br-ex",
-            "ip route add default dev br-ex table 87",
-            "ip route add 172.24.4.10 dev br-ex table 87",
-            "ip rule add pref 32000 to 172.24.4.10 lookup 87",
-            "ip address add 172.24.4.10/32 dev bgp-nic",
-            // What nobody wants any more.
-            "ip route add 172.24.4.99 dev br-ex table 87",
-            "ip rule add pref 32000 to 172.24.4.99 lookup 87",
-            "ip address add 172.24.4.99/32 dev bgp-nic",
-            "ip rule add pref 32000 to 10.0.0.1/24 lookup 87",
-            "ip neigh add 172.24.4.100 lladdr 02:00:00:00:99:99 dev br-ex nud permanent",
-            // And what is none of anybody's business.
-            "ip rule add pref 100 to 198.51.100.1 lookup main",
-            "ip route add 198.51.100.1 dev br-ex",
-        ] {
-            hv1.run(line)?;
-        }
-        let monitor = Monitor::start(hv1)?;
-        hv1.add_flow("br-ex", "cookie=0x3e7,priority=900,ip,in_port=33,actions=NORMAL")?;
-        start(hv1)?;
-        start(hv2)?;
-        shows(hv1, "ip address show bgp-nic", "172.24.4.99", false)?;
-        shows(hv1, "ip rule", "172.24.4.99", false)?;
-        shows(hv1, "ip route show table 87", "172.24.4.99", false)?;
-        shows(hv1, "ip route show table 87", "172.24.4.10 dev br-ex", true)?;
-        shows(hv1, "ip neigh show dev br-ex nud permanent", "02:00:00:00:99:99", false)?;
-        shows(hv1, "ip rule", "10.0.0.0/24 lookup 87", true)?;
-        shows(hv1, "ip rule", "10.0.0.1/24", false)?;
-        shows(hv1, "ip rule", "100:\tfrom all to 198.51.100.1 lookup main", true)?;
-        shows(hv1, "ip route", "198.51.100.1 dev br-ex", true)?;
-        shows(hv1, "ip address show br-ex", "1.1.1.1/32", true)?;
-        monitor.saw_deletions_of(&["172.24.4.99", "10.0.0.1/24", "10.0.0.0/24"])?;
-        let flows = hv1.ofctl("dump-flows", "br-ex", &["cookie=999/-1"])?;
-        ensure!(!flows.contains("in_port=33"), "a stale flow is left:\n{flows}");
-        learns(&spine, "172.24.4.10")?;
-        spine.reaches("172.24.4.10")?;
-
-        println!("the gateway fails over:");
-        learns(&spine, "10.0.0.22")?;
-        let mut train = spine.ping_train("10.0.0.22")?;
-        train.rolls(5)?;
-        az1.nb()
-            .change::<ovn::nb::GatewayChassis>(|row| row.name == "lr0-public-hv2", |row| row.priority = 30)?;
-        shows(hv2, "ip address show bgp-nic", "10.0.0.22/32", true)?;
-        shows(hv1, "ip address show bgp-nic", "10.0.0.22/32", false)?;
-        shows(hv1, "ip rule", "10.0.0.0/24", false)?;
-        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", true)?;
-        train.now();
-        train.rolls(5)?;
-        println!("the gateway's failover, seen from the spine: {:?}", train.end()?);
-        spine.reaches("172.24.4.110")?;
-
-        println!("a VM migrates:");
-        let mut train = spine.ping_train("172.24.4.10")?;
-        train.rolls(5)?;
-        hv1.unplug("br-int", "tap-vmp")?;
-        migrate(lab)?;
-        az1.lives_on("vmp", "hv2")?;
-        shows(hv2, "ip address show bgp-nic", "172.24.4.10/32", true)?;
-        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", false)?;
-        train.now();
-        train.rolls(5)?;
-        println!("the VM's migration, seen from the spine: {:?}", train.end()?);
-        Ok(())
-    })
-}
-
-/// Moves vmp's cable from hv1 to hv2.
-fn migrate(lab: &Lab) -> Result<()> {
-    let (vmp, hv2) = (lab.find("vmp")?, lab.chassis("hv2")?);
-    lab.connect((&vmp, "eth1"), (hv2, "tap-vmp2"))?;
-    for line in [
-        "ip link set eth0 down",
-        "ip address flush dev eth0",
-        "ip link set eth1 down",
-        "ip link set eth1 address 02:00:00:00:02:10",
-        "ip link set eth1 up",
-        "ip address add 172.24.4.10/24 dev eth1",
-        "ip route add default via 172.24.4.1 dev eth1",
-    ] {
-        vmp.run(line)?;
-    }
-    vmp.run("ethtool -K eth1 tx off").map(|_| ()).or_else(|_| Ok::<_, anyhow::Error>(()))?;
-    hv2.plug("br-int", "tap-vmp2", Some("vmp"))
-}
-
-/// Changes a setting of a chassis' switch.
-fn setting(hv: &Chassis, key: &str, value: &str) -> Result<()> {
-    hv.db().change::<OpenVSwitch>(
-        |_| true,
-        |row| {
-            row.external_ids.insert(key.into(), value.into());
-        },
-    )
-}
-
-fn settings() -> Result<()> {
-    two_borders().run(|lab| {
-        fabric(lab)?;
-        networks(lab)?;
-        let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
-        let agent = start(hv1)?;
-        let announced = "ip address show bgp-nic";
-        shows(hv1, announced, "172.24.4.10/32", true)?;
-        shows(hv1, announced, "10.0.0.22/32", true)?;
-
-        println!("a port opts out, and in again:");
-        let advertise = |value: &'static str| {
-            az1.nb().change::<LogicalSwitchPort>(
-                |port| port.name == "vmp",
-                |port| {
-                    port.external_ids.insert("meridian:advertise".into(), value.into());
-                },
-            )
-        };
-        advertise("false")?;
-        shows(hv1, announced, "172.24.4.10/32", false)?;
-        shows(hv1, "ip rule", "to 172.24.4.10 lookup", false)?;
-        let told = ask(hv1, "explain 172.24.4.10")?;
-        ensure!(told.contains("its owner does not want it announced"), "{told}");
-        advertise("true")?;
-        shows(hv1, announced, "172.24.4.10/32", true)?;
-
-        println!("bridge mappings with a bad item and a bridge that is not there yet:");
-        setting(hv1, "ovn-bridge-mappings", "physnet:br-ex,bad,physnet2:br-x")?;
-        eventually(PATIENCE, "the agent says what is wrong", || {
-            let status = ask(hv1, "status")?;
-            ensure!(status.contains("no-such-bridge") && status.contains("bad-bridge-mapping"), "{status}");
-            Ok(())
-        })?;
-        shows(hv1, announced, "172.24.4.10/32", true)?;
-        ensure!(hv1.run("ip link show br-x").is_err(), "nobody but Open vSwitch makes bridges");
-        let add = "add-br br-x -- set bridge br-x datapath_type=netdev";
-        hv1.run(&format!("ovs-vsctl --db=unix:{}/db.sock {add}", hv1.dir().display()))?;
-        shows(hv1, "ip address show br-x", "169.254.2.2/32", true)?;
-        setting(hv1, "ovn-bridge-mappings", "physnet:br-ex")?;
-        shows(hv1, "ip address show br-x", "169.254.2.2/32", false)?;
-
-        println!("a stop leaves everything, and the next start has other settings:");
-        agent.stop(PATIENCE)?;
-        shows(hv1, announced, "172.24.4.10/32", true)?;
-
-        println!("one that may not change the kernel says so, and takes nothing away:");
-        let path = configure(hv1, "")?;
-        let words = ["--bounding-set", "-net_admin", "meridian", "bgp-agent", "--config-dir", &path];
-        let weak = hv1.start("weak-agent", Recipe::new("setpriv").args(words))?;
-        hv1.run("ip rule del to 172.24.4.10 pref 32000")?;
-        eventually(PATIENCE, "the agent says what it may not do", || {
-            let status = ask(hv1, "status")?;
-            ensure!(status.contains("address/172.24.4.10") && status.contains("not permitted"), "{status}");
-            Ok(())
-        })?;
-        shows(hv1, announced, "172.24.4.10/32", true)?;
-        weak.stop(PATIENCE)?;
-
-        let more =
-            "advertisement_method_tenant_networks = subnet\nrule_mode = aggregate\nwithdraw_on_stop = yes\n";
-        configure(hv1, more)?;
-        agent.start_again()?;
-        shows(hv1, "ip route show table 10", "10.0.0.0/24 via 172.24.4.100 dev bgp-nic", true)?;
-        shows(hv1, announced, "10.0.0.22/32", false)?;
-        shows(hv1, "ip rule", "from all lookup 201 suppress_prefixlength 0", true)?;
-        shows(hv1, "ip rule", "to 172.24.4.10 lookup", false)?;
-        let running = hv1.vtysh("show running-config")?;
-        ensure!(running.contains("redistribute kernel"), "subnets are not redistributed:\n{running}");
-        learns(&spine, "172.24.4.10")?;
-        spine.reaches("172.24.4.10")?;
-        spine.reaches("172.24.4.100")?;
-
-        println!("and withdraws when it ends:");
-        agent.stop(PATIENCE)?;
-        shows(hv1, announced, "172.24.4.10/32", false)?;
-        unlearns(&spine, "172.24.4.10")?;
-        shows(hv1, "ip route show table 201", "172.24.4.10 dev br-ex", true)
-    })
 }
