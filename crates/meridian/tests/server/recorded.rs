@@ -200,6 +200,24 @@ fn changed(before: &Rows, after: &Rows) -> BTreeMap<String, usize> {
     all
 }
 
+/// The chassis of each gateway with their priorities, highest first.
+fn places(rows: &Rows) -> BTreeMap<String, Vec<(i64, String)>> {
+    let listed =
+        |value: &Value, row: &Value| value == row || value.as_array().is_some_and(|all| all.contains(row));
+    let of = |table: &'static str| rows.iter().filter(move |((of, _), _)| *of == table).map(|(_, row)| row);
+    let order = |port: &Value| {
+        let group = of("HA_Chassis_Group").find(|group| group["_uuid"] == port["ha_chassis_group"])?;
+        let members = of("HA_Chassis").filter(|member| listed(&group["ha_chassis"], &member["_uuid"]));
+        let place = |row: &Value| {
+            (row["priority"].as_i64().unwrap(), row["chassis_name"].as_str().unwrap().to_owned())
+        };
+        let mut order: Vec<_> = members.map(place).collect();
+        order.sort_by(|a, b| b.cmp(a));
+        Some((port["name"].as_str().unwrap().to_owned(), order))
+    };
+    of("Logical_Router_Port").filter_map(order).collect()
+}
+
 fn count<'r>(rows: impl Iterator<Item = &'r (&'static str, String)>) -> Value {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     rows.for_each(|(table, _)| *counts.entry(table).or_default() += 1);
@@ -230,6 +248,9 @@ fn scenario_58_rows_of_a_real_neutron_stay_as_they_are() {
         (gone, came),
         (json!({"HA_Chassis_Group": 3}), json!({"HA_Chassis": 7, "HA_Chassis_Group": 2}))
     );
+
+    assert_eq!(places(&after), places(&taken.before), "no gateway has moved");
+    assert_eq!(places(&after).len(), 6);
 
     // A new start finds nothing to do.
     taken.journal.next();
