@@ -52,7 +52,7 @@ pub fn place(world: &World, outside: &Outside, port: &Port, seed: u64) -> Vec<Pl
     if chassis.is_empty() {
         return Vec::new();
     }
-    let mut placements = vec![subject.placement(chassis)];
+    let mut placements = vec![subject.placement(chassis, &[])];
     if outside.settings.ovn_l3_scheduler == Scheduler::LeastLoaded {
         let moved = clear_first_backups(world, outside, &load, &siblings, &placements[0]);
         placements.extend(moved);
@@ -88,7 +88,7 @@ fn clear_first_backups(
         chassis.retain(|placed| placed.chassis != better.chassis);
         chassis.insert(1, better.clone());
         chassis.truncate(MAX_CHASSIS);
-        moved.push(subject.placement(chassis));
+        moved.push(subject.placement(chassis, &[]));
     }
     moved
 }
@@ -117,19 +117,9 @@ impl<'w> Subject<'w> {
         Eligible::new(fleet, settings, self.network.segment.physical_network.as_deref(), self.zones)
     }
 
-    /// The placement with its priorities: from the number of chassis down to 1, around what is pinned.
-    fn placement(&self, mut chassis: Vec<Placed>) -> Placement {
-        number(&mut chassis);
-        self.numbered(chassis)
-    }
-
-    /// The placement in the place of another, with as few new priorities as its order allows.
-    fn replacement(&self, mut chassis: Vec<Placed>, before: &[Placed]) -> Placement {
-        renumber(&mut chassis, before);
-        self.numbered(chassis)
-    }
-
-    fn numbered(&self, chassis: Vec<Placed>) -> Placement {
+    /// The placement with its priorities, in the place of what was there before.
+    fn placement(&self, mut chassis: Vec<Placed>, before: &[Placed]) -> Placement {
+        number(&mut chassis, before);
         Placement {
             port_id: self.port,
             physical_network: self.network.segment.physical_network.clone(),
@@ -138,31 +128,31 @@ impl<'w> Subject<'w> {
     }
 }
 
-/// Gives each chassis of a group, highest first, its priority. Those set by hand keep theirs, unless there is no room left
-/// below them.
-fn number(chassis: &mut [Placed]) {
-    let mut least = 0;
-    for placed in chassis.iter_mut().rev() {
-        placed.priority = if placed.pinned { placed.priority.max(least) } else { least.max(1) };
-        least = placed.priority.saturating_add(1);
+/// Gives each chassis of a group, highest first, its priority: from their number down to 1. Those set by hand keep theirs, unless
+/// there is no room left below them. So does whoever was in the group before and can, since each that changes is a row to write,
+/// and a lost chassis may have been in thousands of groups; where there is no room for that, all are given anew.
+fn number(chassis: &mut [Placed], before: &[Placed]) {
+    let mut kept = chassis.to_vec();
+    count_up(&mut kept, |name| {
+        before.iter().find(|placed| placed.chassis == name).map(|placed| placed.priority)
+    });
+    let highest = before.iter().map(|placed| placed.priority).max().unwrap_or(0).max(MAX_CHASSIS as u16);
+    let pins_stay = kept.iter().zip(&*chassis).all(|(kept, placed)| !placed.pinned || kept == placed);
+    match pins_stay && kept.iter().all(|placed| placed.priority <= highest) {
+        true => chassis.clone_from_slice(&kept),
+        false => count_up(chassis, |_| None),
     }
 }
 
-/// The same for a group that was there before: whoever can keep its priority does, since each that changes is a row to write,
-/// and a lost chassis may have been in thousands of groups. Without room for that they are given anew.
-fn renumber(chassis: &mut [Placed], before: &[Placed]) {
-    let had = |name: &str| before.iter().find(|placed| placed.chassis == name).map(|placed| placed.priority);
+/// Each priority above the one below it, and not under what it `had`.
+fn count_up(chassis: &mut [Placed], had: impl Fn(&str) -> Option<u16>) {
     let mut least = 0;
     for placed in chassis.iter_mut().rev() {
         placed.priority = match placed.pinned {
             true => placed.priority.max(least),
-            false => had(&placed.chassis).unwrap_or(0).max(least).max(1),
+            false => had(&placed.chassis).unwrap_or(1).max(least).max(1),
         };
         least = placed.priority.saturating_add(1);
-    }
-    let highest = before.iter().map(|placed| placed.priority).max().unwrap_or(0).max(MAX_CHASSIS as u16);
-    if chassis.iter().any(|placed| placed.priority > highest) {
-        number(chassis);
     }
 }
 

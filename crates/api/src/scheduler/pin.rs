@@ -53,7 +53,7 @@ pub fn pin(
         Some(priority) => order(&mut group, chassis, priority)?,
         None => settle(&mut group, chassis),
     }
-    Ok(subject.placement(group))
+    Ok(subject.placement(group, &[]))
 }
 
 /// Sets the priority of a chassis that is in the group of a gateway port, and pins it there.
@@ -69,7 +69,7 @@ pub fn prioritise(
     let placed = group.iter_mut().find(|placed| placed.chassis == chassis).ok_or(PinError::NotInGroup)?;
     placed.pinned = true;
     order(&mut group, chassis, priority)?;
-    Ok(subject.placement(group))
+    Ok(subject.placement(group, &[]))
 }
 
 /// Takes a chassis out of its place in the group of a gateway port. The group is filled again by the scheduler, with this
@@ -95,7 +95,7 @@ pub fn unpin(
     if group.len() < MAX_CHASSIS && subject.eligible(&outside.fleet, &outside.settings).contains(chassis) {
         group.push(taken);
     }
-    if group.is_empty() { Err(PinError::NotEligible) } else { Ok(subject.placement(group)) }
+    if group.is_empty() { Err(PinError::NotEligible) } else { Ok(subject.placement(group, &[])) }
 }
 
 fn entries(world: &World, port: Uuid) -> Vec<Placed> {
@@ -127,7 +127,7 @@ fn settle(group: &mut [Placed], chassis: &str) {
     for placed in group.iter_mut().filter(|placed| placed.chassis == chassis) {
         placed.pinned = false;
     }
-    super::number(group);
+    super::number(group, &[]);
     if let Some(placed) = at.and_then(|at| group.get_mut(at)) {
         placed.pinned = true;
     }

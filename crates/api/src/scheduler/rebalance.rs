@@ -47,7 +47,7 @@ pub fn rebalance(world: &World, outside: &Outside) -> Vec<Placement> {
             .filter(|chassis| primaries(&chassis.name) < share)
             .min_by_key(|chassis| (primaries(&chassis.name), &chassis.name));
         let Some(to) = to else { continue };
-        let after = subject.placement(promoted(&before.chassis, &to.name));
+        let after = subject.placement(promoted(&before.chassis, &to.name), &[]);
         load.replace(Some(before), &after);
         changed.insert(port.id, Arc::new(after));
     }

@@ -45,7 +45,7 @@ pub fn reschedule(world: &World, outside: &Outside, seed: u64) -> Vec<Placement>
         if chassis.is_empty() {
             continue;
         }
-        let after = subject.replacement(chassis, entries);
+        let after = subject.placement(chassis, entries);
         if before.is_some_and(|before| names(&before.chassis) == names(&after.chassis)) {
             continue;
         }

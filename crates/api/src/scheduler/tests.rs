@@ -486,7 +486,7 @@ fn priorities_go_down_and_leave_pins_alone() {
         (vec![Some(32767), Some(32766), None], vec![32767, 32766, 1]),
     ] {
         let mut group: Vec<_> = pins.iter().map(|pin| placed(*pin)).collect();
-        number(&mut group);
+        number(&mut group, &[]);
         assert_eq!(group.iter().map(|placed| placed.priority).collect::<Vec<_>>(), numbered);
     }
 }
@@ -518,10 +518,11 @@ fn whoever_can_keep_its_priority_does() {
         // Those set by hand stay.
         (&[("pin", 100), ("b", 2), ("c", 1)], &[("pin", 100), ("c", 1)]),
         (&[("a", 11), ("pin", 10), ("c", 1)], &[("c", 11), ("pin", 10)]),
+        (&[("x", 5), ("a", 4), ("pin", 3), ("c", 2)], &[("c", 4), ("pin", 3), ("a", 1)]),
     ] {
         let mut regrouped = group(after);
         regrouped.iter_mut().filter(|placed| !placed.pinned).for_each(|placed| placed.priority = 0);
-        renumber(&mut regrouped, &group(before));
+        number(&mut regrouped, &group(before));
         assert_eq!(regrouped, group(after), "after {before:?}");
     }
 }

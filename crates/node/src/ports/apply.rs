@@ -4,7 +4,7 @@ use ovn::text::Text;
 use ovn::text::neutron::key;
 use ovn::vswitch::{Bridge, Interface, Port};
 use ovsdb::model::ColumnSet;
-use ovsdb::txn::{self, CommitError, Committed};
+use ovsdb::txn::{CommitError, Committed};
 use ovsdb::{Set, Transaction};
 use reconcile::Class;
 use serde_json::json;
@@ -32,13 +32,7 @@ impl PortError {
         match self {
             PortError::NoDatabase => Class::Refused,
             PortError::Gone(_) => Class::Conflict,
-            PortError::Commit(CommitError::Unknown { .. }) => Class::Conflict,
-            PortError::Commit(error) => match error.class() {
-                txn::Class::Transient => Class::Transient,
-                txn::Class::Conflict => Class::Conflict,
-                txn::Class::Refused => Class::Refused,
-                txn::Class::Bug => Class::Bug,
-            },
+            PortError::Commit(error) => ovn::target::apply::class(error),
         }
     }
 }

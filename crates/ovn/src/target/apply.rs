@@ -181,13 +181,18 @@ fn gone(row: RowId) -> TargetError {
     TargetError::new(Class::Conflict, format!("change {row}: it is gone"))
 }
 
-fn failure(error: CommitError, steps: usize) -> TargetError {
-    let class = match (&error, error.class()) {
+/// What will help against a transaction that failed. One that may have gone through is a conflict: a new look will tell.
+pub fn class(error: &CommitError) -> Class {
+    match (error, error.class()) {
         (CommitError::Unknown { .. }, _) | (_, CommitClass::Conflict) => Class::Conflict,
         (_, CommitClass::Transient) => Class::Transient,
         (_, CommitClass::Refused) => Class::Refused,
         (_, CommitClass::Bug) => Class::Bug,
-    };
+    }
+}
+
+fn failure(error: CommitError, steps: usize) -> TargetError {
+    let class = class(&error);
     TargetError::new(class, format!("commit {steps} changes of rows")).because(error)
 }
 
