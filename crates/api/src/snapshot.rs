@@ -105,6 +105,8 @@ pub enum Fact {
     Pair(IpAddr),
     /// The chassis of a gateway port.
     Placement(Uuid),
+    /// Whether a gateway port has any.
+    HasPlacement(Uuid),
     /// A router.
     Router(Uuid),
     /// A floating IP.

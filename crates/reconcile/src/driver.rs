@@ -55,6 +55,9 @@ pub struct Driver<I, D, T: Target> {
     publish: watch::Sender<Status>,
     /// The status under construction; published at the end of a run.
     status: Status,
+    /// What the clock said last. It is read where time may have passed, and not by everyone who wants to know: a kernel may
+    /// take its time to tell.
+    at: Instant,
     /// What the last decision had to say.
     decided: Vec<Problem>,
     /// What the last plan had to say.
@@ -74,13 +77,14 @@ where
         let (publish, subscribed) = watch::channel(status.clone());
         let (signal, signals) = watch::channel(Signals::default());
         let (ask, previews) = mpsc::channel(8);
+        let at = now();
         Self {
             timing,
             inputs,
             desire,
             target,
             metrics: Metrics::default(),
-            schedule: Schedule::new(timing, now()),
+            schedule: Schedule::new(timing, at),
             holds: Holds::new(timing.backoff),
             random: fastrand::Rng::new(),
             handle: Handle {
@@ -94,6 +98,7 @@ where
             previews,
             publish,
             status,
+            at,
             decided: Vec::new(),
             planned: Vec::new(),
             component,
@@ -114,19 +119,19 @@ where
     /// Runs until [`Handle::stop`]. Never gives up on a failure.
     pub async fn run(mut self) {
         loop {
-            let now = now();
+            self.at = now();
             let signals = *self.signals.borrow_and_update();
             if signals.stop {
                 break;
             }
             if signals.asked != self.seen.asked {
-                self.schedule.wake(now, Wake::Now);
+                self.schedule.wake(self.at, Wake::Now);
             }
             if signals.changed != self.seen.changed {
-                self.schedule.wake(now, Wake::Changed);
+                self.schedule.wake(self.at, Wake::Changed);
             }
             self.seen = signals;
-            if let Some((cause, scope)) = self.schedule.begin(now) {
+            if let Some((cause, scope)) = self.schedule.begin(self.at) {
                 self.reconcile(cause, scope).await;
                 // What this run has set off is on its way to us: the next run is to answer it, not the one after that.
                 tokio::task::yield_now().await;
@@ -141,7 +146,7 @@ where
                     let preview = self.plan_once().await;
                     // What the target saw for it, it does not tell again.
                     if preview.as_ref().is_ok_and(|shown| shown.steps.iter().any(|step| !step.held)) {
-                        self.schedule.wake(self::now(), Wake::Changed);
+                        self.schedule.wake(self.at, Wake::Changed);
                     }
                     let _ = reply.send(preview);
                 }
@@ -157,6 +162,7 @@ where
     pub async fn plan_once(&mut self) -> Result<Preview, NoPlan> {
         // The stages of the last run stay in the status; this is none.
         let stages = std::mem::take(&mut self.status.stages);
+        self.at = now();
         let looked = self.look(Scope::Full).await;
         self.status.stages = stages;
         let plan = match looked {
@@ -165,7 +171,7 @@ where
             Err(Halt::Failed { problem, .. }) => return Err(NoPlan::Failed(problem)),
             Err(Halt::Stopped) => return Err(NoPlan::Stopped),
         };
-        let held = self.holds.held(now(), &plan);
+        let held = self.holds.held(self.at, &plan);
         // How an op shows itself is the target's code, and is contained like the rest of it.
         let shown = contain::sync(|| plan.steps.iter().map(|step| shown(step, &held)).collect());
         let steps = shown.map_err(|panic| NoPlan::Failed(self.panicked(Stage::Plan, panic)))?;
@@ -198,7 +204,7 @@ where
                 (Ended::Failed { class, pure }, state, Some(problem))
             }
         };
-        self.schedule.finish(now(), ended, self.random.f64());
+        self.schedule.finish(self.at, ended, self.random.f64());
         self.report(ended, state, failure);
     }
 
@@ -209,7 +215,7 @@ where
         self.status.planned = plan.steps.len();
         self.status.waiting_for = None;
         self.holds.forget_settled(&plan);
-        let held = self.holds.held(now(), &plan);
+        let held = self.holds.held(self.at, &plan);
         plan.steps.retain(|step| !held.contains(&step.object));
         self.status.held = held.len();
         if plan.is_empty() {
@@ -221,11 +227,10 @@ where
             self.enter(State::Working);
         }
         self.publish.send_replace(self.status.clone());
-        let started = now();
         let applied = {
             // Past the limit nobody knows what was done: look again.
             let late = TargetError::new(Class::Conflict, "carry out the plan");
-            let mut apply = pin!(within(self.timing.limit, late, self.target.apply(&plan)));
+            let mut apply = pin!(within(self.at, self.timing.limit, late, self.target.apply(&plan)));
             tokio::select! {
                 applied = &mut apply => Some(applied),
                 () = stopped(&mut self.signals) => {
@@ -233,42 +238,38 @@ where
                 }
             }
         };
-        self.took(Stage::Apply, started);
+        self.took(Stage::Apply);
         let applied = applied.ok_or(Halt::Stopped)?;
         let applied = self.checked(Stage::Apply, applied)?;
-        let tally = self.holds.record(now(), plan, applied, || self.random.f64());
-        self.status.held = self.holds.waiting(now());
+        let tally = self.holds.record(self.at, plan, applied, || self.random.f64());
+        self.status.held = self.holds.waiting(self.at);
         Ok(Ended::Ran { changed: tally.done > 0, failed: tally.failed > 0, retry: self.holds.next() })
     }
 
     /// Takes the inputs, decides, observes and plans.
     async fn look(&mut self, scope: Scope) -> Result<Plan<T::Op>, Halt> {
-        let started = now();
         let snapshot = contain::sync(&mut self.inputs);
-        self.took(Stage::Snapshot, started);
+        self.took(Stage::Snapshot);
         let snapshot = self.decision(Stage::Snapshot, snapshot)?;
         let snapshot = snapshot.map_err(|waiting| Halt::Waiting(waiting.0))?;
 
-        let started = now();
         let outcome = contain::sync(|| self.desire.desire(&snapshot));
-        self.took(Stage::Desire, started);
+        self.took(Stage::Desire);
         // Nothing old is held while the world is read and changed, which may take long.
         drop(snapshot);
         let outcome = self.decision(Stage::Desire, outcome)?;
         self.decided = outcome.problems;
 
-        let started = now();
         let late = TargetError::new(Class::Transient, "read the target");
         let observed = tokio::select! {
-            observed = within(self.timing.limit, late, self.target.observe(scope)) => observed,
+            observed = within(self.at, self.timing.limit, late, self.target.observe(scope)) => observed,
             () = stopped(&mut self.signals) => return Err(Halt::Stopped),
         };
-        self.took(Stage::Observe, started);
+        self.took(Stage::Observe);
         let observed = self.checked(Stage::Observe, observed)?;
 
-        let started = now();
         let plan = contain::sync(|| self.target.plan(&outcome.value, &outcome.keep, &observed));
-        self.took(Stage::Plan, started);
+        self.took(Stage::Plan);
         let mut plan = self.pure(Stage::Plan, plan)?;
         plan.steps.retain(|step| !outcome.keep.contains(&step.object));
         self.planned = std::mem::take(&mut plan.problems);
@@ -310,8 +311,10 @@ where
         ObjectId::new("component", self.component.clone())
     }
 
-    fn took(&mut self, stage: Stage, started: Instant) {
-        let seconds = now().duration_since(started).as_secs_f64();
+    /// A stage has ended, which began when the clock was read last.
+    fn took(&mut self, stage: Stage) {
+        let started = std::mem::replace(&mut self.at, now());
+        let seconds = self.at.duration_since(started).as_secs_f64();
         self.status.stages.push(StageTime { stage, seconds });
     }
 
@@ -335,7 +338,7 @@ where
         let class = failure.as_ref().map(|failure| failure.class);
         // A conflict that is looked at again at once is everyday life among several writers: counted, but no problem yet.
         let (state, failure) = match self.schedule.next_try() {
-            Some(at) if class == Some(Class::Conflict) && at <= now() => (self.status.state, None),
+            Some(at) if class == Some(Class::Conflict) && at <= self.at => (self.status.state, None),
             _ => (state, failure),
         };
         let problems = self.problems(failure.as_ref());
@@ -349,7 +352,7 @@ where
         if let Some(failure) = failure {
             self.status.last_error = Some(LastError { at: wall, message: failure.message });
         }
-        self.status.next_try = self.schedule.next_try().map(|at| later(wall, at.duration_since(now())));
+        self.status.next_try = self.schedule.next_try().map(|at| later(wall, at.duration_since(self.at)));
         self.enter(state);
         self.metrics.ran(&self.status, class);
         self.publish.send_replace(self.status.clone());
@@ -407,13 +410,14 @@ fn later(wall: Timestamp, by: Duration) -> Timestamp {
     wall.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Runs an asynchronous step of the target; past the limit it is dropped and has failed with `late`.
+/// Runs an asynchronous step of the target from `start` on; past the limit it is dropped and has failed with `late`.
 async fn within<V>(
+    start: Instant,
     limit: Duration,
     late: TargetError,
     step: impl Future<Output = Result<V, TargetError>>,
 ) -> Result<Result<V, TargetError>, Panicked> {
-    match tokio::time::timeout(limit, contain::future(step)).await {
+    match tokio::time::timeout_at((start + limit).into(), contain::future(step)).await {
         Ok(result) => result,
         Err(_) => Ok(Err(late.because(format!("no answer within {} s", limit.as_secs())))),
     }

@@ -129,6 +129,7 @@ mod problem;
 mod reconciler;
 pub mod schedule;
 mod status;
+mod text_id;
 pub mod units;
 
 pub use driver::{Driver, Waiting};
@@ -140,3 +141,4 @@ pub use problem::{Class, ObjectId, Problem, Severity};
 pub use reconciler::{Desire, Scope, Target, TargetError};
 pub use schedule::Timing;
 pub use status::{LastError, Stage, StageTime, State, Status};
+pub use text_id::TextId;

@@ -10,18 +10,20 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
+use crate::text_id::TextId;
+
 /// Names one thing a component looks after: a port, a router, a route. Shown as `kind/id`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId {
     /// What it is, in the words of its domain (`port`, `router`).
     pub kind: SmolStr,
     /// Which one: a UUID, a name, an address.
-    pub id: SmolStr,
+    pub id: TextId,
 }
 
 impl ObjectId {
     /// Names the object `id` of `kind`.
-    pub fn new(kind: impl Into<SmolStr>, id: impl Into<SmolStr>) -> Self {
+    pub fn new(kind: impl Into<SmolStr>, id: impl Into<TextId>) -> Self {
         Self { kind: kind.into(), id: id.into() }
     }
 }

@@ -11,25 +11,32 @@ use reconcile::ObjectId;
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{map, object, text};
-use crate::model::{Network, Placement, Port};
+use super::{map, object, router_port, text};
+use crate::model::{Network, Port};
 
 /// Highest priority of a group of external ports.
 const HIGHEST: i64 = 32_767;
 
-/// The group of a gateway port, if it has chassis; gives its row.
-pub(super) fn compile(
-    look: &Look<'_, '_>,
-    port: &Port,
-    placement: &Placement,
-    zones: &[String],
-    to: &mut Part,
-) -> Uuid {
-    let mut ids =
-        vec![(key::GATEWAY_PORT, text(port.id)), (key::AVAILABILITY_ZONE_HINTS, text(zones.join(",")))];
-    if let Some(router) = port.router_id() {
-        ids.push((key::ROUTER_ID, text(router)));
+/// The row of a gateway port's group.
+pub(super) fn gateway_row(look: &Look<'_, '_>, port: Uuid) -> Uuid {
+    look.row(row_uuid("port", &port.to_string(), "ha-chassis-group"))
+}
+
+/// The group of a gateway port, which its router port refers to.
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+    let Some((placement, port)) = look.placement(id).zip(look.port(id)) else { return };
+    let network = look.network(port.network_id);
+    if !network.is_some_and(|network| router_port::is_placed(port, network))
+        || !router_port::is_there(look, port)
+    {
+        return;
     }
+    let Some(router) = port.router_id().and_then(|router| look.router(router)) else { return };
+    let ids = vec![
+        (key::GATEWAY_PORT, text(port.id)),
+        (key::AVAILABILITY_ZONE_HINTS, text(router.availability_zone_hints.join(","))),
+        (key::ROUTER_ID, text(router.id)),
+    ];
     let chassis =
         placement.chassis.iter().map(|placed| (placed.chassis.as_str(), i64::from(placed.priority)));
     group(
@@ -41,7 +48,7 @@ pub(super) fn compile(
         ids,
         chassis,
         to,
-    )
+    );
 }
 
 /// The group of one external port, where chassis say that they host such ports.

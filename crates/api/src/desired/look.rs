@@ -45,6 +45,11 @@ impl<'t, 'w> Look<'t, 'w> {
         placement: Placement, Placement;
     }
 
+    /// Whether chassis were chosen for a gateway port, whichever they are.
+    pub(crate) fn has_placement(&self, port: Uuid) -> bool {
+        self.0.read(Fact::HasPlacement(port), |snapshot| snapshot.world.get::<Placement>(&port).is_some())
+    }
+
     pub(crate) fn settings(&self) -> &'w Settings {
         self.0.read(Fact::Choices, |snapshot| &*snapshot.settings)
     }

@@ -10,7 +10,8 @@
 //! | `Network` | switch, localnet port, group of external ports | `switch`, `localnet`, `chassis_group` |
 //! | `Names` | DNS | `dns` |
 //! | `Subnet` | DHCP options | `dhcp` |
-//! | `Port` | switch port, its DHCP options; router port and its chassis group | `port`, `dhcp`, `router_port`, `chassis_group` |
+//! | `Port` | switch port, its DHCP options; router port | `port`, `dhcp`, `router_port` |
+//! | `Placement` | chassis group of a gateway port | `chassis_group` |
 //! | `Router` | router, routes, BFD, source NAT | `router`, `route`, `bfd`, `nat` |
 //! | `FloatingIp` | NAT | `nat` |
 //! | `Group`, `Rule` | port group, ACL | `port_group`, `acl` |
@@ -52,7 +53,9 @@ use reconcile::units::{Compiler, Delta, Tracked, Units};
 use reconcile::{Desire, ObjectId, Outcome, Problem};
 use uuid::Uuid;
 
-use crate::model::{Adopted, FloatingIp, Network, Port, Router, SecurityGroup, SecurityGroupRule, Subnet};
+use crate::model::{
+    Adopted, FloatingIp, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
+};
 use crate::snapshot::{Fact, Snapshot};
 pub(crate) use look::Look;
 pub use naming::ownership;
@@ -70,6 +73,8 @@ pub enum Key {
     Subnet(Uuid),
     /// A port.
     Port(Uuid),
+    /// Where a gateway port may live: apart from the port, since it changes by itself, and for thousands at once.
+    Placement(Uuid),
     /// A router.
     Router(Uuid),
     /// A floating IP.
@@ -110,6 +115,7 @@ impl Units for Northbound {
             }
             keys.extend(world.table::<Subnet>().iter().map(|entity| Key::Subnet(entity.id)));
             keys.extend(world.table::<Port>().iter().map(|entity| Key::Port(entity.id)));
+            keys.extend(world.table::<Placement>().iter().map(|entity| Key::Placement(entity.port_id)));
             keys.extend(world.table::<Router>().iter().map(|entity| Key::Router(entity.id)));
             keys.extend(world.table::<FloatingIp>().iter().map(|entity| Key::FloatingIp(entity.id)));
             keys.extend(world.table::<SecurityGroup>().iter().map(|entity| Key::Group(entity.id)));
@@ -137,6 +143,7 @@ impl Units for Northbound {
             Key::Names(id) => dns::compile(&look, id, &mut to.part),
             Key::Subnet(id) => dhcp::compile(&look, id, &mut to.part),
             Key::Port(id) => port::compile(&look, id, &mut to.part),
+            Key::Placement(id) => chassis_group::compile(&look, id, &mut to.part),
             Key::Router(id) => router::compile(&look, id, &mut to),
             Key::FloatingIp(id) => nat::compile_floating_ip(&look, id, &mut to.part),
             Key::Group(id) => port_group::compile(&look, id, &mut to.part),
@@ -272,7 +279,7 @@ fn word(value: bool) -> Str {
 
 /// What a row of an object is filed under.
 fn object(kind: &'static str, id: Uuid) -> ObjectId {
-    ObjectId::new(kind, id.to_string())
+    ObjectId::new(kind, id)
 }
 
 #[cfg(test)]

@@ -24,9 +24,7 @@ pub(super) fn row(look: &Look<'_, '_>, port: Uuid) -> Uuid {
 
 pub(super) fn compile(look: &Look<'_, '_>, port: &Port, network: &Network, to: &mut Part) {
     let Some(router) = port.router_id() else { return };
-    // A port that outlives its router for a moment has no place to be.
-    let Some(zones) = look.router(router).map(|router| &router.availability_zone_hints) else { return };
-    if port.fixed_ips.is_empty() && !look.ability().bare_router_port {
+    if !is_there(look, port) {
         return;
     }
     let siblings = look.router_ports(router);
@@ -35,9 +33,8 @@ pub(super) fn compile(look: &Look<'_, '_>, port: &Port, network: &Network, to: &
         IpNet::new(fixed.ip_address, length).ok().map(Text::from)
     });
     let networks: Set<Text<IpNet>> = networks.collect();
-    // Only on physical networks do chassis compete; elsewhere the router as a whole has its place.
-    let placement = look.placement(port.id).filter(|_| port.is_gateway() && network.segment.is_physical());
-    let group = placement.map(|placement| chassis_group::compile(look, port, placement, zones, to));
+    let group = (is_placed(port, network) && look.has_placement(port.id))
+        .then(|| chassis_group::gateway_row(look, port.id));
     let router_port = LogicalRouterPort {
         name: text(name::router_port(port.id)),
         mac: Text::from(port.mac),
@@ -51,6 +48,18 @@ pub(super) fn compile(look: &Look<'_, '_>, port: &Port, network: &Network, to: &
     let (object, row) = (object("port", port.id), row(look, port.id));
     to.own(object.clone(), row, router_port);
     to.member::<LogicalRouter>(object, router::row(look, router), LogicalRouter::PORTS, row);
+}
+
+/// Whether a port of a router has a router port.
+pub(super) fn is_there(look: &Look<'_, '_>, port: &Port) -> bool {
+    // A port that outlives its router for a moment has no place to be.
+    port.router_id().is_some_and(|router| look.router(router).is_some())
+        && (!port.fixed_ips.is_empty() || look.ability().bare_router_port)
+}
+
+/// Whether chassis compete for a port: only on physical networks; elsewhere the router as a whole has its place.
+pub(super) fn is_placed(port: &Port, network: &Network) -> bool {
+    port.is_gateway() && network.segment.is_physical()
 }
 
 fn external_ids(port: &Port, router: Uuid) -> Vec<(&'static str, Str)> {

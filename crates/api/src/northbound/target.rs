@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ovn::target::{ClientDatabase, Op, Ownership, RowTarget, Rules, SnapshotView};
-use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError};
+use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError, TextId};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -82,7 +82,10 @@ impl Target for NorthboundTarget {
             self.publish();
         }
         if self.whole {
-            let records = want.rows.spent(have).filter_map(|(_, object)| Uuid::try_parse(&object.id).ok());
+            let records = want.rows.spent(have).filter_map(|(_, object)| match object.id {
+                TextId::Hyphenated(id) => Some(id),
+                _ => None,
+            });
             let records: Vec<Uuid> = records.collect();
             if !records.is_empty() {
                 self.spent.send_replace(records);

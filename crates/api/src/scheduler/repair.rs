@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::load::Load;
 use super::pick::{self, Ask, Rule};
-use super::{MAX_CHASSIS, Subject, is_primary, rule, siblings};
+use super::{MAX_CHASSIS, Subject, is_primary, rule};
 use crate::model::{Placed, Placement, Port};
 use crate::world::{Link, Outside, World};
 
@@ -20,6 +20,12 @@ use crate::world::{Link, Outside, World};
 pub fn reschedule(world: &World, outside: &Outside, seed: u64) -> Vec<Placement> {
     let mut load = Load::of(world);
     let mut changed: BTreeMap<Uuid, Arc<Placement>> = BTreeMap::new();
+    // Where the gateways of each router are, as decided so far. All are asked about, so all are looked up once.
+    let mut of_router: BTreeMap<&str, Vec<Arc<Placement>>> = BTreeMap::new();
+    for port in world.linked::<Port>(Link::GatewayPorts) {
+        let placement = world.get::<Placement>(&port.id).cloned();
+        of_router.entry(&port.device_id).or_default().extend(placement);
+    }
     for port in world.linked::<Port>(Link::GatewayPorts) {
         let Some(subject) = Subject::of(world, &outside.settings, port) else { continue };
         let eligible = subject.eligible(&outside.fleet, &outside.settings);
@@ -33,10 +39,9 @@ pub fn reschedule(world: &World, outside: &Outside, seed: u64) -> Vec<Placement>
         if whole && !room {
             continue;
         }
-        let siblings: Vec<_> = siblings(world, port)
-            .into_iter()
-            .map(|sibling| changed.get(&sibling.port_id).cloned().unwrap_or(sibling))
-            .collect();
+        let gateways = of_router.entry(&port.device_id).or_default();
+        let siblings: Vec<_> =
+            gateways.iter().filter(|gateway| gateway.port_id != port.id).cloned().collect();
         let ask =
             Ask { port: port.id, physical: subject.physical(), eligible: &eligible, siblings: &siblings };
         let own_seed = seed ^ port.id.as_u64_pair().0 ^ port.id.as_u64_pair().1;
@@ -50,7 +55,10 @@ pub fn reschedule(world: &World, outside: &Outside, seed: u64) -> Vec<Placement>
             continue;
         }
         load.replace(before.map(Arc::as_ref), &after);
-        changed.insert(port.id, Arc::new(after));
+        let after = Arc::new(after);
+        gateways.retain(|gateway| gateway.port_id != port.id);
+        gateways.push(Arc::clone(&after));
+        changed.insert(port.id, after);
     }
     changed.into_values().map(|placement| Placement::clone(&placement)).collect()
 }

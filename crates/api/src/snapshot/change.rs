@@ -35,8 +35,12 @@ impl Snapshot {
         for port in self.sessions.differing(&older.sessions) {
             facts.insert(Fact::Session(port));
         }
-        let Collector { facts, mut came, mut gone } = changes;
+        let Collector { mut facts, mut came, mut gone } = changes;
         for keys in [&mut came, &mut gone] {
+            facts.extend(keys.iter().filter_map(|key| match key {
+                Key::Placement(port) => Some(Fact::HasPlacement(*port)),
+                _ => None,
+            }));
             let names = keys.iter().filter_map(|key| match key {
                 Key::Network(id) => Some(Key::Names(*id)),
                 _ => None,
@@ -69,7 +73,12 @@ impl Snapshot {
         );
         to.table::<SecurityGroup>(self, older, |g| (Fact::Group(g.id), Some(Key::Group(g.id))), |_, _| {});
         to.table::<SecurityGroupRule>(self, older, |r| (Fact::Rule(r.id), Some(Key::Rule(r.id))), |_, _| {});
-        to.table::<Placement>(self, older, |p| (Fact::Placement(p.port_id), None), |_, _| {});
+        to.table::<Placement>(
+            self,
+            older,
+            |p| (Fact::Placement(p.port_id), Some(Key::Placement(p.port_id))),
+            |_, _| {},
+        );
         to.table::<Adopted>(self, older, |a| (Fact::Adopted(a.ours), Some(Key::Adopted(a.ours))), |_, _| {});
         let adopted = |snapshot: &Snapshot| snapshot.world.table::<Adopted>().is_empty();
         if adopted(self) != adopted(older) {

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use ovn::MacAddr;
+use reconcile::TextId;
 use smol_str::SmolStr;
 use uuid::Uuid;
 
 use crate::model::{NetworkType, Segment};
 
-use super::text_id::TextId;
 use super::{
     AddressScope, Adopted, AgentSetting, FloatingIp, Kind, Network, Placement, Port, QuotaSet, RbacPolicy,
     Router, SecurityGroup, SecurityGroupRule, Subnet, SubnetPool,

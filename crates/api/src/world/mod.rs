@@ -12,7 +12,6 @@ mod entity;
 mod link;
 mod runs;
 mod table;
-mod text_id;
 mod txn;
 
 use std::net::IpAddr;
@@ -31,7 +30,6 @@ pub use entity::{Change, Entity, Kind, Row};
 pub use link::Link;
 pub use runs::{after, before};
 pub use table::Table;
-pub use text_id::TextId;
 pub use txn::{Outside, Txn};
 
 /// Everything the API knows.

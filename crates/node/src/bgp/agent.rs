@@ -162,8 +162,8 @@ impl Agent {
     /// Why an address is exposed here, or why not.
     pub async fn explain(&self, ip: std::net::IpAddr) -> Result<Explanation, String> {
         let decision = self.decision();
-        let mut snapshot =
-            self.shared.snapshot().map_err(|Waiting(what)| format!("the agent waits for {what}"))?;
+        let snapshot = self.shared.snapshot(Instant::now().into_std());
+        let mut snapshot = snapshot.map_err(|Waiting(what)| format!("the agent waits for {what}"))?;
         // Rows of others are not held; who asks about an address that is not ours wants to know about them.
         if !decision.addresses.contains_key(&ip) {
             match self.shared.everything().await {
@@ -230,15 +230,16 @@ impl Agent {
 impl Shared {
     /// The loop's inputs, or what they wait for.
     fn inputs(&self, wake_at: &watch::Sender<Option<Instant>>) -> Result<Snapshot, Waiting> {
-        let snapshot = self.snapshot()?;
-        let next = lock(&self.standing).next(Instant::now().into_std(), &self.config);
+        let now = Instant::now().into_std();
+        let snapshot = self.snapshot(now)?;
+        let next = lock(&self.standing).next(now, &self.config);
         wake_at.send_if_modified(|at| {
             std::mem::replace(at, next.map(Instant::from_std)) != next.map(Instant::from_std)
         });
         Ok(snapshot)
     }
 
-    fn snapshot(&self) -> Result<Snapshot, Waiting> {
+    fn snapshot(&self, now: std::time::Instant) -> Result<Snapshot, Waiting> {
         let waiting = || Waiting(lock(&self.waiting).clone());
         let (ovn, in_force) = (lock(&self.ovn).clone(), lock(&self.in_force).clone());
         let (Some(ovn), Some(in_force)) = (ovn, in_force) else { return Err(waiting()) };
@@ -250,7 +251,6 @@ impl Shared {
             return Err(Waiting("the Southbound database to tell what is bound to this chassis".into()));
         }
         let connections = ovn.status().borrow().counters.connections;
-        let now = Instant::now().into_std();
         let doubts = lock(&self.standing).look(now, me, connections, &self.config);
         if me.is_none()
             && *snapshot.before == Decision::default()

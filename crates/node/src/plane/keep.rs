@@ -24,9 +24,9 @@ impl Keep {
         let mut out = Keep::default();
         for object in keep {
             match object.kind.as_str() {
-                "address" => out.addresses.extend(object.id.parse::<IpAddr>()),
-                "subnet" => out.subnets.extend(object.id.parse::<IpNet>()),
-                "device" => drop(out.devices.insert(object.id.clone())),
+                "address" => out.addresses.extend(object.id.text().parse::<IpAddr>()),
+                "subnet" => out.subnets.extend(object.id.text().parse::<IpNet>()),
+                "device" => drop(out.devices.insert(object.id.text())),
                 _ => {}
             }
         }

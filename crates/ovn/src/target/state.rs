@@ -249,7 +249,9 @@ impl Ownership {
     pub(super) fn is_marked(&self, id: RowId, want: &dyn Row, object: &ObjectId, row: &dyn Row) -> bool {
         let Some(ids) = row.external_ids() else { return true };
         let named = || self.naming.and_then(|naming| naming(id.uuid, want)).as_ref() == Some(object);
-        let told = |text: &Str| text.split_once('/') == Some((&*object.kind, &*object.id));
+        let told = |text: &Str| {
+            text.split_once('/').is_some_and(|(kind, id)| object.kind == kind && object.id == id)
+        };
         ids.get(key::OWNER) == Some(&self.owner) && (ids.get(OBJECT).is_some_and(told) || named())
     }
 

@@ -32,7 +32,7 @@ impl Bench {
         self.holds.forget_settled(&plan);
         let held = self.holds.held(now, &plan);
         plan.steps.retain(|step| !held.contains(&step.object));
-        let results = plan.steps.iter().map(|step| result(&step.object.id)).collect();
+        let results = plan.steps.iter().map(|step| result(&step.object.id.text())).collect();
         self.holds.record(now, plan, Applied { results }, || 1.0);
         held.into_iter().map(|object| object.id.to_string()).collect()
     }

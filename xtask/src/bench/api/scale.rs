@@ -91,12 +91,11 @@ impl Bench<'_> {
             self.report.add(sql, &what, "times the median", median_large / median_small, flat);
             self.report.add(sql, &what, "times the CPU", cpu_large / cpu_small, None);
         }
-        self.neighbours(&cloud)
+        self.neighbours(&mut cloud)
     }
 
     /// Rows that OVN learns and that nobody here asks for cost no memory.
-    fn neighbours(&mut self, cloud: &Cloud) -> Result<()> {
-        let before = cloud.megabytes()?;
+    fn neighbours(&mut self, cloud: &mut Cloud) -> Result<()> {
         let mut sb = cloud.rpc(Database::Southbound)?;
         let datapath = "11111111-1111-4111-8111-111111111111";
         let database = Database::Southbound.name();
@@ -105,24 +104,25 @@ impl Bench<'_> {
             database,
             vec![json!({"op": "insert", "table": "Datapath_Binding", "uuid": datapath, "row": row})],
         )?;
-        for from in (0..NEIGHBOURS).step_by(1000) {
-            let insert = |n: usize| -> Value {
-                let row = json!({
-                    "logical_port": format!("learned{n}"), "ip": format!("10.0.{}.{}", n / 256, n % 256),
-                    "mac": "0a:00:00:00:00:01", "datapath": ["uuid", datapath],
-                });
-                json!({"op": "insert", "table": "MAC_Binding", "row": row})
-            };
-            sb.transact(database, (from..from + 1000).map(insert).collect())?;
-        }
         let what = format!("G6 more resident with {NEIGHBOURS} MAC_Binding rows");
-        self.report.add(
-            Sql::Sqlite,
-            &what,
-            "MB",
-            (cloud.megabytes()? - before).max(0.0),
-            Some(Goal::AtMost(1.0)),
-        );
+        // A large server that looks at everything meanwhile, as it does now and then, needs some for that.
+        for round in 0..self.rounds {
+            cloud.settle()?;
+            let before = cloud.megabytes()?;
+            for from in (0..NEIGHBOURS).step_by(1000) {
+                let insert = |n: usize| -> Value {
+                    let row = json!({
+                        "logical_port": format!("learned{n}"), "ip": format!("10.{round}.{}.{}", n / 256, n % 256),
+                        "mac": "0a:00:00:00:00:01", "datapath": ["uuid", datapath],
+                    });
+                    json!({"op": "insert", "table": "MAC_Binding", "row": row})
+                };
+                sb.transact(database, (from..from + 1000).map(insert).collect())?;
+            }
+            cloud.settle()?;
+            let more = (cloud.megabytes()? - before).max(0.0);
+            self.report.add(Sql::Sqlite, &what, "MB", more, Some(Goal::AtMost(1.0)));
+        }
         Ok(())
     }
 }
