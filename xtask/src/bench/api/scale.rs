@@ -16,17 +16,30 @@ const PER_NETWORK: usize = 20_000;
 const BULK: usize = 200;
 /// How many rows that nobody here asks for.
 const NEIGHBOURS: usize = 20_000;
+/// The sizes up to which servers are started again.
+const SMALL: usize = 10_000;
 
 impl Bench<'_> {
-    /// Measures at every size, on one server that grows.
+    /// Measures at every size, on one server that grows; and, as what stays resident differs by a third from one server to the
+    /// next, the smaller sizes on some more.
     pub(super) fn scale(&mut self) -> Result<()> {
+        let (all, small) = (self.sizes.scale.clone(), |size: &usize| *size <= SMALL);
+        for round in 1..self.rounds {
+            self.grow(&format!("scale-{round}"), all.iter().copied().filter(small).collect())?;
+        }
+        let mut cloud = self.grow("scale", all)?;
+        self.neighbours(&mut cloud)
+    }
+
+    /// Measures at some sizes, on one server that grows.
+    fn grow(&mut self, dir: &str, sizes: Vec<usize>) -> Result<Cloud> {
         let sql = Sql::Sqlite;
-        let mut cloud = Cloud::start(&self.program, &self.dir.join("scale"), sql, Ovn::Databases)?;
+        let mut cloud = Cloud::start(&self.program, &self.dir.join(dir), sql, Ovn::Databases)?;
         let mut load = Load::start(&self.load)?;
         load.ask(&cloud.url, asks::no_quota())?;
         let (mut there, mut networks) = (0, Vec::new());
         let (mut first, mut last) = (None, None);
-        for size in self.sizes.scale.clone() {
+        for size in sizes {
             crate::command::heading(&format!("{size} ports"));
             while there < size {
                 let slot = there / PER_NETWORK;
@@ -91,7 +104,7 @@ impl Bench<'_> {
             self.report.add(sql, &what, "times the median", median_large / median_small, flat);
             self.report.add(sql, &what, "times the CPU", cpu_large / cpu_small, None);
         }
-        self.neighbours(&mut cloud)
+        Ok(cloud)
     }
 
     /// Rows that OVN learns and that nobody here asks for cost no memory.
