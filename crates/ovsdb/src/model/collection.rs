@@ -6,7 +6,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -164,25 +164,32 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
     where
         V: PartialEq,
     {
+        let added = diff.keys.iter().filter(|key| self.keys.binary_search(key).is_err()).count();
         let mut values = std::mem::take(&mut self.values).into_vec();
-        let mut keys = Cow::Borrowed(&*self.keys);
+        values.reserve_exact(added);
+        // The keys of a map whose values alone change stay shared.
+        let mut keys: Option<Vec<K>> = None;
+        let own = || {
+            let mut own = Vec::with_capacity(self.keys.len() + added);
+            own.extend_from_slice(&self.keys);
+            own
+        };
         for (key, value) in diff {
-            match keys.binary_search(&key) {
+            match keys.as_deref().unwrap_or(&self.keys).binary_search(&key) {
                 Ok(at) if values[at] == value => {
-                    keys.to_mut().remove(at);
+                    keys.get_or_insert_with(own).remove(at);
                     values.remove(at);
                 }
                 Ok(at) => values[at] = value,
                 Err(at) => {
-                    keys.to_mut().insert(at, key);
+                    keys.get_or_insert_with(own).insert(at, key);
                     values.insert(at, value);
                 }
             }
         }
-        self.keys = match keys {
-            Cow::Borrowed(_) => Arc::clone(&self.keys),
-            Cow::Owned(keys) => share(keys),
-        };
+        if let Some(keys) = keys {
+            self.keys = share(keys);
+        }
         self.values = values.into_boxed_slice();
     }
 

@@ -64,8 +64,13 @@ impl<R> Default for Staged<R> {
 
 impl<R: PartialEq> Staged<R> {
     /// Notes what becomes of a row; nothing where it stays what it is.
-    fn note<C: Codec<Row = R>>(&mut self, table: &TableState<C>, uuid: Uuid, after: After<R>) {
-        let before = table.rows.get(uuid);
+    fn note<C: Codec<Row = R>>(
+        &mut self,
+        table: &TableState<C>,
+        uuid: Uuid,
+        before: Option<&Arc<R>>,
+        after: After<R>,
+    ) {
         let was_unreadable = table.unreadable.get(&uuid);
         let after = match after {
             After::Row(row) if before.is_some_and(|before| **before == row) => return,
@@ -100,8 +105,9 @@ impl<C: Codec> TableState<C> {
     ) -> Result<Staged<C::Row>, ApplyError> {
         let mut staged = Staged::default();
         for row in rows {
-            let after = self.update(version, row.uuid, &text[row.at.clone()])?;
-            staged.note(self, row.uuid, after);
+            let before = self.rows.get(row.uuid);
+            let after = self.update(version, row.uuid, before, &text[row.at.clone()])?;
+            staged.note(self, row.uuid, before, after);
         }
         Ok(staged)
     }
@@ -110,7 +116,7 @@ impl<C: Codec> TableState<C> {
     pub(super) fn stage_rows(&self, rows: BTreeMap<Uuid, Option<C::Row>>) -> Staged<C::Row> {
         let mut staged = Staged::default();
         for (uuid, row) in rows {
-            staged.note(self, uuid, row.map_or(After::Gone, After::Row));
+            staged.note(self, uuid, self.rows.get(uuid), row.map_or(After::Gone, After::Row));
         }
         staged
     }
@@ -125,7 +131,7 @@ impl<C: Codec> TableState<C> {
     ) -> Result<(), ApplyError> {
         for RowText { uuid, at } in rows {
             match self.read(version, *uuid, &text[at.clone()], None, None)? {
-                Said::Insert(after) => staged.note(self, *uuid, after),
+                Said::Insert(after) => staged.note(self, *uuid, self.rows.get(*uuid), after),
                 Said::Modify(_) | Said::ModifyUnknown | Said::Delete => {
                     return Err(self.inconsistent(*uuid, Inconsistency::NotInitial));
                 }
@@ -134,11 +140,16 @@ impl<C: Codec> TableState<C> {
         Ok(())
     }
 
-    fn update(&self, version: UpdateVersion, uuid: Uuid, text: &str) -> Result<After<C::Row>, ApplyError> {
+    fn update(
+        &self,
+        version: UpdateVersion,
+        uuid: Uuid,
+        row: Option<&Arc<C::Row>>,
+        text: &str,
+    ) -> Result<After<C::Row>, ApplyError> {
         let raw = self.unreadable.get(&uuid).map(|raw| &*raw.values);
-        let row = self.rows.get(uuid).map(|row| &**row);
         let known = raw.is_some() || row.is_some();
-        match self.read(version, uuid, text, row, raw)? {
+        match self.read(version, uuid, text, row.map(|row| &**row), raw)? {
             Said::Insert(_) if known => Err(self.inconsistent(uuid, Inconsistency::InsertKnown)),
             Said::Modify(_) | Said::ModifyUnknown if !known => {
                 Err(self.inconsistent(uuid, Inconsistency::ModifyUnknown))

@@ -173,8 +173,9 @@ impl Replica {
         if self.stale {
             return Err(ApplyError::Stale);
         }
-        let mut staged = Vec::new();
-        for (name, rows) in split::tables(body, 0).map_err(ApplyError::shapeless)? {
+        let tables = split::tables(body, 0).map_err(ApplyError::shapeless)?;
+        let mut staged = Vec::with_capacity(tables.len());
+        for (name, rows) in tables {
             // Tables that nobody asked for are none of ours.
             if let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) {
                 staged.push((at, self.state.tables[at].stage(version, body, &rows)?));
@@ -201,7 +202,7 @@ impl Replica {
 
     fn commit(&mut self, staged: Vec<(usize, AnyStaged)>) -> Delta {
         let state = Arc::make_mut(&mut self.state);
-        let mut changed = Vec::new();
+        let mut changed = Vec::with_capacity(staged.len());
         for (at, changes) in staged {
             changed.extend(writable(&mut state.tables[at]).commit(changes));
         }

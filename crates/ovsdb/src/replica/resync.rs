@@ -13,7 +13,7 @@ use super::apply::{Staged, UpdateVersion};
 use super::codec::Codec;
 use super::delta::Change;
 use super::error::ApplyError;
-use super::split::{self, RowText};
+use super::split::{self, RowText, RowTexts};
 use super::table::{AnyStaged, AnyTable, TableState};
 
 /// How much of the text is decoded before its memory is given back.
@@ -52,7 +52,7 @@ pub(super) fn stage(
     at: usize,
 ) -> Result<Vec<(usize, AnyStaged)>, ApplyError> {
     let body = &text.as_str()[at..];
-    let mut parts: Vec<(usize, Vec<RowText>)> = split::tables(body, at)
+    let mut parts: Vec<(usize, RowTexts)> = split::tables(body, at)
         .map_err(ApplyError::shapeless)?
         .into_iter()
         // Tables that nobody asked for are none of ours.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::de::Error as _;
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use crate::wire::scan::Cursor;
@@ -17,16 +18,19 @@ pub(super) struct RowText {
     pub(super) at: Range<usize>,
 }
 
+/// Rows of a table. Most updates are about one row of one table.
+pub(super) type RowTexts = SmallVec<[RowText; 1]>;
+
 /// A table's name and its rows.
-pub(super) type TableText<'a> = (Cow<'a, str>, Vec<RowText>);
+pub(super) type TableText<'a> = (Cow<'a, str>, RowTexts);
 
 /// The tables in an update's body, which stands at some place in the text of a message. Rows are not looked into.
-pub(super) fn tables(body: &str, at: usize) -> Result<Vec<TableText<'_>>, serde_json::Error> {
+pub(super) fn tables(body: &str, at: usize) -> Result<SmallVec<[TableText<'_>; 1]>, serde_json::Error> {
     let mut cursor = Cursor::new(body);
-    let mut tables: Vec<TableText<'_>> = Vec::new();
+    let mut tables: SmallVec<[TableText<'_>; 1]> = SmallVec::new();
     cursor.members(|cursor, name| {
         let position = tables.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-            tables.push((name, Vec::new()));
+            tables.push((name, RowTexts::new()));
             tables.len() - 1
         });
         let rows = &mut tables[position].1;
@@ -44,7 +48,7 @@ pub(super) fn tables(body: &str, at: usize) -> Result<Vec<TableText<'_>>, serde_
 }
 
 /// Of members with the same name the last one counts, as for the C client. Servers do not send any.
-fn last_counts(rows: &mut Vec<RowText>) {
+fn last_counts(rows: &mut RowTexts) {
     if rows.len() < 2 {
         return;
     }

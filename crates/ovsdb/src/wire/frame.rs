@@ -42,8 +42,8 @@ pub struct FrameSplitter {
     limit: usize,
 }
 
-/// A buffer that served a big load is given back once it is empty again.
-const KEEP_CAPACITY: usize = 1 << 20;
+/// A buffer that served a big load is given back once it is empty again: what comes later is mostly small.
+const KEEP_CAPACITY: usize = 1 << 17;
 
 impl FrameSplitter {
     /// A splitter that refuses texts longer than `limit` bytes.

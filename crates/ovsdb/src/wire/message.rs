@@ -119,15 +119,11 @@ pub(crate) fn plain_reply(text: &str) -> Option<(u64, &str)> {
 
 /// The method and the parameters of an update that is written as servers write it, likewise.
 pub(crate) fn plain_update(text: &[u8]) -> Option<(&str, &str)> {
-    let rest = text.strip_prefix(br#"{"id":null,"method":"update"#)?;
+    let rest = text.strip_prefix(br#"{"id":null,"method":""#)?;
     let rest = std::str::from_utf8(rest).ok()?;
-    let (number, params) = rest.split_once(r#"","params":"#)?;
-    let method = match number {
-        "" => "update",
-        "2" => "update2",
-        "3" => "update3",
-        _ => return None,
-    };
+    let told =
+        |method: &'static str| Some((method, rest.strip_prefix(method)?.strip_prefix(r#"","params":"#)?));
+    let (method, params) = ["update3", "update2", "update"].into_iter().find_map(told)?;
     let params = params.strip_suffix('}')?;
     // With another member behind the parameters it is not written as servers do.
     params.ends_with(']').then_some((method, params))

@@ -31,19 +31,16 @@ impl Scan {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            let block = rest.first_chunk().filter(|_| !self.escaped).map(Block::look);
-            let (length, end) = match block {
+            let piece = &rest[..rest.len().min(BLOCK)];
+            let end = match rest.first_chunk().map_or_else(|| Block::look(&padded(piece)), Block::look) {
+                block if block.escapes == 0 && !self.escaped => self.block(&block),
                 // Escapes are rare, and not worth more than a look at each byte.
-                Some(block) if block.escapes == 0 => (BLOCK, self.block(&block)),
-                _ => {
-                    let piece = &rest[..rest.len().min(BLOCK)];
-                    (piece.len(), self.bytewise(piece))
-                }
+                _ => self.bytewise(piece),
             };
             if let Some(end) = end {
                 return Some(at + end);
             }
-            at += length;
+            at += piece.len();
         }
         None
     }
@@ -96,6 +93,13 @@ impl Scan {
         }
         None
     }
+}
+
+/// The last bytes as a block; what is behind them says nothing.
+fn padded(piece: &[u8]) -> [u8; BLOCK] {
+    let mut block = [b' '; BLOCK];
+    block[..piece.len()].copy_from_slice(piece);
+    block
 }
 
 /// A place in a JSON text.
