@@ -90,10 +90,19 @@ pub enum Silence {
 pub struct ProviderBridge {
     /// Its place among the bridge mappings, from 1.
     pub index: usize,
-    /// Its own Ethernet address, once the switch has one.
+    /// Its own Ethernet address, once the switch has told one.
     pub mac: Option<MacAddr>,
-    /// Its patch ports by OpenFlow number, with the device on which the kernel meets that network.
-    pub patch_ports: BTreeMap<u32, Dev>,
+    /// Its patch ports, by their rows in `Interface`.
+    pub patch_ports: BTreeMap<Uuid, PatchPort>,
+}
+
+/// A patch port that leads from a provider bridge into the overlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchPort {
+    /// Its OpenFlow number, once the switch has told one.
+    pub number: Option<u32>,
+    /// The device on which the kernel meets its network.
+    pub dev: Dev,
 }
 
 /// An exposed address.

@@ -101,12 +101,35 @@ fn bad_localnets() {
     assert_eq!(world.base(), World::new().base());
 }
 
+/// The database of the local switch forgets Ethernet addresses when it restarts; so it may be with a port's number.
 #[test]
-fn a_bridge_without_an_ethernet_address_has_no_flows_yet() {
+fn what_the_switch_does_not_tell_for_now_is_as_it_was() {
     let mut world = two_vms();
+    let (state, base) = (world.state(), world.base());
     world.bridges.insert("br-ex".into(), None);
     assert_eq!(world.problems(), ["device/br-ex no-bridge-mac"]);
-    assert_eq!((world.plane().flows.len(), world.state().len()), (0, 6));
+    assert_eq!((world.state(), world.base()), (state.clone(), base.clone()));
+    world.settle();
+    world.patches.insert("provnet-1".into(), ("br-ex".into(), None));
+    assert_eq!((world.state(), world.base()), (state.clone(), base.clone()), "for as long as it takes");
+    world.settle();
+    world.bridges.insert("br-ex".into(), Some("02:00:00:00:ee:02".into()));
+    world.patches.insert("provnet-1".into(), ("br-ex".into(), Some(9)));
+    assert_eq!(world.base().last().unwrap(), "F9 br-ex 02:00:00:00:ee:02 br-ex", "what is told counts");
+    world.settle();
+    world.patches.insert("provnet-1".into(), ("br-ex".into(), Some(-1)));
+    assert!(!world.base().iter().any(|line| line.starts_with('F')), "the switch could not make the port");
+}
+
+#[test]
+fn a_bridge_that_never_told_its_ethernet_address_has_no_flows_yet() {
+    let mut world = two_vms();
+    world.before = Default::default();
+    world.bridges.insert("br-ex".into(), None);
+    assert_eq!(world.problems(), ["device/br-ex no-bridge-mac"]);
+    let flows = &world.plane().flows["br-ex"];
+    assert_eq!((flows.mac, flows.flows_to(&"br-ex".into())), (None, None), "announcements wait for them");
+    assert_eq!(world.state().len(), 6, "and are wanted");
 }
 
 #[test]
