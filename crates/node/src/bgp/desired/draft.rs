@@ -13,6 +13,7 @@ use ovn::sb::PortBinding;
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::networks::Network;
+use super::router_ports::malformed;
 use super::{Address, Decision, Place, Reason, Silence, exposable};
 use crate::bgp::config::{Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
@@ -94,6 +95,13 @@ impl<'s> Draft<'s> {
         }
     }
 
+    /// Reports a port whose addresses cannot all be read; what was exposed because of it stays.
+    pub(super) fn read(&mut self, port: &PortBinding) {
+        if let Some(what) = malformed(port) {
+            self.unreadable(port, "bad-addresses", what);
+        }
+    }
+
     /// Reports a row that does not say what it should; what was exposed because of it stays.
     pub(super) fn unreadable(&mut self, port: &PortBinding, code: &'static str, what: String) {
         let object = ObjectId::new("port", port.logical_port.clone());
@@ -118,6 +126,9 @@ impl<'s> Draft<'s> {
             if self.decision.networks.contains_key(&subnet.dev) {
                 self.decision.subnets.entry(*net).or_insert_with(|| subnet.clone());
             }
+        }
+        for (name, port) in &before.router_ports {
+            self.decision.router_ports.entry(name.clone()).or_insert_with(|| port.clone());
         }
         self.decision.has_gateway |= before.has_gateway;
         self.decision.tenant_switches.extend(before.tenant_switches.iter().copied());

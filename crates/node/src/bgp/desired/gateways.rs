@@ -8,11 +8,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use ovn::MacAddr;
 use ovn::sb::PortBinding;
-use ovn::text::{HostAddr, PortAddresses, Text};
+use ovn::text::HostAddr;
 use ovsdb::Uuid;
 
 use super::draft::Draft;
 use super::networks::{Network, Networks};
+use super::router_ports::{self, RouterPort};
 use super::{Named, Reason};
 use crate::bgp::snapshot::{Role, Snapshot, router_port_name};
 
@@ -58,16 +59,17 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
         let Some((router_port, switch_port)) = provider_side(snapshot, port) else { continue };
         let switch = switch_port.datapath.uuid();
         let Some(network) = networks.of(switch) else { continue };
+        let RouterPort { mac, addresses } = router_ports::read(draft, port);
         let gateway = Gateway {
             port: Named::new(&port.logical_port, row),
             router_port: router_port.0,
             router: port.datapath.uuid(),
             switch,
             network: network.clone(),
-            addresses: addresses(draft, port),
+            addresses,
         };
         draft.decision.has_gateway = true;
-        one(draft, &gateway, port.ethernet());
+        one(draft, &gateway, mac);
         found.push(gateway);
     }
     // The order of rows is that of their UUIDs; conflicts are settled by name.
@@ -84,24 +86,5 @@ fn one(draft: &mut Draft<'_>, gateway: &Gateway, mac: Option<MacAddr>) {
             // Where the network's gateway has the lowest address it is asked for by that.
             draft.proxy(net.network(), &gateway.network);
         }
-    }
-}
-
-/// The addresses in a port's `mac`, with their prefix lengths; reports what is malformed.
-pub(super) fn addresses(draft: &mut Draft<'_>, port: &PortBinding) -> Vec<HostAddr> {
-    report_malformed(draft, port);
-    port.mac.iter().filter_map(Text::value).flat_map(PortAddresses::fixed).copied().collect()
-}
-
-/// Reports malformed elements of a port's `mac`; what was exposed because of the port then stays.
-pub(super) fn report_malformed(draft: &mut Draft<'_>, port: &PortBinding) {
-    let error = port.mac.iter().find_map(|text| Some((text, text.parsed().err()?)));
-    if let Some((text, error)) = error {
-        let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
-        let what = format!(
-            "its addresses {:?} cannot be read: {error}{cause}; correct them in the Northbound database",
-            text.to_string()
-        );
-        draft.unreadable(port, "bad-addresses", what);
     }
 }

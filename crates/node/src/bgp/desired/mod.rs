@@ -29,6 +29,7 @@ mod nat;
 mod networks;
 mod provider_ports;
 mod reason;
+mod router_ports;
 mod subnets;
 mod tenant_ports;
 mod wire;
@@ -39,7 +40,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 use ovn::MacAddr;
-use ovsdb::Uuid;
+use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::config::Source;
@@ -52,6 +53,7 @@ pub use address::{exposable, is_gua};
 pub use decided::Decided;
 pub use networks::{Network, device_name};
 pub use reason::{Named, Reason};
+pub use router_ports::RouterPort;
 pub use wire::{rewire, wire};
 
 /// What must be reachable through this node, and why. A copy costs little, and what two of them differ in is found without
@@ -66,6 +68,8 @@ pub struct Decision {
     pub addresses: OrdMap<IpAddr, Address>,
     /// The subnets behind routers.
     pub subnets: OrdMap<IpNet, Subnet>,
+    /// What the ports of routers say that are behind the gateways bound here, and these gateways themselves.
+    pub router_ports: OrdMap<Str, RouterPort>,
     /// Addresses that the kernel answers for on a device.
     pub proxies: OrdSet<(Dev, Ipv6Addr)>,
     /// Whether the gateway of some router is bound here: then load balancers matter.

@@ -10,7 +10,6 @@ use ovn::text::neutron::key;
 use ovsdb::Uuid;
 
 use super::draft::Draft;
-use super::gateways::report_malformed;
 use super::networks::Networks;
 use super::{Named, Reason};
 use crate::bgp::snapshot::opted_out;
@@ -25,7 +24,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
         if opted_out(port) {
             continue;
         }
-        report_malformed(draft, port);
+        draft.read(port);
         let ips = port.ips();
         if ips.is_empty() && port.external_ids.get(key::CIDRS).is_some_and(|text| !text.trim().is_empty()) {
             let what = format!("its {} cannot be read; expected addresses as 172.24.4.10/24", key::CIDRS);

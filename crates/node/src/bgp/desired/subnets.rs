@@ -12,8 +12,9 @@ use ovsdb::Uuid;
 use reconcile::{Class, Problem};
 
 use super::draft::Draft;
-use super::gateways::{Gateway, addresses};
+use super::gateways::Gateway;
 use super::networks::Networks;
+use super::router_ports;
 use super::{Decision, Named, Subnet, is_gua};
 use crate::bgp::config::{Config, Tenants};
 use crate::bgp::northbound::TRANSLATED;
@@ -47,9 +48,8 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gat
                 continue;
             }
             draft.decision.tenant_switches.insert(switch);
-            let nets: Vec<IpNet> =
-                addresses(draft, port).into_iter().map(|host| host.to_net().trunc()).collect();
-            for net in nets {
+            for host in router_ports::read(draft, port).addresses {
+                let net = host.to_net().trunc();
                 let Some(via) = gateway.next_hop(net.addr()) else { continue };
                 if !wanted(&snapshot.config, net, &[peer, port])
                     || net.contains(&via)

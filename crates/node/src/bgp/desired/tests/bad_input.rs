@@ -56,15 +56,53 @@ fn malformed_nat_addresses() {
     assert!(!world.state().contains(&"A 172.24.4.198".to_owned()));
 }
 
-#[test]
-fn malformed_gateway() {
+/// A gateway with all that can hang on it: a subnet of either family, an instance in it, a floating IP, and a load balancer that is
+/// known by the provider network's prefix alone.
+fn gateway_with_all() -> World {
     let mut world = World::new().tenants();
+    world.inner("sub1", "neutron-r1", "neutron-ten", "fa:16:3e:aa:00:02 10.1.0.1/24 fd00:1::1/64");
+    world.vif("vm2", "neutron-ten", &["fa:16:3e:00:00:02 10.1.0.5 fd00:1::5"]).bind("vm2", "ch-b");
+    world.nat("gw1", &["fa:16:3e:aa:00:01 172.24.4.198 is_chassis_resident(\"cr-lrp-gw1\")"]);
+    let group = world.group("g", &["neutron-r1"]);
+    world.balancer("lb", &["172.24.4.50:80"]).lr_datapath_group = group;
     world.bind("cr-lrp-gw1", "ch-a").settle();
-    let before = world.state();
-    world.port("cr-lrp-gw1").mac = [Text::new("fa:16:3e:aa:00:01 172.24.4.221/240")].into();
-    assert_eq!(world.problems(), ["port/cr-lrp-gw1 bad-addresses"]);
-    let announced = |lines: &[String]| lines.iter().filter(|line| line.starts_with("A ")).count();
-    assert_eq!(announced(&world.state()), announced(&before), "what was announced stays");
+    world
+}
+
+#[test]
+fn malformed_gateways_and_router_ports_cost_nothing_that_is_behind_them() {
+    for (name, bad) in [
+        ("cr-lrp-gw1", "fa:16:3e:aa:00:01 172.24.4.221/240"),
+        ("cr-lrp-gw1", "?"),
+        ("lrp-sub1", "fa:16:3e:aa:00:02 10.1.0.1/240 fd00:1::1/64"),
+        ("lrp-sub1", ""),
+    ] {
+        let mut world = gateway_with_all();
+        let before = world.state();
+        assert!(before.contains(&"A 10.1.0.5".to_owned()) && before.contains(&"A 172.24.4.50".to_owned()));
+        world.port(name).mac = [Text::new(bad)].into();
+        for _ in 0..2 {
+            assert_eq!(world.problems(), [format!("port/{name} bad-addresses")], "{bad:?}");
+            assert_eq!(world.state(), before, "{name} {bad:?}");
+            world.settle();
+        }
+        // What comes to it is served as well; what leaves it, goes.
+        world.vif("vm3", "neutron-ten", &["fa:16:3e:00:00:03 10.1.0.6"]).bind("vm3", "ch-b").unbind("vm2");
+        let state = world.state();
+        assert!(state.contains(&"A 10.1.0.6".to_owned()) && !state.contains(&"A 10.1.0.5".to_owned()));
+        world.bind("cr-lrp-gw1", "ch-b");
+        assert_eq!((world.state(), world.problems()), (vec![], vec![]), "it is another chassis' matter");
+    }
+}
+
+#[test]
+fn a_router_port_that_was_never_read_leads_nowhere() {
+    let mut world = gateway_with_all();
+    world.before = Default::default();
+    world.port("lrp-sub1").mac = [Text::new("?")].into();
+    assert_eq!(world.problems(), ["port/lrp-sub1 bad-addresses"]);
+    assert!(!world.state().iter().any(|line| line.contains("10.1.0.")));
+    assert!(world.state().contains(&"A 172.24.4.198".to_owned()), "all else is there");
 }
 
 /// Rows that lead nowhere, and such of kinds that nobody knows.
