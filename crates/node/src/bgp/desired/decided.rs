@@ -99,6 +99,10 @@ impl Basis {
         for change in changes {
             let Some(port) = &change.after else { continue };
             for ip in self.exposes(port) {
+                // Within a subnet there may be a conflict.
+                if decision.subnet_of(ip).is_some() {
+                    return None;
+                }
                 let network = self.networks.of(port.datapath.uuid())?;
                 let place = Place::Wired { bridge: network.bridge.clone(), dev: network.dev.clone() };
                 let port = Named::new(&port.logical_port, change.uuid);
@@ -195,7 +199,10 @@ mod tests {
     #[test]
     fn what_others_look_at_is_decided_anew() {
         type Edit = fn(&mut World);
-        let cases: [(&str, Edit); 7] = [
+        let cases: [(&str, Edit); 8] = [
+            ("an address in a subnet", |world| {
+                world.vif("vm1", "neutron-pub", &["fa:16:3e:00:00:01 10.1.0.9"]).bind("vm1", "ch-a");
+            }),
             ("a gateway", |world| {
                 world.unbind("cr-lrp-gw1");
             }),

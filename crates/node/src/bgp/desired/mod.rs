@@ -13,7 +13,7 @@
 //! | D6 | load balancers on provider networks, behind the gateways of D2 | `load_balancers.rs` |
 //! | D7 | an address stays while any rule wants it | `draft.rs` |
 //! | D8 | what its owner opted out is left out of D1, D3, D4 and D5 | each of them |
-//! | D9 | of two places for one address the one it has is kept, and the conflict reported | `draft.rs` |
+//! | D9 | of two that cannot be had together the older is kept, and the conflict reported | `conflicts.rs` |
 //!
 //! Which networks there are and what devices they are met on is in `networks.rs`; `wire.rs` says what kernel, switch and FRR
 //! must look like for a decision to come true. [`Decided`] is a decision that the next one is made from, where little has changed.
@@ -21,6 +21,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod address;
+mod conflicts;
 mod decided;
 mod draft;
 mod gateways;

@@ -11,6 +11,7 @@ use ovn::text::neutron::key;
 use ovsdb::Uuid;
 use reconcile::{Class, Problem};
 
+use super::conflicts::overlap;
 use super::draft::Draft;
 use super::gateways::Gateway;
 use super::networks::Networks;
@@ -98,8 +99,7 @@ fn is_translated(port: &PortBinding, net: IpNet) -> bool {
 
 /// Enters a subnet, unless another one is in its way: one kernel cannot tell two networks with the same addresses apart.
 fn enter(draft: &mut Draft<'_>, net: IpNet, subnet: Subnet) -> bool {
-    let overlaps = |other: &IpNet| other.contains(&net) || net.contains(other);
-    let Some(other) = draft.decision.subnets.keys().copied().find(overlaps) else {
+    let Some(other) = draft.decision.subnets.keys().copied().find(|other| overlap(other, &net)) else {
         draft.decision.subnets.insert(net, subnet);
         return true;
     };
@@ -142,6 +142,8 @@ pub(super) fn wanted(config: &Config, net: IpNet, rows: &[&PortBinding]) -> bool
 impl Decision {
     /// The exposed subnet that an address is in.
     pub fn subnet_of(&self, ip: std::net::IpAddr) -> Option<(IpNet, &Subnet)> {
-        self.subnets.iter().find(|(net, _)| net.contains(&ip)).map(|(net, subnet)| (*net, subnet))
+        // No two have an address in common, so it is in the last one that does not begin after it, or in none.
+        let (net, subnet) = self.subnets.get_prev(&IpNet::from(ip))?;
+        net.contains(&ip).then_some((*net, subnet))
     }
 }
