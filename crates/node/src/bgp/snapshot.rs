@@ -17,7 +17,7 @@ use ovn::{MacAddr, PortType, ident};
 use ovsdb::replica::Index;
 use ovsdb::{Model, Str, Uuid};
 
-use super::config::Config;
+use super::config::{Config, Source};
 use super::desired::Decision;
 
 /// The local switch's settings that we read.
@@ -274,6 +274,11 @@ pub fn remote<'s>(vswitch: &'s ovsdb::Snapshot, name: &str) -> Option<&'s Str> {
 pub fn router_port_name(gateway: &PortBinding) -> Option<&str> {
     let told = gateway.options.get("distributed-port").map(|name| name.as_str());
     told.or_else(|| gateway.logical_port.strip_prefix("cr-"))
+}
+
+/// Whether a port is of a switch that is not there. By the Northbound, no switch has a row of its own.
+pub fn is_lost(snapshot: &Snapshot, port: &PortBinding) -> bool {
+    snapshot.config.source == Source::Southbound && snapshot.sb.get(port.datapath).is_none()
 }
 
 /// Whether a port holds the address of a load balancer. Its addresses tell nothing: older clouds leave them out.

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use ovn::PortType;
 use ovn::sb::PortBinding;
 use ovn::text::NatAddresses;
-use ovn::text::neutron::key;
 use ovsdb::Uuid;
 use reconcile::Outcome;
 
 use super::draft::{TOO_MANY, many_rules};
+use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Networks;
 use super::{Address, Decision, Named, Place, Reason, exposable, with_chassis, without_chassis};
-use crate::bgp::snapshot::{Role, Snapshot, is_vip_port, opted_out};
+use crate::bgp::snapshot::{Role, Snapshot, is_lost, is_vip_port, opted_out};
 
 /// A decision with what it was made from.
 #[derive(Debug)]
@@ -120,15 +120,15 @@ impl Basis {
 
     /// Whether a port means nothing but its own addresses: to rule D1, and to no other.
     fn is_plain(&self, decision: &Decision, now: &Snapshot, port: &PortBinding) -> bool {
-        let readable = port.mac.iter().all(|text| text.parsed().is_ok())
-            && (!port.external_ids.contains_key(key::CIDRS) || !port.ips().is_empty());
         let is_resident = |nat: &PortBinding| {
             nat.nat_addresses.iter().any(|text| {
                 matches!(text.value(), Some(NatAddresses::Announce { resident: Some(name), .. }) if *name == port.logical_port)
             })
         };
         port.kind == PortType::Vif
-            && readable
+            && malformed(port).is_none()
+            && malformed_cidrs(port).is_none()
+            && !is_lost(now, port)
             && port.nat_addresses.is_empty()
             && !is_vip_port(port)
             && !decision.tenant_switches.contains(&port.datapath.uuid())

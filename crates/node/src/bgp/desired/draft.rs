@@ -13,8 +13,8 @@ use ovn::sb::PortBinding;
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::conflicts::{self, overlap};
+use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Network;
-use super::router_ports::malformed;
 use super::{Address, Decision, Place, Reason, Silence, exposable};
 use crate::bgp::config::{Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
@@ -104,6 +104,9 @@ impl<'s> Draft<'s> {
         if let Some(what) = malformed(port) {
             self.unreadable(port, "bad-addresses", what);
         }
+        if let Some(what) = malformed_cidrs(port) {
+            self.unreadable(port, "bad-cidrs", what);
+        }
     }
 
     /// Reports a row that does not say what it should; what was exposed because of it stays.
@@ -111,6 +114,12 @@ impl<'s> Draft<'s> {
         let object = ObjectId::new("port", port.logical_port.clone());
         self.report(Problem::error(object, Class::Refused, code, what));
         self.carry(|reason| reason.row().name == port.logical_port);
+    }
+
+    /// Reports a port that is bound here and of which nothing can be made.
+    pub(super) fn stray(&mut self, port: &PortBinding, code: &'static str, what: impl Into<String>) {
+        let object = ObjectId::new("port", port.logical_port.clone());
+        self.report(Problem::warning(object, Class::Refused, code, what));
     }
 
     /// Keeps the networks that were there, as far as their bridges are.
@@ -145,7 +154,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Keeps addresses that were exposed for a reason, as far as there is still what carries them.
-    fn carry(&mut self, reason: impl Fn(&Reason) -> bool) {
+    pub(super) fn carry(&mut self, reason: impl Fn(&Reason) -> bool) {
         for (ip, address) in &self.snapshot.before.addresses {
             let carried = match &address.place {
                 Place::Wired { dev, .. } => self.decision.networks.contains_key(dev),

@@ -56,7 +56,12 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
     let snapshot = draft.snapshot;
     let mut found = Vec::new();
     for (row, port) in snapshot.ports_as(Role::Gateway).filter(|(_, port)| port.is_bound(me)) {
-        let Some((router_port, switch_port)) = provider_side(snapshot, port) else { continue };
+        let Some((router_port, switch_port)) = provider_side(snapshot, port) else {
+            if let Some(what) = leads_nowhere(snapshot, port) {
+                draft.stray(port, "no-router-port", what);
+            }
+            continue;
+        };
         let switch = switch_port.datapath.uuid();
         let Some(network) = networks.of(switch) else { continue };
         let RouterPort { mac, addresses } = router_ports::read(draft, port);
@@ -75,6 +80,21 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
     // The order of rows is that of their UUIDs; conflicts are settled by name.
     found.sort_by(|a, b| a.port.cmp(&b.port));
     found
+}
+
+/// Why a gateway port has no other side. A router's port that is not connected yet is nothing to speak of.
+fn leads_nowhere(snapshot: &Snapshot, port: &PortBinding) -> Option<String> {
+    let so = "so that neither it nor what is behind it is exposed";
+    let Some(name) = router_port_name(port) else {
+        return Some(format!("it is bound here, and has no option distributed-port, {so}"));
+    };
+    match snapshot.port(name) {
+        None => Some(format!("it is bound here, and is the gateway of {name}, which is not there, {so}")),
+        Some((_, router_port)) => {
+            let peer = router_port.options.get("peer")?;
+            Some(format!("it is bound here, and {name} leads to {peer}, which is not there, {so}"))
+        }
+    }
 }
 
 fn one(draft: &mut Draft<'_>, gateway: &Gateway, mac: Option<MacAddr>) {

@@ -26,6 +26,7 @@ mod decided;
 mod draft;
 mod gateways;
 mod load_balancers;
+mod malformed;
 mod nat;
 mod networks;
 mod provider_ports;

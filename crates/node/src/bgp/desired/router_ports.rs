@@ -8,6 +8,7 @@ use ovn::text::{HostAddr, PortAddresses, Text};
 use reconcile::{Class, ObjectId, Problem};
 
 use super::draft::Draft;
+use super::malformed::malformed;
 
 /// What a router's port says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,14 +35,4 @@ pub(super) fn read(draft: &mut Draft<'_>, port: &PortBinding) -> RouterPort {
     }
     draft.decision.router_ports.insert(port.logical_port.clone(), said.clone());
     said
-}
-
-/// What is wrong with a port's `mac`, if anything.
-pub(super) fn malformed(port: &PortBinding) -> Option<String> {
-    let (text, error) = port.mac.iter().find_map(|text| Some((text, text.parsed().err()?)))?;
-    let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
-    Some(format!(
-        "its addresses {:?} cannot be read: {error}{cause}; correct them in the Northbound database",
-        text.to_string()
-    ))
 }
