@@ -3,7 +3,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
 use ovn::MacAddr;
@@ -15,6 +15,7 @@ use super::draft::Draft;
 use super::networks::{Network, Networks};
 use super::router_ports::{self, RouterPort};
 use super::{Named, Reason};
+use crate::bgp::northbound::NEXT_HOPS;
 use crate::bgp::snapshot::{Role, Snapshot, router_port_name};
 
 /// A gateway that is bound here.
@@ -75,6 +76,12 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
         };
         draft.decision.has_gateway = true;
         one(draft, &gateway, mac);
+        // The network's own gateway is beyond the node, and OVN asks for it here.
+        for ip in
+            next_hops(router_port.1).filter(|ip| gateway.nets().any(|net| net.contains(&IpAddr::V6(*ip))))
+        {
+            draft.proxy(ip, &gateway.network);
+        }
         found.push(gateway);
     }
     // The order of rows is that of their UUIDs; conflicts are settled by name.
@@ -95,6 +102,12 @@ fn leads_nowhere(snapshot: &Snapshot, port: &PortBinding) -> Option<String> {
             Some(format!("it is bound here, and {name} leads to {peer}, which is not there, {so}"))
         }
     }
+}
+
+/// Where a router sends packets for everywhere, as far as that is told.
+fn next_hops(router_port: &PortBinding) -> impl Iterator<Item = Ipv6Addr> {
+    let told = router_port.options.get(NEXT_HOPS).map_or("", |told| told.as_str());
+    told.split_ascii_whitespace().filter_map(|ip| ip.parse().ok())
 }
 
 fn one(draft: &mut Draft<'_>, gateway: &Gateway, mac: Option<MacAddr>) {
