@@ -176,8 +176,8 @@ fn patch_ports(draft: &mut Draft<'_>, devices: &HashMap<Str, Dev>) {
                 Problem::warning(object, Class::Transient, code, what)
             }
             None => {
-                let what = "Open vSwitch tells no Ethernet address of the bridge yet, so its flows cannot be made, and nothing \
-                            more is announced on it; see whether ovs-vswitchd runs";
+                let what = "Open vSwitch tells no Ethernet address of the bridge yet, so its flows cannot be made, and \
+                            what needs them is not announced; see whether ovs-vswitchd runs";
                 Problem::error(object, Class::Transient, code, what)
             }
         });
