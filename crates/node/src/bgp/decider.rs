@@ -33,7 +33,7 @@ impl Desire for Decider {
     type Desired = plane::Desired;
 
     fn desire(&mut self, snapshot: &Snapshot) -> Outcome<plane::Desired> {
-        let (decided, mut desired) = match self.last.take() {
+        let (decided, desired) = match self.last.take() {
             None => {
                 let decided = Decided::new(snapshot);
                 let desired = wire(snapshot, &decided.outcome.value);
@@ -46,8 +46,6 @@ impl Desire for Decider {
                 (decided, desired)
             }
         };
-        // Only what was there before the first look is left over from somebody.
-        desired.kernel.own.clear_vrf &= self.first;
         let decision = &decided.outcome.value;
         if self.first {
             info!("Ensuring VRF configuration for advertising routes");

@@ -17,7 +17,7 @@ use ovn::{MacAddr, PortType, ident};
 use ovsdb::replica::Index;
 use ovsdb::{Model, Str, Uuid};
 
-use super::config::Config;
+use super::config::{Config, Source};
 use super::desired::Decision;
 
 /// The local switch's settings that we read.
@@ -224,16 +224,23 @@ impl Snapshot {
         own.and_then(|(_, interface)| interface.mac_in_use.as_ref()?.value().copied())
     }
 
-    /// The patch ports that lead from a bridge into the overlay: the localnet port each is for, and its OpenFlow number once
-    /// it has one.
-    pub fn patch_ports<'s>(&'s self, bridge: &'s Bridge) -> impl Iterator<Item = (&'s Str, Option<u32>)> {
+    /// The patch ports that lead from a bridge into the overlay, as far as the switch could make them: each interface, the
+    /// localnet port it is for, and its OpenFlow number once it has one.
+    pub fn patch_ports<'s>(
+        &'s self,
+        bridge: &'s Bridge,
+    ) -> impl Iterator<Item = (Uuid, &'s Str, Option<u32>)> {
         let ports = bridge.ports.iter().filter_map(|port| self.vswitch.get(*port));
-        ports.filter_map(|port| {
-            let localnet = port.external_ids.get(LOCALNET_PORT)?;
-            let mut interfaces = port.interfaces.iter().filter_map(|row| self.vswitch.get(*row));
-            let number = interfaces.find_map(|interface| u32::try_from(interface.ofport?).ok());
-            // 0 is no port, and the numbers from 0xffffff00 on are not those of ports.
-            Some((localnet, number.filter(|number| (1..0xffff_ff00).contains(number))))
+        ports.flat_map(|port| {
+            let localnet = port.external_ids.get(LOCALNET_PORT);
+            let interfaces =
+                port.interfaces.iter().filter_map(|row| Some((row.uuid(), self.vswitch.get(*row)?)));
+            interfaces.filter_map(move |(row, interface)| {
+                let number = interface.ofport.map(u32::try_from);
+                // -1 is a port that the switch cannot make, 0 is none, and the numbers from 0xffffff00 on are not those of ports.
+                let is_port = number.is_none_or(|number| number.is_ok_and(|n| (1..0xffff_ff00).contains(&n)));
+                Some((row, localnet?, number.and_then(Result::ok))).filter(|_| is_port)
+            })
         })
     }
 }
@@ -267,6 +274,11 @@ pub fn remote<'s>(vswitch: &'s ovsdb::Snapshot, name: &str) -> Option<&'s Str> {
 pub fn router_port_name(gateway: &PortBinding) -> Option<&str> {
     let told = gateway.options.get("distributed-port").map(|name| name.as_str());
     told.or_else(|| gateway.logical_port.strip_prefix("cr-"))
+}
+
+/// Whether a port is of a switch that is not there. By the Northbound, no switch has a row of its own.
+pub fn is_lost(snapshot: &Snapshot, port: &PortBinding) -> bool {
+    snapshot.config.source == Source::Southbound && snapshot.sb.get(port.datapath).is_none()
 }
 
 /// Whether a port holds the address of a load balancer. Its addresses tell nothing: older clouds leave them out.

@@ -40,6 +40,10 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
                 part.push(Phase::Flow, object::flows(name, flow.in_port), op);
             }
         }
+        // Which of them are stale is not known while the switch does not tell what they are to be.
+        if !bridge.is_told() {
+            continue;
+        }
         // A flow with the same match is corrected by the one that is added.
         let corrected = |seen: &SeenFlow| {
             let place =
@@ -74,7 +78,8 @@ mod tests {
 
     fn want(mac: u8, ports: &[u32]) -> Desired {
         let ports = ports.iter().map(|port| (*port, "br-ex".into())).collect();
-        [("br-ex".into(), Bridge { mac: ovn::MacAddr([2, 0, 0, 0, 0, mac]), ports })].into()
+        let mac = Some(ovn::MacAddr([2, 0, 0, 0, 0, mac]));
+        [("br-ex".into(), Bridge { mac, ports, ..Default::default() })].into()
     }
 
     fn seen(want: &Desired) -> Observed {
@@ -125,13 +130,40 @@ mod tests {
         let want = want(1, &[5]);
         let mut have = seen(&want);
         let odd = SeenFlow { flow: None, table: 3, priority: 900, matched: Matched::default() };
-        let low = SeenFlow { priority: 10, ..SeenFlow::plain(want["br-ex"].flows_of(5)[0]) };
+        let low = SeenFlow { priority: 10, ..SeenFlow::plain(want["br-ex"].flows_of(5).next().unwrap()) };
         let Some(Seen::Flows(flows)) = have.get_mut("br-ex") else { panic!() };
         flows.extend([odd.clone(), low]);
         have.insert("br-old".into(), Seen::Flows([odd].into()));
         let steps = text(&want, &have);
         assert_eq!(steps.len(), 3);
         assert!(steps.iter().all(|step| step.starts_with("delete")), "{steps:?}");
+    }
+
+    #[test]
+    fn while_something_is_not_told_flows_are_added_and_none_go() {
+        let have = seen(&want(1, &[5, 33]));
+        let mut untold = want(1, &[7]);
+        untold.get_mut("br-ex").unwrap().unnumbered.insert("br-ex.100".into());
+        let steps = text(&untold, &have);
+        assert_eq!(steps.len(), 2);
+        assert!(
+            steps.iter().all(|step| step.starts_with("add flow") && step.contains("in_port=7")),
+            "{steps:?}"
+        );
+        untold.get_mut("br-ex").unwrap().mac = None;
+        assert_eq!(text(&untold, &have), [""; 0]);
+    }
+
+    #[test]
+    fn what_comes_back_from_a_network_needs_the_flows_of_its_ports() {
+        let mut bridge = want(1, &[5]).remove("br-ex").unwrap();
+        let (flat, vlan) = (Dev::new("br-ex"), Dev::new("br-ex.100"));
+        let flows = |bridge: &Bridge, dev: &Dev| bridge.flows_to(dev).map(|flows| flows.len());
+        assert_eq!((flows(&bridge, &flat), flows(&bridge, &vlan)), (Some(2), Some(0)), "no port, no flows");
+        bridge.unnumbered.insert(vlan.clone());
+        assert_eq!((flows(&bridge, &flat), flows(&bridge, &vlan)), (Some(2), None));
+        bridge = Bridge { mac: None, unnumbered: BTreeSet::new(), ..bridge };
+        assert_eq!((flows(&bridge, &flat), flows(&bridge, &vlan)), (None, Some(0)));
     }
 
     #[test]

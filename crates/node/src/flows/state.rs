@@ -17,19 +17,36 @@ pub const PRIORITY: u16 = 900;
 
 /// The flows wanted on one bridge: for each patch port two, one a family, that give packets the bridge's own Ethernet
 /// address and let the bridge deliver them, to itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// While the switch does not tell all that flows are made from, those that are there stay, and what needs the others waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bridge {
-    /// The bridge's own Ethernet address.
-    pub mac: MacAddr,
+    /// The bridge's own Ethernet address, once it was told.
+    pub mac: Option<MacAddr>,
     /// Patch ports to the overlay by OpenFlow number, each with the device on which the kernel meets that network: the
     /// bridge itself, or the VLAN device.
     pub ports: BTreeMap<u32, Dev>,
+    /// The devices of patch ports whose number was not told yet.
+    pub unnumbered: BTreeSet<Dev>,
 }
 
 impl Bridge {
     /// The flows of one port.
-    pub fn flows_of(&self, in_port: u32) -> [Flow; 2] {
-        Family::BOTH.map(|family| Flow { in_port, family, mac: self.mac })
+    pub fn flows_of(&self, in_port: u32) -> impl Iterator<Item = Flow> + use<> {
+        let flows = move |mac| Family::BOTH.map(|family| Flow { in_port, family, mac });
+        self.mac.into_iter().flat_map(flows)
+    }
+
+    /// The flows by which packets of a network come back; nothing while it is not known which they are.
+    pub fn flows_to(&self, dev: &Dev) -> Option<Vec<Flow>> {
+        let mut ports = self.ports.iter().filter(|(_, of)| *of == dev).map(|(port, _)| *port).peekable();
+        let untold = self.unnumbered.contains(dev) || self.mac.is_none() && ports.peek().is_some();
+        (!untold).then(|| ports.flat_map(|port| self.flows_of(port)).collect())
+    }
+
+    /// Whether all is told that flows are made from.
+    pub fn is_told(&self) -> bool {
+        self.mac.is_some() && self.unnumbered.is_empty()
     }
 }
 

@@ -84,6 +84,8 @@ pub(super) struct Memory {
     names: BTreeMap<u32, Dev>,
     /// The tables of VRFs, by the numbers of their devices.
     vrfs: BTreeMap<u32, u32>,
+    /// Whether all routes were read at least once.
+    read: bool,
 }
 
 impl Memory {
@@ -100,13 +102,25 @@ impl Memory {
     pub(super) fn forget(&mut self) {
         self.names.clear();
         self.vrfs.clear();
-        let names = std::mem::take(&mut self.seen().names);
-        self.seen = Arc::new(Observed { names, ..Observed::default() });
+        let seen = self.seen();
+        let (names, found) = (std::mem::take(&mut seen.names), std::mem::take(&mut seen.found));
+        self.seen = Arc::new(Observed { names, found, ..Observed::default() });
     }
 
     /// Forgets the routes of a family.
     pub(super) fn forget_routes(&mut self, family: Family) {
         retain(&mut self.seen().routes, |route: &SeenRoute| Family::of(route.dst) != family);
+    }
+
+    /// Notes that all routes were read. What is there at the first time was there before us, as long as it stays.
+    pub(super) fn routes_read(&mut self) {
+        let first = !std::mem::replace(&mut self.read, true);
+        let routes = self.seen.routes.clone();
+        match first {
+            true => self.seen().found = routes,
+            false if self.seen.found.iter().all(|route| routes.contains(route)) => {}
+            false => retain(&mut self.seen().found, |route: &SeenRoute| routes.contains(route)),
+        }
     }
 
     /// Notes what a change of our own did, where the kernel does not tell, or not before it has answered.
@@ -159,8 +173,8 @@ impl Memory {
 
     /// Whether a route is of no interest, by its table and by who made it.
     fn is_others(&self, table: u32, by: u8) -> bool {
-        let made = [protocol::BOOT, protocol::STATIC, protocol::OVN];
-        RESERVED.contains(&table) || !made.contains(&by) && self.vrfs.values().any(|vrf| *vrf == table)
+        let kept = [protocol::KERNEL, protocol::BGP];
+        RESERVED.contains(&table) || kept.contains(&by) && self.vrfs.values().any(|vrf| *vrf == table)
     }
 
     fn link(&mut self, message: &LinkMessage) -> Effect {
@@ -308,6 +322,7 @@ impl Memory {
         let seen = self.seen();
         for other in &replaced {
             seen.routes.remove(other);
+            seen.found.remove(other);
         }
         seen.routes.insert(route);
         Effect::Changed
@@ -320,7 +335,9 @@ impl Memory {
         let Some(found) = self.seen.routes_to(route.table, route.dst).find(same).cloned() else {
             return Effect::None;
         };
-        self.seen().routes.remove(&found);
+        let seen = self.seen();
+        seen.routes.remove(&found);
+        seen.found.remove(&found);
         Effect::Changed
     }
 

@@ -252,6 +252,7 @@ impl Inner {
             self.memory.forget_routes(family);
             self.dump("routes", RouteNetlinkMessage::GetRoute(message))?;
         }
+        self.memory.routes_read();
         Ok(())
     }
 

@@ -19,8 +19,8 @@ pub struct Own {
     pub vrf_table: u32,
     /// The priority of our rules (`rule_priority`): rules with it that point to a bridge's table are ours.
     pub priority: u32,
-    /// Whether every route in the VRF's table that the kernel and BGP did not make is ours too
-    /// (`clear_vrf_routes_on_startup`, for the first run).
+    /// Whether every route in the VRF's table that was there before us is ours too, save for those of the kernel, of BGP and of OVN
+    /// (`clear_vrf_routes_on_startup`).
     pub clear_vrf: bool,
 }
 
@@ -75,8 +75,13 @@ impl<'a> Ours<'a> {
         }
         let made_by_hand = route.protocol == protocol::BOOT;
         let through = route.hop.as_ref().is_some_and(|hop| hop.dev == self.own.announce);
+        (made_by_hand && through) || (self.own.clear_vrf && self.is_left_over(route))
+    }
+
+    /// A route that somebody left in the VRF's table.
+    fn is_left_over(&self, route: &SeenRoute) -> bool {
         let others = [protocol::KERNEL, protocol::BGP, protocol::OVN];
-        (made_by_hand && through) || (self.own.clear_vrf && !others.contains(&route.protocol))
+        self.have.found.contains(route) && !others.contains(&route.protocol) && !route.is_local()
     }
 
     /// Whether permanent neighbours and proxy entries of a device are ours: it is a provider bridge or what a VLAN of one is met on.

@@ -121,6 +121,12 @@ impl SeenRoute {
         let metric = default_metric(Family::of(dst));
         SeenRoute { table, dst, metric, hop: Some(hop), protocol: protocol::BOOT, wire: Wire::default() }
     }
+
+    /// Whether it leads to the node itself.
+    pub fn is_local(&self) -> bool {
+        const HOST_SCOPE: u8 = 254;
+        self.wire.0.get(6) == Some(&HOST_SCOPE)
+    }
 }
 
 /// The metric of a route for which none is asked.
@@ -140,9 +146,10 @@ pub struct Observed {
     pub addresses: OrdSet<Address>,
     /// Every rule that sends packets to a table.
     pub rules: OrdSet<SeenRule>,
-    /// Routes, without those of the main, local and default tables, and in a VRF's table only those an administrator, a
-    /// tool or ovn-controller made.
+    /// Routes, without those of the main, local and default tables, and in a VRF's table without those of the kernel and of BGP.
     pub routes: OrdSet<SeenRoute>,
+    /// Those of them that were there before us: when routes were first read, and ever since.
+    pub found: OrdSet<SeenRoute>,
     /// Permanent neighbours.
     pub neighbours: OrdMap<(Dev, IpAddr), MacAddr>,
     /// IPv6 proxy entries.

@@ -97,8 +97,8 @@ fn drain(steps: &[Planned<Act>], want: &Desired) -> Option<Planned<Act>> {
 
 fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>, rules: &OurRules) -> Needs {
     let way = |ip| {
-        let (bridge, hop) = ways.way(ip).unzip();
-        let flows = bridge.zip(hop).map(|(bridge, hop)| flows_for(bridge, hop, want));
+        let way = ways.way(ip).and_then(|(bridge, hop)| Some((hop, flows_for(bridge, hop, want)?)));
+        let (hop, flows) = way.unzip();
         Needs::Way { rules: rules.clone(), hop: hop.cloned(), flows: flows.unwrap_or_default() }
     };
     let idle = || Needs::Idle { announce: want.kernel.own.announce.clone(), rules: rules.clone() };
@@ -116,11 +116,16 @@ fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>, rules: &Our
     }
 }
 
-/// The flows by which packets of an address come back: those of the patch ports of its network.
-fn flows_for(bridge: &kernel::Dev, hop: &kernel::Hop, want: &Desired) -> Vec<(kernel::Dev, flows::Flow)> {
-    let Some(wanted) = want.flows.get(bridge) else { return Vec::new() };
-    let ports = wanted.ports.iter().filter(|(_, dev)| **dev == hop.dev);
-    ports.flat_map(|(port, _)| wanted.flows_of(*port)).map(|flow| (bridge.clone(), flow)).collect()
+/// The flows by which packets of an address come back: those of the patch ports of its network. Nothing while it is not known
+/// which they are.
+fn flows_for(
+    bridge: &kernel::Dev,
+    hop: &kernel::Hop,
+    want: &Desired,
+) -> Option<Vec<(kernel::Dev, flows::Flow)>> {
+    let Some(wanted) = want.flows.get(bridge) else { return Some(Vec::new()) };
+    let flows = wanted.flows_to(&hop.dev)?;
+    Some(flows.into_iter().map(|flow| (bridge.clone(), flow)).collect())
 }
 
 #[cfg(test)]

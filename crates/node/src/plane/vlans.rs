@@ -69,7 +69,7 @@ impl<'a> Arranged<'a> {
             out.kernel.to_mut().links.insert(dev.clone(), Link::Port { bridge: parent.clone() });
             // While something else has the name no port can have it.
             if there.is_none() || port.is_some() {
-                let mac = want.flows.get(parent).map(|bridge| bridge.mac);
+                let mac = want.flows.get(parent).and_then(|bridge| bridge.mac);
                 out.ports.insert(dev.clone(), Port { bridge: parent.clone(), tag: *tag, mac });
             }
         }

@@ -80,7 +80,7 @@ fn vswitchd(dir: &Path) -> Daemon {
 
 fn want(ports: &[u32]) -> flows::Desired {
     let ports = ports.iter().map(|port| (*port, Dev::new("br-ex"))).collect();
-    [(Dev::new("br-ex"), Bridge { mac: MAC, ports })].into()
+    [(Dev::new("br-ex"), Bridge { mac: Some(MAC), ports, ..Default::default() })].into()
 }
 
 fn bridges() -> BTreeSet<Dev> {
@@ -149,7 +149,7 @@ async fn flows_of_ovn_bgp_agent_are_taken_over_as_they_are() {
     assert_eq!(reconcile(&mut switch.open(), &want(&[5])).await, 0);
     // A bridge whose address changed has them corrected in place.
     let mut other = want(&[5]);
-    other.get_mut("br-ex").unwrap().mac = MacAddr([2; 6]);
+    other.get_mut("br-ex").unwrap().mac = Some(MacAddr([2; 6]));
     assert_eq!(reconcile(&mut switch.open(), &other).await, 2);
     assert!(switch.flows().iter().filter(|flow| flow.contains("02:02:02:02:02:02")).count() == 2);
 }

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use ovn::PortType;
 use ovn::sb::PortBinding;
 use ovn::text::NatAddresses;
-use ovn::text::neutron::key;
 use ovsdb::Uuid;
 use reconcile::Outcome;
 
 use super::draft::{TOO_MANY, many_rules};
+use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Networks;
 use super::{Address, Decision, Named, Place, Reason, exposable, with_chassis, without_chassis};
-use crate::bgp::snapshot::{Role, Snapshot, is_vip_port, opted_out};
+use crate::bgp::snapshot::{Role, Snapshot, is_lost, is_vip_port, opted_out};
 
 /// A decision with what it was made from.
 #[derive(Debug)]
@@ -99,6 +99,10 @@ impl Basis {
         for change in changes {
             let Some(port) = &change.after else { continue };
             for ip in self.exposes(port) {
+                // Within a subnet there may be a conflict.
+                if decision.subnet_of(ip).is_some() {
+                    return None;
+                }
                 let network = self.networks.of(port.datapath.uuid())?;
                 let place = Place::Wired { bridge: network.bridge.clone(), dev: network.dev.clone() };
                 let port = Named::new(&port.logical_port, change.uuid);
@@ -116,15 +120,15 @@ impl Basis {
 
     /// Whether a port means nothing but its own addresses: to rule D1, and to no other.
     fn is_plain(&self, decision: &Decision, now: &Snapshot, port: &PortBinding) -> bool {
-        let readable = port.mac.iter().all(|text| text.parsed().is_ok())
-            && (!port.external_ids.contains_key(key::CIDRS) || !port.ips().is_empty());
         let is_resident = |nat: &PortBinding| {
             nat.nat_addresses.iter().any(|text| {
                 matches!(text.value(), Some(NatAddresses::Announce { resident: Some(name), .. }) if *name == port.logical_port)
             })
         };
         port.kind == PortType::Vif
-            && readable
+            && malformed(port).is_none()
+            && malformed_cidrs(port).is_none()
+            && !is_lost(now, port)
             && port.nat_addresses.is_empty()
             && !is_vip_port(port)
             && !decision.tenant_switches.contains(&port.datapath.uuid())
@@ -195,7 +199,10 @@ mod tests {
     #[test]
     fn what_others_look_at_is_decided_anew() {
         type Edit = fn(&mut World);
-        let cases: [(&str, Edit); 7] = [
+        let cases: [(&str, Edit); 8] = [
+            ("an address in a subnet", |world| {
+                world.vif("vm1", "neutron-pub", &["fa:16:3e:00:00:01 10.1.0.9"]).bind("vm1", "ch-a");
+            }),
             ("a gateway", |world| {
                 world.unbind("cr-lrp-gw1");
             }),

@@ -1,6 +1,6 @@
 //! A decision in the making: what the rules want, and what becomes of it when they want too much.
 //!
-//! D7 and D9 live here: an address has as many reasons as there are, and one place.
+//! D7 lives here: an address has as many reasons as there are, and one place. Which one of several, `conflicts.rs` says.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -12,11 +12,13 @@ use ovn::MacAddr;
 use ovn::sb::PortBinding;
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
+use super::conflicts::{self, overlap};
+use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Network;
 use super::{Address, Decision, Place, Reason, Silence, exposable};
 use crate::bgp::config::{Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
-use crate::plane::object;
+use crate::kernel::Dev;
 
 /// So many rules are worth a word.
 const MANY_RULES: usize = 1000;
@@ -28,10 +30,10 @@ pub(super) struct Draft<'s> {
     pub(super) snapshot: &'s Snapshot,
     /// All that is decided besides addresses.
     pub(super) decision: Decision,
-    addresses: BTreeMap<IpAddr, Address>,
+    pub(super) addresses: BTreeMap<IpAddr, Address>,
     outcome: Outcome<()>,
     /// Further places of addresses that have one already.
-    disputed: BTreeMap<IpAddr, Vec<Address>>,
+    pub(super) disputed: BTreeMap<IpAddr, Vec<Address>>,
 }
 
 impl<'s> Draft<'s> {
@@ -73,13 +75,16 @@ impl<'s> Draft<'s> {
             self.addresses.insert(ip, new);
             return;
         };
+        let subnets = &self.decision.subnets;
+        let elsewhere =
+            |net: &IpNet, bridge: &Dev| subnets.get(net).is_some_and(|subnet| subnet.bridge != *bridge);
         match (&known.place, &new.place) {
             (here, there) if here == there => merge(known, new),
-            // A way of its own serves the subnet's members as well.
-            (Place::Wired { .. }, Place::Subnet(_)) => {
+            // A way of its own serves the subnet's members as well, if they are met on the same bridge.
+            (Place::Wired { bridge, .. }, Place::Subnet(net)) if !elsewhere(net, bridge) => {
                 merge(known, Address { place: known.place.clone(), ..new })
             }
-            (Place::Subnet(_), Place::Wired { .. }) => {
+            (Place::Subnet(net), Place::Wired { bridge, .. }) if !elsewhere(net, bridge) => {
                 let mut wired = new;
                 std::mem::swap(known, &mut wired);
                 known.reasons.append(&mut wired.reasons);
@@ -94,11 +99,27 @@ impl<'s> Draft<'s> {
         }
     }
 
+    /// Reports a port whose addresses cannot all be read; what was exposed because of it stays.
+    pub(super) fn read(&mut self, port: &PortBinding) {
+        if let Some(what) = malformed(port) {
+            self.unreadable(port, "bad-addresses", what);
+        }
+        if let Some(what) = malformed_cidrs(port) {
+            self.unreadable(port, "bad-cidrs", what);
+        }
+    }
+
     /// Reports a row that does not say what it should; what was exposed because of it stays.
     pub(super) fn unreadable(&mut self, port: &PortBinding, code: &'static str, what: String) {
         let object = ObjectId::new("port", port.logical_port.clone());
         self.report(Problem::error(object, Class::Refused, code, what));
         self.carry(|reason| reason.row().name == port.logical_port);
+    }
+
+    /// Reports a port that is bound here and of which nothing can be made.
+    pub(super) fn stray(&mut self, port: &PortBinding, code: &'static str, what: impl Into<String>) {
+        let object = ObjectId::new("port", port.logical_port.clone());
+        self.report(Problem::warning(object, Class::Refused, code, what));
     }
 
     /// Keeps the networks that were there, as far as their bridges are.
@@ -115,9 +136,15 @@ impl<'s> Draft<'s> {
         self.carry(|_| true);
         let before = &self.snapshot.before;
         for (net, subnet) in &before.subnets {
-            if self.decision.networks.contains_key(&subnet.dev) {
-                self.decision.subnets.entry(*net).or_insert_with(|| subnet.clone());
+            let subnets = &mut self.decision.subnets;
+            if self.decision.networks.contains_key(&subnet.dev)
+                && !subnets.keys().any(|other| overlap(other, net))
+            {
+                subnets.insert(*net, subnet.clone());
             }
+        }
+        for (name, port) in &before.router_ports {
+            self.decision.router_ports.entry(name.clone()).or_insert_with(|| port.clone());
         }
         self.decision.has_gateway |= before.has_gateway;
         self.decision.tenant_switches.extend(before.tenant_switches.iter().copied());
@@ -127,7 +154,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Keeps addresses that were exposed for a reason, as far as there is still what carries them.
-    fn carry(&mut self, reason: impl Fn(&Reason) -> bool) {
+    pub(super) fn carry(&mut self, reason: impl Fn(&Reason) -> bool) {
         for (ip, address) in &self.snapshot.before.addresses {
             let carried = match &address.place {
                 Place::Wired { dev, .. } => self.decision.networks.contains_key(dev),
@@ -140,38 +167,21 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Settles disputes (D9), and takes back what lost its ground.
+    /// Settles conflicts (D9), and takes back what lost its ground.
     pub(super) fn finish(mut self, silence: Option<Silence>) -> Outcome<Decision> {
-        for (ip, mut others) in std::mem::take(&mut self.disputed) {
-            let Some(first) = self.addresses.remove(&ip) else { continue };
-            others.insert(0, first);
-            // Older is what is there; else the bridge that was mapped first.
-            let before = self.snapshot.before.addresses.get(&ip).map(|address| &address.place);
-            let rank = |address: &Address| match &address.place {
-                Place::Wired { bridge, dev } => {
-                    (self.decision.bridges.get(bridge).map_or(usize::MAX, |bridge| bridge.index), dev.clone())
-                }
-                Place::Subnet(_) => (usize::MAX, Default::default()),
-            };
-            let kept =
-                others.iter().position(|address| Some(&address.place) == before).unwrap_or_else(|| {
-                    let ranked = others.iter().enumerate().min_by_key(|(_, address)| rank(address));
-                    ranked.map_or(0, |(at, _)| at)
-                });
-            let kept = others.swap_remove(kept);
-            let problem = dispute(ip, &kept, &others);
-            self.report(problem);
-            self.addresses.insert(ip, kept);
-        }
+        self.settle();
         let subnets = &self.decision.subnets;
         self.addresses.retain(|_, address| match &address.place {
             Place::Wired { .. } => true,
             Place::Subnet(net) => subnets.contains_key(net),
         });
-        for address in self.addresses.values_mut() {
+        let mut shared = Vec::new();
+        for (ip, address) in &mut self.addresses {
             address.reasons.sort();
             address.reasons.dedup();
+            shared.extend(conflicts::shared(*ip, &address.reasons));
         }
+        shared.into_iter().for_each(|problem| self.report(problem));
         let wired = self.addresses.values().filter(|address| address.is_wired()).count();
         let many = many_rules(&self.snapshot.config, wired + self.decision.subnets.len());
         many.into_iter().for_each(|problem| self.report(problem));
@@ -194,21 +204,4 @@ pub(super) fn many_rules(config: &Config, rules: usize) -> Option<Problem> {
 fn merge(known: &mut Address, new: Address) {
     known.neighbour = known.neighbour.or(new.neighbour);
     known.reasons.extend(new.reasons);
-}
-
-fn dispute(ip: IpAddr, kept: &Address, others: &[Address]) -> Problem {
-    let place = |address: &Address| {
-        let rows: Vec<&str> = address.reasons.iter().map(|reason| reason.row().name.as_str()).collect();
-        match &address.place {
-            Place::Wired { dev, .. } => format!("{dev} by {}", rows.join(", ")),
-            Place::Subnet(net) => format!("{net} by {}", rows.join(", ")),
-        }
-    };
-    let others: Vec<String> = others.iter().map(place).collect();
-    let what = format!(
-        "it is wanted on {} and on {}; it is exposed on the former only. Give one of them another address",
-        place(kept),
-        others.join(" and on ")
-    );
-    Problem::error(object::address(ip), Class::Refused, "address-conflict", what)
 }

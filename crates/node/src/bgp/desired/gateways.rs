@@ -3,17 +3,19 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
 use ovn::MacAddr;
 use ovn::sb::PortBinding;
-use ovn::text::{HostAddr, PortAddresses, Text};
+use ovn::text::HostAddr;
 use ovsdb::Uuid;
 
 use super::draft::Draft;
 use super::networks::{Network, Networks};
+use super::router_ports::{self, RouterPort};
 use super::{Named, Reason};
+use crate::bgp::northbound::NEXT_HOPS;
 use crate::bgp::snapshot::{Role, Snapshot, router_port_name};
 
 /// A gateway that is bound here.
@@ -55,24 +57,57 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
     let snapshot = draft.snapshot;
     let mut found = Vec::new();
     for (row, port) in snapshot.ports_as(Role::Gateway).filter(|(_, port)| port.is_bound(me)) {
-        let Some((router_port, switch_port)) = provider_side(snapshot, port) else { continue };
+        let Some((router_port, switch_port)) = provider_side(snapshot, port) else {
+            if let Some(what) = leads_nowhere(snapshot, port) {
+                draft.stray(port, "no-router-port", what);
+            }
+            continue;
+        };
         let switch = switch_port.datapath.uuid();
         let Some(network) = networks.of(switch) else { continue };
+        let RouterPort { mac, addresses } = router_ports::read(draft, port);
         let gateway = Gateway {
             port: Named::new(&port.logical_port, row),
             router_port: router_port.0,
             router: port.datapath.uuid(),
             switch,
             network: network.clone(),
-            addresses: addresses(draft, port),
+            addresses,
         };
         draft.decision.has_gateway = true;
-        one(draft, &gateway, port.ethernet());
+        one(draft, &gateway, mac);
+        // The network's own gateway is beyond the node, and OVN asks for it here.
+        for ip in
+            next_hops(router_port.1).filter(|ip| gateway.nets().any(|net| net.contains(&IpAddr::V6(*ip))))
+        {
+            draft.proxy(ip, &gateway.network);
+        }
         found.push(gateway);
     }
     // The order of rows is that of their UUIDs; conflicts are settled by name.
     found.sort_by(|a, b| a.port.cmp(&b.port));
     found
+}
+
+/// Why a gateway port has no other side. A router's port that is not connected yet is nothing to speak of.
+fn leads_nowhere(snapshot: &Snapshot, port: &PortBinding) -> Option<String> {
+    let so = "so that neither it nor what is behind it is exposed";
+    let Some(name) = router_port_name(port) else {
+        return Some(format!("it is bound here, and has no option distributed-port, {so}"));
+    };
+    match snapshot.port(name) {
+        None => Some(format!("it is bound here, and is the gateway of {name}, which is not there, {so}")),
+        Some((_, router_port)) => {
+            let peer = router_port.options.get("peer")?;
+            Some(format!("it is bound here, and {name} leads to {peer}, which is not there, {so}"))
+        }
+    }
+}
+
+/// Where a router sends packets for everywhere, as far as that is told.
+fn next_hops(router_port: &PortBinding) -> impl Iterator<Item = Ipv6Addr> {
+    let told = router_port.options.get(NEXT_HOPS).map_or("", |told| told.as_str());
+    told.split_ascii_whitespace().filter_map(|ip| ip.parse().ok())
 }
 
 fn one(draft: &mut Draft<'_>, gateway: &Gateway, mac: Option<MacAddr>) {
@@ -84,24 +119,5 @@ fn one(draft: &mut Draft<'_>, gateway: &Gateway, mac: Option<MacAddr>) {
             // Where the network's gateway has the lowest address it is asked for by that.
             draft.proxy(net.network(), &gateway.network);
         }
-    }
-}
-
-/// The addresses in a port's `mac`, with their prefix lengths; reports what is malformed.
-pub(super) fn addresses(draft: &mut Draft<'_>, port: &PortBinding) -> Vec<HostAddr> {
-    report_malformed(draft, port);
-    port.mac.iter().filter_map(Text::value).flat_map(PortAddresses::fixed).copied().collect()
-}
-
-/// Reports malformed elements of a port's `mac`; what was exposed because of the port then stays.
-pub(super) fn report_malformed(draft: &mut Draft<'_>, port: &PortBinding) {
-    let error = port.mac.iter().find_map(|text| Some((text, text.parsed().err()?)));
-    if let Some((text, error)) = error {
-        let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
-        let what = format!(
-            "its addresses {:?} cannot be read: {error}{cause}; correct them in the Northbound database",
-            text.to_string()
-        );
-        draft.unreadable(port, "bad-addresses", what);
     }
 }

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use ovn::sb::LoadBalancer;
 use ovsdb::Uuid;
+use reconcile::{Class, ObjectId, Problem};
 
 use super::draft::Draft;
 use super::gateways::Gateway;
@@ -25,7 +26,17 @@ pub(super) fn expose(draft: &mut Draft<'_>, gateways: &[Gateway]) {
         let members: BTreeSet<Uuid> = snapshot.members(balancer).collect();
         let vips: BTreeSet<IpAddr> =
             balancer.vips.keys().filter_map(|text| text.value()).map(|vip| vip.ip).collect();
+        let bad = malformed(balancer);
         for reach in reaches.iter().filter(|reach| reach.serves(&members)) {
+            if let Some(what) = &bad {
+                let object = ObjectId::new("load-balancer", balancer.name.clone());
+                draft.report(Problem::error(object, Class::Refused, "bad-vip", what.clone()));
+                let is_its = |reason: &Reason| {
+                    matches!(reason, Reason::LoadBalancer { load_balancer, gateway }
+                        if load_balancer.name == balancer.name && *gateway == reach.gateway.port)
+                };
+                draft.carry(is_its);
+            }
             for vip in vips.iter().filter(|vip| reach.has(**vip)) {
                 let reason = Reason::LoadBalancer {
                     load_balancer: Named::new(&balancer.name, row.uuid()),
@@ -35,6 +46,17 @@ pub(super) fn expose(draft: &mut Draft<'_>, gateways: &[Gateway]) {
             }
         }
     }
+}
+
+/// What is wrong with a load balancer's addresses, if anything. What stands for something else on each chassis (`^vip:80`) is not
+/// for us to read.
+fn malformed(balancer: &LoadBalancer) -> Option<String> {
+    let mut keys = balancer.vips.keys().filter(|text| !text.to_string().starts_with('^'));
+    let (text, error) = keys.find_map(|text| Some((text, text.parsed().err()?)))?;
+    Some(format!(
+        "its address {:?} cannot be read: {error}; correct it in the Northbound database",
+        text.to_string()
+    ))
 }
 
 /// What a gateway's router reaches.

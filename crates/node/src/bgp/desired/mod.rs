@@ -13,7 +13,7 @@
 //! | D6 | load balancers on provider networks, behind the gateways of D2 | `load_balancers.rs` |
 //! | D7 | an address stays while any rule wants it | `draft.rs` |
 //! | D8 | what its owner opted out is left out of D1, D3, D4 and D5 | each of them |
-//! | D9 | of two places for one address the one it has is kept, and the conflict reported | `draft.rs` |
+//! | D9 | of two that cannot be had together the older is kept, and the conflict reported | `conflicts.rs` |
 //!
 //! Which networks there are and what devices they are met on is in `networks.rs`; `wire.rs` says what kernel, switch and FRR
 //! must look like for a decision to come true. [`Decided`] is a decision that the next one is made from, where little has changed.
@@ -21,14 +21,17 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod address;
+mod conflicts;
 mod decided;
 mod draft;
 mod gateways;
 mod load_balancers;
+mod malformed;
 mod nat;
 mod networks;
 mod provider_ports;
 mod reason;
+mod router_ports;
 mod subnets;
 mod tenant_ports;
 mod wire;
@@ -39,7 +42,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 use ovn::MacAddr;
-use ovsdb::Uuid;
+use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::config::Source;
@@ -52,6 +55,7 @@ pub use address::{exposable, is_gua};
 pub use decided::Decided;
 pub use networks::{Network, device_name};
 pub use reason::{Named, Reason};
+pub use router_ports::RouterPort;
 pub use wire::{rewire, wire};
 
 /// What must be reachable through this node, and why. A copy costs little, and what two of them differ in is found without
@@ -66,6 +70,8 @@ pub struct Decision {
     pub addresses: OrdMap<IpAddr, Address>,
     /// The subnets behind routers.
     pub subnets: OrdMap<IpNet, Subnet>,
+    /// What the ports of routers say that are behind the gateways bound here, and these gateways themselves.
+    pub router_ports: OrdMap<Str, RouterPort>,
     /// Addresses that the kernel answers for on a device.
     pub proxies: OrdSet<(Dev, Ipv6Addr)>,
     /// Whether the gateway of some router is bound here: then load balancers matter.
@@ -90,10 +96,19 @@ pub enum Silence {
 pub struct ProviderBridge {
     /// Its place among the bridge mappings, from 1.
     pub index: usize,
-    /// Its own Ethernet address, once the switch has one.
+    /// Its own Ethernet address, once the switch has told one.
     pub mac: Option<MacAddr>,
-    /// Its patch ports by OpenFlow number, with the device on which the kernel meets that network.
-    pub patch_ports: BTreeMap<u32, Dev>,
+    /// Its patch ports, by their rows in `Interface`.
+    pub patch_ports: BTreeMap<Uuid, PatchPort>,
+}
+
+/// A patch port that leads from a provider bridge into the overlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchPort {
+    /// Its OpenFlow number, once the switch has told one.
+    pub number: Option<u32>,
+    /// The device on which the kernel meets its network.
+    pub dev: Dev,
 }
 
 /// An exposed address.

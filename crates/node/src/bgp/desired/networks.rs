@@ -2,15 +2,15 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use ovn::sb::PortBinding;
 use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Problem};
 use smol_str::SmolStr;
 
-use super::ProviderBridge;
 use super::draft::Draft;
+use super::{PatchPort, ProviderBridge};
 use crate::bgp::snapshot::Role;
 use crate::kernel::tables::BRIDGE_LETTERS;
 use crate::kernel::{Dev, vlan_device};
@@ -99,7 +99,9 @@ fn bridge(draft: &mut Draft<'_>, name: &SmolStr, index: usize) -> bool {
         draft.report(Problem::error(object::device(name), Class::Transient, "no-such-bridge", what));
         return false;
     }
-    let mac = draft.snapshot.bridge_mac(name);
+    // The switch's database forgets it when it restarts, and the switch tells it again when it is back.
+    let known = draft.snapshot.before.bridges.get(name).and_then(|bridge| bridge.mac);
+    let mac = draft.snapshot.bridge_mac(name).or(known);
     draft
         .decision
         .bridges
@@ -151,25 +153,34 @@ fn network(draft: &mut Draft<'_>, port: &PortBinding, bridge_of: &HashMap<&str, 
     }
 }
 
-/// Enters the patch ports of the bridges.
+/// Enters the patch ports of the bridges. What the switch does not tell for now is as it was: the flows are there, and work.
 fn patch_ports(draft: &mut Draft<'_>, devices: &HashMap<Str, Dev>) {
     let snapshot = draft.snapshot;
-    let mut without_mac = BTreeSet::new();
+    let mut problems = Vec::new();
     for (name, provider) in &mut draft.decision.bridges {
         let Some(bridge) = snapshot.bridge(name) else { continue };
-        for (localnet, number) in snapshot.patch_ports(bridge) {
-            if let Some(number) = number {
-                let dev = devices.get(localnet).unwrap_or(name);
-                provider.patch_ports.insert(number, dev.clone());
+        let before = snapshot.before.bridges.get(name);
+        for (row, localnet, number) in snapshot.patch_ports(bridge) {
+            let known = || before?.patch_ports.get(&row)?.number;
+            let dev = devices.get(localnet).unwrap_or(name).clone();
+            provider.patch_ports.insert(row, PatchPort { number: number.or_else(known), dev });
+        }
+        if snapshot.bridge_mac(name).is_some() {
+            continue;
+        }
+        let (object, code) = (object::device(name), "no-bridge-mac");
+        problems.push(match provider.mac {
+            Some(_) => {
+                let what = "Open vSwitch tells no Ethernet address of the bridge now; its flows stay for the one that it had. See \
+                            whether ovs-vswitchd runs";
+                Problem::warning(object, Class::Transient, code, what)
             }
-        }
-        if provider.mac.is_none() {
-            without_mac.insert(name.clone());
-        }
+            None => {
+                let what = "Open vSwitch tells no Ethernet address of the bridge yet, so its flows cannot be made, and \
+                            what needs them is not announced; see whether ovs-vswitchd runs";
+                Problem::error(object, Class::Transient, code, what)
+            }
+        });
     }
-    for name in without_mac {
-        let what = "Open vSwitch tells no Ethernet address of the bridge yet, so its flows cannot be made; see whether \
-                    ovs-vswitchd runs";
-        draft.report(Problem::error(object::device(&name), Class::Transient, "no-bridge-mac", what));
-    }
+    problems.into_iter().for_each(|problem| draft.report(problem));
 }

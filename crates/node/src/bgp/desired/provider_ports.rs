@@ -6,32 +6,41 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use ovn::PortType;
-use ovn::text::neutron::key;
 use ovsdb::Uuid;
 
 use super::draft::Draft;
-use super::gateways::report_malformed;
 use super::networks::Networks;
 use super::{Named, Reason};
-use crate::bgp::snapshot::opted_out;
+use crate::bgp::snapshot::{is_lost, opted_out};
 
 pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
     let snapshot = draft.snapshot;
     for (row, port) in snapshot.bound_to(me) {
-        if !matches!(port.kind, PortType::Vif | PortType::Virtual) {
-            continue;
+        match &port.kind {
+            PortType::Vif | PortType::Virtual => {}
+            PortType::Other(kind) => {
+                let what = format!(
+                    "it is bound here and of the type {kind:?}, which this version does not know, so it is not exposed; see whether \
+                     there is a newer one"
+                );
+                draft.stray(port, "unknown-port-type", what);
+                continue;
+            }
+            _ => continue,
         }
-        let Some(network) = networks.of(port.datapath.uuid()) else { continue };
+        let Some(network) = networks.of(port.datapath.uuid()) else {
+            if is_lost(snapshot, port) {
+                let what = "it is bound here, and the Southbound database has no switch for it, so it is not exposed; see whether \
+                            ovn-northd runs";
+                draft.stray(port, "no-datapath", what);
+            }
+            continue;
+        };
         if opted_out(port) {
             continue;
         }
-        report_malformed(draft, port);
-        let ips = port.ips();
-        if ips.is_empty() && port.external_ids.get(key::CIDRS).is_some_and(|text| !text.trim().is_empty()) {
-            let what = format!("its {} cannot be read; expected addresses as 172.24.4.10/24", key::CIDRS);
-            draft.unreadable(port, "bad-cidrs", what);
-        }
-        for ip in ips {
+        draft.read(port);
+        for ip in port.ips() {
             draft.wire(ip, network, None, Reason::ProviderPort { port: Named::new(&port.logical_port, row) });
             if let (IpAddr::V6(ip), PortType::Virtual) = (ip, &port.kind) {
                 draft.proxy(ip, network);

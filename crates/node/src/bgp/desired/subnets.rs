@@ -11,9 +11,11 @@ use ovn::text::neutron::key;
 use ovsdb::Uuid;
 use reconcile::{Class, Problem};
 
+use super::conflicts::overlap;
 use super::draft::Draft;
-use super::gateways::{Gateway, addresses};
+use super::gateways::Gateway;
 use super::networks::Networks;
+use super::router_ports;
 use super::{Decision, Named, Subnet, is_gua};
 use crate::bgp::config::{Config, Tenants};
 use crate::bgp::northbound::TRANSLATED;
@@ -47,9 +49,8 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gat
                 continue;
             }
             draft.decision.tenant_switches.insert(switch);
-            let nets: Vec<IpNet> =
-                addresses(draft, port).into_iter().map(|host| host.to_net().trunc()).collect();
-            for net in nets {
+            for host in router_ports::read(draft, port).addresses {
+                let net = host.to_net().trunc();
                 let Some(via) = gateway.next_hop(net.addr()) else { continue };
                 if !wanted(&snapshot.config, net, &[peer, port])
                     || net.contains(&via)
@@ -98,8 +99,7 @@ fn is_translated(port: &PortBinding, net: IpNet) -> bool {
 
 /// Enters a subnet, unless another one is in its way: one kernel cannot tell two networks with the same addresses apart.
 fn enter(draft: &mut Draft<'_>, net: IpNet, subnet: Subnet) -> bool {
-    let overlaps = |other: &IpNet| other.contains(&net) || net.contains(other);
-    let Some(other) = draft.decision.subnets.keys().copied().find(overlaps) else {
+    let Some(other) = draft.decision.subnets.keys().copied().find(|other| overlap(other, &net)) else {
         draft.decision.subnets.insert(net, subnet);
         return true;
     };
@@ -142,6 +142,8 @@ pub(super) fn wanted(config: &Config, net: IpNet, rows: &[&PortBinding]) -> bool
 impl Decision {
     /// The exposed subnet that an address is in.
     pub fn subnet_of(&self, ip: std::net::IpAddr) -> Option<(IpNet, &Subnet)> {
-        self.subnets.iter().find(|(net, _)| net.contains(&ip)).map(|(net, subnet)| (*net, subnet))
+        // No two have an address in common, so it is in the last one that does not begin after it, or in none.
+        let (net, subnet) = self.subnets.get_prev(&IpNet::from(ip))?;
+        net.contains(&ip).then_some((*net, subnet))
     }
 }

@@ -11,7 +11,6 @@ use ovn::PortType;
 use ovn::sb::{LoadBalancer, PortBinding};
 
 use super::draft::Draft;
-use super::gateways::report_malformed;
 use super::subnets::{TenantSwitch, wanted};
 use super::{Named, Reason};
 use crate::bgp::config::Advertisement;
@@ -33,7 +32,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, switches: &[TenantSwitch]) {
             if !matters(port, &vips) || opted_out(port) {
                 continue;
             }
-            report_malformed(draft, port);
+            draft.read(port);
             for ip in port.ips() {
                 let Some(net) = nets.iter().find(|net| net.contains(&ip)) else { continue };
                 if wanted(&snapshot.config, IpNet::from(ip), &[port]) {

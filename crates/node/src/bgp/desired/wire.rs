@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use imbl::ordmap::DiffItem;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::{Address, Decision, Place};
+use super::{Address, Decision, PatchPort, Place, ProviderBridge};
 use crate::bgp::config::{Advertisement, Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
 use crate::frr::Redistribute;
@@ -183,10 +183,17 @@ fn route(want: &mut kernel::Desired, config: &Config, bridge: &Dev, net: IpNet, 
 }
 
 fn flows(decision: &Decision) -> flows::Desired {
-    let with_mac = decision.bridges.iter().filter_map(|(dev, bridge)| {
-        Some((dev.clone(), flows::Bridge { mac: bridge.mac?, ports: bridge.patch_ports.clone() }))
-    });
-    with_mac.collect()
+    let of = |bridge: &ProviderBridge| {
+        let mut flows = flows::Bridge { mac: bridge.mac, ..Default::default() };
+        for PatchPort { number, dev } in bridge.patch_ports.values() {
+            match number {
+                Some(number) => _ = flows.ports.insert(*number, dev.clone()),
+                None => _ = flows.unnumbered.insert(dev.clone()),
+            }
+        }
+        flows
+    };
+    decision.bridges.iter().map(|(dev, bridge)| (dev.clone(), of(bridge))).collect()
 }
 
 fn stanzas(config: &Config) -> frr::Desired {

@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ovn::PortType;
 use ovn::nb::{
-    LoadBalancer, LoadBalancerGroup, LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort, Nat,
-    NbGlobal,
+    LoadBalancer, LoadBalancerGroup, LogicalRouter, LogicalRouterPort, LogicalRouterStaticRoute,
+    LogicalSwitch, LogicalSwitchPort, Nat, NbGlobal,
 };
 use ovn::sb;
 use ovn::text::neutron::{self, key};
@@ -61,6 +61,7 @@ pub fn model() -> Model {
             LogicalRouter::NAME,
             LogicalRouter::PORTS,
             LogicalRouter::ENABLED,
+            LogicalRouter::STATIC_ROUTES,
             LogicalRouter::NAT,
             LogicalRouter::LOAD_BALANCER,
             LogicalRouter::LOAD_BALANCER_GROUP,
@@ -76,6 +77,13 @@ pub fn model() -> Model {
             LogicalRouterPort::PEER,
             LogicalRouterPort::STATUS,
             LogicalRouterPort::EXTERNAL_IDS,
+        ])
+        .columns::<LogicalRouterStaticRoute>([
+            LogicalRouterStaticRoute::ROUTE_TABLE,
+            LogicalRouterStaticRoute::IP_PREFIX,
+            LogicalRouterStaticRoute::POLICY,
+            LogicalRouterStaticRoute::NEXTHOP,
+            LogicalRouterStaticRoute::OUTPUT_PORT,
         ])
         .columns::<Nat>([
             Nat::EXTERNAL_IP,
@@ -94,6 +102,9 @@ pub fn model() -> Model {
 /// On a router's port, a thing that the Southbound does not tell: the networks that the router translates to other addresses on
 /// their way out, with blanks between them.
 pub(super) const TRANSLATED: &str = "translated-networks";
+
+/// On a router's gateway port, another: the next hops of the router's IPv6 default routes, with blanks between them.
+pub(super) const NEXT_HOPS: &str = "default-next-hops";
 
 /// Whether a Northbound database tells where gateways are: from OVN 23.09 on.
 pub fn tells_gateways(nb: &Snapshot) -> bool {
@@ -236,6 +247,7 @@ impl Mirror {
         let switches: ColumnSet = [LogicalSwitch::PORTS].into_iter().collect();
         delta.touches::<LogicalRouter>()
             || delta.touches::<LogicalRouterPort>()
+            || delta.touches::<LogicalRouterStaticRoute>()
             || delta.touches::<Nat>()
             || delta.touches::<LoadBalancer>()
             || delta.touches::<LoadBalancerGroup>()

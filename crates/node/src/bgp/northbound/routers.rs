@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovn::ident::{self, row_uuid};
-use ovn::nb::{LogicalRouter, LogicalRouterPort, LogicalSwitchPort};
+use ovn::nb::{LogicalRouter, LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitchPort, RoutePolicy};
 use ovn::sb::PortBinding;
-use ovn::text::Text;
+use ovn::text::{Nexthop, Text};
 use ovn::{PortType, sb};
 use ovsdb::{Map, Ref, Snapshot, Str, Uuid, Weak};
 
 use super::chassis::Chassis;
-use super::{LeadingTo, TRANSLATED, nat, switch_of, switch_ports};
+use super::{LeadingTo, NEXT_HOPS, TRANSLATED, nat, switch_of, switch_ports};
 
 /// Where northd tells which chassis has a gateway.
 const HOSTING: &str = "hosting-chassis";
@@ -112,9 +112,29 @@ fn inner(
     set(&mut options, "peer", leading.or(port.peer.as_ref()));
     if router.is_gateway(row) {
         options.insert("chassis-redirect-port".into(), redirect(port));
+        set(&mut options, NEXT_HOPS, next_hops(router, port).as_ref());
     }
     set(&mut options, TRANSLATED, translated);
     PortBinding { kind: router.kind(), options, chassis: home, ..of_router(router, port, &port.name) }
+}
+
+/// Where a router sends IPv6 packets for everywhere, through one of its ports. For IPv4 nobody asks: ARP is answered for all.
+fn next_hops(router: &Router<'_>, port: &LogicalRouterPort) -> Option<Str> {
+    let routes = router.router.static_routes.iter().filter_map(|route| router.nb.get(*route));
+    let is_default = |route: &&LogicalRouterStaticRoute| {
+        let everywhere = route
+            .ip_prefix
+            .value()
+            .is_some_and(|prefix| prefix.to_net().prefix_len() == 0 && prefix.addr.is_ipv6());
+        let here = route.output_port.as_ref().is_none_or(|name| *name == port.name);
+        everywhere && here && route.route_table.is_empty() && route.policy != Some(RoutePolicy::SrcIp)
+    };
+    let hops = routes.filter(is_default).filter_map(|route| match route.nexthop.value()? {
+        Nexthop::Ip(ip) => Some(ip.to_string()),
+        Nexthop::Discard => None,
+    });
+    let hops: BTreeSet<String> = hops.collect();
+    (!hops.is_empty()).then(|| hops.into_iter().collect::<Vec<_>>().join(" ").into())
 }
 
 /// The gateway port, where northd says that it is.

@@ -89,15 +89,52 @@ proptest! {
 }
 
 #[test]
-fn routes_that_a_daemon_or_the_kernel_keeps_in_a_vrf_are_not_looked_at() {
+fn routes_that_bgp_or_the_kernel_keeps_in_a_vrf_are_not_looked_at() {
     let net = "172.24.4.10/32".parse().unwrap();
-    for (table, by, seen) in [(10, 3, 1), (10, 2, 0), (10, 186, 0), (201, 2, 1), (254, 3, 0)] {
+    for (table, by, seen) in
+        [(10, 3, 1), (10, 2, 0), (10, 186, 0), (10, 188, 1), (10, 11, 1), (201, 2, 1), (254, 3, 0)]
+    {
         let mut body = bytes(&route_message(table, net, &Hop { dev: "br-ex".into(), via: None }, 7));
         body[5] = by;
         let mut memory = memory();
         memory.apply(raw(kind::NEW_ROUTE, &body));
         assert_eq!(memory.seen.routes.len(), seen, "table {table}, made by {by}");
     }
+}
+
+#[test]
+fn a_route_was_there_before_us_if_it_was_read_first_and_is_there_since() {
+    let route = |third: u8| {
+        let net = IpNet::new(IpAddr::from([10, 1, third, 0]), 24).unwrap();
+        bytes(&route_message(10, net, &Hop { dev: "br-ex".into(), via: None }, 7))
+    };
+    let found =
+        |memory: &Memory| memory.seen.found.iter().map(|route| route.dst.to_string()).collect::<Vec<_>>();
+    let mut memory = memory();
+    for third in 1..5 {
+        memory.apply(raw(kind::NEW_ROUTE, &route(third)));
+    }
+    memory.routes_read();
+    memory.apply(raw(kind::NEW_ROUTE, &route(5)));
+    assert_eq!(found(&memory), ["10.1.1.0/24", "10.1.2.0/24", "10.1.3.0/24", "10.1.4.0/24"]);
+    memory.apply(raw(kind::DEL_ROUTE, &route(1)));
+    memory.apply(raw(kind::NEW_ROUTE, &route(1)));
+    assert_eq!(found(&memory), ["10.1.2.0/24", "10.1.3.0/24", "10.1.4.0/24"], "somebody has made it anew");
+    let other = bytes(&route_message(
+        10,
+        "10.1.2.0/24".parse().unwrap(),
+        &Hop { dev: "bgp-vrf".into(), via: None },
+        9,
+    ));
+    memory.apply(Raw { flags: NLM_F_REPLACE, ..raw(kind::NEW_ROUTE, &other) });
+    assert_eq!(found(&memory), ["10.1.3.0/24", "10.1.4.0/24"], "and this one is another");
+    // Routes are read again, and of one the kernel had not told that it went.
+    memory.forget_routes(Family::V4);
+    assert_eq!(found(&memory).len(), 2);
+    memory.apply(raw(kind::NEW_ROUTE, &route(3)));
+    memory.apply(raw(kind::NEW_ROUTE, &route(6)));
+    memory.routes_read();
+    assert_eq!(found(&memory), ["10.1.3.0/24"]);
 }
 
 #[test]

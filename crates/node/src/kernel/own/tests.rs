@@ -42,26 +42,46 @@ fn rules_need_our_priority_and_a_bridges_table_whatever_else_they_say() {
 
 #[test]
 fn in_the_vrfs_table_only_what_goes_through_the_announcing_device_is_ours() {
-    let have = Observed::default();
     let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
     let route = |table, dev: &str, protocol| SeenRoute {
         protocol,
         ..SeenRoute::plain(table, "10.1.0.0/24".parse().unwrap(), Hop { dev: dev.into(), via: None })
     };
+    const OSPF: u8 = 188;
     for (clear_vrf, table, dev, protocol, is) in [
         (false, 201, "eth0", protocol::STATIC, true),
         (false, 202, "br-ex", protocol::BOOT, false),
         (false, 10, "bgp-nic", protocol::BOOT, true),
         (false, 10, "bgp-nic", protocol::STATIC, false),
         (false, 10, "eth1", protocol::BOOT, false),
+        (true, 10, "eth1", protocol::BOOT, true),
         (true, 10, "eth1", protocol::STATIC, true),
+        (true, 10, "eth1", OSPF, true),
+        (true, 11, "eth1", OSPF, false),
+        (false, 10, "eth1", OSPF, false),
+        (true, 10, "eth1", protocol::OVN, false),
         (true, 10, "eth1", protocol::BGP, false),
         (true, 10, "eth1", protocol::KERNEL, false),
     ] {
         let own = Own { clear_vrf, ..Own::default() };
+        let route = route(table, dev, protocol);
+        let have = Observed { found: [route.clone()].into_iter().collect(), ..Observed::default() };
         let ours = Ours::new(&own, &have, &tables);
-        assert_eq!(ours.route(&route(table, dev, protocol)), is, "{clear_vrf} {table} {dev} {protocol}");
+        assert_eq!(ours.route(&route), is, "{clear_vrf} {table} {dev} {protocol}");
     }
+}
+
+#[test]
+fn what_is_cleared_was_there_before_us_and_does_not_lead_to_the_node() {
+    let (own, tables) = (Own { clear_vrf: true, ..Own::default() }, Tables::default());
+    let hop = Hop { dev: "eth1".into(), via: None };
+    let left = SeenRoute::plain(10, "10.1.0.0/24".parse().unwrap(), hop.clone());
+    let later = SeenRoute::plain(10, "10.2.0.0/24".parse().unwrap(), hop);
+    let local = SeenRoute { wire: Wire([2, 24, 0, 0, 10, 3, 254, 2].as_slice().into()), ..left.clone() };
+    let found = [left.clone(), local.clone()].into_iter().collect();
+    let have = Observed { found, ..Observed::default() };
+    let ours = Ours::new(&own, &have, &tables);
+    assert!(ours.route(&left) && !ours.route(&later) && !ours.route(&local));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Rows that do not say what they should: reported on that object, all others decided, nothing taken away that worked.
 
+use std::collections::BTreeSet;
+
 use super::world::{World, options};
 use ovn::PortType;
 use ovn::text::Text;
@@ -38,6 +40,23 @@ fn malformed_cidrs() {
     assert_eq!((world.problems(), world.state()), (vec!["port/vm1 bad-cidrs".to_owned()], vec![]));
     world.external_id("vm1", "neutron:cidrs", "nonsense 172.24.4.10/24");
     assert_eq!(world.state().len(), 3, "the good item counts");
+    assert_eq!(world.problems(), ["port/vm1 bad-cidrs"], "and the other is reported");
+    let message = world.decide().problems.remove(0).message;
+    assert!(message.starts_with("\"nonsense\" in its neutron:cidrs cannot be read"), "{message}");
+    world.settle();
+    world.external_id("vm1", "neutron:cidrs", "172.24.4.11/24 172.24.4.x/24");
+    assert_eq!(world.state().len(), 6, "what was exposed stays");
+    world.port("vm1").mac = [Text::new("fa:16:3e:00:00:01 172.24.4.12")].into();
+    assert_eq!((world.problems(), world.state().len()), (vec![], 3), "nobody looks at them");
+}
+
+#[test]
+fn malformed_cidrs_of_a_tenant() {
+    let mut world = World::new().tenants();
+    world.vif("vm2", "neutron-ten", &["unknown"]).bind("vm2", "ch-b").bind("cr-lrp-gw1", "ch-a");
+    world.external_id("vm2", "neutron:cidrs", "10.1.0.5/24 10.1.0.x/24");
+    assert_eq!(world.problems(), ["port/vm2 bad-cidrs"]);
+    assert!(world.state().contains(&"A 10.1.0.5".to_owned()), "the good item counts");
 }
 
 #[test]
@@ -56,20 +75,59 @@ fn malformed_nat_addresses() {
     assert!(!world.state().contains(&"A 172.24.4.198".to_owned()));
 }
 
-#[test]
-fn malformed_gateway() {
+/// A gateway with all that can hang on it: a subnet of either family, an instance in it, a floating IP, and a load balancer that is
+/// known by the provider network's prefix alone.
+fn gateway_with_all() -> World {
     let mut world = World::new().tenants();
+    world.inner("sub1", "neutron-r1", "neutron-ten", "fa:16:3e:aa:00:02 10.1.0.1/24 fd00:1::1/64");
+    world.vif("vm2", "neutron-ten", &["fa:16:3e:00:00:02 10.1.0.5 fd00:1::5"]).bind("vm2", "ch-b");
+    world.nat("gw1", &["fa:16:3e:aa:00:01 172.24.4.198 is_chassis_resident(\"cr-lrp-gw1\")"]);
+    let group = world.group("g", &["neutron-r1"]);
+    world.balancer("lb", &["172.24.4.50:80"]).lr_datapath_group = group;
     world.bind("cr-lrp-gw1", "ch-a").settle();
-    let before = world.state();
-    world.port("cr-lrp-gw1").mac = [Text::new("fa:16:3e:aa:00:01 172.24.4.221/240")].into();
-    assert_eq!(world.problems(), ["port/cr-lrp-gw1 bad-addresses"]);
-    let announced = |lines: &[String]| lines.iter().filter(|line| line.starts_with("A ")).count();
-    assert_eq!(announced(&world.state()), announced(&before), "what was announced stays");
+    world
+}
+
+#[test]
+fn malformed_gateways_and_router_ports_cost_nothing_that_is_behind_them() {
+    for (name, bad) in [
+        ("cr-lrp-gw1", "fa:16:3e:aa:00:01 172.24.4.221/240"),
+        ("cr-lrp-gw1", "?"),
+        ("lrp-sub1", "fa:16:3e:aa:00:02 10.1.0.1/240 fd00:1::1/64"),
+        ("lrp-sub1", ""),
+    ] {
+        let mut world = gateway_with_all();
+        let before = world.state();
+        assert!(before.contains(&"A 10.1.0.5".to_owned()) && before.contains(&"A 172.24.4.50".to_owned()));
+        world.port(name).mac = [Text::new(bad)].into();
+        for _ in 0..2 {
+            assert_eq!(world.problems(), [format!("port/{name} bad-addresses")], "{bad:?}");
+            assert_eq!(world.state(), before, "{name} {bad:?}");
+            world.settle();
+        }
+        // What comes to it is served as well; what leaves it, goes.
+        world.vif("vm3", "neutron-ten", &["fa:16:3e:00:00:03 10.1.0.6"]).bind("vm3", "ch-b").unbind("vm2");
+        let state = world.state();
+        assert!(state.contains(&"A 10.1.0.6".to_owned()) && !state.contains(&"A 10.1.0.5".to_owned()));
+        world.bind("cr-lrp-gw1", "ch-b");
+        assert_eq!((world.state(), world.problems()), (vec![], vec![]), "it is another chassis' matter");
+    }
+}
+
+#[test]
+fn a_router_port_that_was_never_read_leads_nowhere() {
+    let mut world = gateway_with_all();
+    world.before = Default::default();
+    world.port("lrp-sub1").mac = [Text::new("?")].into();
+    assert_eq!(world.problems(), ["port/lrp-sub1 bad-addresses"]);
+    assert!(!world.state().iter().any(|line| line.contains("10.1.0.")));
+    assert!(world.state().contains(&"A 172.24.4.198".to_owned()), "all else is there");
 }
 
 /// Rows that lead nowhere, and such of kinds that nobody knows.
 #[test]
 fn missing_and_unknown_things() {
+    let problems = |world: &World| world.problems().into_iter().collect::<BTreeSet<_>>();
     let mut world = two_vms();
     let before = world.state();
     world.row("strange", "neutron-pub", PortType::from("hologram"), &["fa:16:3e:00:00:03 172.24.4.12"]);
@@ -83,11 +141,66 @@ fn missing_and_unknown_things() {
     world.row("no-options", "neutron-r1", PortType::ChassisRedirect, &["fa:16:3e:00:00:05 172.24.4.15/24"]);
     world.bind("no-options", "ch-a");
     world.datapaths.clear();
+    assert_eq!(world.state(), before, "not even the switch's own row is needed");
     assert_eq!(
-        (world.state(), world.problems()),
-        (before, vec![]),
-        "not even the switch's own row is needed"
+        problems(&world),
+        [
+            "port/cr-lost no-router-port",
+            "port/lost no-datapath",
+            "port/no-options no-router-port",
+            "port/strange unknown-port-type",
+        ]
+        .map(String::from)
+        .into_iter()
+        .collect::<BTreeSet<_>>()
     );
+    for name in ["strange", "lost", "cr-lost", "no-options"] {
+        world.bind(name, "ch-b");
+    }
+    assert_eq!(problems(&world), BTreeSet::new(), "they are another chassis' matter");
+}
+
+/// What OVN has and is not exposed, and what is there for a moment while a cloud's management writes.
+#[test]
+fn what_is_not_exposed_is_not_spoken_of() {
+    let mut world = two_vms();
+    let before = world.state();
+    for kind in ["localport", "external", "remote", "l2gateway", "vtep", "switch", "router", "l3gateway"] {
+        world.row(kind, "neutron-pub", PortType::from(kind), &["fa:16:3e:00:00:03 172.24.4.12"]);
+        world.bind(kind, "ch-a");
+    }
+    // A gateway whose switch port is yet to come.
+    world.bind("cr-lrp-gw1", "ch-a");
+    world.ports.remove("gw1");
+    world.port("lrp-gw1").options.remove("peer");
+    // A tenant's instance, and one on a physical network that this node lacks.
+    world.switch("far").localnet("provnet-9", "far", "physnet9", None);
+    world.vif("vm9", "far", &["fa:16:3e:00:00:09 203.0.113.9"]).bind("vm9", "ch-a");
+    world.vif("vm8", "neutron-ten", &["fa:16:3e:00:00:0a 10.1.0.8"]).bind("vm8", "ch-a");
+    assert_eq!((world.state(), world.problems()), (before, vec![]));
+}
+
+#[test]
+fn one_address_at_two_ports() {
+    let mut world = World::new().tenants();
+    world.vif("vm1", "neutron-pub", &["fa:16:3e:00:00:01 172.24.4.10"]).bind("vm1", "ch-a");
+    world.vif("vm3", "neutron-pub", &["fa:16:3e:00:00:03 172.24.4.10"]).bind("vm3", "ch-a");
+    world.vif("vm2", "neutron-ten", &["fa:16:3e:00:00:02 10.1.0.5"]).bind("vm2", "ch-b");
+    world.vif("vm4", "neutron-ten", &["fa:16:3e:00:00:04 10.1.0.5"]).bind("vm4", "ch-b");
+    world.bind("cr-lrp-gw1", "ch-a");
+    assert_eq!(
+        world.problems(),
+        ["address/10.1.0.5 duplicate-address", "address/172.24.4.10 duplicate-address"]
+    );
+    let problem = world.decide().problems.remove(0);
+    assert_eq!(
+        problem.message,
+        "the ports vm2 and vm4 have it, and only one of them gets its packets; give the others another address"
+    );
+    let state = world.state();
+    assert!(state.contains(&"A 172.24.4.10".to_owned()) && state.contains(&"A 10.1.0.5".to_owned()));
+    world.unbind("vm3").unbind("vm4");
+    assert_eq!(world.problems(), [""; 0]);
 }
 
 #[test]
@@ -101,12 +214,35 @@ fn bad_localnets() {
     assert_eq!(world.base(), World::new().base());
 }
 
+/// The database of the local switch forgets Ethernet addresses when it restarts; so it may be with a port's number.
 #[test]
-fn a_bridge_without_an_ethernet_address_has_no_flows_yet() {
+fn what_the_switch_does_not_tell_for_now_is_as_it_was() {
     let mut world = two_vms();
+    let (state, base) = (world.state(), world.base());
     world.bridges.insert("br-ex".into(), None);
     assert_eq!(world.problems(), ["device/br-ex no-bridge-mac"]);
-    assert_eq!((world.plane().flows.len(), world.state().len()), (0, 6));
+    assert_eq!((world.state(), world.base()), (state.clone(), base.clone()));
+    world.settle();
+    world.patches.insert("provnet-1".into(), ("br-ex".into(), None));
+    assert_eq!((world.state(), world.base()), (state.clone(), base.clone()), "for as long as it takes");
+    world.settle();
+    world.bridges.insert("br-ex".into(), Some("02:00:00:00:ee:02".into()));
+    world.patches.insert("provnet-1".into(), ("br-ex".into(), Some(9)));
+    assert_eq!(world.base().last().unwrap(), "F9 br-ex 02:00:00:00:ee:02 br-ex", "what is told counts");
+    world.settle();
+    world.patches.insert("provnet-1".into(), ("br-ex".into(), Some(-1)));
+    assert!(!world.base().iter().any(|line| line.starts_with('F')), "the switch could not make the port");
+}
+
+#[test]
+fn a_bridge_that_never_told_its_ethernet_address_has_no_flows_yet() {
+    let mut world = two_vms();
+    world.before = Default::default();
+    world.bridges.insert("br-ex".into(), None);
+    assert_eq!(world.problems(), ["device/br-ex no-bridge-mac"]);
+    let flows = &world.plane().flows["br-ex"];
+    assert_eq!((flows.mac, flows.flows_to(&"br-ex".into())), (None, None), "announcements wait for them");
+    assert_eq!(world.state().len(), 6, "and are wanted");
 }
 
 #[test]
@@ -119,13 +255,21 @@ fn settings_that_are_missing() {
     assert_eq!((world.state(), world.problems()), (vec![], vec![]), "no mappings, no networks");
 }
 
-/// Malformed load balancer addresses cost themselves only.
+/// Malformed load balancer addresses cost themselves only, and are reported where they matter.
 #[test]
 fn malformed_vips() {
     let mut world = World::new();
     world.bind("cr-lrp-gw1", "ch-a");
     let group = world.group("g", &["neutron-r1"]);
+    world.balancer("lb", &["172.24.4.51", "172.24.4.50"]).lr_datapath_group = group;
+    world.settle();
+    let before = world.state();
     world.balancer("lb", &["172.24.4.300:80", "172.24.4.50", "x"]).lr_datapath_group = group;
-    assert!(world.state().contains(&"A 172.24.4.50".to_owned()));
-    assert_eq!(world.problems(), [""; 0]);
+    assert_eq!(world.problems(), ["load-balancer/lb bad-vip"]);
+    assert_eq!(world.state(), before, "what was exposed stays");
+    world.balancer("lb", &["172.24.4.50", "^vip:80"]).lr_datapath_group = group;
+    assert_eq!(world.problems(), [""; 0], "a template is no address, and no mistake");
+    assert!(!world.state().contains(&"A 172.24.4.51".to_owned()));
+    world.balancer("far", &["x"]);
+    assert_eq!(world.problems(), [""; 0], "it is behind no gateway that is here");
 }

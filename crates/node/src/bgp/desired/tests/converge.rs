@@ -1,20 +1,22 @@
 //! From rows to the data plane, with everything that comes between: changes of the Southbound in any order, some of them twice;
-//! others who delete and add things in kernel and switch; an agent that is ended in the middle of a plan. After every single
-//! operation of ours no announced address may be without its way that was not so before; in the end all is as decided. And
-//! decisions and plans that are made from the ones before are those that would have been made from nothing.
+//! others who delete and add things in kernel and switch; a switch that does not tell all the time what its flows are made from; an
+//! agent that is ended in the middle of a plan. After every single operation of ours no announced address may be without its way
+//! there and back that was not so before; in the end all is as decided. And decisions and plans that are made from the ones before
+//! are those that would have been made from nothing.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ovn::MacAddr;
 use proptest::prelude::*;
 use reconcile::ObjectId;
 
-use super::properties::{Edit, apply, edit};
+use super::properties::{Edit, apply, edit, told};
 use super::world::World;
 use crate::bgp::desired::{Decided, rewire, wire};
+use crate::flows::{Bridge, Seen};
 use crate::kernel::plan::settled::Settled;
-use crate::plane::phase::Phase;
 use crate::plane::plan::tests::{model, planned};
 use crate::plane::{self, Desired};
 
@@ -38,11 +40,12 @@ enum Event {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         6 => edit().prop_map(Event::Change),
+        2 => told().prop_map(Event::Change),
         1 => Just(Event::Again),
         2 => any::<u64>().prop_map(Event::Deleted),
         1 => Just(Event::Foreign),
         1 => Just(Event::Stale),
-        4 => (0usize..40).prop_map(Event::Run),
+        4 => prop_oneof![0usize..40, Just(usize::MAX)].prop_map(Event::Run),
     ];
     proptest::collection::vec(event, 1..24)
 }
@@ -78,32 +81,70 @@ impl Memory {
     }
 }
 
+/// The switch as it is, whatever it tells: a bridge, and its patch ports by their names.
+#[derive(Default)]
+struct Switch {
+    mac: Option<MacAddr>,
+    numbers: BTreeMap<String, u32>,
+    ports: BTreeSet<String>,
+}
+
+impl Switch {
+    /// Takes in what is told. What was never told is not known here either.
+    fn look(&mut self, rows: &World) {
+        self.mac = rows.bridges["br-ex"].as_ref().map(|mac| mac.parse().unwrap()).or(self.mac);
+        self.ports.clear();
+        for (name, (_, number)) in &rows.patches {
+            match number.map(u32::try_from) {
+                Some(Ok(number)) => _ = self.numbers.insert(name.clone(), number),
+                Some(Err(_)) => continue,
+                None => {}
+            }
+            self.ports.insert(name.clone());
+        }
+    }
+
+    /// Announced addresses without a way there, or without the flows of every patch port by which their packets come back. All
+    /// networks are on the bridge itself.
+    fn broken(&self, node: &model::World) -> BTreeSet<IpAddr> {
+        let mut broken = node.stranded();
+        let Some(Seen::Flows(seen)) = node.observed().flows.get("br-ex").cloned() else { unreachable!() };
+        let is_there = |port: &String| {
+            let bridge = Bridge { mac: self.mac, ..Default::default() };
+            let mut flows =
+                self.numbers.get(port).into_iter().flat_map(|number| bridge.flows_of(*number)).peekable();
+            flows.peek().is_some() && flows.all(|flow| seen.iter().any(|seen| seen.flow == Some(flow)))
+        };
+        if !self.ports.iter().all(is_there) {
+            broken.extend(node.announced());
+        }
+        broken
+    }
+}
+
 /// Plans, and takes the first steps of it; what the agent made worse, if anything, and whether there was nothing to do.
 fn act(
     memory: &mut Memory,
+    switch: &Switch,
     node: &mut model::World,
-    want: &Desired,
-    keep: &BTreeSet<ObjectId>,
+    (want, keep): (&Desired, &BTreeSet<ObjectId>),
     most: usize,
 ) -> (Option<String>, bool) {
     let mut plan = planned(&mut memory.settled, want, keep, &node.observed());
     plan.steps.retain(|step| !keep.contains(&step.object));
     let (taken, worse) = (Cell::new(0), RefCell::new(None));
-    let stranded = RefCell::new(node.stranded());
+    let broken = RefCell::new(switch.broken(node));
     let ended = |_: &reconcile::Step<plane::Op>| {
         taken.set(taken.get() + 1);
         taken.get() > most
     };
     node.run(&plan, &ended, &mut |node, op| {
-        let now = node.stranded();
+        let now = switch.broken(node);
         let mut worse = worse.borrow_mut();
-        if !now.is_subset(&stranded.borrow()) && worse.is_none() {
-            *worse = Some(format!("{op} strands {now:?}"));
+        if !now.is_subset(&broken.borrow()) && worse.is_none() {
+            *worse = Some(format!("{op} takes the way, there or back, of {now:?}"));
         }
-        if op.phase == Phase::Announce && !node.has_flows(&want.flows) && worse.is_none() {
-            *worse = Some(format!("{op} although flows are missing"));
-        }
-        *stranded.borrow_mut() = now;
+        *broken.borrow_mut() = now;
     });
     (worse.into_inner(), plan.steps.is_empty())
 }
@@ -112,10 +153,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn changes_and_foreign_edits_in_any_order_converge_and_no_operation_strands_an_address(events in events(), without_vlans: bool) {
+    fn changes_and_foreign_edits_in_any_order_converge_and_no_operation_strands_an_address(
+        events in events(), fresh: bool, without_vlans: bool,
+    ) {
+        let mut switch = Switch::default();
         let mut rows = World::new().tenants();
         let mut node = model::World::bare().without_vlans(without_vlans);
         let mut memory = Memory::default();
+        if !fresh {
+            rows.vif("p0", "neutron-pub", &["fa:16:3e:00:00:01 172.24.4.10"]).bind("p0", "ch-a");
+            rows.vif("p1", "neutron-ten", &["fa:16:3e:00:00:02 10.1.0.5"]).bind("p1", "ch-b").bind("cr-lrp-gw1", "ch-a");
+            let (want, keep) = memory.decided(&mut rows);
+            switch.look(&rows);
+            let (worse, _) = act(&mut memory, &switch, &mut node, (&want, &keep), usize::MAX);
+            prop_assert_eq!(worse, None);
+        }
         let (mut last, mut foreign) = (None, node.foreign());
         for event in &events {
             match event {
@@ -135,16 +187,21 @@ proptest! {
                 Event::Stale => node.add_stale(),
                 Event::Run(most) => {
                     let (want, keep) = memory.decided(&mut rows);
-                    let (worse, _) = act(&mut memory, &mut node, &want, &keep, *most);
+                    switch.look(&rows);
+                    let (worse, _) = act(&mut memory, &switch, &mut node, (&want, &keep), *most);
                     prop_assert_eq!(worse, None);
                 }
             }
             prop_assert!(node.foreign() == foreign, "after {:?}: {:?} instead of {:?}", event, node.foreign(), foreign);
         }
+        // In the end the switch tells all.
+        apply(&mut rows, &Edit::Mac { which: 1 });
+        apply(&mut rows, &Edit::Patch { which: 1 });
+        switch.look(&rows);
         let mut rounds = 0;
         let (want, keep) = loop {
             let (want, keep) = memory.decided(&mut rows);
-            let (worse, done) = act(&mut memory, &mut node, &want, &keep, usize::MAX);
+            let (worse, done) = act(&mut memory, &switch, &mut node, (&want, &keep), usize::MAX);
             prop_assert_eq!(worse, None);
             if done {
                 break (want, keep);
@@ -152,7 +209,7 @@ proptest! {
             rounds += 1;
             prop_assert!(rounds < 8, "there is no end to it");
         };
-        prop_assert!(node.stranded().is_empty(), "{:?} have no way", node.stranded());
+        prop_assert!(switch.broken(&node).is_empty(), "{:?} have no way, there or back", switch.broken(&node));
         prop_assert!(node.has_flows(&want.flows));
         let announce = &want.kernel.own.announce;
         let wanted = want.kernel.addresses.iter().filter(|address| address.dev == *announce);
@@ -165,4 +222,52 @@ proptest! {
         }
         prop_assert!(node.foreign() == foreign);
     }
+}
+
+/// A node with an address that was announced when the switch told all, and another that came when it did not.
+#[test]
+fn an_address_is_announced_once_its_flows_are_known_and_there() {
+    let mut rows = World::new();
+    let (mut node, mut memory, mut switch) = (model::World::bare(), Memory::default(), Switch::default());
+    let mut run = |rows: &mut World| {
+        let (want, keep) = memory.decided(rows);
+        switch.look(rows);
+        for _ in 0..4 {
+            let (worse, _) = act(&mut memory, &switch, &mut node, (&want, &keep), usize::MAX);
+            assert_eq!(worse, None);
+        }
+        let flows = match node.observed().flows.get("br-ex") {
+            Some(Seen::Flows(flows)) => flows.len(),
+            _ => unreachable!(),
+        };
+        (node.announced().map(|ip| ip.to_string()).collect::<Vec<_>>(), flows)
+    };
+    let strings = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect::<Vec<_>>();
+    let told = |rows: &mut World, mac, port| {
+        apply(rows, &Edit::Mac { which: mac });
+        apply(rows, &Edit::Patch { which: port });
+    };
+    rows.vif("p0", "neutron-pub", &["fa:16:3e:00:00:01 172.24.4.10"]).bind("p0", "ch-a");
+    for (mac, port, what) in [(0, 1, "no Ethernet address"), (1, 0, "no number"), (0, 0, "neither")] {
+        // Nothing was ever told.
+        rows.before = Default::default();
+        told(&mut rows, mac, port);
+        assert_eq!(run(&mut rows), (vec![], 0), "{what}");
+    }
+    told(&mut rows, 1, 1);
+    assert_eq!(run(&mut rows), (strings(&["172.24.4.10"]), 2));
+    // The switch's database restarts.
+    told(&mut rows, 0, 0);
+    rows.vif("p1", "neutron-pub", &["fa:16:3e:00:00:02 172.24.4.11"]).bind("p1", "ch-a");
+    assert_eq!(
+        run(&mut rows),
+        (strings(&["172.24.4.10", "172.24.4.11"]), 2),
+        "they are those that were there"
+    );
+    // The agent restarts as well, and knows of nothing.
+    rows.before = Default::default();
+    rows.vif("p2", "neutron-pub", &["fa:16:3e:00:00:03 172.24.4.12"]).bind("p2", "ch-a");
+    assert_eq!(run(&mut rows), (strings(&["172.24.4.10", "172.24.4.11"]), 2), "nothing more, nothing less");
+    told(&mut rows, 2, 2);
+    assert_eq!(run(&mut rows), (strings(&["172.24.4.10", "172.24.4.11", "172.24.4.12"]), 2));
 }

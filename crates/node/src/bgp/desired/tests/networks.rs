@@ -169,3 +169,89 @@ fn further_ndp_proxies() {
     .ndp_proxy_extra;
     assert_eq!(world.state(), ["Y 2001:db8::1 br-ex", "Y 2001:db8::1 br-ex.100"]);
 }
+
+/// Two bridges; on the first a gateway with a subnet behind it, in the range of the other's network.
+fn subnet_and_another_bridge() -> World {
+    let mut world = World::new().tenants();
+    world.settings.insert("ovn-bridge-mappings".into(), "physnet1:br-ex,physnet2:br-x".into());
+    world.bridges.insert("br-x".into(), Some("02:00:00:00:ee:02".into()));
+    world.switch("other").localnet("provnet-x", "other", "physnet2", None);
+    world.vif("vm2", "neutron-ten", &["fa:16:3e:00:00:02 10.1.0.5"]).bind("vm2", "ch-b");
+    world.vif("vmx", "other", &["fa:16:3e:00:00:08 10.1.0.9"]);
+    world
+}
+
+fn about(world: &World, net: &str) -> Vec<String> {
+    world.state().into_iter().filter(|line| line.contains(net)).collect()
+}
+
+/// D9: rules of both bridges lead to such an address, and which is asked first is chance.
+#[test]
+fn an_address_within_the_subnet_of_another_bridge() {
+    let subnet = ["A 10.1.0.5", "R 10.1.0.0/24 br-ex", "T 10.1.0.0/24 via 172.24.4.221 dev br-ex"];
+    let host = ["A 10.1.0.9", "R 10.1.0.9 br-x", "T 10.1.0.9 dev br-x"];
+    let mut world = subnet_and_another_bridge();
+    world.bind("cr-lrp-gw1", "ch-a").settle();
+    world.bind("vmx", "ch-a");
+    for _ in 0..2 {
+        assert_eq!(world.problems(), ["address/10.1.0.9 address-conflict"]);
+        assert_eq!(about(&world, "10.1.0."), subnet, "the subnet was there");
+        world.settle();
+    }
+    world.unbind("cr-lrp-gw1");
+    assert_eq!((world.problems(), about(&world, "10.1.0.")), (vec![], host.map(String::from).to_vec()));
+    world.settle();
+    world.bind("cr-lrp-gw1", "ch-a");
+    for _ in 0..2 {
+        assert_eq!(world.problems(), ["subnet/10.1.0.0/24 overlapping-subnet"]);
+        assert_eq!(about(&world, "10.1.0."), host, "the address was there");
+        world.settle();
+    }
+    let message = world.decide().problems.remove(0).message;
+    assert!(
+        message.starts_with(
+            "router port lrp-sub1 has it on br-ex, and 10.1.0.9 of it is wanted on br-x by vmx;"
+        )
+    );
+    // Where neither was, the bridge that was mapped first counts.
+    world.before = Default::default();
+    assert_eq!(about(&world, "10.1.0."), subnet);
+    world.settings.insert("ovn-bridge-mappings".into(), "physnet2:br-x,physnet1:br-ex".into());
+    assert_eq!(about(&world, "10.1.0."), host);
+}
+
+/// The same address at a tenant's port and on another bridge, which is a conflict of both kinds.
+#[test]
+fn one_address_on_a_bridge_and_in_a_subnet_of_another() {
+    let mut world = subnet_and_another_bridge();
+    world.vif("vmx", "other", &["fa:16:3e:00:00:08 10.1.0.5"]).bind("cr-lrp-gw1", "ch-a").settle();
+    let subnet = about(&world, "10.1.0.");
+    world.bind("vmx", "ch-a");
+    assert_eq!(world.problems(), ["address/10.1.0.5 address-conflict"]);
+    assert_eq!(about(&world, "10.1.0."), subnet);
+    world.settings.insert("ovn-bridge-mappings".into(), "physnet2:br-x,physnet1:br-ex".into());
+    assert_eq!(about(&world, "10.1.0."), subnet, "what is there counts for more than the order");
+}
+
+/// On one bridge routes tell them apart: the longer prefix wins.
+#[test]
+fn an_address_within_a_subnet_of_its_own_bridge_is_no_conflict() {
+    let mut world = subnet_and_another_bridge();
+    world.vif("vm1", "neutron-pub", &["fa:16:3e:00:00:01 10.1.0.9"]);
+    world.bind("vm1", "ch-a").bind("cr-lrp-gw1", "ch-a");
+    assert_eq!((world.problems(), about(&world, "10.1.0.9").len()), (vec![], 3));
+}
+
+/// Whatever is behind a router goes through its address on the provider network.
+#[test]
+fn a_gateway_that_loses_its_address_loses_what_is_behind_it() {
+    let mut world = subnet_and_another_bridge();
+    world.router("neutron-rx").switch("ten-x");
+    world.gateway("gwx", "neutron-rx", "other", "fa:16:3e:bb:00:01 172.24.4.221/24");
+    world.inner("subx", "neutron-rx", "ten-x", "fa:16:3e:bb:00:02 10.9.0.1/24");
+    world.vif("vmy", "ten-x", &["fa:16:3e:00:00:09 10.9.0.9"]).bind("vmy", "ch-b");
+    world.bind("cr-lrp-gw1", "ch-a").settle();
+    world.bind("cr-lrp-gwx", "ch-a");
+    assert_eq!(world.problems(), ["address/172.24.4.221 address-conflict", "subnet/10.9.0.0/24 no-next-hop"]);
+    assert_eq!((about(&world, "10.9.0.").len(), about(&world, "10.1.0.").len()), (0, 3));
+}

@@ -11,14 +11,43 @@ use crate::plane;
 /// One change of the world, in the words of the fixture.
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
-    Vif { n: u8, tenant: bool, mac: u8 },
-    Bind { port: u8, chassis: u8 },
-    Down { port: u8 },
-    Delete { port: u8 },
-    Nat { entry: u8 },
-    Balancer { vip: u8, members: u8 },
-    OptOut { port: u8, out: bool },
-    Mapping { which: u8 },
+    Vif {
+        n: u8,
+        tenant: bool,
+        mac: u8,
+    },
+    Bind {
+        port: u8,
+        chassis: u8,
+    },
+    Down {
+        port: u8,
+    },
+    Delete {
+        port: u8,
+    },
+    Nat {
+        entry: u8,
+    },
+    Balancer {
+        vip: u8,
+        members: u8,
+    },
+    OptOut {
+        port: u8,
+        out: bool,
+    },
+    Mapping {
+        which: u8,
+    },
+    /// The local switch tells the bridge's Ethernet address, or none for now.
+    Mac {
+        which: u8,
+    },
+    /// The patch port to the overlay is there, with a number or none for now, or it is not.
+    Patch {
+        which: u8,
+    },
 }
 
 const PORTS: [&str; 9] = ["p0", "p1", "p2", "p3", "cr-lrp-gw1", "gw1", "sub1", "lrp-sub1", "provnet-1"];
@@ -37,6 +66,15 @@ pub(super) fn edit() -> impl Strategy<Value = Edit> {
         (0..3_u8, 0..4_u8).prop_map(|(vip, members)| Edit::Balancer { vip, members }),
         (0..9_u8, any::<bool>()).prop_map(|(port, out)| Edit::OptOut { port, out }),
         (0..4_u8).prop_map(|which| Edit::Mapping { which }),
+        told(),
+    ]
+}
+
+/// What the local switch tells of a bridge.
+pub(super) fn told() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        (0..3_u8).prop_map(|which| Edit::Mac { which }),
+        (0..5_u8).prop_map(|which| Edit::Patch { which }),
     ]
 }
 
@@ -106,6 +144,15 @@ pub(super) fn apply(world: &mut World, edit: &Edit) {
                 [usize::from(which)];
             world.settings.insert("ovn-bridge-mappings".into(), text.into());
         }
+        Edit::Mac { which } => {
+            let mac = [None, Some("02:00:00:00:ee:01"), Some("02:00:00:00:ee:02")][usize::from(which)];
+            world.bridges.insert("br-ex".into(), mac.map(String::from));
+        }
+        Edit::Patch { which } => {
+            let number = [None, Some(5), Some(7), Some(-1)].get(usize::from(which));
+            world.patches =
+                number.map(|number| ("provnet-1".into(), ("br-ex".into(), *number))).into_iter().collect();
+        }
     }
 }
 
@@ -167,7 +214,8 @@ proptest! {
             apply(&mut at_once, edit);
         }
         let problems: BTreeSet<String> = at_once.problems().into_iter().collect();
-        let undecided = ["bad-addresses", "bad-nat-addresses", "bad-cidrs", "address-conflict", "overlapping-subnet"];
+        let undecided =
+            ["bad-addresses", "bad-nat-addresses", "bad-cidrs", "bad-vip", "address-conflict", "overlapping-subnet"];
         prop_assume!(!problems.iter().any(|problem| undecided.iter().any(|code| problem.ends_with(code))));
         prop_assert_eq!(stepwise.state(), at_once.state());
     }

@@ -428,7 +428,10 @@ fn base(plane: &plane::Desired) -> Vec<String> {
     }
     lines.extend(kernel.sysctls.iter().map(|sysctl| sysctl.path()));
     for (bridge, flows) in &plane.flows {
-        lines.extend(flows.ports.iter().map(|(port, dev)| format!("F{port} {bridge} {} {dev}", flows.mac)));
+        let mac = flows.mac.iter();
+        lines.extend(mac.flat_map(|mac| {
+            flows.ports.iter().map(move |(port, dev)| format!("F{port} {bridge} {mac} {dev}"))
+        }));
     }
     lines
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ovn::PortType;
 use ovn::nb::{
     GatewayChassis, HaChassisGroup, LoadBalancer, LoadBalancerGroup, LogicalRouter, LogicalRouterPort,
-    LogicalSwitch, LogicalSwitchPort, Nat, NatType, NbGlobal,
+    LogicalRouterStaticRoute, LogicalSwitch, LogicalSwitchPort, Nat, NatType, NbGlobal,
 };
 use ovn::text::Text;
 use ovsdb::{Ref, Weak};
@@ -26,6 +26,7 @@ pub(crate) struct Cloud {
     pub(crate) ports: BTreeMap<String, LogicalSwitchPort>,
     pub(crate) routers: BTreeMap<String, LogicalRouter>,
     pub(crate) router_ports: BTreeMap<String, LogicalRouterPort>,
+    pub(crate) routes: BTreeMap<String, LogicalRouterStaticRoute>,
     pub(crate) nats: BTreeMap<String, Nat>,
     pub(crate) balancers: BTreeMap<String, LoadBalancer>,
     pub(crate) groups: BTreeMap<String, LoadBalancerGroup>,
@@ -45,6 +46,7 @@ impl Cloud {
             ports: BTreeMap::new(),
             routers: BTreeMap::new(),
             router_ports: BTreeMap::new(),
+            routes: BTreeMap::new(),
             nats: BTreeMap::new(),
             balancers: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -163,6 +165,22 @@ impl Cloud {
         self
     }
 
+    pub(crate) fn route(
+        &mut self,
+        router: &str,
+        prefix: &str,
+        next_hop: &str,
+    ) -> &mut LogicalRouterStaticRoute {
+        let row = LogicalRouterStaticRoute {
+            ip_prefix: Text::new(prefix),
+            nexthop: Text::new(next_hop),
+            ..Default::default()
+        };
+        let name = format!("{prefix} {next_hop}");
+        self.routers.get_mut(router).unwrap().static_routes.insert(Ref::new(id(&name)));
+        self.routes.entry(name).insert_entry(row).into_mut()
+    }
+
     /// A floating IP at the gateway.
     pub(crate) fn nat(&mut self, router: &str, external: &str) -> &mut Nat {
         let row = Nat {
@@ -211,6 +229,7 @@ impl Cloud {
         body.add(&self.ports);
         body.add(&self.routers);
         body.add(&self.router_ports);
+        body.add(&self.routes);
         body.add(&self.nats);
         body.add(&self.balancers);
         body.add(&self.groups);

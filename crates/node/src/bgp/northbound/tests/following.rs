@@ -25,6 +25,7 @@ enum Edit {
     Flag { value: usize },
     SetUp { is: bool },
     Own { hostname: bool },
+    Route { n: usize, gone: bool },
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
@@ -44,6 +45,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         (0..3_usize).prop_map(|value| Edit::Flag { value }),
         any::<bool>().prop_map(|is| Edit::SetUp { is }),
         any::<bool>().prop_map(|hostname| Edit::Own { hostname }),
+        (0..3_usize, any::<bool>()).prop_map(|(n, gone)| Edit::Route { n, gone }),
     ]
 }
 
@@ -121,6 +123,15 @@ fn apply(cloud: &mut Cloud, edit: &Edit) {
         }
         Edit::SetUp { is } if is => _ = cloud.global.insert("NB_Global".into(), Default::default()),
         Edit::SetUp { .. } => cloud.global.clear(),
+        Edit::Route { n, gone } => {
+            let next_hop = ["2001:db8::1", "172.24.4.1", "x"][n];
+            cloud.route("neutron-r1", "::/0", next_hop);
+            if gone {
+                let name = format!("::/0 {next_hop}");
+                cloud.routes.remove(&name);
+                cloud.routers.get_mut("neutron-r1").unwrap().static_routes.remove(&Ref::new(id(&name)));
+            }
+        }
         Edit::Own { hostname } => cloud.hostname = if hostname { "host-a" } else { "host-b" },
     }
 }

@@ -275,3 +275,35 @@ fn explanations_speak_of_the_northbound() {
     let text = told(cloud.hosted("lrp-gw1", "ch-b"), "172.24.4.221");
     assert!(text.contains("the router gateway cr-lrp-gw1 has it, and is bound to chassis ch-b"), "{text}");
 }
+
+/// The gateway of the provider network, which the router's default route names: the kernel answers for it, as OVN asks for it.
+#[test]
+fn the_next_hop_of_the_default_route_is_answered_for() {
+    let mut cloud = Cloud::new();
+    cloud.route("neutron-r1", "::/0", "2001:db8::1");
+    let proxies = |cloud: &Cloud| {
+        let state = cloud.state();
+        state.iter().filter_map(|line| line.strip_prefix("Y ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(proxies(&cloud), [""; 0], "the gateway is not here");
+    cloud.hosted("lrp-gw1", "ch-a");
+    let own = ["2001:db8:: br-ex", "2001:db8::221 br-ex"];
+    let with = ["2001:db8:: br-ex", "2001:db8::1 br-ex", "2001:db8::221 br-ex"];
+    assert_eq!(proxies(&cloud), with);
+    for (prefix, next_hop) in [
+        ("2001:db8:5::/64", "2001:db8::2"),
+        ("::/0", "2001:db8:9::1"),
+        ("::/0", "fe80::1"),
+        ("::/0", "discard"),
+        ("::/0", "x"),
+        ("0.0.0.0/0", "172.24.4.1"),
+    ] {
+        cloud.route("neutron-r1", prefix, next_hop);
+        assert_eq!(proxies(&cloud), with, "{prefix} {next_hop}");
+    }
+    let route = cloud.route("neutron-r1", "::/0", "2001:db8::1");
+    route.output_port = Some("lrp-sub1".into());
+    assert_eq!(proxies(&cloud), own, "it leaves by another port");
+    cloud.route("neutron-r1", "::/0", "2001:db8::1").route_table = "other".into();
+    assert_eq!(proxies(&cloud), own, "it is in a table of its own");
+}

@@ -1,6 +1,6 @@
 //! A data plane in memory, which does to its state what the kernel and Open vSwitch do, side effects included.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -68,7 +68,8 @@ pub(crate) fn desired(choice: &Choice) -> Desired {
                 }
             }
         }
-        let flows = want.flows.entry(bridge.into()).or_insert(Bridge { mac: MAC, ports: BTreeMap::new() });
+        let flows =
+            want.flows.entry(bridge.into()).or_insert(Bridge { mac: Some(MAC), ..Default::default() });
         flows.ports.insert(4 + index as u32, dev.into());
     }
     for (n, place) in choice.hosts.iter().enumerate() {
@@ -282,8 +283,8 @@ impl World {
         }
         kernel.neighbours.insert(("br-ex".into(), "172.24.4.221".parse().unwrap()), MacAddr([2; 6]));
         if let Some(Seen::Flows(flows)) = self.flows.get_mut("br-ex") {
-            let flow = flows::Bridge { mac: MAC, ports: BTreeMap::new() }.flows_of(33);
-            flows.extend(flow.into_iter().map(SeenFlow::plain));
+            let flow = flows::Bridge { mac: Some(MAC), ..Default::default() }.flows_of(33);
+            flows.extend(flow.map(SeenFlow::plain));
         }
     }
 

@@ -1,0 +1,38 @@
+//! What the ports of routers say. Where one cannot be read, what it said before stands: all that is behind it hangs on it.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use ovn::MacAddr;
+use ovn::sb::PortBinding;
+use ovn::text::{HostAddr, PortAddresses, Text};
+use reconcile::{Class, ObjectId, Problem};
+
+use super::draft::Draft;
+use super::malformed::malformed;
+
+/// What a router's port says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouterPort {
+    /// Its Ethernet address.
+    pub mac: Option<MacAddr>,
+    /// Its addresses with their prefix lengths, in the order written.
+    pub addresses: Vec<HostAddr>,
+}
+
+/// Reads a router's port.
+pub(super) fn read(draft: &mut Draft<'_>, port: &PortBinding) -> RouterPort {
+    let fixed = port.mac.iter().filter_map(Text::value).flat_map(PortAddresses::fixed).copied();
+    let mut said = RouterPort { mac: port.ethernet(), addresses: fixed.collect() };
+    if let Some(what) = malformed(port) {
+        let object = ObjectId::new("port", port.logical_port.clone());
+        draft.report(Problem::error(object, Class::Refused, "bad-addresses", what));
+        if let Some(before) = draft.snapshot.before.router_ports.get(&port.logical_port) {
+            said.mac = said.mac.or(before.mac);
+            let missing: Vec<_> =
+                before.addresses.iter().filter(|host| !said.addresses.contains(host)).copied().collect();
+            said.addresses.extend(missing);
+        }
+    }
+    draft.decision.router_ports.insert(port.logical_port.clone(), said.clone());
+    said
+}
