@@ -35,6 +35,12 @@ impl Own {
     pub fn announces(&self, address: &Address) -> bool {
         address.dev == self.announce && is_host(address.net) && !is_link_local(address.net.addr())
     }
+
+    /// A prefix that we announce as such, or that a predecessor did: a route in the VRF's table that no daemon made.
+    pub fn announces_prefix(&self, route: &SeenRoute) -> bool {
+        let through = route.hop.as_ref().is_some_and(|hop| hop.dev == self.announce);
+        route.table == self.vrf_table && route.protocol == protocol::BOOT && through
+    }
 }
 
 /// What is ours in what is seen.
@@ -73,10 +79,8 @@ impl<'a> Ours<'a> {
         if route.table != self.own.vrf_table {
             return self.tables.contains_key(&route.table);
         }
-        let made_by_hand = route.protocol == protocol::BOOT;
-        let through = route.hop.as_ref().is_some_and(|hop| hop.dev == self.own.announce);
         let others = [protocol::KERNEL, protocol::BGP, protocol::OVN];
-        (made_by_hand && through) || (self.own.clear_vrf && !others.contains(&route.protocol))
+        self.own.announces_prefix(route) || (self.own.clear_vrf && !others.contains(&route.protocol))
     }
 
     /// Whether permanent neighbours and proxy entries of a device are ours: it is a provider bridge or what a VLAN of one is met on.
