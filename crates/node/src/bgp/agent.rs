@@ -3,8 +3,9 @@
 //! It connects to the local switch's database, learns there who this node is and where OVN's database is (the Southbound, or the
 //! Northbound by option), connects to that, asks for the rows that matter, and then lets the loop run (`follow.rs`). All of it goes
 //! on by itself through restarts of either database, changes of the settings and of our row in `Chassis`; while something is
-//! missing, the status says what.
+//! missing, the status says what, and what is certain without it is there (`base.rs`).
 
+mod base;
 mod follow;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,7 @@ use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, v
 use super::standing::{Comings, Standing};
 use crate::kernel::tables::RtTables;
 use crate::plane;
+use base::Based;
 
 /// The loop's name in status, metrics and logs.
 pub const COMPONENT: &str = "bgp";
@@ -123,7 +125,7 @@ impl Agent {
             let shared = Arc::clone(&shared);
             move || shared.inputs(&wake_at)
         };
-        let decider = Decider::new(shared.decision.clone());
+        let decider = Based::new(Decider::new(shared.decision.clone()), &config);
         let driver = Driver::new(COMPONENT, timing, inputs, decider, target).with_metrics(metrics);
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));

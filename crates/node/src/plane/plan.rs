@@ -44,6 +44,9 @@ pub fn plan_after(
     if want.guard {
         problems.extend(hold_mass_withdrawal(&mut steps, want, have));
     }
+    if want.partial {
+        steps.retain(|step| step.phase < Phase::WithdrawPrefix);
+    }
     let mut plan = Plan { problems, ..Plan::new(counts.want(), counts.have()) };
     if steps.is_empty() {
         return (plan, counts);

@@ -33,6 +33,8 @@ pub struct Desired {
     /// withdrawals are left out and reported. A decider sets it for a while after its inputs came back
     /// (`mass_withdraw_hold`).
     pub guard: bool,
+    /// Whether this is not all that should be, as not all is known yet: whatever else is there stays.
+    pub partial: bool,
 }
 
 /// So many addresses are withdrawn without a second thought.

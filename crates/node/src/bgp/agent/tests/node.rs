@@ -5,30 +5,10 @@ use std::time::Instant as Time;
 use super::*;
 use crate::bgp::dry_run::DryRun;
 use crate::frr;
-use crate::frr::config::parse;
 use crate::plane::plan::plan_after;
 use crate::plane::plan::tests::model;
 use crate::plane::view::Looks;
 use crate::plane::{Observed, Op};
-
-/// What bgpd has once it was told everything.
-const TOLD: &str = "router bgp 64999
- address-family ipv4 unicast
-  import vrf bgp-vrf
- exit-address-family
- address-family ipv6 unicast
-  import vrf bgp-vrf
- exit-address-family
-exit
-router bgp 64999 vrf bgp-vrf
- address-family ipv4 unicast
-  redistribute connected
- exit-address-family
- address-family ipv6 unicast
-  redistribute connected
- exit-address-family
-exit
-";
 
 /// A node.
 #[derive(Clone)]
@@ -40,7 +20,7 @@ struct Node {
 impl Node {
     fn new() -> Self {
         let mut world = model::World::bare();
-        world.frr = frr::Observed::Config { tree: parse(TOLD), router_id: None };
+        world.frr = model::told_frr();
         Self { world: Arc::new(Mutex::new(world)), looks: Arc::default() }
     }
 
@@ -87,6 +67,11 @@ async fn eventually(bench: &Bench, what: &str, there: impl Fn() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "{what}: {status:?}");
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Whether everything was there to be looked at.
+fn looked(bench: &Bench) -> bool {
+    bench.agent.handle().status().borrow().last_success.is_some()
 }
 
 fn problem(bench: &Bench, code: &str) -> bool {
@@ -182,6 +167,7 @@ async fn what_stands_in_the_way_of_the_vrf_is_trouble_and_told_of_each_address()
         why().contains("device/bgp-vrf: routing table 10 belongs to VRF ovnvrf10")
     })
     .await;
+    eventually(&bench, "all is decided", || looked(&bench)).await;
     assert_eq!(node.announced(), 0);
     let told = bench.agent.explain("172.24.4.10".parse().unwrap()).await.unwrap();
     assert!(told.text[0].starts_with("172.24.4.10 should be announced by ch-a"), "{told}");
@@ -231,7 +217,7 @@ async fn a_dry_run_says_what_it_would_do_and_changes_nothing() {
     let world = crowd(3);
     let target = DryRun::new(node.clone());
     let bench = Bench::of(world.schema, world.southbound_rows(), &world, |_| (), target).await;
-    eventually(&bench, "it has looked", || bench.agent.handle().status().borrow().planned > 0).await;
+    eventually(&bench, "it has looked", || looked(&bench)).await;
     let plan = bench.agent.plan().await.unwrap();
     let texts: Vec<&str> = plan.steps.iter().map(|step| step.text.as_str()).collect();
     for would in ["add address 172.24.4.12/32 to bgp-nic", "delete rule 32000: to 172.24.4.99/32 lookup 201"]
@@ -248,4 +234,31 @@ async fn a_dry_run_says_what_it_would_do_and_changes_nothing() {
     .await;
     bench.agent.stop().await;
     assert_eq!(format!("{:?}", lock(&node.world).observed()), before);
+}
+
+#[tokio::test]
+async fn the_base_is_there_before_the_database_is_and_all_else_stays() {
+    let node = Node::new();
+    // What an agent before this one left, and an FRR that has just started.
+    let mut before = model::World::made(&crowd(2).plane());
+    before.add_stale();
+    before.drop_device("bgp-vrf");
+    before.frr = frr::Observed::Config { tree: Vec::new(), router_id: None };
+    *lock(&node.world) = before;
+    let world = crowd(2);
+    let away = |config: &mut Config| config.sb.remotes = Some("unix:/nowhere/at/all".parse().unwrap());
+    let bench = Bench::of(world.schema, world.southbound_rows(), &world, away, node.clone()).await;
+    eventually(&bench, "FRR is told", || lock(&node.world).frr == model::told_frr()).await;
+    assert!(lock(&node.world).observed().kernel.links.contains_key("bgp-vrf"), "the VRF is made");
+    assert_eq!(node.announced(), 3, "what was announced is");
+    assert!(lock(&node.world).stranded().is_empty(), "and has its way");
+    let said = || bench.agent.handle().status().borrow().clone();
+    eventually(&bench, "it waits", || said().waiting_for == Some("the Southbound database".into())).await;
+    assert_eq!(
+        (said().state, said().last_success),
+        (State::Starting, None),
+        "nobody is told that it is ready"
+    );
+    assert!(bench.agent.trouble().iter().any(|why| why.contains("waits for the Southbound database")));
+    bench.agent.stop().await;
 }

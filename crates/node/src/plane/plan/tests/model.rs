@@ -114,6 +114,20 @@ fn expose_as(want: &mut Desired, ip: IpAddr, place: usize, aggregate: bool) {
     }
 }
 
+/// bgpd once it was told everything.
+pub(crate) fn told_frr() -> frr::Observed {
+    let families = |line: &str| {
+        let family = |name: &str| format!(" address-family {name} unicast\n  {line}\n exit-address-family\n");
+        family("ipv4") + &family("ipv6")
+    };
+    let text = format!(
+        "router bgp 64999\n{}exit\nrouter bgp 64999 vrf bgp-vrf\n{}exit\n",
+        families("import vrf bgp-vrf"),
+        families("redistribute connected")
+    );
+    frr::Observed::Config { tree: frr::config::parse(&text), router_id: None }
+}
+
 /// The data plane.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
@@ -395,7 +409,7 @@ impl World {
                 let Some(Seen::Flows(flows)) = self.flows.get_mut(bridge) else { return false };
                 flows.remove(seen);
             }
-            Act::Frr(_) => {}
+            Act::Frr(_) => self.frr = told_frr(),
         }
         true
     }
