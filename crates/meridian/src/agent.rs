@@ -13,6 +13,8 @@ use node::bgp::desired::Reason;
 use node::bgp::dry_run::DryRun;
 use node::bgp::explain::Vlan;
 use node::frr;
+use node::plane::kind::Kind;
+use node::plane::view::Look;
 use node::plane::{self, Plane};
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovn::{nb, sb};
@@ -44,14 +46,15 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
     let switch = vswitch(&config);
     let plane = plane.with_switch(switch.clone());
     let (listen, socket) = (config.metrics_listen, config.admin_socket.clone().or_else(usual_socket));
-    let changes = plane.changes();
+    let (changes, view) = (plane.changes(), plane.view());
     let mut registry = Registry::default();
     let counts = Metrics::register(&mut registry);
-    let agent = Arc::new(if config.dry_run {
+    let agent = if config.dry_run {
         Agent::start(config, switch, DryRun::new(plane), changes, counts)
     } else {
         Agent::start(config, switch, plane, changes, counts)
-    });
+    };
+    let agent = Arc::new(agent.with_view(view));
     let running = Running(Arc::clone(&agent));
     let process = Process::over(registry, command, log, running.clone(), |registry| {
         registry.register_collector(Box::new(running));
@@ -73,7 +76,8 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
             Some(what) => format!("waits for {what}"),
             None => format!("{} of {} objects in place, {} problems", now.have, now.want, now.problems.len()),
         };
-        // Who waits for us waits for the node's addresses to be reachable; a problem with one of them is no reason to wait.
+        // Who waits for us waits for the node's addresses to be reachable. What is wrong is no reason to wait, however bad it is: a
+        // start that does not end would be begun again, and nothing were better for it.
         if !ready && now.last_success.is_some() && now.state != State::Working {
             ready = true;
             notify::ready(&told);
@@ -156,9 +160,11 @@ impl Subject for Running {
     }
 
     fn healthy(&self) -> bool {
-        let status = self.0.handle().status();
-        let now = status.borrow();
-        now.waiting_for.is_none() && matches!(now.state, State::Converged | State::Working)
+        self.trouble().is_empty()
+    }
+
+    fn trouble(&self) -> Vec<String> {
+        self.0.trouble()
     }
 
     fn vlans(&self) -> Vec<Vlan> {
@@ -204,6 +210,10 @@ impl Collector for Running {
         let status = self.0.handle().status().borrow().clone();
         let conflicts = ["address-conflict", "overlapping-subnet"];
         let conflicts = status.problems.iter().filter(|problem| conflicts.contains(&problem.code.as_str()));
+        let mut by_code = BTreeMap::<&str, usize>::new();
+        for problem in &status.problems {
+            *by_code.entry(&problem.code).or_default() += 1;
+        }
         gauges(
             &mut encoder,
             "bgp_addresses",
@@ -220,21 +230,44 @@ impl Collector for Running {
             "Addresses and subnets that are wanted in two places",
             "kind",
             conflicts,
-        )
+        )?;
+        gauges(&mut encoder, "bgp_problems", "What is wrong, by its code", "code", by_code)?;
+        self.0.look().map_or(Ok(()), |look| of_plane(&mut encoder, &look))
     }
 }
 
-fn gauges(
+/// What the last look at the data plane found.
+fn of_plane(encoder: &mut DescriptorEncoder<'_>, look: &Look) -> Result<(), fmt::Error> {
+    let help = "The data plane, by kind: what is wanted, what of that is there, and changes to be made";
+    let gauge = ConstGauge::new(0_i64).metric_type();
+    let mut family = encoder.encode_descriptor("bgp_plane", help, None, gauge)?;
+    for kind in Kind::ALL {
+        let count = look.counts.of(kind);
+        let states = [("desired", count.want), ("actual", count.have), ("pending", count.pending)];
+        for (state, count) in states {
+            let labels = [("kind", kind.as_str()), ("state", state)];
+            number(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    let help = "Addresses and prefixes that were withdrawn a moment ago, and are still carried";
+    let draining = encoder.encode_descriptor("bgp_draining", help, None, gauge)?;
+    number(look.draining).encode(draining)
+}
+
+fn number(count: usize) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+fn gauges<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
     label: &str,
-    values: impl IntoIterator<Item = (&'static str, usize)>,
+    values: impl IntoIterator<Item = (&'a str, usize)>,
 ) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::new(0_i64).metric_type())?;
     for (value, count) in values {
-        let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
-        gauge.encode(family.encode_family(&[(label, value)])?)?;
+        number(count).encode(family.encode_family(&[(label, value)])?)?;
     }
     Ok(())
 }

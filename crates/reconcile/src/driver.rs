@@ -20,6 +20,7 @@ use crate::contain::{self, Panicked};
 use crate::handle::{Handle, NoPlan, Preview, PreviewReply, PreviewStep, Signals};
 use crate::holds::Holds;
 use crate::metrics::Metrics;
+use crate::outcome::Outcome;
 use crate::plan::{Plan, Step};
 use crate::problem::{Class, ObjectId, Problem, chain};
 use crate::reconciler::{Desire, Scope, Target, TargetError};
@@ -35,6 +36,12 @@ enum Halt {
     Waiting(String),
     Failed { problem: Problem, pure: bool },
     Stopped,
+}
+
+/// What a look found to be done, and the input that is still missing for the rest.
+struct Looked<Op> {
+    plan: Plan<Op>,
+    waiting_for: Option<String>,
 }
 
 /// One component: its inputs, its decider, its target, and the loop around them.
@@ -166,8 +173,10 @@ where
         let looked = self.look(Scope::Full).await;
         self.status.stages = stages;
         let plan = match looked {
-            Ok(plan) => plan,
-            Err(Halt::Waiting(what)) => return Err(NoPlan::Waiting(what)),
+            Ok(Looked { plan, waiting_for: None }) => plan,
+            Ok(Looked { waiting_for: Some(what), .. }) | Err(Halt::Waiting(what)) => {
+                return Err(NoPlan::Waiting(what));
+            }
             Err(Halt::Failed { problem, .. }) => return Err(NoPlan::Failed(problem)),
             Err(Halt::Stopped) => return Err(NoPlan::Stopped),
         };
@@ -192,6 +201,7 @@ where
         }
         self.status.stages.clear();
         let (ended, state, failure) = match self.attempt(scope).await {
+            Ok(Ended::Waiting) => (Ended::Waiting, State::Starting, None),
             Ok(ended) => (ended, self.state_after(ended), None),
             Err(Halt::Stopped) => return,
             Err(Halt::Waiting(what)) => {
@@ -210,20 +220,22 @@ where
 
     /// Looks, and does what is to be done.
     async fn attempt(&mut self, scope: Scope) -> Result<Ended, Halt> {
-        let mut plan = self.look(scope).await?;
+        let Looked { mut plan, waiting_for } = self.look(scope).await?;
+        let waits = waiting_for.is_some();
         (self.status.want, self.status.have) = (plan.want, plan.have);
         self.status.planned = plan.steps.len();
-        self.status.waiting_for = None;
+        self.status.waiting_for = waiting_for;
         self.holds.forget_settled(&plan);
         let held = self.holds.held(self.at, &plan);
         plan.steps.retain(|step| !held.contains(&step.object));
         self.status.held = held.len();
         if plan.is_empty() {
-            return Ok(Ended::Ran { changed: false, failed: false, retry: self.holds.next() });
+            let ran = Ended::Ran { changed: false, failed: false, retry: self.holds.next() };
+            return Ok(if waits { Ended::Waiting } else { ran });
         }
         debug!(component = %self.component, steps = plan.steps.len(), held = held.len(), "apply");
         // A retry after a failure is no news; only its success is.
-        if !matches!(self.status.state, State::BackingOff | State::Stuck) {
+        if !waits && !matches!(self.status.state, State::BackingOff | State::Stuck) {
             self.enter(State::Working);
         }
         self.publish.send_replace(self.status.clone());
@@ -243,21 +255,24 @@ where
         let applied = self.checked(Stage::Apply, applied)?;
         let tally = self.holds.record(self.at, plan, applied, || self.random.f64());
         self.status.held = self.holds.waiting(self.at);
-        Ok(Ended::Ran { changed: tally.done > 0, failed: tally.failed > 0, retry: self.holds.next() })
+        let ran = Ended::Ran { changed: tally.done > 0, failed: tally.failed > 0, retry: self.holds.next() };
+        Ok(if waits { Ended::Waiting } else { ran })
     }
 
     /// Takes the inputs, decides, observes and plans.
-    async fn look(&mut self, scope: Scope) -> Result<Plan<T::Op>, Halt> {
+    async fn look(&mut self, scope: Scope) -> Result<Looked<T::Op>, Halt> {
         let snapshot = contain::sync(&mut self.inputs);
         self.took(Stage::Snapshot);
         let snapshot = self.decision(Stage::Snapshot, snapshot)?;
-        let snapshot = snapshot.map_err(|waiting| Halt::Waiting(waiting.0))?;
-
-        let outcome = contain::sync(|| self.desire.desire(&snapshot));
-        self.took(Stage::Desire);
         // Nothing old is held while the world is read and changed, which may take long.
-        drop(snapshot);
-        let outcome = self.decision(Stage::Desire, outcome)?;
+        let (outcome, waiting_for) = match snapshot {
+            Ok(snapshot) => (contain::sync(|| Some(self.desire.desire(&snapshot))), None),
+            Err(Waiting(what)) => (contain::sync(|| self.desire.meanwhile().map(Outcome::new)), Some(what)),
+        };
+        self.took(Stage::Desire);
+        let Some(outcome) = self.decision(Stage::Desire, outcome)? else {
+            return Err(Halt::Waiting(waiting_for.unwrap_or_default()));
+        };
         self.decided = outcome.problems;
 
         let late = TargetError::new(Class::Transient, "read the target");
@@ -273,7 +288,7 @@ where
         let mut plan = self.pure(Stage::Plan, plan)?;
         plan.steps.retain(|step| !outcome.keep.contains(&step.object));
         self.planned = std::mem::take(&mut plan.problems);
-        Ok(plan)
+        Ok(Looked { plan, waiting_for })
     }
 
     /// A panic on the way to a decision may have lost a change or left the decider's memory half-written.

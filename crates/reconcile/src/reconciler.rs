@@ -27,6 +27,12 @@ pub trait Desire: Send {
     /// `&mut` is for memory that only saves work (see [`units`](crate::units)); the result must not depend on it.
     fn desire(&mut self, snapshot: &Self::Snapshot) -> Outcome<Self::Desired>;
 
+    /// What is certain while an input is not there yet, if anything is. It is not all that should be: the target has to be told to
+    /// keep whatever else is there. The component still counts as one that waits.
+    fn meanwhile(&mut self) -> Option<Self::Desired> {
+        None
+    }
+
     /// Drops all such memory. The driver calls it after a panic, when a change may be lost or the memory half-written; a
     /// decider that remembers anything must implement it.
     fn forget(&mut self) {}

@@ -46,6 +46,12 @@ pub(crate) fn tests() -> Vec<Test> {
             NEEDS,
             many,
         ),
+        Test::new(
+            "plane::a_drain_holds_up_nothing",
+            "what is withdrawn is carried for a while, others are announced meanwhile, and then it goes by itself",
+            NEEDS,
+            drain,
+        ),
     ]
 }
 
@@ -432,6 +438,43 @@ fn drift() -> Result<()> {
     handle.stop();
     runtime.block_on(running)?;
     Ok(())
+}
+
+fn drain() -> Result<()> {
+    machine()?;
+    let carried = |ip: &str| -> Result<bool> {
+        let (rules, routes) = (run("ip rule")?, run("ip route show table br-ex")?);
+        Ok(rules.contains(&format!("to {ip} lookup")) && routes.contains(&format!("{ip} dev br-ex")))
+    };
+    let with = |hosts: &[&str]| {
+        let mut want = plane::Desired { drain: Duration::from_secs(10), ..base() };
+        hosts.iter().for_each(|host| expose(&mut want, net(host), "br-ex"));
+        want
+    };
+    runtime()?.block_on(async {
+        let mut plane = open()?;
+        let mut over = plane.changes().into_iter().last().context("nothing tells of the end of drains")?;
+        settle(&mut plane, &with(&["172.24.4.10/32", "172.24.4.11/32"])).await?;
+        let done = settle(&mut plane, &with(&["172.24.4.12/32"])).await?;
+        ensure!(
+            done.iter().filter(|step| step.ends_with("carry it for 10000 ms more")).count() == 2,
+            "{done:#?}"
+        );
+        ensure!(
+            carried("172.24.4.10")? && carried("172.24.4.11")? && carried("172.24.4.12")?,
+            "a way is gone"
+        );
+        let announced = run("ip -br addr show dev bgp-nic")?;
+        ensure!(announced.contains("172.24.4.12/32") && !announced.contains("172.24.4.10/32"), "{announced}");
+        // One comes back before its time is over: it has its way, and keeps it.
+        let done = settle(&mut plane, &with(&["172.24.4.11/32", "172.24.4.12/32"])).await?;
+        ensure!(done == ["add address 172.24.4.11/32 to bgp-nic"], "{done:#?}");
+        over.changed().await?;
+        let done = settle(&mut plane, &with(&["172.24.4.11/32", "172.24.4.12/32"])).await?;
+        ensure!(done.len() == 2 && done.iter().all(|step| step.contains("172.24.4.10")), "{done:#?}");
+        ensure!(!carried("172.24.4.10")? && carried("172.24.4.11")?, "not what it should be");
+        Ok(())
+    })
 }
 
 fn many() -> Result<()> {

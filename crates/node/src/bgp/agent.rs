@@ -3,8 +3,9 @@
 //! It connects to the local switch's database, learns there who this node is and where OVN's database is (the Southbound, or the
 //! Northbound by option), connects to that, asks for the rows that matter, and then lets the loop run (`follow.rs`). All of it goes
 //! on by itself through restarts of either database, changes of the settings and of our row in `Chassis`; while something is
-//! missing, the status says what.
+//! missing, the status says what, and what is certain without it is there (`base.rs`).
 
+mod base;
 mod follow;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,13 +25,15 @@ use super::config::{Config, Source};
 use super::decider::Decider;
 use super::desired::Decision;
 use super::explain::{Explanation, Vlan, explain};
+use super::health;
 use super::northbound::Mirror;
 use super::northbound::chassis::Own;
 use super::peers::Heard;
 use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, vswitch_model};
-use super::standing::Standing;
+use super::standing::{Comings, Standing};
 use crate::kernel::tables::RtTables;
 use crate::plane;
+use base::Based;
 
 /// The loop's name in status, metrics and logs.
 pub const COMPONENT: &str = "bgp";
@@ -53,6 +56,7 @@ const VSWITCH_SOCKETS: [&str; 2] = ["/run/openvswitch/db.sock", "/usr/local/var/
 #[derive(Debug)]
 pub struct Agent {
     handle: Handle,
+    view: Option<plane::View>,
     shared: Arc<Shared>,
     follower: JoinHandle<()>,
 }
@@ -121,7 +125,7 @@ impl Agent {
             let shared = Arc::clone(&shared);
             move || shared.inputs(&wake_at)
         };
-        let decider = Decider::new(shared.decision.clone());
+        let decider = Based::new(Decider::new(shared.decision.clone()), &config);
         let driver = Driver::new(COMPONENT, timing, inputs, decider, target).with_metrics(metrics);
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
@@ -129,7 +133,14 @@ impl Agent {
         tokio::spawn(tell_tables(Arc::clone(&shared), handle.clone()));
         tokio::spawn(driver.run());
         let follower = tokio::spawn(follow::follow(Arc::clone(&shared), handle.clone()));
-        Self { handle, shared, follower }
+        Self { handle, view: None, shared, follower }
+    }
+
+    /// Has the agent tell what is there, as its target sees it.
+    #[must_use]
+    pub fn with_view(mut self, view: plane::View) -> Self {
+        self.view = Some(view);
+        self
     }
 
     /// The loop's remote control.
@@ -159,46 +170,39 @@ impl Agent {
         self.handle.plan().await
     }
 
+    /// Why the agent does not do what it is for; nothing while it does.
+    pub fn trouble(&self) -> Vec<String> {
+        health::trouble(&self.handle.status().borrow(), self.decision().silence)
+    }
+
+    /// What the last look at the data plane found, where that can be told.
+    pub fn look(&self) -> Option<Arc<plane::view::Look>> {
+        self.view.as_ref()?.last()
+    }
+
     /// Why an address is exposed here, or why not.
     pub async fn explain(&self, ip: std::net::IpAddr) -> Result<Explanation, String> {
+        // To plan is to look, so what is found is what is there now.
+        let plan = self.handle.plan().await;
         let decision = self.decision();
         let snapshot = self.shared.snapshot(Instant::now().into_std());
         let mut snapshot = snapshot.map_err(|Waiting(what)| format!("the agent waits for {what}"))?;
-        // Rows of others are not held; who asks about an address that is not ours wants to know about them.
-        if !decision.addresses.contains_key(&ip) {
-            match self.shared.everything().await {
-                Ok(all) => snapshot.sb = all,
-                Err(why) => warn!(%why, "explaining from the rows at hand"),
-            }
+        // Rows of others are not held; who asks about an address wants to know about them.
+        let others = self.shared.everything().await.map(|all| snapshot.sb = all);
+        let look = self.look();
+        let mut told = explain(&snapshot, &decision, ip, |prefix| Some(look.as_ref()?.announces(prefix)));
+        if let Err(why) = others {
+            told.text.push(format!("Rows of other chassis were not looked at: {why}."));
         }
-        let mut told = explain(&snapshot, &decision, ip);
-        self.progress(&mut told).await;
+        progress(&mut told, plan);
+        if told.announced && told.in_place != Some(false) {
+            let prefix = told.announced_as.unwrap_or_else(|| ip.into());
+            told.text.push(match Heard::ask(&self.shared.config.frr_vty_dir, prefix).await {
+                Ok(heard) => heard.told(ip),
+                Err(error) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
+            });
+        }
         Ok(told)
-    }
-
-    /// Adds how far what is decided has come: what is still to be done, and whether anybody hears of it.
-    async fn progress(&self, told: &mut Explanation) {
-        if let Ok(plan) = self.handle.plan().await {
-            let of = plane::object::address(told.ip);
-            for step in plan.steps.iter().filter(|step| step.object == of) {
-                let held = if step.held { " (it failed before, and waits)" } else { "" };
-                told.text.push(format!("To be done: {}{held}.", step.text));
-            }
-            told.text.extend(
-                plan.problems
-                    .iter()
-                    .filter(|problem| problem.object == of)
-                    .map(|problem| format!("{}.", problem.message)),
-            );
-        }
-        if !told.announced {
-            return;
-        }
-        let prefix = told.announced_as.unwrap_or_else(|| told.ip.into());
-        told.text.push(match Heard::ask(&self.shared.config.frr_vty_dir, prefix).await {
-            Ok(heard) => heard.told(told.ip),
-            Err(error) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
-        });
     }
 
     /// Ends the agent: what it made stays, save for the announcements where that was asked for.
@@ -227,6 +231,24 @@ impl Agent {
     }
 }
 
+/// Adds how far what is decided has come: what is still to be done, and what is in the way of it.
+fn progress(told: &mut Explanation, plan: Result<Preview, NoPlan>) {
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(why) => return told.text.push(format!("What is to be done cannot be told: {why}.")),
+    };
+    for step in plan.steps.iter().filter(|step| told.stands_on.contains(&step.object)) {
+        let held = if step.held { " (it failed before, and waits)" } else { "" };
+        told.text.push(format!("To be done: {}{held}.", step.text));
+    }
+    let own = plane::object::address(told.ip);
+    let problems = plan.problems.iter().filter(|problem| told.stands_on.contains(&problem.object));
+    told.text.extend(problems.map(|problem| match problem.object == own {
+        true => format!("{}.", problem.message),
+        false => format!("{}: {}.", problem.object, problem.message),
+    }));
+}
+
 impl Shared {
     /// The loop's inputs, or what they wait for.
     fn inputs(&self, wake_at: &watch::Sender<Option<Instant>>) -> Result<Snapshot, Waiting> {
@@ -250,8 +272,9 @@ impl Shared {
         if me.is_some() && me != in_force.me && self.config.source == Source::Southbound {
             return Err(Waiting("the Southbound database to tell what is bound to this chassis".into()));
         }
-        let connections = ovn.status().borrow().counters.connections;
-        let doubts = lock(&self.standing).look(now, me, connections, &self.config);
+        let counters = ovn.status().borrow().counters;
+        let comings = Comings { connections: counters.connections, syncs: counters.loads + counters.resumes };
+        let doubts = lock(&self.standing).look(now, me, comings, &self.config);
         if me.is_none()
             && *snapshot.before == Decision::default()
             && doubts.chassis_missing < self.config.chassis_grace

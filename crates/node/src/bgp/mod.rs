@@ -11,6 +11,7 @@
 //! | [`conditions`] | which rows the Southbound database is asked for |
 //! | [`standing`] | when the inputs are to be doubted |
 //! | [`decider`], [`agent`], [`dry_run`] | the loop and its connections |
+//! | [`health`] | whether it does what it is for |
 //! | [`peers`] | what FRR makes of an announced address |
 
 pub mod agent;
@@ -20,6 +21,7 @@ pub mod decider;
 pub mod desired;
 pub mod dry_run;
 pub mod explain;
+pub mod health;
 pub mod northbound;
 pub mod peers;
 pub mod snapshot;

@@ -8,6 +8,7 @@ use reconcile::{Class, Problem};
 use super::state::{Desired, Flow, Observed, Op, PRIORITY, Seen, SeenFlow};
 use crate::kernel::Dev;
 use crate::plane::keep::Keep;
+use crate::plane::kind::Kind;
 use crate::plane::object;
 use crate::plane::phase::{Part, Phase};
 
@@ -35,7 +36,7 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
         };
         let wanted: BTreeSet<Flow> = bridge.ports.keys().flat_map(|port| bridge.flows_of(*port)).collect();
         for flow in &wanted {
-            if !part.count(seen.iter().any(|seen| is(seen, flow))) {
+            if !part.count(Kind::Flow, seen.iter().any(|seen| is(seen, flow))) {
                 let op = Op::Add { bridge: name.clone(), flow: *flow };
                 part.push(Phase::Flow, object::flows(name, flow.in_port), op);
             }
@@ -99,7 +100,7 @@ mod tests {
     fn nothing_to_do_where_all_is_there() {
         let want = want(1, &[5, 7]);
         let part = plan(&want, &Keep::default(), &seen(&want));
-        assert_eq!((part.steps.len(), part.want, part.have), (0, 4, 4));
+        assert_eq!((part.steps.len(), part.counts.want(), part.counts.have()), (0, 4, 4));
     }
 
     #[test]

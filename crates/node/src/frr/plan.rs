@@ -7,6 +7,7 @@ use reconcile::{Class, Problem};
 
 use super::config::Node;
 use super::state::{Desired, Observed, Op, Redistribute};
+use crate::plane::kind::Kind;
 use crate::plane::object;
 use crate::plane::phase::{Part, Phase};
 
@@ -19,7 +20,7 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
     let (tree, router_id) = match have {
         Observed::Config { tree, router_id } => (tree, *router_id),
         Observed::Silent(why) => {
-            part.count(false);
+            part.count(Kind::Stanza, false);
             let message =
                 format!("bgpd does not answer ({why}), so nothing is announced; see that FRR runs with bgpd");
             part.problems.push(Problem::error(object, Class::Transient, "frr-silent", message));
@@ -30,7 +31,7 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
     let vrf = instance(tree, Some(&want.vrf));
     for (found, what) in [(default, "router bgp"), (vrf, "the VRF's router bgp")] {
         if let Some((asn, _)) = found.filter(|(asn, _)| number(asn) != number(&want.asn)) {
-            part.count(false);
+            part.count(Kind::Stanza, false);
             let message =
                 format!("{what} of FRR is in AS {asn} and bgp_AS is {}; make them the same", want.asn);
             part.problems.push(Problem::error(object, Class::Refused, "another-as", message));
@@ -64,7 +65,7 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
             family(lines, name, changes);
         }
     });
-    if !part.count(lines.is_empty()) {
+    if !part.count(Kind::Stanza, lines.is_empty()) {
         part.push(Phase::Stanza, object, Op { lines });
     }
     part
@@ -208,7 +209,7 @@ exit"
     #[test]
     fn nothing_is_entered_twice() {
         let part = plan(&want(), &have(DONE));
-        assert_eq!((part.steps.len(), part.want, part.have), (0, 1, 1));
+        assert_eq!((part.steps.len(), part.counts.want(), part.counts.have()), (0, 1, 1));
         let dotted = Desired { asn: "0.64999".into(), ..want() };
         assert!(plan(&dotted, &have(DONE)).steps.is_empty());
     }

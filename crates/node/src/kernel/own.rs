@@ -35,6 +35,12 @@ impl Own {
     pub fn announces(&self, address: &Address) -> bool {
         address.dev == self.announce && is_host(address.net) && !is_link_local(address.net.addr())
     }
+
+    /// A prefix that we announce as such, or that a predecessor did: a route in the VRF's table that no daemon made.
+    pub fn announces_prefix(&self, route: &SeenRoute) -> bool {
+        let through = route.hop.as_ref().is_some_and(|hop| hop.dev == self.announce);
+        route.table == self.vrf_table && route.protocol == protocol::BOOT && through
+    }
 }
 
 /// What is ours in what is seen.
@@ -73,9 +79,7 @@ impl<'a> Ours<'a> {
         if route.table != self.own.vrf_table {
             return self.tables.contains_key(&route.table);
         }
-        let made_by_hand = route.protocol == protocol::BOOT;
-        let through = route.hop.as_ref().is_some_and(|hop| hop.dev == self.own.announce);
-        (made_by_hand && through) || (self.own.clear_vrf && self.is_left_over(route))
+        self.own.announces_prefix(route) || (self.own.clear_vrf && self.is_left_over(route))
     }
 
     /// A route that somebody left in the VRF's table.

@@ -17,6 +17,7 @@ use super::state::{Address, Desired, Dev, Family, Hop, Link, Rule, Select, Table
 use super::tables::Tables;
 use super::way::Wanted;
 use crate::plane::keep::Keep;
+use crate::plane::kind::Kind as Counted;
 use crate::plane::object;
 use crate::plane::phase::{Part, Phase};
 
@@ -106,7 +107,7 @@ impl<'a> Planner<'a> {
             if let Some(seen) = seen.filter(|seen| self.gives_way(dev, link, seen)) {
                 self.unusable.insert(dev);
                 self.replaced.insert(dev);
-                self.part.count(false);
+                self.part.count(Counted::Link, false);
                 // A port goes where ports are planned.
                 if !matches!(seen.kind, Kind::Port { .. }) && !self.kept_device(dev, seen) {
                     let op = Op::DelLink { dev: dev.clone() };
@@ -118,7 +119,7 @@ impl<'a> Planner<'a> {
                 self.unusable.insert(dev);
                 let (code, message) = why;
                 self.problem(dev, code, message);
-                self.part.count(false);
+                self.part.count(Counted::Link, false);
                 continue;
             }
             let phase = match link {
@@ -126,7 +127,7 @@ impl<'a> Planner<'a> {
                 _ => Phase::SubDevice,
             };
             let Some(seen) = seen else {
-                self.part.count(false);
+                self.part.count(Counted::Link, false);
                 if matches!(link, Link::Port { .. }) {
                     // Open vSwitch makes it, and that is when what stands on it can be made.
                     self.unusable.insert(dev);
@@ -140,7 +141,7 @@ impl<'a> Planner<'a> {
                 Link::Dummy { master: Some(master) } if seen.master.as_ref() != Some(master) => Some(master),
                 _ => None,
             };
-            self.part.count(seen.up && elsewhere.is_none());
+            self.part.count(Counted::Link, seen.up && elsewhere.is_none());
             if let Some(master) = elsewhere {
                 let op = Op::SetMaster { dev: dev.clone(), master: master.clone() };
                 self.part.push(phase, object::device(dev), op);
@@ -252,7 +253,8 @@ impl<'a> Planner<'a> {
                 ));
                 continue;
             }
-            if self.part.count(there) || self.unusable.contains(&address.dev) {
+            let kind = if announced { Counted::Announcement } else { Counted::Address };
+            if self.part.count(kind, there) || self.unusable.contains(&address.dev) {
                 continue;
             }
             if announced && self.loses_its_way(&wanted, address.net) {
@@ -304,7 +306,7 @@ impl<'a> Planner<'a> {
     fn sysctls(&mut self) {
         for sysctl in &self.want.sysctls {
             let there = self.have.sysctls.contains(sysctl);
-            if !self.part.count(there) && !self.unusable.contains(&sysctl.dev) {
+            if !self.part.count(Counted::Sysctl, there) && !self.unusable.contains(&sysctl.dev) {
                 self.part.push(Phase::Base, object::sysctl(sysctl), Op::SetSysctl(sysctl.clone()));
             }
         }
@@ -319,18 +321,22 @@ impl<'a> Planner<'a> {
             keys.filter_map(|key| want.routes.get_key_value(&key))
         };
         for ((table, dst), hop) in self.focus.of(&want.routes, wanted) {
+            let kind = match table {
+                Table::Bridge(_) => Counted::Route,
+                Table::Number(_) => Counted::Announcement,
+            };
             let Some(number) = self.number(table) else {
-                self.part.count(false);
+                self.part.count(kind, false);
                 continue;
             };
             if matches!(table, Table::Number(_)) && self.loses_its_way(&ways, *dst) {
-                self.part.count(false);
+                self.part.count(kind, false);
                 continue;
             }
             let fits = |route: &&SeenRoute| route.hop.as_ref() == Some(hop);
             let found = self.have.routes_to(number, *dst).find(fits);
             settled.extend(found);
-            if self.part.count(found.is_some()) || self.unusable.contains(&hop.dev) {
+            if self.part.count(kind, found.is_some()) || self.unusable.contains(&hop.dev) {
                 continue;
             }
             // The new route takes the place of the one with the same metric.
@@ -369,7 +375,7 @@ impl<'a> Planner<'a> {
     fn neighbours(&mut self) {
         for ((dev, ip), mac) in &self.want.neighbours {
             let there = self.have.neighbours.get(&(dev.clone(), *ip)) == Some(mac);
-            if !self.part.count(there) && !self.unusable.contains(dev) {
+            if !self.part.count(Counted::Neighbour, there) && !self.unusable.contains(dev) {
                 let op = Op::SetNeighbour { dev: dev.clone(), ip: *ip, mac: *mac };
                 self.part.push(Phase::Neighbour, object::address(*ip), op);
             }
@@ -388,7 +394,7 @@ impl<'a> Planner<'a> {
         for entry in &self.want.proxies {
             let (dev, ip) = entry;
             let there = self.have.proxies.contains(entry);
-            if !self.part.count(there) && !self.unusable.contains(dev) {
+            if !self.part.count(Counted::Proxy, there) && !self.unusable.contains(dev) {
                 let op = Op::AddProxy { dev: dev.clone(), ip: *ip };
                 self.part.push(Phase::Neighbour, object::address((*ip).into()), op);
             }
@@ -408,14 +414,14 @@ impl<'a> Planner<'a> {
         let mut wanted: BTreeSet<(Select, u32)> = BTreeSet::new();
         for Rule { select, table } in self.focus.of(&want.rules, |net| want.rules_for(Select::To(net))) {
             let Some(number) = self.number(table) else {
-                self.part.count(false);
+                self.part.count(Counted::Rule, false);
                 continue;
             };
             wanted.insert((*select, number));
             let same = |rule: &super::SeenRule| rule.table == number && rule.priority == priority;
             let there = self.have.rules_for(*select).any(same);
             let blocked = matches!(table, Table::Bridge(bridge) if self.unusable.contains(bridge));
-            if !self.part.count(there) && !blocked {
+            if !self.part.count(Counted::Rule, there) && !blocked {
                 let object = self.rule_object(*select, table);
                 self.part.push(Phase::Rule, object, Op::AddRule { select: *select, table: number, priority });
             }

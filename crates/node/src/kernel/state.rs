@@ -14,6 +14,7 @@ use serde::Serialize;
 use smol_str::SmolStr;
 
 use super::own::Own;
+use crate::plane::kind::Kind;
 
 /// A device's name.
 pub type Dev = SmolStr;
@@ -201,16 +202,25 @@ impl Desired {
         self.rules.range(first..).take_while(move |rule| rule.select == select)
     }
 
-    /// How many things are wanted.
-    pub fn len(&self) -> usize {
-        let sets = [self.addresses.len(), self.rules.len(), self.proxies.len(), self.sysctls.len()];
-        let maps = [self.links.len(), self.routes.len(), self.neighbours.len()];
-        sets.into_iter().chain(maps).sum()
-    }
-
-    /// Whether nothing is.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// How many things of a kind are wanted. What is announced is found without looking at all of it, as it is the most.
+    pub fn count(&self, kind: Kind) -> usize {
+        let announce = &self.own.announce;
+        let before = || self.addresses.iter().take_while(|address| address.dev < *announce).count();
+        let after = || self.addresses.iter().rev().take_while(|address| address.dev > *announce).count();
+        let others = || before() + after();
+        let numbered = |table: &Table| matches!(table, Table::Number(_));
+        let prefixes = || self.routes.keys().rev().take_while(|(table, _)| numbered(table)).count();
+        match kind {
+            Kind::Link => self.links.len(),
+            Kind::Address => others(),
+            Kind::Sysctl => self.sysctls.len(),
+            Kind::Route => self.routes.len() - prefixes(),
+            Kind::Rule => self.rules.len(),
+            Kind::Neighbour => self.neighbours.len(),
+            Kind::Proxy => self.proxies.len(),
+            Kind::Announcement => self.addresses.len() - others() + prefixes(),
+            Kind::Port | Kind::Flow | Kind::Stanza => 0,
+        }
     }
 }
 

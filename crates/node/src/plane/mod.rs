@@ -9,18 +9,25 @@
 //! | [`phase`] | the order of changes across the parts |
 //! | [`vlans`] | who makes the device of a VLAN |
 //! | [`plan`] | the parts' plans in that order |
+//! | `drain` | what was withdrawn a moment ago, and has to be carried a while longer |
+//! | [`kind`] | what it is made of, counted |
 //! | [`needs`] | whether a step may be taken, whatever became of those before it |
+//! | [`view`] | what the last look found |
 //! | [`Plane`] | the target |
 
+mod drain;
 pub mod keep;
+pub mod kind;
 pub mod needs;
 pub mod object;
 pub mod phase;
 pub mod plan;
 pub mod state;
 mod target;
+pub mod view;
 pub mod vlans;
 
 pub use state::{Act, Desired, Observed, Op};
 pub use target::{Config, Plane};
+pub use view::View;
 pub use vlans::VlanDevice;

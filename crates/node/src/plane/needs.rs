@@ -20,6 +20,8 @@ use crate::{flows, kernel, ports};
 pub struct Ground<'a> {
     kernel: &'a kernel::Observed,
     flows: &'a flows::Observed,
+    /// Whose ways have to stay, where it is not those that are announced.
+    carried: Option<&'a BTreeSet<IpAddr>>,
     ways: OnceCell<There<'a>>,
     /// What steps of the batch, allowed so far, will take away.
     gone: Gone,
@@ -29,7 +31,17 @@ pub struct Ground<'a> {
 impl<'a> Ground<'a> {
     /// Looks at what is there.
     pub fn new(kernel: &'a kernel::Observed, flows: &'a flows::Observed) -> Self {
-        Ground { kernel, flows, ways: OnceCell::new(), gone: Gone::default(), bare: BTreeSet::new() }
+        let (ways, gone, bare) = Default::default();
+        Ground { kernel, flows, carried: None, ways, gone, bare }
+    }
+
+    /// The same with an eye on the ways of other addresses than those that are announced.
+    pub fn carrying(
+        carried: &'a BTreeSet<IpAddr>,
+        kernel: &'a kernel::Observed,
+        flows: &'a flows::Observed,
+    ) -> Self {
+        Ground { carried: Some(carried), ..Self::new(kernel, flows) }
     }
 
     /// Whether what a change needs is there, after the changes that were allowed before.
@@ -80,12 +92,14 @@ impl<'a> Ground<'a> {
                 idle || !self.gone.routes.remove(route)
             }
             // A next hop's Ethernet address is of use as long as a route leads through it to something announced.
+            kernel::Op::DelNeighbour { ip, .. } if self.is_carried(*ip) => false,
+            kernel::Op::DelProxy { ip, .. } => !self.is_carried((*ip).into()),
             kernel::Op::DelNeighbour { dev, ip } => {
                 let through = |route: &&SeenRoute| {
                     route.hop.as_ref().is_some_and(|hop| hop.via == Some(*ip) && hop.dev == *dev)
                 };
                 let mut routes = self.kernel.routes.iter().filter(through);
-                routes.all(|route| self.kernel.hosts_on(announce, route.dst).next().is_none())
+                routes.all(|route| self.hosts(announce, route.dst).next().is_none())
             }
             kernel::Op::DelLink { dev } => self.device_idle(announce, rules, dev),
             kernel::Op::DelAddress(address) => {
@@ -118,7 +132,19 @@ impl<'a> Ground<'a> {
     }
 
     fn all_have_ways(&self, announce: &Dev, rules: &OurRules, prefix: IpNet) -> bool {
-        self.kernel.hosts_on(announce, prefix).all(|ip| self.way(rules, ip))
+        self.hosts(announce, prefix).all(|ip| self.way(rules, ip))
+    }
+
+    /// The addresses within a prefix that need their ways.
+    fn hosts<'s>(&'s self, announce: &'s Dev, prefix: IpNet) -> Box<dyn Iterator<Item = IpAddr> + 's> {
+        match self.carried {
+            None => Box::new(self.kernel.hosts_on(announce, prefix)),
+            Some(carried) => Box::new(carried.range(prefix.network()..=prefix.broadcast()).copied()),
+        }
+    }
+
+    fn is_carried(&self, ip: IpAddr) -> bool {
+        self.carried.is_some_and(|carried| carried.contains(&ip))
     }
 
     fn way(&self, rules: &OurRules, ip: IpAddr) -> bool {

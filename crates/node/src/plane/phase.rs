@@ -1,10 +1,13 @@
 //! The order of changes across targets.
 //!
 //! Adding: what carries packets is complete before an address is announced. Removing: the announcement goes first. All that
-//! is added comes before anything that is removed, so that what moves is never without a way.
+//! is added comes before anything that is removed, so that what moves is never without a way. Between a withdrawal and what
+//! follows from it the fabric may be given time to forget the address; that is no phase, as nothing else waits for it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use reconcile::ObjectId;
+
+use super::kind::{Counts, Kind};
 
 /// When a change is due, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,8 +38,6 @@ pub enum Phase {
     WithdrawPrefix,
     /// Addresses are withdrawn.
     Withdraw,
-    /// The fabric is given time to forget them.
-    Drain,
     /// Rules go.
     DropRule,
     /// Flows go.
@@ -55,6 +56,18 @@ pub enum Phase {
     DropDevice,
 }
 
+impl Phase {
+    /// Whether something is withdrawn.
+    pub fn withdraws(self) -> bool {
+        matches!(self, Phase::WithdrawPrefix | Phase::Withdraw)
+    }
+
+    /// Whether something goes that may have carried what was withdrawn.
+    pub fn removes(self) -> bool {
+        self >= Phase::DropRule
+    }
+}
+
 /// A change with its time and the object it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned<Op> {
@@ -71,17 +84,15 @@ pub struct Planned<Op> {
 pub struct Part<Op> {
     /// Its changes, in no order but that of their phases.
     pub steps: Vec<Planned<Op>>,
-    /// How many things are wanted.
-    pub want: usize,
-    /// How many of them are there.
-    pub have: usize,
+    /// How many things are wanted, and how many of them are there.
+    pub counts: Counts,
     /// What cannot be planned.
     pub problems: Vec<reconcile::Problem>,
 }
 
 impl<Op> Default for Part<Op> {
     fn default() -> Self {
-        Part { steps: Vec::new(), want: 0, have: 0, problems: Vec::new() }
+        Part { steps: Vec::new(), counts: Counts::default(), problems: Vec::new() }
     }
 }
 
@@ -92,9 +103,10 @@ impl<Op> Part<Op> {
     }
 
     /// Counts a wanted thing, and whether it is there.
-    pub fn count(&mut self, there: bool) -> bool {
-        self.want += 1;
-        self.have += usize::from(there);
+    pub fn count(&mut self, kind: Kind, there: bool) -> bool {
+        let count = self.counts.of_mut(kind);
+        count.want += 1;
+        count.have += usize::from(there);
         there
     }
 }

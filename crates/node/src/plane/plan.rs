@@ -2,10 +2,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
 
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::keep::Keep;
+use super::kind::{Counts, Kind};
+use super::needs::Ground;
 use super::phase::{Part, Phase, Planned};
 use super::state::{Act, Desired, MASS, Needs, Observed, Op};
 use super::vlans::Arranged;
@@ -16,48 +20,55 @@ use crate::{flows, frr, kernel, ports};
 
 /// What leads from `have` to `want`.
 pub fn plan(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
-    plan_after(&mut None, want, keep, have)
+    plan_after(&mut None, want, keep, have).0
 }
 
-/// The same, by way of what is known to be settled. It is noted what is settled now.
+/// The same, by way of what is known to be settled, with how many of each kind there are. It is noted what is settled now.
 pub fn plan_after(
     settled: &mut Option<Settled>,
     want: &Desired,
     keep: &BTreeSet<ObjectId>,
     have: &Observed,
-) -> Plan<Op> {
+) -> (Plan<Op>, Counts) {
     let keep = Keep::new(keep);
-    let mut steps: Vec<Planned<Act>> = Vec::new();
-    let mut plan = Plan::new(0, 0);
     let vlans = Arranged::new(want, have);
-    absorb(&mut plan, &mut steps, settled::plan(settled, &vlans.kernel, &keep, &vlans.seen), Act::Kernel);
     let device = |dev: &kernel::Dev| have.kernel.links.contains_key(dev);
-    absorb(&mut plan, &mut steps, ports::plan::plan(&vlans.ports, &keep, &have.ports, device), Act::Port);
-    absorb(&mut plan, &mut steps, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
+    let mut all = Part::default();
+    absorb(&mut all, settled::plan(settled, &vlans.kernel, &keep, &vlans.seen), Act::Kernel);
+    absorb(&mut all, ports::plan::plan(&vlans.ports, &keep, &have.ports, device), Act::Port);
+    absorb(&mut all, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
     if let Some(frr) = &want.frr {
-        absorb(&mut plan, &mut steps, frr::plan::plan(frr, &have.frr), Act::Frr);
+        absorb(&mut all, frr::plan::plan(frr, &have.frr), Act::Frr);
     }
+    let Part { mut steps, mut counts, mut problems } = all;
     if want.guard {
-        plan.problems.extend(hold_mass_withdrawal(&mut steps, want, have));
+        problems.extend(hold_mass_withdrawal(&mut steps, want, have));
     }
-    steps.extend(drain(&steps, want));
-    steps.sort_by_key(|step| step.phase);
+    if want.partial {
+        steps.retain(|step| step.phase < Phase::WithdrawPrefix);
+    }
+    let mut plan = Plan { problems, ..Plan::new(counts.want(), counts.have()) };
     if steps.is_empty() {
-        return plan;
+        return (plan, counts);
     }
+    steps.sort_by_key(|step| step.phase);
     let (ways, rules) = (Wanted::new(&want.kernel), OurRules::new(&want.kernel, &have.kernel));
     for Planned { phase, object, op: act } in steps {
         let needs = needs(&act, phase, want, &ways, &rules);
-        plan.push(object, Op { act, needs, phase });
+        let drain = if phase.withdraws() { want.drain } else { Duration::ZERO };
+        plan.push(object, Op { act, needs, phase, drain });
     }
-    plan
+    carry_on(&mut plan, &vlans.seen, have);
+    for kind in plan.steps.iter().filter_map(|step| Kind::of(&step.op)) {
+        counts.of_mut(kind).pending += 1;
+    }
+    (plan, counts)
 }
 
-fn absorb<O>(plan: &mut Plan<Op>, steps: &mut Vec<Planned<Act>>, part: Part<O>, act: impl Fn(O) -> Act) {
-    plan.want += part.want;
-    plan.have += part.have;
-    plan.problems.extend(part.problems);
-    steps.extend(part.steps.into_iter().map(|step| Planned {
+fn absorb<O>(all: &mut Part<Act>, part: Part<O>, act: impl Fn(O) -> Act) {
+    all.counts.absorb(&part.counts);
+    all.problems.extend(part.problems);
+    all.steps.extend(part.steps.into_iter().map(|step| Planned {
         phase: step.phase,
         object: step.object,
         op: act(step.op),
@@ -66,33 +77,42 @@ fn absorb<O>(plan: &mut Plan<Op>, steps: &mut Vec<Planned<Act>>, part: Part<O>, 
 
 /// Leaves out withdrawals, and the removals that follow from them, when they are too many to be believed at once.
 fn hold_mass_withdrawal(steps: &mut Vec<Planned<Act>>, want: &Desired, have: &Observed) -> Option<Problem> {
-    let withdrawn = steps.iter().filter(|step| step.phase == Phase::Withdraw).count();
+    let own = &want.kernel.own;
+    let withdrawal = |step: &Planned<Act>| match &step.op {
+        Act::Kernel(kernel::Op::DelAddress(address)) => own.announces(address),
+        Act::Kernel(kernel::Op::DelRoute(route)) => own.announces_prefix(route),
+        _ => false,
+    };
+    let withdrawn = steps.iter().filter(|step| withdrawal(step)).count();
     if withdrawn <= MASS {
         return None;
     }
-    let announced = have.kernel.addresses.iter().filter(|a| want.kernel.own.announces(a)).count();
+    let addresses = have.kernel.addresses.iter().filter(|address| own.announces(address));
+    let prefixes = have.kernel.routes_in(own.vrf_table).filter(|route| own.announces_prefix(route));
+    let announced = addresses.count() + prefixes.count();
     if withdrawn * 2 <= announced {
         return None;
     }
     steps.retain(|step| step.phase < Phase::WithdrawPrefix);
     let message = format!(
-        "{withdrawn} of {announced} announced addresses are no longer wanted, shortly after the databases came back; they \
-         are held for a while and withdrawn if that lasts"
+        "{withdrawn} of {announced} announced addresses and prefixes are no longer wanted, shortly after the databases came \
+         back; they are held for a while and withdrawn if that lasts"
     );
-    let object = ObjectId::new("announcements", want.kernel.own.announce.clone());
+    let object = ObjectId::new("announcements", own.announce.clone());
     Some(Problem::warning(object, Class::Transient, "mass-withdraw-held", message))
 }
 
-/// A pause between withdrawals and what follows from them.
-fn drain(steps: &[Planned<Act>], want: &Desired) -> Option<Planned<Act>> {
-    let withdraws = steps.iter().any(|step| matches!(step.phase, Phase::Withdraw | Phase::WithdrawPrefix));
-    let removes = steps.iter().any(|step| step.phase > Phase::Drain);
-    let milliseconds = u64::try_from(want.drain.as_millis()).unwrap_or(u64::MAX);
-    (withdraws && removes && milliseconds > 0).then(|| Planned {
-        phase: Phase::Drain,
-        object: ObjectId::new("drain", want.kernel.own.announce.clone()),
-        op: Act::Drain { milliseconds },
-    })
+/// Leaves out what would take the way from an address that was withdrawn a moment ago, or is withdrawn by this plan and then
+/// carried for a while. It is planned again when that is over.
+fn carry_on(plan: &mut Plan<Op>, kernel: &kernel::Observed, have: &Observed) {
+    let withdrawn = plan.steps.iter().filter(|step| !step.op.drain.is_zero());
+    let mut carried: BTreeSet<IpAddr> = withdrawn.filter_map(|step| step.op.withdrawn()).collect();
+    carried.extend(have.draining.iter());
+    if carried.is_empty() {
+        return;
+    }
+    let mut ground = Ground::carrying(&carried, kernel, &have.flows);
+    plan.steps.retain(|step| !step.op.phase.removes() || ground.allows(&step.op));
 }
 
 fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>, rules: &OurRules) -> Needs {
@@ -105,13 +125,13 @@ fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>, rules: &Our
     let op = match act {
         Act::Kernel(op) => op,
         Act::Port(ports::Op::Delete { .. }) => return idle(),
-        Act::Port(_) | Act::Flow(_) | Act::Frr(_) | Act::Drain { .. } => return Needs::Nothing,
+        Act::Port(_) | Act::Flow(_) | Act::Frr(_) => return Needs::Nothing,
     };
     match (phase, op) {
         (Phase::Rule, kernel::Op::AddRule { select: Select::To(_), .. }) => Needs::Route(rules.clone()),
         (Phase::Announce, kernel::Op::AddAddress(Address { net, .. })) => way(net.addr()),
         (Phase::AnnouncePrefix, kernel::Op::SetRoute { dst, .. }) => way(dst.network()),
-        (phase, _) if phase > Phase::Drain => idle(),
+        (phase, _) if phase.removes() => idle(),
         _ => Needs::Nothing,
     }
 }

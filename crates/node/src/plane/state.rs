@@ -1,7 +1,9 @@
 //! What can be wanted of a node's data plane, what can be seen of it and what can be done.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,8 @@ pub struct Desired {
     /// withdrawals are left out and reported. A decider sets it for a while after its inputs came back
     /// (`mass_withdraw_hold`).
     pub guard: bool,
+    /// Whether this is not all that should be, as not all is known yet: whatever else is there stays.
+    pub partial: bool,
 }
 
 /// So many addresses are withdrawn without a second thought.
@@ -47,6 +51,8 @@ pub struct Observed {
     pub flows: Arc<flows::Observed>,
     /// FRR.
     pub frr: Arc<frr::Observed>,
+    /// What was withdrawn a moment ago, and is still to be carried; of a prefix its first address.
+    pub draining: Arc<BTreeSet<IpAddr>>,
 }
 
 /// One change, with what must hold before it is made.
@@ -61,6 +67,38 @@ pub struct Op {
     /// When it is due.
     #[serde(skip)]
     pub phase: Phase,
+    /// For how long what it withdraws is still carried.
+    #[serde(skip)]
+    pub drain: Duration,
+}
+
+impl Op {
+    /// The address that it withdraws; of a prefix the first.
+    pub fn withdrawn(&self) -> Option<IpAddr> {
+        match &self.act {
+            Act::Kernel(op) if self.phase.withdraws() => announcement(op),
+            _ => None,
+        }
+    }
+
+    /// The address that it announces; of a prefix the first.
+    pub fn announced(&self) -> Option<IpAddr> {
+        match &self.act {
+            Act::Kernel(op) if matches!(self.phase, Phase::Announce | Phase::AnnouncePrefix) => {
+                announcement(op)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn announcement(op: &kernel::Op) -> Option<IpAddr> {
+    match op {
+        kernel::Op::AddAddress(address) | kernel::Op::DelAddress(address) => Some(address.net.addr()),
+        kernel::Op::SetRoute { dst, .. } => Some(dst.network()),
+        kernel::Op::DelRoute(route) => Some(route.dst.network()),
+        _ => None,
+    }
 }
 
 /// A change of one of the parts.
@@ -75,11 +113,6 @@ pub enum Act {
     Flow(flows::Op),
     /// Of FRR.
     Frr(frr::Op),
-    /// Of nothing: wait until the fabric has forgotten what was withdrawn.
-    Drain {
-        /// How long.
-        milliseconds: u64,
-    },
 }
 
 /// What must hold when a change is made, whatever became of the changes before it: they may have failed, or wait.
@@ -115,7 +148,10 @@ impl fmt::Display for Op {
             Act::Port(op) => op.fmt(f),
             Act::Flow(op) => op.fmt(f),
             Act::Frr(op) => op.fmt(f),
-            Act::Drain { milliseconds } => write!(f, "wait {milliseconds} ms for the fabric"),
+        }?;
+        match self.drain.as_millis() {
+            0 => Ok(()),
+            milliseconds => write!(f, ", and carry it for {milliseconds} ms more"),
         }
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use ovsdb::Client;
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
 use tokio::sync::watch;
 
+use super::drain::Drains;
 use super::needs::Ground;
 use super::plan;
 use super::state::{Act, Desired, Observed, Op};
+use super::view::{Looks, View};
 use crate::flows;
 use crate::flows::{FlowError, Flows};
 use crate::frr::{self, Frr, VtyError};
@@ -50,8 +51,10 @@ pub struct Plane {
     ports: Ports,
     flows: Flows,
     frr: Frr,
+    drains: Drains,
     /// What was found to be as wanted since all was read: saves work, and decides nothing.
     settled: Mutex<Option<Settled>>,
+    looks: Looks,
 }
 
 impl Plane {
@@ -63,7 +66,9 @@ impl Plane {
             ports: Ports::default(),
             flows: Flows::open(config.ovs_rundir),
             frr: Frr::open(config.frr),
+            drains: Drains::default(),
             settled: Mutex::default(),
+            looks: Looks::default(),
         })
     }
 
@@ -75,9 +80,14 @@ impl Plane {
         self
     }
 
-    /// Each changes whenever somebody changed a part of the data plane: what a component has to follow.
-    pub fn changes(&self) -> [watch::Receiver<u64>; 3] {
-        [self.kernel.changes(), self.flows.changes(), self.frr.changes()]
+    /// Each changes whenever somebody, or time, changed a part of the data plane: what a component has to follow.
+    pub fn changes(&self) -> [watch::Receiver<u64>; 4] {
+        [self.kernel.changes(), self.flows.changes(), self.frr.changes(), self.drains.changes()]
+    }
+
+    /// Where the last look at it is to be found.
+    pub fn view(&self) -> View {
+        self.looks.view()
     }
 
     /// Carries out steps of one phase, and says what became of each; nothing for those that may not be made now.
@@ -101,10 +111,6 @@ impl Plane {
                 Act::Frr(op) => {
                     let result = self.frr.apply(op).await;
                     results[at] = Some(result.map_err(|error| failed(&step.op, frr_class(&error), error)));
-                }
-                Act::Drain { milliseconds } => {
-                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
-                    results[at] = Some(Ok(()));
                 }
             }
         }
@@ -176,7 +182,9 @@ impl Target for Plane {
     fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
         // What a panic left is what was settled before.
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        plan::plan_after(&mut settled, want, keep, have)
+        let (plan, counts) = plan::plan_after(&mut settled, want, keep, have);
+        self.looks.leave(want, have, counts);
+        plan
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<Observed, TargetError> {
@@ -189,7 +197,8 @@ impl Target for Plane {
         let bridges = bridges(&kernel);
         let flows = self.flows.observe(scope, bridges).await;
         let frr = self.frr.observe(scope).await;
-        Ok(Observed { kernel, ports, flows, frr })
+        let draining = self.drains.observe();
+        Ok(Observed { kernel, ports, flows, frr, draining })
     }
 
     async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
@@ -205,7 +214,18 @@ impl Target for Plane {
             let goes: Vec<bool> = batch.iter().map(|step| !stopped.contains(&step.object)).collect();
             let going: Vec<&Step<Op>> =
                 batch.iter().zip(&goes).filter(|(_, go)| **go).map(|(s, _)| s).collect();
-            let mut ran = self.run(&going).await.into_iter();
+            let ran = self.run(&going).await;
+            let done = || {
+                going
+                    .iter()
+                    .zip(&ran)
+                    .filter(|(_, ran)| matches!(ran, Some(Ok(()))))
+                    .map(|(step, _)| &step.op)
+            };
+            done().filter_map(Op::announced).for_each(|ip| self.drains.cancel(ip));
+            let drained = done().filter(|op| !op.drain.is_zero());
+            self.drains.begin(drained.filter_map(|op| Some((op.withdrawn()?, op.drain))));
+            let mut ran = ran.into_iter();
             for (step, go) in batch.iter().zip(goes) {
                 let result = if go { ran.next().flatten() } else { None };
                 if !matches!(result, Some(Ok(()))) {

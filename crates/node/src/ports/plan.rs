@@ -6,6 +6,7 @@ use reconcile::{Class, Problem};
 use super::state::{Desired, Observed, Op, Port, SeenPort};
 use crate::kernel::Dev;
 use crate::plane::keep::Keep;
+use crate::plane::kind::Kind;
 use crate::plane::object;
 use crate::plane::phase::{Part, Phase};
 
@@ -32,7 +33,7 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed, device: impl Fn(&Dev) 
     for (dev, port) in want {
         match have.ours.get(dev) {
             None => {
-                part.count(false);
+                part.count(Kind::Port, false);
                 // Of a bridge whose address nobody knows it is said elsewhere.
                 if let (Some(mac), false) = (port.mac, have.others.contains(dev)) {
                     let op = Op::Add { dev: dev.clone(), bridge: port.bridge.clone(), tag: port.tag, mac };
@@ -40,9 +41,9 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed, device: impl Fn(&Dev) 
                 }
             }
             // First it goes from where it is.
-            Some(seen) if seen.bridge != port.bridge => _ = part.count(false),
+            Some(seen) if seen.bridge != port.bridge => _ = part.count(Kind::Port, false),
             Some(seen) => {
-                if !part.count(is(seen, port)) {
+                if !part.count(Kind::Port, is(seen, port)) {
                     let op = Op::Correct { dev: dev.clone(), port: port.clone(), seen: seen.clone() };
                     part.push(Phase::Device, object::device(dev), op);
                 }

@@ -40,6 +40,10 @@ impl Target for Announced {
     type Op = String;
 
     fn plan(&self, want: &plane::Desired, _: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<String> {
+        // What is there before OVN's database told anything is not of interest here.
+        if want.partial {
+            return Plan::new(0, 0);
+        }
         let announced =
             want.kernel.addresses.iter().filter(|address| address.dev == want.kernel.own.announce);
         let announced: BTreeSet<IpAddr> = announced.map(|address| address.net.addr()).collect();

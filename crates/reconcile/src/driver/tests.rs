@@ -295,6 +295,31 @@ async fn a_missing_input_is_named_and_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_certain_is_done_while_the_rest_is_waited_for() {
+    let bench = Bench::start([("a", 2), ("base", 1)]);
+    bench.world(|w| {
+        w.certain = Some([("base".to_owned(), 1)].into());
+        w.ready = false;
+    });
+    bench.settle().await;
+    assert_eq!(bench.have(), [("base", 1)]);
+    let status = bench.status();
+    assert_eq!((status.state, status.waiting_for.as_deref()), (State::Starting, Some("the wishes")));
+    assert_eq!(status.last_success, None, "nobody is told that it is ready");
+    assert_eq!(bench.handle.plan().await, Err(NoPlan::Waiting("the wishes".into())));
+    // Somebody undoes it.
+    bench.world(|w| w.foreign("base", 9));
+    bench.handle.wake();
+    bench.settle().await;
+    assert_eq!(bench.have(), [("base", 1)]);
+    bench.world(|w| w.ready = true);
+    bench.handle.wake();
+    bench.settle().await;
+    assert_eq!(bench.have(), [("a", 2), ("base", 1)]);
+    assert_eq!((bench.status().state, bench.status().waiting_for), (State::Converged, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plan_is_shown_without_being_carried_out() {
     let bench = Bench::converged([("a", 1)]).await;
     bench.world(|w| w.foreign("a", 9));

@@ -29,6 +29,7 @@ pub fn wire(snapshot: &Snapshot, decision: &Decision) -> plane::Desired {
         frr: Some(stanzas(config)),
         drain: config.withdraw_drain,
         guard: snapshot.guard,
+        partial: false,
     }
 }
 

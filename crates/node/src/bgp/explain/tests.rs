@@ -1,11 +1,22 @@
+mod agrees;
+
 use super::*;
 use crate::bgp::desired::decide;
 use crate::bgp::desired::tests::world::World;
 
+/// What is told where everything is as decided.
 fn explained(world: &World, ip: &str) -> Vec<String> {
+    told(world, ip, true).text
+}
+
+/// What is told where what is decided is there, or nothing is.
+fn told(world: &World, ip: &str, done: bool) -> Explanation {
     let snapshot = world.snapshot();
     let decision = decide(&snapshot).value;
-    explain(&snapshot, &decision, ip.parse().unwrap()).text
+    explain(&snapshot, &decision, ip.parse().unwrap(), |prefix| {
+        let address = decision.addresses.contains_key(&prefix.addr());
+        Some(done && (address || decision.subnets.contains_key(&prefix)))
+    })
 }
 
 fn vm1(chassis: &str) -> World {
@@ -38,7 +49,7 @@ fn what_is_exposed_names_its_rules_and_rows() {
     world.config.advertisement = Advertisement::Subnet;
     assert!(
         explained(&world, "10.1.0.5")[0]
-            .contains("through its subnet 10.1.0.0/24, which is announced as such")
+            .starts_with("10.1.0.5 is in the subnet 10.1.0.0/24, which is announced by ch-a, and carried by")
     );
 }
 
@@ -108,7 +119,11 @@ fn routers_tenants_and_balancers_say_why_not() {
     world.nat("gw1", &["fa:16:3e:ff:00:01 172.24.4.199 is_chassis_resident(\"gone\")"]);
     not(&world, "172.24.4.199", "for port gone, which is not there");
     world.balancer("lb", &["172.24.4.50:80"]);
-    not(&world, "172.24.4.50", "D6: load balancer lb has it, but no gateway that is bound here");
+    not(
+        &world,
+        "172.24.4.50",
+        "D6: load balancer lb has it, but its members are behind no router that has a gateway",
+    );
     let mut world = world.tenants();
     not(&world, "10.1.0.5", "the gateway cr-lrp-gw1 of its router is bound to chassis ch-b");
     world.config.expose_tenant_networks = false;
@@ -119,4 +134,94 @@ fn routers_tenants_and_balancers_say_why_not() {
     not(&world, "10.1.0.5", "it is bound to no chassis");
     world.bind("vm2", "ch-b").config.address_scopes = ["S".into()].into();
     not(&world, "10.1.0.5", "its subnet is not exposed: see address_scopes");
+}
+
+#[test]
+fn what_is_decided_but_not_there_is_not_called_announced() {
+    let told_now = told(&vm1("ch-a"), "172.24.4.10", false);
+    assert_eq!(
+        told_now.text[0],
+        "172.24.4.10 should be announced by ch-a, and carried by a rule to table br-ex and a route to br-ex; it is not there \
+         yet, on bgp-nic."
+    );
+    assert_eq!((told_now.announced, told_now.in_place), (true, Some(false)));
+    let stands_on: Vec<String> = told_now.stands_on.iter().map(ToString::to_string).collect();
+    for object in ["address/172.24.4.10", "device/bgp-nic", "device/bgp-vrf", "device/br-ex", "frr/bgp-vrf"] {
+        assert!(stands_on.contains(&object.to_owned()), "{object}: {stands_on:?}");
+    }
+    let world = vm1("ch-b");
+    let snapshot = world.snapshot();
+    let late =
+        explain(&snapshot, &decide(&snapshot).value, "172.24.4.10".parse().unwrap(), |_| Some(true)).text;
+    assert_eq!(late[0], "172.24.4.10 should not be announced by ch-a any more, but still is.");
+    // The bridge that keeps it from being announced is named, so that its problems are told.
+    let mut world = vm1("ch-a");
+    world.settings.insert("ovn-bridge-mappings".into(), "physnet1:br-none".into());
+    let stands_on = told(&world, "172.24.4.10", true).stands_on;
+    assert!(stands_on.contains(&object::device("br-none")), "{stands_on:?}");
+}
+
+#[test]
+fn another_chassis_that_has_it_too_is_named() {
+    let mut world = vm1("ch-a");
+    world.vif("vm9", "neutron-pub", &["fa:16:3e:00:00:09 172.24.4.10"]);
+    assert_eq!(explained(&world, "172.24.4.10").len(), 2, "it is not bound anywhere");
+    world.bind("vm9", "ch-b");
+    assert_eq!(
+        explained(&world, "172.24.4.10")[2],
+        "Another chassis has it, too. D1: port vm9 of a provider network has it, and is bound to chassis ch-b, which has to \
+         announce it."
+    );
+}
+
+/// A load balancer with its address on the provider network and its members behind the gateway.
+fn balanced(gateway: &str) -> World {
+    let mut world = World::new();
+    world.vif("vip-port", "neutron-pub", &[]).bind("cr-lrp-gw1", gateway);
+    world.external_id("vip-port", "neutron:port_name", "ovn-lb-vip-0000-lb1");
+    world.external_id("vip-port", "neutron:cidrs", "172.24.4.50/24");
+    let group = world.group("g", &["neutron-r1"]);
+    world.balancer("0000-lb1", &["172.24.4.50:80"]).lr_datapath_group = group;
+    world
+}
+
+#[test]
+fn a_load_balancer_says_which_gateway_it_is_behind_and_where_that_is() {
+    let lines = |world: &World| explained(world, "172.24.4.50").split_off(1);
+    assert_eq!(
+        lines(&balanced("ch-b")),
+        [
+            "D6: load balancer 0000-lb1 has it, its members are behind the router gateway cr-lrp-gw1, which is bound to chassis \
+          ch-b, which has to announce it."
+        ]
+    );
+    assert_eq!(
+        lines(&balanced("ch-a")),
+        ["D6: load balancer 0000-lb1 has members behind the router gateway cr-lrp-gw1, which is bound here."]
+    );
+    let mut hidden = balanced("ch-a");
+    hidden.external_id("vip-port", "meridian:advertise", "false");
+    assert_eq!(
+        lines(&hidden),
+        ["D8: port vip-port has it, and its owner does not want it announced (meridian:advertise=false)."]
+    );
+    let mut lost = balanced("ch-a");
+    lost.balancers.clear();
+    assert_eq!(
+        lines(&lost),
+        ["D6: port vip-port holds it for a load balancer, but no load balancer has it."]
+    );
+    let mut unmapped = balanced("ch-a");
+    unmapped.settings.insert("ovn-bridge-mappings".into(), String::new());
+    assert!(
+        lines(&unmapped)[0].contains("which is here, but its network is on \"physnet1\""),
+        "{:?}",
+        lines(&unmapped)
+    );
+    let mut elsewhere = balanced("ch-a");
+    elsewhere.ports.remove("vip-port");
+    elsewhere.balancer("0000-lb1", &["192.0.2.50:80"]).lr_datapath_group =
+        Some(ovsdb::Ref::new(crate::bgp::desired::tests::world::id("g")));
+    let text = explained(&elsewhere, "192.0.2.50");
+    assert!(text[1].contains("but it is no address of that one's network"), "{text:?}");
 }

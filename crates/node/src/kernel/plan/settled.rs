@@ -21,6 +21,7 @@ use crate::kernel::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host
 use crate::kernel::state::{Address, Desired, Dev, Rule, Select, Table};
 use crate::kernel::tables::Tables;
 use crate::plane::keep::Keep;
+use crate::plane::kind::Kind as Counted;
 use crate::plane::phase::Part;
 
 /// What was wanted and what was there when the one was as the other.
@@ -37,7 +38,9 @@ pub fn plan(settled: &mut Option<Settled>, want: &Desired, keep: &Keep, have: &A
     if !keep.is_empty() {
         return super::plan(want, keep, have);
     }
-    let done = |part: &Part<Op>| part.steps.is_empty() && part.problems.is_empty() && part.want == part.have;
+    let done = |part: &Part<Op>| {
+        part.steps.is_empty() && part.problems.is_empty() && part.counts.want() == part.counts.have()
+    };
     if let Some(settled) = settled.as_mut()
         && let Some(part) = settled.narrow(want, keep, have)
     {
@@ -67,8 +70,12 @@ impl Settled {
         planner.rules();
         planner.forwarding();
         let mut part = planner.part;
-        let missing = part.want - part.have;
-        (part.want, part.have) = (want.len(), want.len() - missing);
+        for kind in Counted::ALL {
+            let count = part.counts.of_mut(kind);
+            let missing = count.want - count.have;
+            count.want = want.count(kind);
+            count.have = count.want - missing;
+        }
         part.problems.is_empty().then_some(part)
     }
 

@@ -124,7 +124,7 @@ fn what_is_there_is_left_alone() {
     tenant(&mut want);
     let part = planned(&want, &made(&want));
     assert_eq!(part.steps, []);
-    assert_eq!(part.want, part.have);
+    assert_eq!(part.counts.want(), part.counts.have());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::plane::kind::Count;
 use crate::plane::{VlanDevice, object};
 use model::{Choice, World, desired};
 
@@ -42,7 +43,9 @@ pub(crate) fn planned(
         let steps = plan.steps.iter().map(|step| (step.op.phase, format!("{step:?}")));
         steps.collect::<BTreeSet<_>>()
     };
-    let (whole, narrow) = (plan(want, keep, have), plan_after(settled, want, keep, have));
+    let (whole, counts) = plan_after(&mut None, want, keep, have);
+    let (narrow, fewer) = plan_after(settled, want, keep, have);
+    assert_eq!(fewer, counts);
     assert_eq!(steps(&narrow), steps(&whole));
     assert!(narrow.steps.is_sorted_by_key(|step| step.op.phase));
     assert_eq!(
@@ -75,13 +78,71 @@ fn flows_come_before_announcements_and_withdrawals_before_all_removals() {
     assert_eq!(phases(&removing)[0], Phase::Withdraw);
 }
 
+const DRAIN: Duration = Duration::from_millis(250);
+
 #[test]
-fn a_pause_stands_between_withdrawals_and_removals() {
-    let none = Desired { drain: Duration::from_millis(250), ..desired(&nothing()) };
-    let plan = plan(&none, &BTreeSet::new(), &World::made(&desired(&all_on_bridge())).observed());
-    let at = plan.steps.iter().position(|step| step.op.phase == Phase::Drain).unwrap();
-    assert_eq!(plan.steps[at].op.to_string(), "wait 250 ms for the fabric");
-    assert!(plan.steps[..at].iter().all(|step| step.op.phase <= Phase::Withdraw));
+fn what_is_withdrawn_is_carried_for_a_while_and_nothing_waits_for_it() {
+    let with = |choice: &Choice| Desired { drain: DRAIN, ..desired(choice) };
+    let take = |world: &mut World, want: &Desired| {
+        let plan = plan(want, &BTreeSet::new(), &world.observed());
+        world.run(&plan, &|_| false, &mut |_, _| {});
+        plan.steps.into_iter().map(|step| step.op.to_string()).collect::<Vec<_>>()
+    };
+    let mut world = World::made(&desired(&all_on_bridge()));
+    let before: Vec<IpAddr> = world.announced().collect();
+    let steps = take(&mut world, &with(&nothing()));
+    assert_eq!(steps.len(), before.len(), "withdrawals, and nothing else: {steps:?}");
+    assert!(
+        steps.iter().all(|step| step.contains("from bgp-nic, and carry it for 250 ms more")),
+        "{steps:?}"
+    );
+    assert!(world.announced().next().is_none() && before.iter().all(|ip| world.has_way(*ip)));
+    assert_eq!(take(&mut world, &with(&nothing())), [""; 0], "until their time is over");
+    // What is new meanwhile is announced at once, and what comes back finds its way as it was.
+    let mut choice = nothing();
+    (choice.hosts[3], choice.hosts[4]) = (Some(0), Some(1));
+    assert_eq!(
+        take(&mut world, &with(&choice)),
+        [
+            "set route 172.24.4.4/32 dev br-ex.100 in table 201",
+            "add address 172.24.4.3/32 to bgp-nic",
+            "add address 172.24.4.4/32 to bgp-nic",
+        ]
+    );
+    assert!(world.stranded().is_empty());
+    world.draining.clear();
+    assert!(!take(&mut world, &with(&choice)).is_empty());
+    assert!(plan(&desired(&choice), &BTreeSet::new(), &world.observed()).is_empty());
+    assert!(before.iter().all(|ip| world.has_way(*ip) == world.announced().any(|other| other == *ip)));
+}
+
+#[test]
+fn a_subnet_that_was_announced_as_such_is_carried_as_well() {
+    let announced = |choice: &Choice| {
+        let mut want = Desired { drain: DRAIN, ..desired(choice) };
+        let kernel = &mut want.kernel;
+        let subnets = kernel.routes.iter().filter(|(_, hop)| hop.via.is_some()).map(|((_, net), _)| {
+            ((kernel::Table::Number(10), *net), kernel::Hop { dev: "bgp-nic".into(), via: None })
+        });
+        let subnets: Vec<_> = subnets.collect();
+        kernel.routes.extend(subnets);
+        kernel.addresses = kernel.addresses.iter().filter(|a| a.dev != "bgp-nic").cloned().collect();
+        want
+    };
+    let mut choice = nothing();
+    (choice.hosts[0], choice.subnets[0]) = (Some(0), true);
+    let mut world = World::bare();
+    for want in [announced(&choice), announced(&choice), announced(&nothing())] {
+        let plan = plan(&want, &BTreeSet::new(), &world.observed());
+        world.run(&plan, &|_| false, &mut |_, _| {});
+    }
+    let first: IpAddr = "10.1.0.0".parse().unwrap();
+    assert_eq!(world.draining, [first].into());
+    assert!(world.has_way(first));
+    world.draining.clear();
+    let last = plan(&announced(&nothing()), &BTreeSet::new(), &world.observed());
+    world.run(&last, &|_| false, &mut |_, _| {});
+    assert!(!world.has_way(first));
 }
 
 #[test]
@@ -107,6 +168,87 @@ fn a_mass_withdrawal_is_held_when_asked_and_obeyed_when_not() {
     crowd(&mut few, 20);
     let none = Desired { guard: true, ..desired(&nothing()) };
     assert!(!plan(&none, &BTreeSet::new(), &World::made(&few).observed()).is_empty(), "not more than twenty");
+}
+
+#[test]
+fn prefixes_count_in_a_mass_withdrawal() {
+    let announced = |count: u8, guard: bool| {
+        let mut want = Desired { guard, ..desired(&nothing()) };
+        for n in 0..count {
+            let net: ipnet::IpNet = format!("10.{n}.0.0/24").parse().unwrap();
+            let hop = |dev: &str| kernel::Hop { dev: dev.into(), via: None };
+            let table = kernel::Table::Bridge("br-ex".into());
+            want.kernel.rules.insert(kernel::Rule { select: Select::To(net), table: table.clone() });
+            want.kernel.routes.insert((table, net), hop("br-ex"));
+            want.kernel.routes.insert((kernel::Table::Number(10), net), hop("bgp-nic"));
+        }
+        want
+    };
+    let mut world = World::bare();
+    for _ in 0..2 {
+        let plan = plan(&announced(30, false), &BTreeSet::new(), &world.observed());
+        world.run(&plan, &|_| false, &mut |_, _| {});
+    }
+    let withdrawals = |left: u8, guard: bool| {
+        let plan = plan(&announced(left, guard), &BTreeSet::new(), &world.observed());
+        plan.steps.iter().filter(|step| step.op.phase == Phase::WithdrawPrefix).count()
+    };
+    assert_eq!((withdrawals(5, false), withdrawals(5, true)), (25, 0));
+    assert_eq!(withdrawals(12, true), 18, "not more than twenty");
+}
+
+#[test]
+fn a_bridge_without_a_table_is_reported_and_the_others_go_on() {
+    let mut world = World::bare();
+    let all = (1..=252).filter(|n| *n != 202).map(|n| match n {
+        201 => "201 br-ex\n".to_owned(),
+        n => format!("{n} t{n}\n"),
+    });
+    world.name_tables(&(all.collect::<String>() + "202 of-somebody\n"));
+    let mut choice = all_on_bridge();
+    choice.hosts[3] = Some(2);
+    let want = desired(&choice);
+    for _ in 0..2 {
+        let plan = plan(&want, &BTreeSet::new(), &world.observed());
+        let problems = plan.problems.iter().filter(|problem| problem.code == "no-table");
+        let objects: Vec<String> = problems.map(|problem| problem.object.to_string()).collect();
+        assert_eq!(objects, ["device/br-x"], "{:?}", plan.problems);
+        world.run(&plan, &|_| false, &mut |_, _| {});
+    }
+    assert_eq!(world.announced().count(), 9, "all but the one on that bridge");
+    assert!(world.stranded().is_empty());
+    // Once a line is free the bridge gets its table.
+    world.name_tables("201 br-ex\n");
+    for _ in 0..2 {
+        let plan = plan(&want, &BTreeSet::new(), &world.observed());
+        world.run(&plan, &|_| false, &mut |_, _| {});
+    }
+    assert_eq!(world.announced().count(), 10);
+}
+
+#[test]
+fn what_is_there_and_what_is_to_be_done_is_counted_by_kind() {
+    let (want, mut world) = (desired(&all_on_bridge()), World::bare());
+    let counted = |world: &World| plan_after(&mut None, &want, &BTreeSet::new(), &world.observed()).1;
+    let bare = counted(&world);
+    assert_eq!((bare.of(Kind::Link).want, bare.of(Kind::Link).have, bare.of(Kind::Link).pending), (5, 2, 3));
+    assert_eq!(bare.of(Kind::Announcement), kind(10, 0, 10));
+    assert_eq!(bare.of(Kind::Flow), kind(6, 0, 6));
+    for _ in 0..2 {
+        let plan = plan(&want, &BTreeSet::new(), &world.observed());
+        world.run(&plan, &|_| false, &mut |_, _| {});
+    }
+    let made = counted(&world);
+    for one in Kind::ALL {
+        assert_eq!((made.of(one).want, made.of(one).pending), (made.of(one).have, 0), "{one:?}");
+    }
+    assert_eq!(made.of(Kind::Rule), kind(10, 10, 0));
+    assert_eq!(made.of(Kind::Neighbour), kind(2, 2, 0));
+    assert_eq!(made.of(Kind::Proxy), kind(2, 2, 0));
+}
+
+fn kind(want: usize, have: usize, pending: usize) -> Count {
+    Count { want, have, pending }
 }
 
 #[test]
@@ -240,6 +382,38 @@ proptest! {
         }
         let plan = super::plan(&want, &BTreeSet::new(), &world.observed());
         prop_assert!(plan.is_empty(), "{}", plan);
+    }
+
+    #[test]
+    fn what_drains_keeps_its_way_and_all_becomes_as_wanted_in_the_end(
+        before in choices(), after in choices(), without: bool,
+    ) {
+        let want = Desired { drain: DRAIN, ..desired(&after) };
+        let mut world = World::made_on(&desired(&before), without_vlans(&after, without));
+        for drains in [true, false] {
+            for _ in 0..6 {
+                let plan = plan(&want, &BTreeSet::new(), &world.observed());
+                if is_in_the_way(&plan) {
+                    return Ok(());
+                }
+                let mut lost = None;
+                world.run(&plan, &|_| false, &mut |world, step| {
+                    if !world.draining.iter().all(|ip| world.has_way(*ip)) || !world.stranded().is_empty() {
+                        lost.get_or_insert(step.to_string());
+                    }
+                });
+                prop_assert_eq!(lost, None, "{}", plan);
+                if !drains {
+                    world.draining.clear();
+                }
+            }
+            let plan = plan(&want, &BTreeSet::new(), &world.observed());
+            // Only what has to take the place of another device waits for what that one carries.
+            if !drains || (before.vlan_device == after.vlan_device && !without) {
+                prop_assert_eq!(plan.want, plan.have, "all that is wanted is there");
+                prop_assert!(plan.is_empty(), "{}", plan);
+            }
+        }
     }
 
     #[test]

@@ -45,6 +45,8 @@ impl Fault {
 pub(super) struct World {
     pub(super) ready: bool,
     pub(super) want: Things,
+    /// What is wanted before that is known.
+    pub(super) certain: Option<Things>,
     pub(super) have: Things,
     pub(super) observe_fault: Option<Fault>,
     pub(super) apply_fault: Option<Fault>,
@@ -131,6 +133,10 @@ impl Desire for Decide {
             }
         }
         out
+    }
+
+    fn meanwhile(&mut self) -> Option<Things> {
+        self.0.lock().unwrap().certain.clone()
     }
 
     fn forget(&mut self) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use ovn::MacAddr;
-use reconcile::{ObjectId, Plan, Step};
+use reconcile::{Applied, ObjectId, Plan, Step, StepResult};
 
 use crate::flows::{self, Bridge, Seen, SeenFlow};
 use crate::frr;
@@ -115,6 +115,20 @@ fn expose_as(want: &mut Desired, ip: IpAddr, place: usize, aggregate: bool) {
     }
 }
 
+/// bgpd once it was told everything.
+pub(crate) fn told_frr() -> frr::Observed {
+    let families = |line: &str| {
+        let family = |name: &str| format!(" address-family {name} unicast\n  {line}\n exit-address-family\n");
+        family("ipv4") + &family("ipv6")
+    };
+    let text = format!(
+        "router bgp 64999\n{}exit\nrouter bgp 64999 vrf bgp-vrf\n{}exit\n",
+        families("import vrf bgp-vrf"),
+        families("redistribute connected")
+    );
+    frr::Observed::Config { tree: frr::config::parse(&text), router_id: None }
+}
+
 /// The data plane.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
@@ -123,6 +137,9 @@ pub(crate) struct World {
     /// Whether the kernel has no 8021q.
     without_vlans: bool,
     flows: flows::Observed,
+    pub(crate) frr: frr::Observed,
+    /// What was withdrawn and is still to be carried, until a test has the time pass.
+    pub(crate) draining: BTreeSet<IpAddr>,
 }
 
 impl World {
@@ -135,7 +152,9 @@ impl World {
         }
         kernel.forwarding.extend(Family::BOTH);
         let flows = ["br-ex", "br-x"].map(|bridge| (Dev::new(bridge), Seen::Flows(BTreeSet::new()))).into();
-        World { kernel, ports: ports::Observed::default(), without_vlans: false, flows }
+        let frr = frr::Observed::Silent("not asked".into());
+        let ports = ports::Observed::default();
+        World { kernel, ports, without_vlans: false, flows, frr, draining: BTreeSet::new() }
     }
 
     /// The same on a kernel that has no 8021q, or one that has.
@@ -184,7 +203,8 @@ impl World {
             kernel: Arc::new(self.kernel.clone()),
             ports: Arc::new(self.ports.clone()),
             flows: Arc::new(self.flows.clone()),
-            frr: Arc::new(frr::Observed::Silent("not asked".into())),
+            frr: Arc::new(self.frr.clone()),
+            draining: Arc::new(self.draining.clone()),
         }
     }
 
@@ -288,6 +308,22 @@ impl World {
         }
     }
 
+    /// Gives tables other names.
+    pub(crate) fn name_tables(&mut self, file: &str) {
+        self.kernel.names = RtTables::parse(file);
+    }
+
+    /// Adds a VRF of somebody else.
+    pub(crate) fn add_vrf(&mut self, dev: &str, table: u32) {
+        let link = SeenLink { index: 97, kind: Kind::Vrf(table), up: true, master: None };
+        self.kernel.links.insert(dev.into(), link);
+    }
+
+    /// Deletes a device.
+    pub(crate) fn drop_device(&mut self, dev: &str) {
+        self.kernel(&kernel::Op::DelLink { dev: dev.into() });
+    }
+
     /// Whether a bridge has all the flows that are wanted of it.
     pub(crate) fn has_flows(&self, wanted: &flows::Desired) -> bool {
         wanted.iter().all(|(bridge, wanted)| {
@@ -297,8 +333,13 @@ impl World {
         })
     }
 
-    /// Announced addresses without a way, found the long way round.
+    /// Announced addresses without a way.
     pub(crate) fn stranded(&self) -> BTreeSet<IpAddr> {
+        self.announced().filter(|ip| !self.has_way(*ip)).collect()
+    }
+
+    /// Whether packets for an address are led anywhere, found the long way round.
+    pub(crate) fn has_way(&self, ip: IpAddr) -> bool {
         let catches = |rule: &SeenRule, ip: IpAddr| match rule.select {
             _ if rule.priority != 32000 || ![201, 202].contains(&rule.table) => false,
             Some(Select::To(net)) => net.contains(&ip),
@@ -309,9 +350,7 @@ impl World {
             let fits = |r: &SeenRoute| r.table == table && r.dst.prefix_len() > 0 && r.dst.contains(&ip);
             self.kernel.routes.iter().any(fits)
         };
-        let way =
-            |ip: &IpAddr| self.kernel.rules.iter().any(|rule| catches(rule, *ip) && leads(rule.table, *ip));
-        self.announced().filter(|ip| !way(ip)).collect()
+        self.kernel.rules.iter().any(|rule| catches(rule, ip) && leads(rule.table, ip))
     }
 
     /// Takes the steps of a plan as the target does: phase by phase, what is not allowed and what follows a failure left out.
@@ -320,21 +359,33 @@ impl World {
         plan: &Plan<Op>,
         fails: &dyn Fn(&Step<Op>) -> bool,
         after: &mut dyn FnMut(&World, &Op),
-    ) {
+    ) -> Applied {
+        let mut results = Vec::with_capacity(plan.steps.len());
         let mut stopped: BTreeSet<&ObjectId> = BTreeSet::new();
         for batch in plan.steps.chunk_by(|a, b| a.op.phase == b.op.phase) {
             let (kernel, flows) = (self.kernel.clone(), self.flows.clone());
             let mut ground = Ground::new(&kernel, &flows);
-            let going: Vec<&Step<Op>> = batch.iter().filter(|step| !stopped.contains(&step.object)).collect();
-            let allowed: Vec<bool> = going.iter().map(|step| ground.allows(&step.op)).collect();
-            for (step, allowed) in going.into_iter().zip(allowed) {
+            let allowed: Vec<bool> =
+                batch.iter().map(|step| !stopped.contains(&step.object) && ground.allows(&step.op)).collect();
+            for (step, allowed) in batch.iter().zip(allowed) {
                 if !allowed || fails(step) || !self.act(&step.op.act) {
                     stopped.insert(&step.object);
+                    results.push(StepResult::Skipped);
                 } else {
+                    results.push(StepResult::Done);
+                    self.note_drain(&step.op);
                     after(self, &step.op);
                 }
             }
         }
+        Applied { results }
+    }
+
+    fn note_drain(&mut self, op: &Op) {
+        if let Some(ip) = op.announced() {
+            self.draining.remove(&ip);
+        }
+        self.draining.extend(op.withdrawn().filter(|_| !op.drain.is_zero()));
     }
 
     fn act(&mut self, act: &Act) -> bool {
@@ -359,7 +410,7 @@ impl World {
                 let Some(Seen::Flows(flows)) = self.flows.get_mut(bridge) else { return false };
                 flows.remove(seen);
             }
-            Act::Frr(_) | Act::Drain { .. } => {}
+            Act::Frr(_) => self.frr = told_frr(),
         }
         true
     }

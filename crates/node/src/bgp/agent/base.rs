@@ -1,0 +1,57 @@
+//! What is certain before OVN's database tells anything: the VRF, the announcing device in it, and FRR's stanzas.
+//!
+//! A node that starts while that database is away has on it what it had before. That stays as it is, and with the base in place it
+//! goes on being announced, though FRR may have been started anew as well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ovsdb::replica::Replica;
+use reconcile::{Desire, Outcome};
+
+use crate::bgp::config::Config;
+use crate::bgp::decider::Decider;
+use crate::bgp::desired::{Decision, wire};
+use crate::bgp::snapshot::{Snapshot, southbound_model, vswitch_model};
+use crate::plane;
+
+/// The decider, with a base to begin from.
+#[derive(Debug)]
+pub(super) struct Based {
+    decider: Decider,
+    base: plane::Desired,
+}
+
+impl Based {
+    pub(super) fn new(decider: Decider, config: &Arc<Config>) -> Self {
+        let nothing = Snapshot {
+            sb: Replica::new(southbound_model()).snapshot(),
+            vswitch: Replica::new(vswitch_model()).snapshot(),
+            config: Arc::clone(config),
+            chassis_missing: Duration::ZERO,
+            guard: false,
+            rebinding: false,
+            silent: false,
+            before: Arc::default(),
+        };
+        let base = plane::Desired { partial: true, ..wire(&nothing, &Decision::default()) };
+        Self { decider, base }
+    }
+}
+
+impl Desire for Based {
+    type Snapshot = Snapshot;
+    type Desired = plane::Desired;
+
+    fn desire(&mut self, snapshot: &Snapshot) -> Outcome<plane::Desired> {
+        self.decider.desire(snapshot)
+    }
+
+    fn meanwhile(&mut self) -> Option<plane::Desired> {
+        Some(self.base.clone())
+    }
+
+    fn forget(&mut self) {
+        self.decider.forget();
+    }
+}
