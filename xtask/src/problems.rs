@@ -14,8 +14,8 @@ const PAGE: &str = "docs/src/bgp-trouble.md";
 /// Where problems of a node are reported: by the agent, and by the loop that runs it.
 const SOURCES: [&str; 3] =
     ["crates/node/src", "crates/reconcile/src/driver.rs", "crates/reconcile/src/holds.rs"];
-/// What reports problems.
-const REPORTS: [&str; 2] = ["Problem::", "unreadable("];
+/// What reports problems: by itself, or through a decision in the making.
+const REPORTS: [&str; 2] = ["Problem::", "Draft"];
 /// Words that are no codes.
 const OTHERS: [&str; 3] = ["chassis-redirect-port", "exit-address-family", "ovn-bridge-mappings"];
 
@@ -64,8 +64,15 @@ fn reported(source: &str) -> BTreeSet<String> {
         return BTreeSet::new();
     }
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let quoted = code.flat_map(|line| line.split('"').skip(1).step_by(2));
-    quoted.filter(|word| is_code(word) && !OTHERS.contains(word)).map(str::to_owned).collect()
+    code.flat_map(quoted).filter(|word| is_code(word) && !OTHERS.contains(word)).map(str::to_owned).collect()
+}
+
+/// What a line has in quotes, but for kinds of objects.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    let pieces: Vec<&str> = line.split('"').collect();
+    let kind = |before: &str| before.ends_with("ObjectId::new(");
+    let quoted = pieces.chunks_exact(2).filter(move |pair| !kind(pair[0])).map(|pair| pair[1]);
+    quoted.collect::<Vec<_>>().into_iter()
 }
 
 /// The codes that the first cells of the page's rows have.
@@ -86,7 +93,7 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "// \"no-comment\"\nfn plan() {\n    report(Problem::error(object, class, \"no-bridge\", what));\n    \
-        bad(\"bad-vlan\", \"two words\", \"chassis-redirect-port\", \"2-3\");\n}\n\n#[cfg(test)]\nmod tests {\n    \"br-ex\";\n}\n";
+        bad(ObjectId::new(\"load-balancer\", name), \"bad-vlan\", \"two words\", \"chassis-redirect-port\", \"2-3\");\n}\n\n#[cfg(test)]\nmod tests {\n    \"br-ex\";\n}\n";
 
     #[test]
     fn codes_are_found_in_what_reports_problems() {

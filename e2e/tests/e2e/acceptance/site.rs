@@ -15,6 +15,7 @@ use lab::{Topology, chassis, eventually};
 use ovn::sb;
 use serde_json::{Value, json};
 
+use crate::agent::vrf_stanza;
 use crate::weigh::patch_port;
 
 /// How long the agent may take on a machine that has much else to do.
@@ -34,6 +35,9 @@ pub(super) const GATEWAY: [&str; 10] = [
     "Y 2001:db8:: br-ex",
     "Y 2001:db8::221 br-ex",
 ];
+/// What the operator has told bgpd.
+pub(super) const BGPD: &str =
+    "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n";
 /// A provider network, a tenant network, and a router between them with a gateway on either chassis.
 const NETWORKS: &str = "
     ls-add neutron-pub -- lsp-add neutron-pub provnet-1 -- lsp-set-type provnet-1 localnet
@@ -81,10 +85,7 @@ impl Site<'_> {
             site.nb(NETWORKS)?;
             for hv in [site.a, site.b] {
                 patch_port(hv, 5)?;
-                hv.frr(
-                    &["bgpd"],
-                    "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n",
-                )?;
+                hv.frr(&["bgpd"], BGPD)?;
                 hv.sysctl("net.ipv4.ip_forward", "1")?;
                 hv.sysctl("net.ipv6.conf.all.forwarding", "1")?;
                 site.start(hv, options)?;
@@ -101,7 +102,7 @@ impl Site<'_> {
     pub(super) fn start(&self, hv: &Chassis, options: &str) -> Result<Arc<Daemon>> {
         let dir = hv.dir().display();
         let config = format!(
-            "[DEFAULT]\nbgp_AS = 64999\nbgp_router_id = 172.30.1.1\novsdb_connection = unix:{dir}/db.sock\novs_rundir = {dir}\n\
+            "[DEFAULT]\nbgp_AS = 64999\novsdb_connection = unix:{dir}/db.sock\novs_rundir = {dir}\n\
              frr_vty_dir = /run/frr/{}\nrt_tables = {dir}/rt_tables\nadmin_socket = {dir}/agent.sock\nmass_withdraw_hold = 1\n{options}\n",
             hv.label()
         );
@@ -194,16 +195,7 @@ impl Site<'_> {
                 let missing: Vec<_> = words.iter().filter(|words| !out.contains(**words)).collect();
                 ensure!(missing.is_empty(), "`{command}` lacks {missing:?}:\n{out}");
             }
-            let running = hv.vtysh("show running-config")?;
-            for line in [
-                "import vrf bgp-vrf",
-                "router bgp 64999 vrf bgp-vrf",
-                "bgp router-id 172.30.1.1",
-                "redistribute connected",
-            ] {
-                ensure!(running.contains(line), "FRR has no {line:?}:\n{running}");
-            }
-            Ok(())
+            stanzas(hv)
         })?;
         self.flows(hv, &[5])
     }
@@ -239,36 +231,55 @@ impl Site<'_> {
     }
 }
 
-/// What is asked of a node for its state, all at once: a process takes longer to start than `ip` to answer.
-const LOOK: &str = "ip -o address show dev bgp-nic scope global | sed 's/^/A /'; (ip -4 rule; ip -6 rule) | sed 's/^/R /'; \
-    (ip -4 route show table 201; ip -6 route show table 201) | sed 's/^/T /'; ip neigh show nud permanent | sed 's/^/N /'; \
-    ip -6 neigh show proxy | sed 's/^/Y /'";
+/// FRR has the agent's part.
+pub(super) fn stanzas(hv: &Chassis) -> Result<()> {
+    let running = hv.vtysh("show running-config")?;
+    ensure!(running.contains("import vrf bgp-vrf"), "nothing is imported:\n{running}");
+    // The id is that of the default instance, though it has no neighbour.
+    for line in ["bgp router-id 172.30.1.1", "redistribute connected"] {
+        ensure!(vrf_stanza(&running)?.contains(line), "FRR has no {line:?}:\n{running}");
+    }
+    Ok(())
+}
+
+/// What `ip` is asked of either family for the state of a node, all at once: a process takes longer to start than to answer.
+const LOOK: &str =
+    "address show dev bgp-nic scope global\nrule\nroute show table 201\nneigh show nud permanent\n";
+/// And of IPv6.
+const LOOK6: &str = "neigh show proxy\n";
 
 /// Addresses announced (A), rules (R), routes of the bridges' table (T), permanent neighbours (N) and NDP proxies (Y).
 fn state(hv: &Chassis) -> Result<BTreeSet<String>> {
+    let look = |family: u8, lines: String| -> Result<String> {
+        let file = hv.dir().join(format!("look{family}"));
+        if !file.exists() {
+            fs::write(&file, lines).context("cannot write what is looked at")?;
+        }
+        Ok(format!("ip -{family} -o -force -batch {}", file.display()))
+    };
+    let (v4, v6) = (look(4, LOOK.into())?, look(6, [LOOK, LOOK6].concat())?);
     // A table without routes is none to iproute2, a device that is not there has no addresses: both complain.
-    let out = hv.run_args(&["sh", "-c", &format!("({LOOK}) 2> /dev/null")])?;
+    let out = hv.run_args(&["sh", "-c", &format!("({v4}; {v6}; true) 2> /dev/null")])?;
     Ok(out.lines().filter_map(item).collect())
 }
 
 /// One line of a look in the scenarios' words; nothing for what is always there or none of ours.
 fn item(line: &str) -> Option<String> {
-    let (kind, line) = line.split_once(' ')?;
     let words: Vec<&str> = line.split_whitespace().collect();
     let first = *words.first()?;
     let after = |word: &str| words.iter().skip_while(|have| **have != word).nth(1).copied();
-    match kind {
-        "A" => {
-            let net = after("inet").or(after("inet6"))?;
-            Some(format!("A {}", net.strip_suffix("/32").or(net.strip_suffix("/128")).unwrap_or(net)))
-        }
-        "R" if first == "32000:" => Some(format!("R {} {}", after("to")?, after("lookup")?)),
-        "T" if first != "default" => {
-            let via = after("via").map(|via| format!("via {via} ")).unwrap_or_default();
-            Some(format!("T {first} {via}dev {}", after("dev")?))
-        }
-        "N" => Some(format!("N {first} {} {}", after("lladdr")?, after("dev")?)),
-        "Y" => Some(format!("Y {first} {}", after("dev")?)),
-        _ => None,
+    if let Some(net) = after("inet").or(after("inet6")) {
+        return Some(format!("A {}", net.strip_suffix("/32").or(net.strip_suffix("/128")).unwrap_or(net)));
     }
+    if after("from").is_some() {
+        return (first == "32000:").then_some(format!("R {} {}", after("to")?, after("lookup")?));
+    }
+    if let Some(mac) = after("lladdr") {
+        return Some(format!("N {first} {mac} {}", after("dev")?));
+    }
+    if words.contains(&"proxy") {
+        return Some(format!("Y {first} {}", after("dev")?));
+    }
+    let via = after("via").map(|via| format!("via {via} ")).unwrap_or_default();
+    (first != "default").then_some(format!("T {first} {via}dev {}", after("dev")?))
 }
