@@ -232,7 +232,7 @@ impl Site<'_> {
 }
 
 /// FRR has the agent's part.
-pub(super) fn stanzas(hv: &Chassis) -> Result<()> {
+fn stanzas(hv: &Chassis) -> Result<()> {
     let running = hv.vtysh("show running-config")?;
     ensure!(running.contains("import vrf bgp-vrf"), "nothing is imported:\n{running}");
     // The id is that of the default instance, though it has no neighbour.
@@ -259,7 +259,7 @@ fn state(hv: &Chassis) -> Result<BTreeSet<String>> {
     };
     let (v4, v6) = (look(4, LOOK.into())?, look(6, [LOOK, LOOK6].concat())?);
     // A table without routes is none to iproute2, a device that is not there has no addresses: both complain.
-    let out = hv.run_args(&["sh", "-c", &format!("({v4}; {v6}; true) 2> /dev/null")])?;
+    let out = hv.run_args(&["sh", "-c", &format!("exec 2> /dev/null; {v4}; {v6}; true")])?;
     Ok(out.lines().filter_map(item).collect())
 }
 

@@ -24,9 +24,12 @@ fn setting(hv: &Chassis, key: &str, value: &str) -> Result<()> {
 /// Waits until the agent knows of nothing that it may not do.
 fn able(hv: &Chassis) -> Result<()> {
     eventually(PATIENCE, "the agent may do all it has to", || {
-        let status = ask(hv, "status")?.to_lowercase();
-        let known = ["no-openflow", "denied", "not permitted"].iter().find(|words| status.contains(**words));
-        ensure!(known.is_none() && status.contains("open_vswitch: synced"), "{status}");
+        let status = ask(hv, "status")?;
+        // What once went wrong with a database is remembered.
+        let now: Vec<&str> = status.lines().filter(|line| !line.contains("last error")).collect();
+        let known = |words: &str| now.iter().any(|line| line.contains(words));
+        let able = !known("no-openflow") && !known("denied") && !known("not permitted");
+        ensure!(able && known("Open_vSwitch: synced"), "{status}");
         Ok(())
     })
 }
