@@ -64,13 +64,7 @@ fn entered(config: &str, vrfs: &str) -> Vec<String> {
     let have = Observed::Config { tree: parse(config), router_id: default_router_id(vrfs) };
     let part = plan(&want(), &have);
     assert!(part.problems.is_empty(), "{:?}", part.problems);
-    part.steps
-        .into_iter()
-        .flat_map(|step| {
-            let Op { lines } = step.op;
-            lines
-        })
-        .collect()
+    part.steps.into_iter().flat_map(|step| step.op.lines).collect()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use lab::node::chassis::Chassis;
-use lab::process::Daemon;
+use lab::process::{Daemon, Recipe};
 
 use super::configure;
 
@@ -78,7 +78,7 @@ pub(super) fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
         "--no-new-privs".to_owned(),
     ];
     let args = ["bgp-agent", "--config-file", &path];
-    let recipe = lab::process::Recipe::new("meridian").args(args).under(words.iter().map(String::as_str));
+    let recipe = Recipe::new("meridian").args(args).under(words.iter().map(String::as_str));
     hv.start("bgp-agent", recipe)
 }
 
