@@ -1,6 +1,7 @@
 //! The two nodes, their networks, and what is there.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -67,6 +68,8 @@ pub(super) struct Site<'a> {
     pub(super) az1: &'a Central,
     pub(super) a: &'a Chassis,
     pub(super) b: &'a Chassis,
+    /// What was last seen of a node, by its name.
+    seen: RefCell<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl Site<'_> {
@@ -74,7 +77,8 @@ impl Site<'_> {
     pub(super) fn run(options: &str, work: impl FnOnce(&Site<'_>) -> Result<()>) -> Result<()> {
         let node = |name| chassis(name).bridge_mapping("physnet1", "br-ex");
         Topology::new().central("az1").chassis(node("ch-a")).chassis(node("ch-b")).run(|lab| {
-            let site = Site { az1: lab.central("az1")?, a: lab.chassis("ch-a")?, b: lab.chassis("ch-b")? };
+            let (az1, a, b) = (lab.central("az1")?, lab.chassis("ch-a")?, lab.chassis("ch-b")?);
+            let site = Site { az1, a, b, seen: RefCell::default() };
             site.az1.sb().until(PATIENCE, "OVN knows both chassis", |snapshot| {
                 (snapshot.table::<sb::Chassis>().len() == 2).then_some(())
             })?;
@@ -214,11 +218,12 @@ impl Site<'_> {
         })
     }
 
-    /// Waits until all that is there of addresses is this. Where it is so at once, nothing may be meant to happen, or the agent has
-    /// not heard yet of what should: it is looked at again after a moment.
+    /// Waits until all that is there of addresses is this. Where that is what was there before, nothing may be meant to happen, or
+    /// the agent has not heard yet of what should: it is looked at again after a moment.
     pub(super) fn is<S: AsRef<str>>(&self, hv: &Chassis, when: &str, expected: &[S]) -> Result<()> {
         let expected: BTreeSet<String> = expected.iter().map(|line| line.as_ref().to_owned()).collect();
-        if state(hv)? == expected {
+        let before = self.seen.borrow_mut().insert(hv.label().to_owned(), expected.clone());
+        if before.is_none_or(|before| before == expected) && state(hv)? == expected {
             sleep(MOMENT);
         }
         eventually(PATIENCE, &format!("{}: {when}", hv.label()), || {
