@@ -1,5 +1,6 @@
 //! What the Markdown files promise must be true: relative links lead somewhere, every `cargo xtask X` or `meridian X` they
-//! name exists, and so does every test ([`trace`]).
+//! name exists, and so does every test ([`trace`]); samples are those of the package, and what the agent may say is explained
+//! ([`problems`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
 use crate::command::{cargo, output, root, run, target_dir};
-use crate::trace;
+use crate::{problems, trace};
 
 /// The programs whose subcommands are checked, as they are typed.
 const PROGRAMS: [&str; 2] = ["cargo xtask", "meridian"];
@@ -21,7 +22,8 @@ pub(crate) fn check() -> Result<()> {
         "--exclude-standard",
         "*.md",
     ]))?;
-    let mut problems = Vec::new();
+    let mut problems = problems::problems()?;
+    problems.extend(other_samples()?);
     let mut mentions: BTreeMap<Mention, PathBuf> = BTreeMap::new();
     for file in files.lines().map(PathBuf::from) {
         let text = std::fs::read_to_string(root().join(&file))
@@ -49,6 +51,28 @@ pub(crate) fn check() -> Result<()> {
         bail!("the guides are wrong:\n  {}", problems.join("\n  "));
     }
     Ok(())
+}
+
+/// Pages that show a file of the package, with that file: they show all of it, as it is.
+const SAMPLES: [(&str, &str); 1] = [("docs/src/bgp.md", "packaging/examples/frr.conf")];
+
+/// Samples that are not those of the package.
+fn other_samples() -> Result<Vec<String>> {
+    let read = |path: &str| {
+        std::fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"))
+    };
+    let mut problems = Vec::new();
+    for (page, file) in SAMPLES {
+        if !shows(&read(page)?, &read(file)?) {
+            problems.push(format!("{page}: no code block is {file}"));
+        }
+    }
+    Ok(problems)
+}
+
+/// Whether one of a page's code blocks is this text.
+fn shows(page: &str, text: &str) -> bool {
+    page.contains(&format!("```text\n{text}```\n"))
 }
 
 /// A subcommand named in a guide.
@@ -213,6 +237,13 @@ mod tests {
     fn placeholders_and_flags_end_a_command() {
         let found = find_mentions("`cargo xtask fuzz TARGET` `cargo xtask X` `meridian --help`");
         assert_eq!(found, [mention("cargo xtask", &["fuzz"])].into_iter().collect());
+    }
+
+    #[test]
+    fn samples_are_those_of_the_package() {
+        assert!(shows("See:\n```text\na\nb\n```\n", "a\nb\n"));
+        assert!(!shows("See:\n```text\na\nb\nc\n```\n", "a\nb\n"));
+        assert_eq!(other_samples().unwrap(), [] as [String; 0]);
     }
 
     #[test]

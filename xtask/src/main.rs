@@ -12,6 +12,7 @@ mod lab;
 mod neutron;
 mod package;
 mod packages;
+mod problems;
 mod purity;
 mod record;
 mod summary;

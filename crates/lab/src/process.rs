@@ -73,6 +73,17 @@ impl Recipe {
         self
     }
 
+    /// Run by another program, which gets these words and then the command: `setpriv --reuid 990`.
+    #[must_use]
+    pub fn under<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Recipe {
+        let mut words = words.into_iter().map(|word| word.to_owned());
+        if let Some(program) = words.next() {
+            let inner = std::mem::replace(&mut self.program, program);
+            self.args = words.chain([inner]).chain(self.args).collect();
+        }
+        self
+    }
+
     /// One more variable.
     #[must_use]
     pub fn env(mut self, key: &str, value: impl Into<String>) -> Recipe {
@@ -287,6 +298,11 @@ impl Daemon {
     pub fn restart(&self) -> Result<()> {
         self.kill()?;
         self.start_again()
+    }
+
+    /// How it is started, to start another one almost like it.
+    pub fn recipe(&self) -> Recipe {
+        self.recipe.clone()
     }
 
     /// What it is called on its node.

@@ -57,6 +57,8 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         "/usr/share/doc/meridian/copyright",
         "/usr/share/doc/meridian/changelog.gz",
         "/usr/share/doc/meridian/examples/bgp-agent.conf",
+        "/usr/share/doc/meridian/examples/frr.conf",
+        "/usr/share/doc/meridian/examples/openvswitch-group.conf",
         "/etc/meridian/meridian.toml",
     ] {
         assert!(files.contains_key(path), "{path} is missing in {:#?}", files.keys());
@@ -94,10 +96,25 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
 
     // Units start what is in the package, as a user that it makes, and their manual pages are there.
     let users = read(&data.join("usr/lib/sysusers.d/meridian.conf"));
+    let examples = data.join("usr/share/doc/meridian/examples");
+    let switch = read(&examples.join("openvswitch-group.conf"));
+    let unit_of = |unit: &str| read(&data.join(format!("usr/lib/systemd/system/{unit}.service")));
     for unit in ["meridian-bgp-agent", "meridian-node"] {
-        let text = read(&data.join(format!("usr/lib/systemd/system/{unit}.service")));
+        let text = unit_of(unit);
         let value =
             |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();
+        // It is ready when it has converged, and waits for what it needs as long as it takes.
+        assert_eq!((value("Type"), value("TimeoutStartSec")), ("notify", "infinity"), "{unit}");
+        let groups: Vec<&str> = value("SupplementaryGroups").split(' ').collect();
+        for group in &groups {
+            assert!(
+                users.contains(&format!("g {group} -")),
+                "{unit} has the group {group}, which nobody makes"
+            );
+        }
+        // What Open vSwitch makes its sockets for is what the agent has.
+        let group = switch.lines().find_map(|line| line.strip_prefix("Group=")).unwrap();
+        assert!(groups.contains(&group) && text.contains(&format!("chgrp {group} ")), "{unit}: {group}");
         let words: Vec<&str> = value("ExecStart").split(' ').collect();
         assert!(files.contains_key(words[0]), "{unit} starts {}", words[0]);
         assert!(users.contains(&format!("u {} -", value("User"))), "{unit} runs as {}", value("User"));
@@ -106,6 +123,13 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         let help = said(Command::new(data.join("usr/bin/meridian")).arg(words[1]).arg("--help"));
         assert!(help.contains("--dry-run"), "{help}");
     }
+    // Both run with the same privileges, as far as their lines say: those of the one are tried in the lab.
+    let service = |unit: &str| -> Vec<String> {
+        let text = unit_of(unit);
+        let (_, service) = text.split_once("[Service]").unwrap();
+        service.lines().filter(|line| !line.starts_with("ExecStart=")).map(str::to_owned).collect()
+    };
+    assert_eq!(service("meridian-bgp-agent"), service("meridian-node"));
     // The sample is taken as it is.
     let sample = data.join("etc/meridian/meridian.toml");
     said(

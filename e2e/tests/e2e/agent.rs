@@ -1,7 +1,9 @@
 //! The BGP agent on two chassis, with a spine that knows nothing but BGP: what the tests of `bgp.rs` do by hand, it does by itself.
 
 mod moves;
+mod restarts;
 mod settings;
+mod unit;
 mod vlan;
 
 use std::fs;
@@ -16,7 +18,7 @@ use ovn::nb::{LogicalSwitchPort, Nat};
 use ovn::text::Text;
 
 use crate::bgp::{SPINE, peering};
-use crate::border::{forward, learns, networks, spine, two_borders, unlearns};
+use crate::border::{forward, learns, networks, spine, two_borders};
 
 const NEEDS: &[Need] = &[Need::Vrf, Need::Dummy, Need::Vlan];
 /// How long the agent may take on a machine that has much else to do.
@@ -32,17 +34,17 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         test(
             "agent::nothing_is_lost_when_parts_restart",
-            "kill -9 and restart of the agent take nothing away; bgpd, the Southbound database and edits by others are mended",
-            restarts,
+            "kill -9 and restart of the agent, and restarts of the Southbound and the local database, lose no packet; bgpd and edits by others are mended",
+            restarts::restarts,
         ),
         test(
             "agent::addresses_follow_their_ports",
-            "a VM that migrates and a gateway that fails over take their addresses along, and stale state of another agent goes",
+            "a VM that migrates and a gateway that fails over take their addresses along, and stale state of another agent goes without a gap",
             moves::moves,
         ),
         test(
             "agent::settings_are_followed",
-            "ports opt out and in, bridge mappings change while it runs, subnets are announced as such, one rule does for many, a stop withdraws if told to",
+            "with the privileges of its unit: ports opt out and in, bridge mappings change while it runs, subnets are announced as such, one rule does for many, a stop withdraws if told to, and it is told who does not hear of an address",
             settings::settings,
         ),
     ]
@@ -67,6 +69,8 @@ fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
 /// Writes the configuration of a chassis, with further options.
 fn configure(hv: &Chassis, more: &str) -> Result<String> {
     let (dir, name) = (hv.dir().display(), hv.label());
+    // In a directory of its own, where it has one.
+    let admin = if hv.dir().join("meridian").is_dir() { "meridian/agent.sock" } else { "agent.sock" };
     let config = format!(
         "# sample configuration that can be adapted based on needs
 [DEFAULT]
@@ -78,7 +82,7 @@ ovsdb_connection = unix:{dir}/db.sock
 ovs_rundir = {dir}
 frr_vty_dir = /run/frr/{name}
 rt_tables = {dir}/rt_tables
-admin_socket = {dir}/agent.sock
+admin_socket = {dir}/{admin}
 ndp_proxy_extra = 2001:db8:24::1@physnet
 {more}
 "
@@ -236,15 +240,20 @@ fn state(hv1: &Chassis) -> Result<()> {
         "two flows for the one network that has a port here, not\n{flows}"
     );
     let running = hv1.vtysh("show running-config")?;
-    for line in [
-        "import vrf bgp-vrf",
-        "router bgp 64999 vrf bgp-vrf",
-        "bgp router-id 172.30.1.1",
-        "neighbor uplink peer-group",
-    ] {
+    for line in ["import vrf bgp-vrf", "neighbor uplink peer-group"] {
         ensure!(running.contains(line), "FRR's configuration lacks {line:?}:\n{running}");
     }
+    let vrf = vrf_stanza(&running)?;
+    ensure!(vrf.contains("bgp router-id 172.30.1.1"), "the VRF lacks the router id:\n{vrf}");
     Ok(())
+}
+
+/// The agent's own stanza in FRR's configuration: what is told of the VRF's instance.
+pub(crate) fn vrf_stanza(running: &str) -> Result<&str> {
+    let (_, rest) = running
+        .split_once("router bgp 64999 vrf bgp-vrf")
+        .with_context(|| format!("no stanza of the VRF:\n{running}"))?;
+    Ok(rest.split_once("\nexit\n").map_or(rest, |(stanza, _)| stanza))
 }
 
 /// What the agent says of itself.
@@ -279,116 +288,6 @@ fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
         ensure!(said.contains(line), "the log lacks {line:?}:\n{said}");
     }
     Ok(())
-}
-
-fn restarts() -> Result<()> {
-    two_borders().run(|lab| {
-        fabric(lab)?;
-        networks(lab)?;
-        tell_of_nat(lab)?;
-        let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
-        let agent = start(hv1)?;
-        for address in ["172.24.4.10", "172.24.4.110", "10.0.0.22"] {
-            learns(&spine, address)?;
-            spine.reaches(address)?;
-        }
-        // A tenant's VM without a floating IP: what one with it sends, its router translates.
-        lab.find("vmu")?.serve(80)?;
-        let by = spine.is_served_by("10.0.0.22:80")?.by;
-        ensure!(by == "vmu", "{by} has answered for vmu");
-
-        println!("the agent is killed and started again:");
-        let mut train = spine.ping_train("172.24.4.10")?;
-        train.rolls(5)?;
-        let monitor = Monitor::start(hv1)?;
-        agent.kill()?;
-        train.rolls(5)?;
-        agent.start_again()?;
-        eventually(PATIENCE, "the agent answers again", || {
-            let status = ask(hv1, "status")?;
-            ensure!(status.contains("bgp: converged"), "{status}");
-            Ok(())
-        })?;
-        train.now();
-        train.rolls(5)?;
-        train.end()?;
-        monitor.saw_no_deletion()?;
-
-        println!("others change what is ours:");
-        let command = "ip rule";
-        hv1.run("ip rule del to 172.24.4.10 pref 32000")?;
-        shows(hv1, command, "to 172.24.4.10 lookup 201", true)?;
-        hv1.run("ip address del 172.24.4.10/32 dev bgp-nic")?;
-        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", true)?;
-        hv1.run("ip route del 172.24.4.10 table 201")?;
-        shows(hv1, "ip route show table 201", "172.24.4.10 dev br-ex", true)?;
-        hv1.del_flows("br-ex", "cookie=999/-1")?;
-        eventually(PATIENCE, "the flows are back", || {
-            let flows = hv1.ofctl("dump-flows", "br-ex", &["cookie=999/-1"])?;
-            ensure!(flows.matches("priority=900").count() == 2, "{flows}");
-            Ok(())
-        })?;
-        hv1.run("ip link set bgp-nic down")?;
-        shows(hv1, "ip link show bgp-nic", ",UP", true)?;
-        learns(&spine, "172.24.4.10")?;
-
-        println!("bgpd is killed and comes back with the operator's configuration alone:");
-        hv1.daemon("bgpd")?.kill()?;
-        unlearns(&spine, "172.24.4.10")?;
-        hv1.daemon("bgpd")?.start_again()?;
-        hv1.frr_config(&peering(1))?;
-        learns(&spine, "172.24.4.10")?;
-        spine.reaches("172.24.4.10")?;
-
-        println!("and again, told the operator's configuration only after the agent's:");
-        hv1.daemon("bgpd")?.kill()?;
-        unlearns(&spine, "172.24.4.10")?;
-        println!("with an agent that starts while it is away, and does all the rest:");
-        hv1.run("ip rule del to 172.24.4.10 pref 32000")?;
-        agent.kill()?;
-        agent.start_again()?;
-        shows(hv1, "ip rule", "to 172.24.4.10 lookup 201", true)?;
-        let status = format!("meridian status --socket {}/agent.sock", hv1.dir().display());
-        shows(hv1, &status, "frr-silent", true)?;
-        hv1.daemon("bgpd")?.start_again()?;
-        eventually(PATIENCE, "bgpd has the agent's part", || {
-            let running = hv1.vtysh("show running-config")?;
-            ensure!(running.contains("redistribute connected"), "{running}");
-            Ok(())
-        })?;
-        hv1.frr_config(&peering(1))?;
-        learns(&spine, "172.24.4.10")?;
-
-        println!("zebra is killed, and comes back with all that hangs on it, as watchfrr does it:");
-        for daemon in ["zebra", "bgpd"] {
-            hv1.daemon(daemon)?.kill()?;
-        }
-        unlearns(&spine, "172.24.4.10")?;
-        for daemon in ["zebra", "bgpd"] {
-            hv1.daemon(daemon)?.start_again()?;
-        }
-        hv1.frr_config(&peering(1))?;
-        learns(&spine, "172.24.4.10")?;
-        learns(hv1, "default")?;
-        spine.reaches("172.24.4.10")?;
-
-        println!("the Southbound database goes away, and its rows change meanwhile:");
-        let sb = az1.daemon("ovsdb-server-sb")?;
-        let mut train = spine.ping_train("172.24.4.110")?;
-        train.rolls(5)?;
-        sb.kill()?;
-        train.rolls(20)?;
-        sb.start_again()?;
-        train.now();
-        train.rolls(5)?;
-        train.end()?;
-        az1.sync()?;
-        hv1.unplug("br-int", "tap-vmp")?;
-        shows(hv1, "ip address show bgp-nic", "172.24.4.10/32", false)?;
-        unlearns(&spine, "172.24.4.10")?;
-        shows(hv1, "ip rule", "to 172.24.4.10 lookup", false)?;
-        spine.reaches("172.24.4.110")
-    })
 }
 
 /// What the kernel tells of changes.

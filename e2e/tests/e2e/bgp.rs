@@ -1,11 +1,11 @@
 //! What it takes to reach an address over BGP alone, step by step; the agent does all of it (`agent`).
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use lab::{Lab, Need, Test};
 
 use crate::border::{
-    expose, exposure_vrf, filters, forward, leak, learns, networks, provider_gateway, rule, spine,
-    steer_to_kernel, two_borders, uplink_families,
+    expose, exposure_vrf, forward, leak, learns, networks, provider_gateway, rule, spine, steer_to_kernel,
+    two_borders,
 };
 
 const NEEDS: &[Need] = &[Need::Vrf, Need::Dummy];
@@ -50,24 +50,32 @@ fn border(n: usize) -> String {
     peering(n) + &leak(n)
 }
 
-/// The same without the exposure VRF: what an operator configures.
+/// The sample that an operator starts from, as the documentation and the package have it.
+const SAMPLE: &str = include_str!("../../../packaging/examples/frr.conf");
+
+/// The same without the exposure VRF, which is what an operator configures: the sample with this chassis' addresses. Only timers
+/// are shorter, and a filter holds at once: by itself FRR waits five seconds for more of it.
 pub(crate) fn peering(n: usize) -> String {
+    let sample = SAMPLE
+        .replace("172.30.1.1", &format!("172.30.1.{n}"))
+        .replace("100.64.1.0", &format!("100.64.{n}.0"));
     format!(
-        "{}router bgp 64999
- bgp router-id 172.30.1.{n}
+        "zebra route-map delay-timer 0
+bgp route-map delay-timer 0
+{sample}router bgp 64999
  bgp log-neighbor-changes
- no bgp default ipv4-unicast
- no bgp ebgp-requires-policy
  timers bgp 1 3
- neighbor uplink peer-group
- neighbor uplink remote-as external
- neighbor 100.64.{n}.0 peer-group uplink
  neighbor 100.64.{n}.0 timers connect 1
-{}exit
-",
-        filters(n),
-        uplink_families(),
+exit
+"
     )
+}
+
+/// What the sample says has to be added so that the prefixes of tenants are let out.
+pub(crate) fn tenants_let_out() -> Result<&'static str> {
+    let (_, rest) =
+        SAMPLE.split_once("= subnet, also the tenants' prefixes:\n! ").context("the sample does not tell")?;
+    rest.lines().next().context("the sample ends")
 }
 
 /// Both chassis and the spine speak BGP, and each chassis has its default route from it.

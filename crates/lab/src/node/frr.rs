@@ -35,6 +35,10 @@ impl Node {
                     .arg(format!("file:{}", self.log(daemon).display()))
                     .arg("--log-level")
                     .arg("info")
+                    // Its log tells what it was told, and by how many.
+                    .arg("--command-log-always")
+                    // In the group that its sockets are for, or it may not give them to it.
+                    .under(["setpriv", "--groups=frrvty"])
                     .ready(socket(daemon));
                 self.start(daemon, recipe)
             };

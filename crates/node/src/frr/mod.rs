@@ -12,6 +12,8 @@ mod apply;
 pub mod config;
 mod observe;
 pub mod plan;
+#[cfg(test)]
+mod recorded;
 pub mod state;
 pub mod vty;
 

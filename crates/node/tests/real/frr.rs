@@ -151,6 +151,18 @@ async fn a_bgpd_without_configuration_gets_all_of_it() {
     assert!(reconcile(&mut open(&dir, Backend::Vty), &want()).await > 0);
 }
 
+/// The summary of a bgpd that has no neighbours tells no router id, its list of instances does.
+#[tokio::test]
+async fn the_router_id_is_found_without_neighbours() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), "router bgp 64999\n bgp router-id 172.30.1.7\nexit\n");
+    let mut frr = open(&dir, Backend::Vty);
+    assert!(reconcile(&mut frr, &want()).await > 0);
+    let there = text(&*answers(&mut frr).await);
+    let line = "router bgp 64999 vrf bgp-vrf / bgp router-id 172.30.1.7";
+    assert!(there.iter().any(|have| have == line), "no {line:?} in {there:#?}");
+}
+
 #[tokio::test]
 async fn vtysh_does_it_as_well() {
     let dir = tempfile::tempdir().unwrap();

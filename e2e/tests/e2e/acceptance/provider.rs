@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use lab::eventually;
 use serde_json::json;
 
-use super::site::{PATIENCE, Site, wired};
+use super::site::{BGPD, PATIENCE, Site, wired};
 use crate::agent::{Monitor, ask};
 
 const NOTHING: [&str; 0] = [];
@@ -186,7 +186,6 @@ fn outage(site: &Site<'_>) -> Result<()> {
 fn idle(site: &Site<'_>) -> Result<()> {
     println!("32, nothing to do:");
     let a = site.a;
-    a.frr_config("log commands\n")?;
     site.start(a, "reconcile_interval = 1\nfrr_reconcile_interval = 1")?;
     let log = a.log("bgpd");
     let told = || fs::read_to_string(&log).context("cannot read bgpd's log");
@@ -199,5 +198,27 @@ fn idle(site: &Site<'_>) -> Result<()> {
     })?;
     let said = looks()?;
     ensure!(!said.contains("configure"), "it was told to change:\n{said}");
-    site.is(a, "all is as it was", &wired("172.24.4.15"))
+    site.is(a, "all is as it was", &wired("172.24.4.15"))?;
+
+    println!("32, bgpd is killed, and told all of it once when it is back:");
+    let bgpd = a.daemon("bgpd")?;
+    bgpd.kill()?;
+    let before = told()?.len();
+    bgpd.start_again()?;
+    a.frr_config(BGPD)?;
+    let since = || Ok::<_, anyhow::Error>(told()?.get(before..).unwrap_or_default().to_owned());
+    eventually(PATIENCE, "the agent's part is back, and was looked at again", || {
+        let said = since()?;
+        let (_, after) = said.rsplit_once("redistribute connected").context("not told yet")?;
+        // One is the operator's, one sees that all was entered.
+        ensure!(after.matches("show running-config").count() >= 2 + LOOKS, "{said}");
+        Ok(())
+    })?;
+    let said = since()?;
+    for line in ["import vrf bgp-vrf", "redistribute connected"] {
+        ensure!(said.matches(line).count() == 2, "not once for each family: {line}\n{said}");
+    }
+    let running = a.vtysh("show running-config")?;
+    ensure!(running.contains("import vrf bgp-vrf"), "it is not there:\n{running}");
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The two nodes, their networks, and what is there.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -15,6 +16,7 @@ use lab::{Topology, chassis, eventually};
 use ovn::sb;
 use serde_json::{Value, json};
 
+use crate::agent::vrf_stanza;
 use crate::weigh::patch_port;
 
 /// How long the agent may take on a machine that has much else to do.
@@ -34,6 +36,9 @@ pub(super) const GATEWAY: [&str; 10] = [
     "Y 2001:db8:: br-ex",
     "Y 2001:db8::221 br-ex",
 ];
+/// What the operator has told bgpd.
+pub(super) const BGPD: &str =
+    "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n";
 /// A provider network, a tenant network, and a router between them with a gateway on either chassis.
 const NETWORKS: &str = "
     ls-add neutron-pub -- lsp-add neutron-pub provnet-1 -- lsp-set-type provnet-1 localnet
@@ -63,6 +68,8 @@ pub(super) struct Site<'a> {
     pub(super) az1: &'a Central,
     pub(super) a: &'a Chassis,
     pub(super) b: &'a Chassis,
+    /// What was last seen of a node, by its name.
+    seen: RefCell<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl Site<'_> {
@@ -70,7 +77,8 @@ impl Site<'_> {
     pub(super) fn run(options: &str, work: impl FnOnce(&Site<'_>) -> Result<()>) -> Result<()> {
         let node = |name| chassis(name).bridge_mapping("physnet1", "br-ex");
         Topology::new().central("az1").chassis(node("ch-a")).chassis(node("ch-b")).run(|lab| {
-            let site = Site { az1: lab.central("az1")?, a: lab.chassis("ch-a")?, b: lab.chassis("ch-b")? };
+            let (az1, a, b) = (lab.central("az1")?, lab.chassis("ch-a")?, lab.chassis("ch-b")?);
+            let site = Site { az1, a, b, seen: RefCell::default() };
             site.az1.sb().until(PATIENCE, "OVN knows both chassis", |snapshot| {
                 (snapshot.table::<sb::Chassis>().len() == 2).then_some(())
             })?;
@@ -81,10 +89,7 @@ impl Site<'_> {
             site.nb(NETWORKS)?;
             for hv in [site.a, site.b] {
                 patch_port(hv, 5)?;
-                hv.frr(
-                    &["bgpd"],
-                    "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n",
-                )?;
+                hv.frr(&["bgpd"], BGPD)?;
                 hv.sysctl("net.ipv4.ip_forward", "1")?;
                 hv.sysctl("net.ipv6.conf.all.forwarding", "1")?;
                 site.start(hv, options)?;
@@ -101,7 +106,7 @@ impl Site<'_> {
     pub(super) fn start(&self, hv: &Chassis, options: &str) -> Result<Arc<Daemon>> {
         let dir = hv.dir().display();
         let config = format!(
-            "[DEFAULT]\nbgp_AS = 64999\nbgp_router_id = 172.30.1.1\novsdb_connection = unix:{dir}/db.sock\novs_rundir = {dir}\n\
+            "[DEFAULT]\nbgp_AS = 64999\novsdb_connection = unix:{dir}/db.sock\novs_rundir = {dir}\n\
              frr_vty_dir = /run/frr/{}\nrt_tables = {dir}/rt_tables\nadmin_socket = {dir}/agent.sock\nmass_withdraw_hold = 1\n{options}\n",
             hv.label()
         );
@@ -194,16 +199,7 @@ impl Site<'_> {
                 let missing: Vec<_> = words.iter().filter(|words| !out.contains(**words)).collect();
                 ensure!(missing.is_empty(), "`{command}` lacks {missing:?}:\n{out}");
             }
-            let running = hv.vtysh("show running-config")?;
-            for line in [
-                "import vrf bgp-vrf",
-                "router bgp 64999 vrf bgp-vrf",
-                "bgp router-id 172.30.1.1",
-                "redistribute connected",
-            ] {
-                ensure!(running.contains(line), "FRR has no {line:?}:\n{running}");
-            }
-            Ok(())
+            stanzas(hv)
         })?;
         self.flows(hv, &[5])
     }
@@ -222,11 +218,12 @@ impl Site<'_> {
         })
     }
 
-    /// Waits until all that is there of addresses is this. Where it is so at once, nothing may be meant to happen, or the agent has
-    /// not heard yet of what should: it is looked at again after a moment.
+    /// Waits until all that is there of addresses is this. Where that is what was there before, nothing may be meant to happen, or
+    /// the agent has not heard yet of what should: it is looked at again after a moment.
     pub(super) fn is<S: AsRef<str>>(&self, hv: &Chassis, when: &str, expected: &[S]) -> Result<()> {
         let expected: BTreeSet<String> = expected.iter().map(|line| line.as_ref().to_owned()).collect();
-        if state(hv)? == expected {
+        let before = self.seen.borrow_mut().insert(hv.label().to_owned(), expected.clone());
+        if before.is_none_or(|before| before == expected) && state(hv)? == expected {
             sleep(MOMENT);
         }
         eventually(PATIENCE, &format!("{}: {when}", hv.label()), || {
@@ -239,36 +236,55 @@ impl Site<'_> {
     }
 }
 
-/// What is asked of a node for its state, all at once: a process takes longer to start than `ip` to answer.
-const LOOK: &str = "ip -o address show dev bgp-nic scope global | sed 's/^/A /'; (ip -4 rule; ip -6 rule) | sed 's/^/R /'; \
-    (ip -4 route show table 201; ip -6 route show table 201) | sed 's/^/T /'; ip neigh show nud permanent | sed 's/^/N /'; \
-    ip -6 neigh show proxy | sed 's/^/Y /'";
+/// FRR has the agent's part.
+fn stanzas(hv: &Chassis) -> Result<()> {
+    let running = hv.vtysh("show running-config")?;
+    ensure!(running.contains("import vrf bgp-vrf"), "nothing is imported:\n{running}");
+    // The id is that of the default instance, though it has no neighbour.
+    for line in ["bgp router-id 172.30.1.1", "redistribute connected"] {
+        ensure!(vrf_stanza(&running)?.contains(line), "FRR has no {line:?}:\n{running}");
+    }
+    Ok(())
+}
+
+/// What `ip` is asked of either family for the state of a node, all at once: a process takes longer to start than to answer.
+const LOOK: &str =
+    "address show dev bgp-nic scope global\nrule\nroute show table 201\nneigh show nud permanent\n";
+/// And of IPv6.
+const LOOK6: &str = "neigh show proxy\n";
 
 /// Addresses announced (A), rules (R), routes of the bridges' table (T), permanent neighbours (N) and NDP proxies (Y).
 fn state(hv: &Chassis) -> Result<BTreeSet<String>> {
+    let look = |family: u8, lines: String| -> Result<String> {
+        let file = hv.dir().join(format!("look{family}"));
+        if !file.exists() {
+            fs::write(&file, lines).context("cannot write what is looked at")?;
+        }
+        Ok(format!("ip -{family} -o -force -batch {}", file.display()))
+    };
+    let (v4, v6) = (look(4, LOOK.into())?, look(6, [LOOK, LOOK6].concat())?);
     // A table without routes is none to iproute2, a device that is not there has no addresses: both complain.
-    let out = hv.run_args(&["sh", "-c", &format!("({LOOK}) 2> /dev/null")])?;
+    let out = hv.run_args(&["sh", "-c", &format!("exec 2> /dev/null; {v4}; {v6}; true")])?;
     Ok(out.lines().filter_map(item).collect())
 }
 
 /// One line of a look in the scenarios' words; nothing for what is always there or none of ours.
 fn item(line: &str) -> Option<String> {
-    let (kind, line) = line.split_once(' ')?;
     let words: Vec<&str> = line.split_whitespace().collect();
     let first = *words.first()?;
     let after = |word: &str| words.iter().skip_while(|have| **have != word).nth(1).copied();
-    match kind {
-        "A" => {
-            let net = after("inet").or(after("inet6"))?;
-            Some(format!("A {}", net.strip_suffix("/32").or(net.strip_suffix("/128")).unwrap_or(net)))
-        }
-        "R" if first == "32000:" => Some(format!("R {} {}", after("to")?, after("lookup")?)),
-        "T" if first != "default" => {
-            let via = after("via").map(|via| format!("via {via} ")).unwrap_or_default();
-            Some(format!("T {first} {via}dev {}", after("dev")?))
-        }
-        "N" => Some(format!("N {first} {} {}", after("lladdr")?, after("dev")?)),
-        "Y" => Some(format!("Y {first} {}", after("dev")?)),
-        _ => None,
+    if let Some(net) = after("inet").or(after("inet6")) {
+        return Some(format!("A {}", net.strip_suffix("/32").or(net.strip_suffix("/128")).unwrap_or(net)));
     }
+    if after("from").is_some() {
+        return (first == "32000:").then_some(format!("R {} {}", after("to")?, after("lookup")?));
+    }
+    if let Some(mac) = after("lladdr") {
+        return Some(format!("N {first} {mac} {}", after("dev")?));
+    }
+    if words.contains(&"proxy") {
+        return Some(format!("Y {first} {}", after("dev")?));
+    }
+    let via = after("via").map(|via| format!("via {via} ")).unwrap_or_default();
+    (first != "default").then_some(format!("T {first} {via}dev {}", after("dev")?))
 }

@@ -7,7 +7,8 @@ use lab::process::Recipe;
 use ovn::nb::LogicalSwitchPort;
 use ovn::vswitch::OpenVSwitch;
 
-use super::{PATIENCE, ask, configure, fabric, shows, start};
+use super::{PATIENCE, ask, configure, fabric, shows, unit};
+use crate::bgp::tenants_let_out;
 use crate::border::{learns, networks, two_borders, unlearns};
 
 /// Changes a setting of a chassis' switch.
@@ -20,15 +21,64 @@ fn setting(hv: &Chassis, key: &str, value: &str) -> Result<()> {
     )
 }
 
+/// Waits until the agent knows of nothing that it may not do.
+fn able(hv: &Chassis) -> Result<()> {
+    eventually(PATIENCE, "the agent may do all it has to", || {
+        let status = ask(hv, "status")?;
+        // What once went wrong with a database is remembered.
+        let now: Vec<&str> = status.lines().filter(|line| !line.contains("last error")).collect();
+        let known = |words: &str| now.iter().any(|line| line.contains(words));
+        let able = !known("no-openflow") && !known("denied") && !known("not permitted");
+        ensure!(able && known("Open_vSwitch: synced"), "{status}");
+        Ok(())
+    })
+}
+
+/// What keeps others from hearing of an address is told: a filter, and then a peer that is away.
+fn unheard(hv1: &Chassis) -> Result<()> {
+    println!("explained, when a filter drops it, and when the peer is away:");
+    for (harm, words, remedy) in [
+        (
+            "ip prefix-list only-host-prefixes seq 1 deny 172.24.4.10/32",
+            "FRR has 172.24.4.10 but advertises it to none of 100.64.1.0: an outbound prefix-list",
+            "no ip prefix-list only-host-prefixes seq 1 deny 172.24.4.10/32",
+        ),
+        (
+            "router bgp 64999\n neighbor 100.64.1.0 shutdown",
+            "FRR has no established peer for IPv4, so nobody hears of 172.24.4.10; of its peers 100.64.1.0 none is up",
+            "router bgp 64999\n no neighbor 100.64.1.0 shutdown",
+        ),
+    ] {
+        let explain = format!("meridian explain 172.24.4.10 --socket {}/agent.sock", hv1.dir().display());
+        hv1.frr_config(&format!("{harm}\n"))?;
+        shows(hv1, &explain, words, true)?;
+        hv1.frr_config(&format!("{remedy}\n"))?;
+        shows(hv1, &explain, "FRR advertises 172.24.4.10 to 100.64.1.0", true)?;
+    }
+    Ok(())
+}
+
 pub(super) fn settings() -> Result<()> {
     two_borders().run(|lab| {
         fabric(lab)?;
         networks(lab)?;
         let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
-        let agent = start(hv1)?;
+        let agent = unit::start(hv1)?;
         let announced = "ip address show bgp-nic";
         shows(hv1, announced, "172.24.4.10/32", true)?;
         shows(hv1, announced, "10.0.0.22/32", true)?;
+        learns(&spine, "172.24.4.10")?;
+        spine.reaches("172.24.4.10")?;
+        able(hv1)?;
+        unheard(hv1)?;
+
+        println!("Open vSwitch's database is started again, with sockets for root alone:");
+        hv1.daemon("ovsdb-server")?.restart()?;
+        let status = format!("meridian status --socket {}/agent.sock", hv1.dir().display());
+        shows(hv1, &status, "Permission denied", true)?;
+        shows(hv1, announced, "172.24.4.10/32", true)?;
+        println!("Open vSwitch is started again, with sockets for the agent's group:");
+        unit::restart_switch(hv1)?;
 
         println!("a port opts out, and in again:");
         let advertise = |value: &'static str| {
@@ -59,6 +109,8 @@ pub(super) fn settings() -> Result<()> {
         let add = "add-br br-x -- set bridge br-x datapath_type=netdev";
         hv1.run(&format!("ovs-vsctl --db=unix:{}/db.sock {add}", hv1.dir().display()))?;
         shows(hv1, "ip address show br-x", "169.254.2.2/32", true)?;
+        able(hv1)?;
+        spine.reaches("172.24.4.10")?;
         setting(hv1, "ovn-bridge-mappings", "physnet:br-ex")?;
         shows(hv1, "ip address show br-x", "169.254.2.2/32", false)?;
 
@@ -89,6 +141,10 @@ pub(super) fn settings() -> Result<()> {
         shows(hv1, "ip rule", "to 172.24.4.10 lookup", false)?;
         let running = hv1.vtysh("show running-config")?;
         ensure!(running.contains("redistribute kernel"), "subnets are not redistributed:\n{running}");
+        hv1.frr_config(&format!("{}\n", tenants_let_out()?))?;
+        learns(&spine, "10.0.0.0/24")?;
+        spine.reaches("10.0.0.22")?;
+        unlearns(&spine, "10.0.0.22")?;
         learns(&spine, "172.24.4.10")?;
         spine.reaches("172.24.4.10")?;
         spine.reaches("172.24.4.100")?;

@@ -1,0 +1,121 @@
+//! What `meridian status` may say of a node is explained: every code of a problem that the agent reports has a row in the page about
+//! troubles, and that page has no other.
+//!
+//! A code is a word with dashes that stands in quotes in a file that reports problems. The few other words like it are named here.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::command::root;
+
+const PAGE: &str = "docs/src/bgp-trouble.md";
+/// Where problems of a node are reported: by the agent, and by the loop that runs it.
+const SOURCES: [&str; 3] =
+    ["crates/node/src", "crates/reconcile/src/driver.rs", "crates/reconcile/src/holds.rs"];
+/// What reports problems: by itself, or through a decision in the making.
+const REPORTS: [&str; 2] = ["Problem::", "Draft"];
+/// Words that are no codes.
+const OTHERS: [&str; 3] = ["chassis-redirect-port", "exit-address-family", "ovn-bridge-mappings"];
+
+/// What is wrong with the page.
+pub(crate) fn problems() -> Result<Vec<String>> {
+    let mut codes = BTreeSet::new();
+    for source in SOURCES {
+        gather(&root().join(source), &mut codes)?;
+    }
+    let page = std::fs::read_to_string(root().join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
+    Ok(compare(&codes, &page))
+}
+
+fn compare(codes: &BTreeSet<String>, page: &str) -> Vec<String> {
+    let told = explained(page);
+    let missing = codes.difference(&told).map(|code| format!("{PAGE}: `{code}` is not explained"));
+    let stale = told.difference(codes).map(|code| format!("{PAGE}: nothing reports `{code}`"));
+    missing.chain(stale).collect()
+}
+
+/// The codes in a file, or in all files below a directory. Tests report nothing.
+fn gather(path: &Path, codes: &mut BTreeSet<String>) -> Result<()> {
+    let said = || format!("cannot read {}", path.display());
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).with_context(said)? {
+            let path = entry.with_context(said)?.path();
+            if path.file_stem().is_some_and(|name| name != "tests") {
+                gather(&path, codes)?;
+            }
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") {
+        codes.extend(reported(&std::fs::read_to_string(path).with_context(said)?));
+    }
+    Ok(())
+}
+
+/// The codes of problems in a source.
+fn reported(source: &str) -> BTreeSet<String> {
+    let source = match source.match_indices("#[cfg(test)]\n").find(|(at, mark)| {
+        source[at + mark.len()..].lines().next().is_some_and(|line| line.contains("mod tests"))
+    }) {
+        Some((at, _)) => &source[..at],
+        None => source,
+    };
+    if !REPORTS.iter().any(|word| source.contains(word)) {
+        return BTreeSet::new();
+    }
+    let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(quoted).filter(|word| is_code(word) && !OTHERS.contains(word)).map(str::to_owned).collect()
+}
+
+/// What a line has in quotes, but for kinds of objects.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    let pieces: Vec<&str> = line.split('"').collect();
+    let kind = |before: &str| before.ends_with("ObjectId::new(");
+    let quoted = pieces.chunks_exact(2).filter(move |pair| !kind(pair[0])).map(|pair| pair[1]);
+    quoted.collect::<Vec<_>>().into_iter()
+}
+
+/// The codes that the first cells of the page's rows have.
+fn explained(page: &str) -> BTreeSet<String> {
+    let cells = page.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+    let quoted = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    quoted.filter(|word| is_code(word)).map(str::to_owned).collect()
+}
+
+/// Small letters with dashes between them.
+fn is_code(word: &str) -> bool {
+    let part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase());
+    word.contains('-') && word.split('-').all(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "// \"no-comment\"\nfn plan() {\n    report(Problem::error(object, class, \"no-bridge\", what));\n    \
+        bad(ObjectId::new(\"load-balancer\", name), \"bad-vlan\", \"two words\", \"chassis-redirect-port\", \"2-3\");\n}\n\n#[cfg(test)]\nmod tests {\n    \"br-ex\";\n}\n";
+
+    #[test]
+    fn codes_are_found_in_what_reports_problems() {
+        let codes: Vec<String> = reported(SOURCE).into_iter().collect();
+        assert_eq!(codes, ["bad-vlan", "no-bridge"]);
+        assert!(reported(&SOURCE.replace("Problem::", "Other::")).is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_and_what_is_too_much_is_named() {
+        let page = "`no-prose` is not a row\n| it says | do |\n|---|---|\n| `bad-vlan`, `gone-away` | use `no-cell` |\n";
+        assert_eq!(
+            compare(&reported(SOURCE), page),
+            [
+                "docs/src/bgp-trouble.md: `no-bridge` is not explained",
+                "docs/src/bgp-trouble.md: nothing reports `gone-away`"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_problem_of_a_node_is_explained() {
+        assert_eq!(problems().unwrap(), [] as [String; 0]);
+    }
+}
