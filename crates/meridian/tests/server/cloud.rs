@@ -134,7 +134,17 @@ impl Cloud {
 
     /// SIGTERM; gives whether it ended well.
     pub(crate) fn stop(&mut self) -> bool {
+        self.terminate();
+        self.ended()
+    }
+
+    /// SIGTERM alone.
+    pub(crate) fn terminate(&self) {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    }
+
+    /// Waits for its end; gives whether it ended well.
+    pub(crate) fn ended(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }
 
@@ -325,16 +335,18 @@ pub(crate) fn add_chassis(ovn: &Path, name: &str, physical: &[&str], options: &s
 /// The rows of a table in a database (`nb`, `sb`) whose socket is in a directory.
 #[track_caller]
 pub(crate) fn rows_in(ovn: &Path, database: &str, table: &str) -> Vec<Value> {
-    rows(&ctl(ovn, database, &format!("--format=json --data=json list {table}")))
+    rows_of(&ctl(ovn, database, &format!("--format=json --data=json list {table}")))
 }
 
 /// Runs ovn-nbctl or ovn-sbctl with the words of a line.
 #[track_caller]
 pub(crate) fn ctl(ovn: &Path, database: &str, line: &str) -> String {
-    let (program, socket) = (format!("ovn-{database}ctl"), ovn.join(format!("{database}.sock")));
+    let (program, remote) = (format!("ovn-{database}ctl"), remote(ovn, database));
     let out = Command::new(central::find_program(&program).unwrap())
-        .arg(format!("--db=unix:{}", socket.display()))
-        .args(["--timeout=60", "--no-leader-only"])
+        .arg(format!("--db={remote}"))
+        .arg("--timeout=60")
+        // Of a cluster only the leader knows what is the latest.
+        .args(Some("--no-leader-only").filter(|_| !remote.contains(',')))
         .args(line.split(' ').filter(|word| !word.is_empty()))
         .output()
         .unwrap();
@@ -417,16 +429,29 @@ const CONFIG: &str = "meridian.toml";
 
 /// The arguments of a server on databases in a directory.
 fn outside(ovn: &Path, args: &[&str]) -> Vec<String> {
-    let database = |name: &str| [format!("--{name}"), format!("unix:{}/{name}.sock", ovn.display())];
+    let database = |name: &str| [format!("--{name}"), remote(ovn, name)];
     let args = ["--data-dir", "."].iter().chain(args).map(|arg| (*arg).to_owned());
     [database("nb"), database("sb")].concat().into_iter().chain(args).collect()
+}
+
+/// How clients name a database (`nb`, `sb`) whose socket is in a directory, or those of its members.
+fn remote(ovn: &Path, database: &str) -> String {
+    let members = (0..3).map(|n| ovn.join(format!("{database}-{n}.sock"))).filter(|socket| socket.exists());
+    let mut sockets: Vec<_> = members.map(|socket| format!("unix:{}", socket.display())).collect();
+    if sockets.is_empty() {
+        sockets.push(format!("unix:{}/{database}.sock", ovn.display()));
+    }
+    sockets.join(",")
 }
 
 /// The command that starts a server.
 fn command(dir: &Path, args: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    command.args(["server", "--metrics-listen", "127.0.0.1:0"]);
+    if !args.iter().any(|arg| arg == "--listen") {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
     command
-        .args(["server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
         .args(args)
         .current_dir(dir)
         .env("MERIDIAN_CONFIG", "/dev/null")
@@ -467,7 +492,7 @@ fn spawn(dir: &Path, args: &[String]) -> (Child, String) {
 }
 
 /// What `--format=json` prints, as one object per row.
-fn rows(text: &str) -> Vec<Value> {
+pub(crate) fn rows_of(text: &str) -> Vec<Value> {
     let table: Value = serde_json::from_str(text).unwrap();
     let headings: Vec<String> = serde_json::from_value(table["headings"].clone()).unwrap();
     let rows = table["data"].as_array().unwrap();
