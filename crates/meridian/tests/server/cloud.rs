@@ -132,6 +132,20 @@ impl Cloud {
         self.child.wait().unwrap();
     }
 
+    /// It does nothing any more, and does not end.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// It goes on where it was.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
     /// SIGTERM; gives whether it ended well.
     pub(crate) fn stop(&mut self) -> bool {
         self.terminate();
@@ -140,7 +154,7 @@ impl Cloud {
 
     /// SIGTERM alone.
     pub(crate) fn terminate(&self) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM).unwrap();
+        self.signal(Signal::SIGTERM);
     }
 
     /// Waits for its end; gives whether it ended well.
@@ -213,17 +227,8 @@ impl Cloud {
         env: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)],
         line: &str,
     ) -> Result<Value, String> {
-        let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
-        let shows = ["list", "show", "create"].iter().any(|verb| words.contains(verb));
-        if shows {
-            words.extend(["-f", "json"]);
-        }
-        let mut command = Command::new(lab::python::openstack().unwrap().join("bin/openstack"));
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("OS_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = openstack();
+        let words = words(line);
         let out = command
             .envs(env.iter().map(|(name, value)| (name, value)))
             .args(&words)
@@ -235,6 +240,28 @@ impl Cloud {
             return Err(String::from_utf8_lossy(&out.stderr).into_owned());
         }
         Ok(serde_json::from_slice(&out.stdout).unwrap_or(Value::Null))
+    }
+
+    /// Types lines into one `openstack`, which is sooner ready with them than one for each; gives what it printed, in order.
+    #[track_caller]
+    pub(crate) fn openstack_session(&self, lines: &[&str]) -> Vec<Value> {
+        let mut child = openstack()
+            .envs([("OS_AUTH_TYPE", "none"), ("OS_ENDPOINT", &self.url)])
+            .current_dir(self.dir())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let typed: String = lines.iter().map(|line| words(line).join(" ") + "\n").collect();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap();
+        // Its exit code tells nothing when its input ends.
+        assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+        let said = serde_json::Deserializer::from_slice(&out.stdout).into_iter();
+        said.collect::<Result<_, _>>().unwrap_or_else(|error| {
+            panic!("{error} in:\n{}", String::from_utf8_lossy(&out.stdout));
+        })
     }
 
     /// Runs a command of `meridian` that asks this server; gives what it printed.
@@ -316,6 +343,26 @@ impl Cloud {
     }
 }
 
+/// The `openstack` command, with nothing of the environment's that says who asks.
+fn openstack() -> Command {
+    let mut command = Command::new(lab::python::openstack().unwrap().join("bin/openstack"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("OS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// The words of a line for `openstack`, which is to print JSON if it prints something.
+fn words(line: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+    if ["list", "show", "create", "gateway"].iter().any(|verb| words.contains(verb)) {
+        words.extend(["-f", "json"]);
+    }
+    words
+}
+
 /// Adds a chassis to the Southbound whose socket is in a directory.
 #[track_caller]
 pub(crate) fn add_chassis(ovn: &Path, name: &str, physical: &[&str], options: &str) {
@@ -357,7 +404,10 @@ pub(crate) fn ctl(ovn: &Path, database: &str, line: &str) -> String {
 impl Drop for Cloud {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM);
+            // One that is stopped does not hear that it is to end.
+            for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+                let _ = kill(Pid::from_raw(self.child.id().cast_signed()), signal);
+            }
             let _ = self.child.wait();
         }
         if std::thread::panicking() {

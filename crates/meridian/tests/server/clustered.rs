@@ -170,6 +170,20 @@ fn scenario_59_the_leader_of_the_northbound_dies_and_then_the_server_that_writes
             writes(&first, network);
             writes(&second, network);
             load.goes_on();
+            // A writer that sleeps through a change of leaders wakes up as one that is none.
+            if waits_for(&first).is_some() {
+                std::mem::swap(&mut first, &mut second);
+            }
+            first.freeze();
+            plant.nb.revive(leader);
+            let leader = plant.nb.leader();
+            plant.nb.kill(leader);
+            writes(&second, network);
+            let known = generation(&second);
+            first.thaw();
+            load.goes_on();
+            eventually("it waits for its turn", || waits_for(&first).filter(|what| what.contains("lock")));
+            assert_eq!((waits_for(&second), generation(&second)), (None, known), "the other went on writing");
         }));
         load.stop.store(true, Ordering::Relaxed);
         let gateways = workers.into_iter().map(|worker| worker.join().unwrap()).collect();

@@ -5,6 +5,7 @@ mod access;
 mod adding;
 mod cloud;
 mod clustered;
+mod commands;
 mod core;
 mod gateways;
 mod journal;
