@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use console::style;
 
-use crate::command::{cargo, heading, tee};
+use crate::command::{cargo, heading, target_dir, tee};
 use crate::packages::{self, CargoTool, Need};
 use crate::summary::Counts;
+use crate::up;
 
 /// What `cargo xtask test` takes.
 #[derive(clap::Args, Default)]
@@ -40,6 +41,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let mut doctest = cargo();
         doctest.args(["test", "--doc", "--workspace", "--all-features", "--quiet", "--color", colour]);
         ok &= tee(&mut doctest, |line| counts.see_doctests(line))?;
+        if ok {
+            heading("cargo xtask up");
+            counts.add(newcomer());
+        }
     }
 
     if !ok && counts.failed == 0 {
@@ -48,4 +53,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // The closing line is for people and for scripts: nothing but the counts, and nothing after it.
     println!("{counts}");
     Ok(if ok && counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What `cargo xtask up --check` does, as one more test: on the binary that the tests were built with, and in a directory that
+/// goes again.
+fn newcomer() -> Counts {
+    let check = || -> Result<()> {
+        // A command that is interrupted fails, and so the server goes, too.
+        up::told_to_end()?;
+        let dir = tempfile::tempdir()?;
+        up::check(&target_dir().join("debug/meridian"), dir.path())
+    };
+    match check() {
+        Ok(()) => Counts { passed: 1, failed: 0 },
+        Err(error) => {
+            eprintln!("{} up: {error:#}", style("error:").for_stderr().red().bold());
+            Counts { passed: 0, failed: 1 }
+        }
+    }
 }

@@ -45,29 +45,19 @@ const COMMANDS: [&str; 5] = [
 ];
 
 pub(crate) fn up(args: &Args) -> Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for signals")?;
-    }
+    let stop = told_to_end()?;
     packages::ensure(Need::Central)?;
     heading("building meridian");
     let mut build = cargo();
     build.args(["build", "--quiet", "--package", "meridian"]);
     run(if args.release { build.arg("--release") } else { &mut build })?;
     let meridian = target_dir().join(if args.release { "release" } else { "debug" }).join("meridian");
-    let openstack = lab::python::openstack()?.join("bin/openstack");
-
     let dir = root().join(&args.data_dir);
-    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    heading(&format!("starting the network API and an OVN central in {}", dir.display()));
-    let (mut server, url) = start(&meridian, &dir, args)?;
-    let clouds = dir.join("clouds.yaml");
-    let text = format!("clouds:\n  meridian:\n    auth_type: none\n    auth: {{endpoint: \"{url}\"}}\n");
-    std::fs::write(&clouds, text).with_context(|| format!("cannot write {}", clouds.display()))?;
     if args.check {
-        return check(&dir, &openstack, &clouds);
+        return check(&meridian, &dir);
     }
-    explain(&dir, &openstack, &clouds, &url);
+    let (mut server, url) = start(&meridian, &dir, &args.listen, "127.0.0.1:9697")?;
+    explain(&dir, &url)?;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
         server.still_running()?;
@@ -77,10 +67,27 @@ pub(crate) fn up(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Set when somebody tells us to end, which otherwise would leave the server behind: it is ended when its value is dropped.
+pub(crate) fn told_to_end() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for signals")?;
+    }
+    Ok(stop)
+}
+
+/// Where the settings of the `openstack` command are, within the data directory.
+const CLOUDS: &str = "clouds.yaml";
+
+fn openstack() -> Result<PathBuf> {
+    Ok(lab::python::openstack()?.join("bin/openstack"))
+}
+
 /// Starts the server; gives it with the address it listens on.
-fn start(meridian: &Path, dir: &Path, args: &Args) -> Result<(Daemon, String)> {
-    let listen = if args.check { "127.0.0.1:0" } else { args.listen.as_str() };
-    let metrics = if args.check { "127.0.0.1:0" } else { "127.0.0.1:9697" };
+fn start(meridian: &Path, dir: &Path, listen: &str, metrics: &str) -> Result<(Daemon, String)> {
+    openstack()?;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    heading(&format!("starting the network API and an OVN central in {}", dir.display()));
     let mut command = Command::new(meridian);
     command.args(["server", "--dev", "--listen", listen, "--metrics-listen", metrics, "--data-dir"]).arg(dir);
     command.stdout(Stdio::piped());
@@ -89,7 +96,13 @@ fn start(meridian: &Path, dir: &Path, args: &Args) -> Result<(Daemon, String)> {
     let said = BufReader::new(stdout).lines().map_while(Result::ok);
     let url = said.into_iter().find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
     match url {
-        Some(url) => Ok((server, url)),
+        Some(url) => {
+            let text =
+                format!("clouds:\n  meridian:\n    auth_type: none\n    auth: {{endpoint: \"{url}\"}}\n");
+            let clouds = dir.join(CLOUDS);
+            std::fs::write(&clouds, text).with_context(|| format!("cannot write {}", clouds.display()))?;
+            Ok((server, url))
+        }
         None => {
             // Its output has ended, and so will it in a moment.
             let begin = Instant::now();
@@ -102,7 +115,8 @@ fn start(meridian: &Path, dir: &Path, args: &Args) -> Result<(Daemon, String)> {
     }
 }
 
-fn explain(dir: &Path, openstack: &Path, clouds: &Path, url: &str) {
+fn explain(dir: &Path, url: &str) -> Result<()> {
+    let (openstack, clouds) = (openstack()?, dir.join(CLOUDS));
     let command = |text: String| style(text).for_stderr().green().to_string();
     eprintln!("\nThe network API listens on {url}; its log is {}.", dir.join("server.log").display());
     eprintln!("In another terminal:\n");
@@ -119,13 +133,16 @@ fn explain(dir: &Path, openstack: &Path, clouds: &Path, url: &str) {
     let nb = format!("unix:{}", dir.join("ovn/nb.sock").display());
     eprintln!("    {}", command(format!("ovn-nbctl --db={nb} show")));
     eprintln!("\nCtrl-C ends it and keeps the data.\n");
+    Ok(())
 }
 
-/// Runs the commands as a newcomer would, and looks for what they make in OVN.
-fn check(dir: &Path, openstack: &Path, clouds: &Path) -> Result<()> {
+/// Starts a server that is built, runs the commands as a newcomer would, and looks for what they make in OVN.
+pub(crate) fn check(meridian: &Path, dir: &Path) -> Result<()> {
+    let (_server, _) = start(meridian, dir, "127.0.0.1:0", "127.0.0.1:0")?;
+    let (openstack, clouds) = (openstack()?, dir.join(CLOUDS));
     let tool = |line: &str| {
-        let mut command = Command::new(openstack);
-        command.env("OS_CLIENT_CONFIG_FILE", clouds).env("OS_CLOUD", "meridian").args(line.split(' '));
+        let mut command = Command::new(&openstack);
+        command.env("OS_CLIENT_CONFIG_FILE", &clouds).env("OS_CLOUD", "meridian").args(line.split(' '));
         output(&mut command)
     };
     for line in COMMANDS {

@@ -3,104 +3,28 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
+use common::raft::Raft;
 use common::server::{LIMIT, Running, eventually};
 use common::{meridian, run_args};
 use serde_json::Value;
 
 const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
 
-/// Members of a RAFT cluster, each with a socket for clients and one for its peers.
-struct Cluster {
-    dir: tempfile::TempDir,
-    members: Vec<Option<Running>>,
-}
-
 fn tool(args: &[&str]) {
     let output = Command::new("ovsdb-tool").args(args).output().expect("ovsdb-tool is installed");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-impl Cluster {
-    fn start() -> Self {
-        let mut cluster = Self { dir: tempfile::tempdir().unwrap(), members: Vec::new() };
-        let peer = |cluster: &Self, n: usize| format!("unix:{}", cluster.path(n, "raft").display());
-        let database = |cluster: &Self, n: usize| cluster.path(n, "db").display().to_string();
-        tool(&["create-cluster", &database(&cluster, 0), SCHEMA, &peer(&cluster, 0)]);
-        cluster.serve(0);
-        for n in 1..3 {
-            tool(&[
-                "join-cluster",
-                &database(&cluster, n),
-                "OVN_Northbound",
-                &peer(&cluster, n),
-                &peer(&cluster, 0),
-            ]);
-            cluster.serve(n);
-            eventually("a member has joined", || cluster.dump(&[n], &["--no-leader-only"]).code == 0);
-        }
-        cluster
-    }
-
-    fn path(&self, n: usize, what: &str) -> PathBuf {
-        self.dir.path().join(format!("{n}.{what}"))
-    }
-
-    fn serve(&mut self, n: usize) {
-        let child = Command::new("ovsdb-server")
-            .current_dir(self.dir.path())
-            .arg(format!("--remote=punix:{}", self.path(n, "sock").display()))
-            .arg(format!("--unixctl={}", self.path(n, "ctl").display()))
-            .arg(format!("--log-file={}", self.path(n, "log").display()))
-            .args(["--no-chdir", "-vconsole:off", "-vsyslog:off"])
-            .arg(self.path(n, "db"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("ovsdb-server is installed");
-        self.members.push(Some(Running(child)));
-        eventually("a member listens", || self.path(n, "sock").exists());
-    }
-
-    fn remotes(&self, members: &[usize]) -> String {
-        let one = |n: &usize| format!("unix:{}", self.path(*n, "sock").display());
-        members.iter().map(one).collect::<Vec<_>>().join(",")
-    }
-
-    fn dump(&self, members: &[usize], rest: &[&str]) -> common::Ran {
-        let remotes = self.remotes(members);
-        let mut args = vec![
-            "ovsdb",
-            "dump",
-            "--remote",
-            &remotes,
-            "OVN_Northbound",
-            "Logical_Switch",
-            "--columns=name",
-            "-o",
-            "csv",
-        ];
-        args.extend(rest);
-        run_args(&args)
-    }
-
-    /// The member that a dump takes for the leader.
-    fn leader(&self) -> usize {
-        let mut leader = None;
-        eventually("there is a leader", || {
-            leader = (0..3).find(|n| self.members[*n].is_some() && self.dump(&[*n], &[]).code == 0);
-            leader.is_some()
-        });
-        leader.unwrap()
-    }
-
-    fn kill(&mut self, n: usize) {
-        self.members[n] = None;
-    }
+/// The names of switches, as members tell them.
+fn dump(remotes: &str, rest: &[&str]) -> common::Ran {
+    let mut args = vec!["ovsdb", "dump", "--remote", remotes, "OVN_Northbound", "Logical_Switch"];
+    args.extend(["--columns=name", "-o", "csv"]);
+    args.extend(rest);
+    run_args(&args)
 }
 
 fn add_switch(remotes: &str, name: &str) {
@@ -123,12 +47,14 @@ fn lines(child: &mut Child) -> Receiver<Value> {
 
 #[test]
 fn the_leader_speaks_and_a_watch_follows_it() {
-    let mut cluster = Cluster::start();
+    let dir = tempfile::tempdir().unwrap();
+    let mut cluster = Raft::start(dir.path());
     let all = cluster.remotes(&[0, 1, 2]);
     add_switch(&all, "sw0");
     let leader = cluster.leader();
-    let followers: Vec<usize> = (0..3).filter(|n| *n != leader).collect();
-    let err = cluster.dump(&followers, &[]).fails(3, cluster.dir.path());
+    let others: Vec<usize> = (0..3).filter(|n| *n != leader).collect();
+    let followers = cluster.remotes(&others);
+    let err = dump(&followers, &[]).fails(3, dir.path());
     assert!(
         err.starts_with("error: no server can be used for OVN_Northbound: ")
             && err.matches("is not the leader").count() == 2
@@ -136,9 +62,9 @@ fn the_leader_speaks_and_a_watch_follows_it() {
         "{err}"
     );
     eventually("a follower has the row", || {
-        cluster.dump(&followers, &["--no-leader-only"]).ok() == "name\r\nsw0\r\n"
+        dump(&followers, &["--no-leader-only"]).ok() == "name\r\nsw0\r\n"
     });
-    assert_eq!(cluster.dump(&[followers[0], leader], &[]).ok(), "name\r\nsw0\r\n");
+    assert_eq!(dump(&cluster.remotes(&[others[0], leader]), &[]).ok(), "name\r\nsw0\r\n");
 
     let watch = meridian()
         .args(["ovsdb", "watch", "--remote", &all, "OVN_Northbound", "Logical_Switch"])

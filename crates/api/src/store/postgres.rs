@@ -27,6 +27,12 @@ const CHANNEL: &str = "meridian_changes";
 /// Keeps two servers from bringing the tables up to date at once.
 const MIGRATION_LOCK: i64 = 0x6d65_7269_6469_616e;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a transaction may stand still before the server ends it: one that a stopped or unreachable host has begun would keep
+/// all other writers out for as long as that host is away.
+const ABANDONED: &str = "SET idle_in_transaction_session_timeout = '3s'";
+/// Reads of one instant. They keep nobody out, and much that was read takes its time before the next is asked for.
+const READ: &str =
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
 /// The number of the last change, and the same with other writers kept out until the transaction ends.
 const SEQ: &str = "SELECT seq FROM state WHERE one = 1";
 const SEQ_LOCKED: &str = "SELECT seq FROM state WHERE one = 1 FOR UPDATE";
@@ -94,7 +100,7 @@ impl Postgres {
                 return Ok(Missed::Changes { seq, changes: Vec::new() });
             }
             // What is read must be of one instant, or a row could be newer than the number it goes by.
-            execute(&link.client, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+            execute(&link.client, READ).await?;
             let seq = link.read_seq().await?;
             let missed = missed(link, known, seq).await?;
             execute(&link.client, "COMMIT").await?;
@@ -214,7 +220,7 @@ async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<L
     });
     let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
     own.store(pid.map_err(|error| failed(tried, error))?.get(0), Ordering::Relaxed);
-    execute(&client, &format!("LISTEN {CHANNEL}")).await?;
+    execute(&client, &format!("{ABANDONED}; LISTEN {CHANNEL}")).await?;
     Ok(Link { client, prepared: HashMap::new() })
 }
 
@@ -239,7 +245,7 @@ async fn migrate(client: &mut Client) -> Result<(), StoreError> {
 }
 
 async fn load(link: &mut Link) -> Result<Contents, StoreError> {
-    execute(&link.client, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    execute(&link.client, READ).await?;
     let contents = read_all(link).await?;
     execute(&link.client, "COMMIT").await?;
     Ok(contents)
@@ -378,11 +384,11 @@ impl ToSql for Value {
 
 fn failed(tried: &str, error: tokio_postgres::Error) -> StoreError {
     let tried = tried.to_owned();
-    // Class 08 is the connection, 40 a rollback that may be tried again, 53 resources, 57 an operator's intervention; no
-    // code at all is a connection that broke.
+    // Class 08 is the connection, 40 a rollback that may be tried again, 53 resources, 57 an operator's intervention, 25P03 a
+    // transaction that stood still; no code at all is a connection that broke.
     let transient = match error.code().map(SqlState::code) {
         None => true,
-        Some(code) => ["08", "40", "53", "57"].iter().any(|class| code.starts_with(class)),
+        Some(code) => ["08", "25P03", "40", "53", "57"].iter().any(|class| code.starts_with(class)),
     };
     let source = Box::new(error);
     if transient { StoreError::Unavailable { tried, source } } else { StoreError::Refused { tried, source } }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub(crate) mod raft;
 pub(crate) mod server;
 
 use std::path::Path;

@@ -13,6 +13,8 @@ struct Realm {
     cloud: Cloud,
     keystone: Keystone,
     dir: tempfile::TempDir,
+    /// That of the server in the catalog.
+    endpoint: String,
     admin: String,
     alice: String,
     bob: String,
@@ -29,11 +31,11 @@ impl Realm {
         let config = format!("[server]\nauth = \"keystone\"\nkeystone_url = \"{}\"\n", keystone.url());
         let cloud = Cloud::configured(&config);
         let network = keystone.service("network", "meridian").unwrap();
-        keystone.endpoint(&network, "public", cloud.url()).unwrap();
+        let endpoint = keystone.endpoint(&network, "public", cloud.url()).unwrap();
         let admin = keystone.admin_token().unwrap();
         let alice = keystone.token("alice", "pw", "blue").unwrap();
         let bob = keystone.token("bob", "pw", "red").unwrap();
-        Realm { cloud, keystone, dir, admin, alice, bob }
+        Realm { cloud, keystone, dir, endpoint, admin, alice, bob }
     }
 
     fn ask(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
@@ -99,8 +101,21 @@ fn scenario_04_a_member_makes_no_external_network_and_sees_no_provider() {
     let rename = json!({"network": {"name": "mine"}});
     assert_eq!(realm.ask(&realm.alice, "PUT", &path, Some(rename)).refusal().0, 403);
     assert_eq!(realm.ask(&realm.alice, "DELETE", &path, None).refusal().0, 403);
+    the_catalog_may_name_the_version(&realm);
     others_are_not_seen(&realm);
     tokens_that_do_not_count(&realm);
+}
+
+/// The endpoint was the server's root until now; the command finds its way from the version as well.
+fn the_catalog_may_name_the_version(realm: &Realm) {
+    let versioned = json!({"endpoint": {"url": format!("{}/v2.0", realm.cloud.url())}});
+    realm.keystone.call("PATCH", &format!("endpoints/{}", realm.endpoint), Some(&versioned)).unwrap();
+    let env = realm.keystone.env("alice", "pw", "blue");
+    let listed = realm.cloud.openstack_as(&env, "network list").unwrap();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["Name"]), (1, &json!("N1")));
+    let made = realm.cloud.openstack_as(&env, "network create catalogued").unwrap();
+    let gone = realm.ask(&realm.alice, "DELETE", &format!("networks/{}", id(&made)), None);
+    assert_eq!(gone.status, 204, "{gone:?}");
 }
 
 /// Nobody reads or changes what belongs to another project.

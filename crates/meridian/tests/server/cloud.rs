@@ -132,9 +132,33 @@ impl Cloud {
         self.child.wait().unwrap();
     }
 
+    /// It does nothing any more, and does not end.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// It goes on where it was.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
     /// SIGTERM; gives whether it ended well.
     pub(crate) fn stop(&mut self) -> bool {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM).unwrap();
+        self.terminate();
+        self.ended()
+    }
+
+    /// SIGTERM alone.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::SIGTERM);
+    }
+
+    /// Waits for its end; gives whether it ended well.
+    pub(crate) fn ended(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }
 
@@ -203,17 +227,8 @@ impl Cloud {
         env: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)],
         line: &str,
     ) -> Result<Value, String> {
-        let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
-        let shows = ["list", "show", "create"].iter().any(|verb| words.contains(verb));
-        if shows {
-            words.extend(["-f", "json"]);
-        }
-        let mut command = Command::new(lab::python::openstack().unwrap().join("bin/openstack"));
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("OS_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = openstack();
+        let words = words(line);
         let out = command
             .envs(env.iter().map(|(name, value)| (name, value)))
             .args(&words)
@@ -225,6 +240,28 @@ impl Cloud {
             return Err(String::from_utf8_lossy(&out.stderr).into_owned());
         }
         Ok(serde_json::from_slice(&out.stdout).unwrap_or(Value::Null))
+    }
+
+    /// Types lines into one `openstack`, which is sooner ready with them than one for each; gives what it printed, in order.
+    #[track_caller]
+    pub(crate) fn openstack_session(&self, lines: &[&str]) -> Vec<Value> {
+        let mut child = openstack()
+            .envs([("OS_AUTH_TYPE", "none"), ("OS_ENDPOINT", &self.url)])
+            .current_dir(self.dir())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let typed: String = lines.iter().map(|line| words(line).join(" ") + "\n").collect();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap();
+        // Its exit code tells nothing when its input ends.
+        assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+        let said = serde_json::Deserializer::from_slice(&out.stdout).into_iter();
+        said.collect::<Result<_, _>>().unwrap_or_else(|error| {
+            panic!("{error} in:\n{}", String::from_utf8_lossy(&out.stdout));
+        })
     }
 
     /// Runs a command of `meridian` that asks this server; gives what it printed.
@@ -306,6 +343,26 @@ impl Cloud {
     }
 }
 
+/// The `openstack` command, with nothing of the environment's that says who asks.
+fn openstack() -> Command {
+    let mut command = Command::new(lab::python::openstack().unwrap().join("bin/openstack"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("OS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// The words of a line for `openstack`, which is to print JSON if it prints something.
+fn words(line: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+    if ["list", "show", "create", "gateway"].iter().any(|verb| words.contains(verb)) {
+        words.extend(["-f", "json"]);
+    }
+    words
+}
+
 /// Adds a chassis to the Southbound whose socket is in a directory.
 #[track_caller]
 pub(crate) fn add_chassis(ovn: &Path, name: &str, physical: &[&str], options: &str) {
@@ -325,16 +382,18 @@ pub(crate) fn add_chassis(ovn: &Path, name: &str, physical: &[&str], options: &s
 /// The rows of a table in a database (`nb`, `sb`) whose socket is in a directory.
 #[track_caller]
 pub(crate) fn rows_in(ovn: &Path, database: &str, table: &str) -> Vec<Value> {
-    rows(&ctl(ovn, database, &format!("--format=json --data=json list {table}")))
+    rows_of(&ctl(ovn, database, &format!("--format=json --data=json list {table}")))
 }
 
 /// Runs ovn-nbctl or ovn-sbctl with the words of a line.
 #[track_caller]
 pub(crate) fn ctl(ovn: &Path, database: &str, line: &str) -> String {
-    let (program, socket) = (format!("ovn-{database}ctl"), ovn.join(format!("{database}.sock")));
+    let (program, remote) = (format!("ovn-{database}ctl"), remote(ovn, database));
     let out = Command::new(central::find_program(&program).unwrap())
-        .arg(format!("--db=unix:{}", socket.display()))
-        .args(["--timeout=60", "--no-leader-only"])
+        .arg(format!("--db={remote}"))
+        .arg("--timeout=60")
+        // Of a cluster only the leader knows what is the latest.
+        .args(Some("--no-leader-only").filter(|_| !remote.contains(',')))
         .args(line.split(' ').filter(|word| !word.is_empty()))
         .output()
         .unwrap();
@@ -345,7 +404,10 @@ pub(crate) fn ctl(ovn: &Path, database: &str, line: &str) -> String {
 impl Drop for Cloud {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM);
+            // One that is stopped does not hear that it is to end.
+            for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+                let _ = kill(Pid::from_raw(self.child.id().cast_signed()), signal);
+            }
             let _ = self.child.wait();
         }
         if std::thread::panicking() {
@@ -417,16 +479,29 @@ const CONFIG: &str = "meridian.toml";
 
 /// The arguments of a server on databases in a directory.
 fn outside(ovn: &Path, args: &[&str]) -> Vec<String> {
-    let database = |name: &str| [format!("--{name}"), format!("unix:{}/{name}.sock", ovn.display())];
+    let database = |name: &str| [format!("--{name}"), remote(ovn, name)];
     let args = ["--data-dir", "."].iter().chain(args).map(|arg| (*arg).to_owned());
     [database("nb"), database("sb")].concat().into_iter().chain(args).collect()
+}
+
+/// How clients name a database (`nb`, `sb`) whose socket is in a directory, or those of its members.
+fn remote(ovn: &Path, database: &str) -> String {
+    let members = (0..3).map(|n| ovn.join(format!("{database}-{n}.sock"))).filter(|socket| socket.exists());
+    let mut sockets: Vec<_> = members.map(|socket| format!("unix:{}", socket.display())).collect();
+    if sockets.is_empty() {
+        sockets.push(format!("unix:{}/{database}.sock", ovn.display()));
+    }
+    sockets.join(",")
 }
 
 /// The command that starts a server.
 fn command(dir: &Path, args: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    command.args(["server", "--metrics-listen", "127.0.0.1:0"]);
+    if !args.iter().any(|arg| arg == "--listen") {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
     command
-        .args(["server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
         .args(args)
         .current_dir(dir)
         .env("MERIDIAN_CONFIG", "/dev/null")
@@ -467,7 +542,7 @@ fn spawn(dir: &Path, args: &[String]) -> (Child, String) {
 }
 
 /// What `--format=json` prints, as one object per row.
-fn rows(text: &str) -> Vec<Value> {
+pub(crate) fn rows_of(text: &str) -> Vec<Value> {
     let table: Value = serde_json::from_str(text).unwrap();
     let headings: Vec<String> = serde_json::from_value(table["headings"].clone()).unwrap();
     let rows = table["data"].as_array().unwrap();

@@ -32,14 +32,7 @@ impl Plant {
     fn within(dir: tempfile::TempDir) -> Plant {
         let nb = Server::start(dir.path(), Database::Northbound).unwrap();
         let sb = Server::start(dir.path(), Database::Southbound).unwrap();
-        let mut command = Command::new(find_program("ovn-northd").unwrap());
-        command
-            .arg(format!("--ovnnb-db={}", nb.remote()))
-            .arg(format!("--ovnsb-db={}", sb.remote()))
-            .arg(format!("--unixctl={}", dir.path().join("northd.ctl").display()))
-            .args(["--no-chdir", "-vconsole:warn", "-vsyslog:off"])
-            .stdout(Stdio::null());
-        let northd = Daemon::start("ovn-northd", &mut command, &dir.path().join("northd.log")).unwrap();
+        let northd = northd(dir.path(), &nb.remote(), &sb.remote());
         Plant { _northd: northd, nb: Some(nb), _sb: sb, dir }
     }
 
@@ -78,6 +71,18 @@ impl Plant {
     pub(crate) fn lose(&mut self) {
         fs::remove_file(self.dir().join("nb.db")).unwrap();
     }
+}
+
+/// Starts ovn-northd on databases.
+pub(crate) fn northd(dir: &Path, nb: &str, sb: &str) -> Daemon {
+    let mut command = Command::new(find_program("ovn-northd").unwrap());
+    command
+        .arg(format!("--ovnnb-db={nb}"))
+        .arg(format!("--ovnsb-db={sb}"))
+        .arg(format!("--unixctl={}", dir.join("northd.ctl").display()))
+        .args(["--no-chdir", "-vconsole:warn", "-vsyslog:off"])
+        .stdout(Stdio::null());
+    Daemon::start("ovn-northd", &mut command, &dir.join("northd.log")).unwrap()
 }
 
 impl Drop for Plant {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -81,6 +82,7 @@ fn scenario_56_what_others_break_is_mended_and_what_they_add_is_kept() {
     nbctl(&format!("set Logical_Router_Port {port} options:gateway_mtu=99"));
     let uuid = route["_uuid"].as_str().unwrap();
     nbctl(&format!("remove Logical_Router {} static_routes {uuid}", world.router));
+    let begin = Instant::now();
     let again = eventually("the route is back", || {
         let routes = world.cloud.rows("Logical_Router_Static_Route");
         (routes.len() == 1).then(|| routes[0].clone())
@@ -90,6 +92,7 @@ fn scenario_56_what_others_break_is_mended_and_what_they_add_is_kept() {
         let ports = world.cloud.rows("Logical_Router_Port");
         (ports[0]["options"]["gateway_mtu"] == "1500").then_some(())
     });
+    println!("both were mended after {:?}", begin.elapsed());
     // Whatever we write about the router later, theirs stays.
     world.set(json!({"name": "renamed"}));
     let router = &world.cloud.rows("Logical_Router")[0];

@@ -17,7 +17,7 @@ use crate::world::id;
 
 /// That the Northbound has what the API has, and no more: seen from outside, without asking the server what it plans.
 #[track_caller]
-fn northbound_is_what_the_api_says(cloud: &Cloud) {
+pub(crate) fn northbound_is_what_the_api_says(cloud: &Cloud) {
     let column = |table: &str, name: &str| -> Vec<String> {
         let mut all: Vec<_> =
             cloud.rows(table).iter().map(|row| row[name].as_str().unwrap().to_owned()).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cloud::{Cloud, eventually};
 use crate::journal::Journal;
@@ -74,6 +74,36 @@ fn scenario_46_gateways_of_a_router_are_apart_as_long_as_there_are_chassis() {
         let hosts: BTreeSet<&str> =
             ports.iter().map(|port| primary(&groups[port["id"].as_str().unwrap()])).collect();
         assert_eq!(hosts.len(), 2, "{router}: {hosts:?}");
+    }
+}
+
+#[test]
+fn chance_looks_at_no_other_gateway_and_still_at_zones() {
+    let zone = |name: &str| format!("{GATEWAY},availability-zones={name}");
+    let (az1, az2) = (zone("az1"), zone("az2"));
+    let chassis: [(&str, &[&str], &str); 4] =
+        [("ch1", BOTH, &az1), ("ch2", BOTH, &az1), ("ch3", BOTH, &az1), ("ch4", BOTH, &az2)];
+    let site = Site::new(Cloud::configured("[network]\novn_l3_scheduler = \"chance\"\n"), &chassis);
+    let routers: Vec<_> = (0..20)
+        .map(|n| site.router(json!({"name": format!("r{n}")}), &[&site.n1, &site.n1, &site.n1]))
+        .collect();
+    let groups = site.groups();
+    assert_eq!(groups.len(), 60);
+    // Apart would be each of them by `leastloaded`. By chance three of four are, three times in eight, and all twenty routers
+    // once in hundreds of millions of runs.
+    let together = routers.iter().filter(|router| {
+        let ports = site.gateway_ports(router);
+        let hosts: BTreeSet<&str> =
+            ports.iter().map(|port| primary(&groups[port["id"].as_str().unwrap()])).collect();
+        hosts.len() < 3
+    });
+    assert!(together.count() > 0, "{groups:?}");
+    // Each chassis has its turn as the first, and the second is in the other zone.
+    assert_eq!(at_rank(&groups, 0).len(), 4, "{groups:?}");
+    for group in groups.values() {
+        let names = names(group);
+        assert_eq!(names.len(), 4);
+        assert!(names[0] == "ch4" || names[1] == "ch4", "{names:?}");
     }
 }
 
@@ -291,4 +321,41 @@ fn bfd_row(site: &Site, port: &str) -> String {
     let rows = site.cloud.rows("BFD");
     let row = rows.iter().find(|row| row["logical_port"] == format!("lrp-{port}")).unwrap();
     row["_uuid"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_pin_goes_from_the_request_to_the_group_in_the_northbound() {
+    let site = Site::with_three(Cloud::start());
+    let cloud = &site.cloud;
+    for row in cloud.southbound("Chassis") {
+        let (name, uuid) = (row["name"].as_str().unwrap(), row["_uuid"].as_str().unwrap());
+        cloud.sbctl(&format!("create Chassis_Private name={name} chassis={uuid}"));
+    }
+    eventually("they are agents", || (cloud.get("agents")["agents"].as_array()?.len() == 3).then_some(()));
+    let router = site.router(json!({"name": "R"}), &[&site.n1]);
+    let port = site.gateway_ports(&router)[0]["id"].as_str().unwrap().to_owned();
+    let group = site.groups().remove(&port).unwrap();
+    let last = group[2].0.clone();
+    let ask = |method: &str, path: &str, body: Option<Value>| {
+        let answer = cloud.settle(method, path, body);
+        assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
+        assert_eq!(answer.waited.as_deref(), Some("nb"), "{answer:?}");
+        site.groups().remove(&port).unwrap()
+    };
+    // The last is made to stay, then to be the first, and then neither.
+    let of = format!("agents/{last}/l3-routers");
+    assert_eq!(ask("POST", &of, Some(json!({"router_id": router}))), group);
+    let one = format!("{of}/{router}");
+    let first = ask("PUT", &one, Some(json!({"ha_chassis_priority": 50})));
+    assert_eq!(first[0], (last.clone(), 50));
+    assert_eq!(names(&first)[1..], names(&group)[..2]);
+    let agents = cloud.get(&format!("routers/{router}/l3-agents"))["agents"].clone();
+    let pinned = agents.as_array().unwrap().iter().find(|agent| agent["id"] == last.as_str()).unwrap();
+    assert_eq!((&pinned["ha_chassis_priority"], &pinned["ha_state"]), (&json!(50), &json!("active")));
+    // A new chassis takes the place of no pin.
+    cloud.chassis("ch4", BOTH, GATEWAY);
+    let joined = site.groups_once("ch4 is in the group", |groups| names(&groups[&port]).contains(&"ch4"));
+    assert_eq!((&joined[&port][0], joined[&port].len()), (&(last.clone(), 50), 4));
+    let free = ask("DELETE", &one, None);
+    assert_ne!(primary(&free), last);
 }

@@ -13,7 +13,7 @@ use crate::site::{Site, internal};
 use crate::world::id;
 
 /// What the loop that writes the Northbound waits for, if anything.
-fn waits_for(cloud: &Cloud) -> Option<String> {
+pub(crate) fn waits_for(cloud: &Cloud) -> Option<String> {
     let status = cloud.status();
     let components = status["components"].as_array().unwrap().clone();
     let northbound = components.iter().find(|it| it["component"] == "northbound").unwrap();
@@ -30,7 +30,7 @@ fn two(plant: &Plant, postgres: &Postgres) -> (Site, Cloud) {
     (site, other)
 }
 
-fn postgres() -> (Postgres, tempfile::TempDir) {
+pub(crate) fn postgres() -> (Postgres, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let postgres = Postgres::start(&dir.path().join("pg")).unwrap();
     postgres.create_database("meridian").unwrap();

@@ -106,6 +106,11 @@ pub(super) fn get(path: &str) -> Request {
     ("GET", format!("/v2.0/{path}"), None)
 }
 
+/// The same, answered only when the Northbound has it.
+pub(super) fn seen((method, path, body): Request) -> Request {
+    (method, format!("{path}?wait=ovn"), body)
+}
+
 /// A change that is answered only when the Northbound has everything up to it. It is of nothing that is in there.
 pub(super) fn barrier(n: usize) -> Request {
     request("PUT", "quotas/barrier?wait=ovn".into(), &json!({"quota": {"network": n}}))

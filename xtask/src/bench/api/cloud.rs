@@ -96,6 +96,19 @@ impl Cloud {
         Ok(Cloud { dir: dir.to_owned(), command, child, url, ready, nb, _sb: sb, postgres })
     }
 
+    /// Starts another server on the same databases, which stay this one's.
+    pub(super) fn beside(&self, dir: &Path) -> Result<Cloud> {
+        fs::create_dir_all(dir)?;
+        let (ours, theirs) = (self.dir.display().to_string(), dir.display().to_string());
+        let command: Vec<_> = self
+            .command
+            .iter()
+            .map(|word| if *word == ours { theirs.clone() } else { word.clone() })
+            .collect();
+        let (child, url, ready) = spawn(dir, &command)?;
+        Ok(Cloud { dir: dir.to_owned(), command, child, url, ready, nb: None, _sb: None, postgres: None })
+    }
+
     /// Its process.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()

@@ -1,7 +1,7 @@
 //! `cargo xtask bench api`: the network API server on both of its databases, beside its goals and beside Neutron.
 //!
 //! `cloud` is the server under measurement, `load` the process that asks it, `asks` what is asked, `journal` what it wrote.
-//! `operations`, `scale` and `goals` measure, `neutron` stands beside, `report` prints.
+//! `operations`, `scale`, `goals` and `takeover` measure, `neutron` stands beside, `report` prints.
 
 mod asks;
 mod cloud;
@@ -12,6 +12,7 @@ mod neutron;
 mod operations;
 mod report;
 mod scale;
+mod takeover;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -99,6 +100,7 @@ impl Bench<'_> {
         }
         self.scale()?;
         self.goals()?;
+        self.takeover()?;
         self.neutron();
         self.notes();
         Ok(self.report)

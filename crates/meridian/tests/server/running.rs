@@ -1,0 +1,140 @@
+//! How the program is run: where it may listen, who is let in by the configuration, how it ends, and what it counts.
+
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+
+use serde_json::json;
+
+use crate::cloud::{Cloud, eventually, raw};
+use crate::plant::Plant;
+use crate::site::internal;
+
+/// The status of a list of networks, asked for with headers.
+fn let_in(cloud: &Cloud, headers: &[(&str, &str)]) -> u16 {
+    raw(cloud.url(), headers, "GET", "/v2.0/networks", None).status
+}
+
+#[test]
+fn whoever_asks_for_no_credentials_listens_to_this_machine_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let complaint = Cloud::refused(dir.path(), &["--listen", address]);
+        for part in [address.trim_end_matches(":0"), "--auth keystone", "allow_remote_noauth = true"] {
+            assert!(complaint.contains(part), "{part}: {complaint}");
+        }
+    }
+    assert!(!Path::new(dir.path()).join("api.db").exists(), "before anything is made");
+    // Unless somebody insists, or there are credentials.
+    let config = dir.path().join("meridian.toml");
+    std::fs::write(&config, "[server]\nallow_remote_noauth = true\n").unwrap();
+    let config = config.display().to_string();
+    let cloud = Cloud::with(&["--listen", "0.0.0.0:0", "--config", &config]);
+    assert_eq!(let_in(&cloud, &[("X-Auth-Token", "any")]), 200);
+}
+
+#[test]
+fn a_token_of_the_configuration_lets_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    let config = format!("[server]\nauth = \"token\"\ntoken_file = \"{}\"\n", file.display());
+    let path = dir.path().join("meridian.toml");
+    std::fs::write(&path, config).unwrap();
+    let path = path.display().to_string();
+    let refused = Cloud::refused(dir.path(), &["--config", &path]);
+    assert!(refused.contains(&file.display().to_string()), "the file is not there: {refused}");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let cloud = Cloud::with(&["--listen", "0.0.0.0:0", "--config", &path]);
+    assert_eq!(let_in(&cloud, &[("X-Auth-Token", "s3cret")]), 200);
+    for headers in [&[][..], &[("X-Auth-Token", "s3cre")], &[("X-Auth-Token", "s3cret\u{20}x")]] {
+        assert_eq!(let_in(&cloud, headers), 401, "{headers:?}");
+    }
+    // The way of the command line, with the same token.
+    let env = [("OS_AUTH_TYPE", "admin_token"), ("OS_ENDPOINT", cloud.url()), ("OS_TOKEN", "s3cret")];
+    assert_eq!(cloud.openstack_as(&env, "network list").unwrap(), json!([]));
+}
+
+#[test]
+fn a_password_of_the_configuration_lets_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let users = dir.path().join("htpasswd");
+    std::fs::write(&users, format!("admin:{PASSWORD}\n")).unwrap();
+    let path = dir.path().join("meridian.toml");
+    std::fs::write(&path, "[server]\nauth = \"basic\"\n").unwrap();
+    let path = path.display().to_string();
+    let refused = Cloud::refused(dir.path(), &["--config", &path]);
+    assert!(refused.contains("which needs server.htpasswd"), "{refused}");
+    std::fs::write(&path, format!("[server]\nauth = \"basic\"\nhtpasswd = \"{}\"\n", users.display()))
+        .unwrap();
+    let cloud = Cloud::with(&["--config", &path]);
+    // admin:pw, admin:no and nobody:pw.
+    assert_eq!(let_in(&cloud, &[("Authorization", "Basic YWRtaW46cHc=")]), 200);
+    for wrong in ["Basic YWRtaW46bm8=", "Basic bm9ib2R5OnB3", "Basic ?", "Bearer YWRtaW46cHc="] {
+        assert_eq!(let_in(&cloud, &[("Authorization", wrong)]), 401, "{wrong}");
+    }
+    assert_eq!(let_in(&cloud, &[("X-Auth-Token", "pw")]), 401);
+    let env = [
+        ("OS_AUTH_TYPE", "http_basic"),
+        ("OS_ENDPOINT", cloud.url()),
+        ("OS_USERNAME", "admin"),
+        ("OS_PASSWORD", "pw"),
+    ];
+    assert_eq!(cloud.openstack_as(&env, "network list").unwrap(), json!([]));
+}
+
+/// `pw`, by bcrypt.
+const PASSWORD: &str = "$2b$04$.28FkFQLkDFPySBHWafRUOwjRx/7UVblME5U9yUsNQtEyzmztXLZO";
+
+#[test]
+fn a_server_that_is_told_to_end_answers_what_is_under_way() {
+    let mut plant = Plant::start();
+    let mut cloud = Cloud::on(plant.dir(), &[]);
+    let (network, _) = internal(&cloud, "net", "10.0.0.0/24");
+    cloud.converged();
+    // The answer is to come when the Northbound has the port, and that does not answer.
+    plant.freeze();
+    let url = cloud.url().to_owned();
+    let body = json!({"port": {"network_id": network, "name": "last"}}).to_string();
+    let asking = thread::spawn(move || {
+        raw(&url, &[("X-Auth-Token", "t")], "POST", "/v2.0/ports?wait=ovn", Some(&body))
+    });
+    eventually("the request is under way", || {
+        (cloud.get("ports?name=last")["ports"].as_array()?.len() == 1).then_some(())
+    });
+    cloud.terminate();
+    let address = cloud.url().trim_start_matches("http://").to_owned();
+    eventually("nobody else is let in", || TcpStream::connect(&address).err());
+    plant.thaw();
+    let answer = asking.join().unwrap();
+    assert_eq!((answer.status, answer.waited.as_deref()), (201, Some("nb")), "{answer:?}");
+    assert!(cloud.ended(), "it ended well");
+    let port = answer.body["port"]["id"].as_str().unwrap();
+    assert!(cloud.rows("Logical_Switch_Port").iter().any(|row| row["name"] == port));
+}
+
+#[test]
+fn the_metrics_of_a_server_count_what_it_does() {
+    let cloud = Cloud::start();
+    internal(&cloud, "net", "10.0.0.0/24");
+    cloud.converged();
+    let text = eventually("the rows are counted", || {
+        let answer = raw(&cloud.metrics_url(), &[], "GET", "/metrics", None);
+        assert_eq!(answer.status, 200);
+        let text = answer.body.as_str().unwrap().to_owned();
+        let want = value(&text, "meridian_reconcile_objects{component=\"northbound\",state=\"want\"}")?;
+        let have = value(&text, "meridian_reconcile_objects{component=\"northbound\",state=\"have\"}")?;
+        (want > 3.0 && want == have).then_some(text)
+    });
+    assert!(
+        value(&text, "meridian_reconcile_runs_total{component=\"northbound\"}").unwrap() >= 1.0,
+        "{text}"
+    );
+    let refused = "meridian_reconcile_problems{component=\"northbound\",class=\"refused\"}";
+    assert_eq!(value(&text, refused), Some(0.0), "{text}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+/// The value of a series.
+fn value(text: &str, series: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}

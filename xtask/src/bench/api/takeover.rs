@@ -1,0 +1,55 @@
+//! Two servers on one PostgreSQL and one Northbound: the one that writes is killed, and the other takes over.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use central::Database;
+use serde_json::json;
+
+use super::cloud::{Cloud, Ovn, Sql};
+use super::load::{Load, Pace};
+use super::report::Goal;
+use super::{Bench, asks};
+use crate::command::heading;
+
+/// How often, beside one for each round: what is told is the slowest.
+const KILLS: usize = 3;
+
+impl Bench<'_> {
+    /// From kill -9 of the writer until the Northbound has what was asked of the other.
+    pub(super) fn takeover(&mut self) -> Result<()> {
+        heading("the server that writes is killed");
+        let mut first = Cloud::start(&self.program, &self.dir.join("first"), Sql::Postgres, Ovn::Databases)?;
+        let mut second = first.beside(&self.dir.join("second"))?;
+        let mut load = Load::start(&self.load)?;
+        load.ask(&first.url, asks::no_quota())?;
+        let networks = load.run(&first.url, Pace::clients(1), &[asks::network(0)])?.all_well()?.ids();
+        let network = networks.first().context("no network")?;
+        load.ask(&first.url, asks::subnet(0, network))?;
+        load.ask(&first.url, asks::barrier(0))?;
+        let mut slowest = 0.0_f64;
+        for n in 0..KILLS + self.rounds {
+            // By turns.
+            let (writer, other) = match n % 2 {
+                0 => (&mut first, second.url.clone()),
+                _ => (&mut second, first.url.clone()),
+            };
+            let begin = Instant::now();
+            writer.kill()?;
+            let made = load.ask(&other, asks::seen(asks::port(n, network)))?;
+            slowest = slowest.max(begin.elapsed().as_secs_f64());
+            // So that the other waits for its turn when the next one is killed.
+            writer.again()?;
+            writer.settle()?;
+            let id = made["port"]["id"].as_str().context("no port")?;
+            let select =
+                json!({"op": "select", "table": "Logical_Switch_Port", "where": [["name", "==", id]]});
+            let mut rpc = first.rpc(Database::Northbound)?;
+            let found = rpc.call("transact", json!([Database::Northbound.name(), select]))?;
+            ensure!(found[0]["rows"].as_array().is_some_and(|rows| rows.len() == 1), "the port is not there");
+        }
+        let what = "two servers: the writer killed, the other has written";
+        self.report.add(Sql::Postgres, what, "slowest s", slowest, Some(Goal::AtMost(3.0)));
+        Ok(())
+    }
+}
