@@ -479,27 +479,6 @@ impl<'a> Planner<'a> {
         (plan, open)
     }
 
-    /// Leaves out of sets what is not going to be there.
-    fn forget_refused(&mut self) {
-        let refused = std::mem::take(&mut self.refused);
-        if refused.is_empty() {
-            return;
-        }
-        let stays = |atom: &Atom| !matches!(atom, Atom::Uuid(uuid) if refused.contains(uuid));
-        self.puts.retain(|_, items| {
-            items.retain(|item| matches!(item, Element::Pair(..)) || stays(item.key()));
-            !items.is_empty()
-        });
-        for (_, op) in &mut self.inserts {
-            let Op::Insert { values, .. } = op else { continue };
-            for (_, value) in values {
-                if let Datum::Set(atoms) = value {
-                    atoms.retain(stays);
-                }
-            }
-        }
-    }
-
     /// Tables in an order in which each comes after those its rows refer to.
     fn ranks(&self) -> BTreeMap<&'static str, usize> {
         let specs = self.want.tables();
