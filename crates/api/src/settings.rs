@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use ovn::MacAddr;
 use serde::{Deserialize, Serialize};
 
+use crate::model::NetworkType;
+
 /// Writes the struct, its defaults and the list of its keys from one text.
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr,)*) => {
@@ -76,6 +78,8 @@ settings! {
     global_physnet_mtu: u32 = 1500,
     /// Bytes of Geneve options.
     geneve_max_header_size: u32 = 30,
+    /// What networks are whose request does not say, the first that has room: geneve, vlan (in network_vlan_ranges), local.
+    tenant_network_types: Vec<NetworkType> = vec![NetworkType::Geneve],
     /// Tunnel keys to take, first and last.
     vni_range: (u32, u32) = (1, 65_535),
     /// VLAN tags to take, by physical network.
@@ -108,6 +112,8 @@ settings! {
     bfd_min_rx: Option<u32> = None,
     /// Lost packets that end a session; OVN's default if none.
     bfd_detect_mult: Option<u32> = None,
+    /// Seconds after which all rows are compared again though nothing is known to have changed.
+    resync_interval: u32 = 300,
     /// Seconds after which routes of a gateway that no chassis hosts are taken out.
     unhosted_grace: u32 = 5,
     /// Chassis without the gateway mark may carry gateways if none has it.
@@ -207,6 +213,10 @@ impl Settings {
         must(self.ha_bfd_min_rx > 0, "ha_bfd_min_rx", "it must be at least 1 millisecond");
         must(self.ha_bfd_min_tx > 0, "ha_bfd_min_tx", "it must be at least 1 millisecond");
         must(self.ha_bfd_mult > 0, "ha_bfd_mult", "it must be at least 1");
+        must(self.resync_interval > 0, "resync_interval", "it must be at least 1 second");
+        must(!self.tenant_network_types.is_empty(), "tenant_network_types", "it must name at least one");
+        let flat = self.tenant_network_types.contains(&NetworkType::Flat);
+        must(!flat, "tenant_network_types", "flat networks are made only by naming their physical network");
         let (first, last) = self.vni_range;
         must(1 <= first && first <= last && last < 1 << 24, "vni_range", "it must be within 1 to 16777215");
         let tags = self.network_vlan_ranges.values().flatten();
@@ -278,10 +288,15 @@ mod tests {
             bfd_min_tx: Some(0),
             bfd_detect_mult: Some(0),
             vni_range: (9, 3),
+            tenant_network_types: vec![NetworkType::Vlan, NetworkType::Flat],
+            resync_interval: 0,
             ..Settings::default()
         };
         let keys: Vec<_> = settings.faults().into_iter().map(|(key, _)| key).collect();
-        assert_eq!(keys, ["bfd_min_tx", "bfd_detect_mult", "vni_range"]);
+        assert_eq!(
+            keys,
+            ["bfd_min_tx", "bfd_detect_mult", "resync_interval", "tenant_network_types", "vni_range"]
+        );
         // Zero is "I do not need to hear from you" in BFD.
         assert_eq!(Settings { bfd_min_rx: Some(0), ..Settings::default() }.faults(), []);
     }

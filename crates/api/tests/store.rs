@@ -93,7 +93,6 @@ fn router(id: Uuid) -> Router {
         enable_default_route_bfd: false,
         routes: Vec::new(),
         availability_zone_hints: Vec::new(),
-        distributed: false,
         standard: Standard::new(Timestamp::UNIX_EPOCH, ""),
     }
 }

@@ -245,6 +245,24 @@ async fn one_refused_object_does_not_stop_the_rest() {
     run.settle(&cloud(&[(4, "p4"), (5, "p5"), (6, "p6"), (7, "p7")])).await;
 }
 
+/// The server would end the connection over it, whatever else the transaction holds.
+#[tokio::test]
+async fn text_with_a_nul_fails_its_object_alone() {
+    for version in VERSIONS {
+        let mut run = Run::new(version);
+        let (plan, applied) = run.apply(&cloud(&[(4, "p4"), (5, "p\0"), (6, "p6")])).await;
+        assert!(applied.results.iter().all(|result| matches!(result, StepResult::Done)), "{applied:?}");
+        let [problem] = &plan.problems[..] else { panic!("{:?}", plan.problems) };
+        assert_eq!((&problem.object, problem.code.as_str()), (&object("port", 5), "unsupported"));
+        let view = run.target.observe(Scope::Full).await.unwrap();
+        assert_eq!(view.snapshot().table::<nb::LogicalSwitchPort>().len(), 2);
+        // One that was there keeps what it had.
+        run.settle(&cloud(&[(4, "p4"), (5, "p5"), (6, "p6")])).await;
+        let left = run.plan(&cloud(&[(4, "q\0"), (5, "p5"), (6, "p6")])).await;
+        assert!(left.is_empty() && left.problems.len() == 1, "{left}");
+    }
+}
+
 #[tokio::test]
 async fn a_row_that_went_meanwhile_is_a_conflict_of_its_object() {
     let mut run = Run::new("26.03");

@@ -11,37 +11,18 @@ use super::look::Look;
 use super::port_group::{self, in_group};
 use super::{Compiled, map, object, text};
 use crate::model::{Direction, Ethertype, SecurityGroupRule};
+use crate::resource::security_group_rule;
 
 const PRIORITY: i64 = 1002;
-
-/// Protocols by the names the API takes, where they have no symbol of their own in a match.
-const PROTOCOLS: [(&str, u8); 19] = [
-    ("ah", 51),
-    ("dccp", 33),
-    ("egp", 8),
-    ("esp", 50),
-    ("gre", 47),
-    ("hopopt", 0),
-    ("igmp", 2),
-    ("ipip", 4),
-    ("ipv6-encap", 41),
-    ("ipv6-frag", 44),
-    ("ipv6-nonxt", 59),
-    ("ipv6-opts", 60),
-    ("ipv6-route", 43),
-    ("ospf", 89),
-    ("pgm", 113),
-    ("rsvp", 46),
-    ("udplite", 136),
-    ("vrrp", 112),
-    ("ip", 0),
-];
 
 pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let Some(rule) = look.rule(id) else { return };
     let Some(group) = look.group(rule.security_group_id) else { return };
     let Some(matches) = matches(rule) else {
-        let text = format!("names protocol {:?}, which is not known; the rule allows nothing", rule.protocol);
+        let text = format!(
+            "names protocol {:?}, or ports of it, which OVN cannot match; the rule allows nothing",
+            rule.protocol
+        );
         let of = object("security_group_rule", id);
         to.problems.push(Problem::error(of, Class::Refused, "unknown-protocol", text));
         return;
@@ -86,7 +67,8 @@ fn matches(rule: &SecurityGroupRule) -> Option<Match> {
     }
 }
 
-/// The protocol's part of a match: `Some(None)` for any, `None` for one that nobody knows.
+/// The protocol's part of a match: `Some(None)` for any, `None` for one that nobody knows, or whose ports nothing can tell
+/// apart: a rule for some of them must not open all.
 fn protocol(rule: &SecurityGroupRule) -> Option<Option<Match>> {
     let Some(protocol) = &rule.protocol else { return Some(None) };
     let (low, high) = (rule.port_range_min, rule.port_range_max);
@@ -100,11 +82,8 @@ fn protocol(rule: &SecurityGroupRule) -> Option<Option<Match>> {
             Some(icmp(Predicate::Icmp6, Code::Icmp6Type, Code::Icmp6Code, low, high))
         }
         "icmp" | "1" => Some(icmp(Predicate::Icmp4, Code::Icmp4Type, Code::Icmp4Code, low, high)),
-        other => {
-            let number = other.parse::<u8>().ok();
-            let named = PROTOCOLS.iter().find(|(name, _)| *name == other).map(|(_, number)| *number);
-            Some(Match::Code(Code::IpProto, u64::from(number.or(named)?)))
-        }
+        _ if low.or(high).is_some() => return None,
+        other => Some(Match::Code(Code::IpProto, security_group_rule::number(other)?.into())),
     })
 }
 

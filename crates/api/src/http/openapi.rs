@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::resource::{self, Act, Action, Attribute, Method, Noun, Verb, Who};
+use crate::resource::{self, Action, Attribute, Method, Noun, Verb, Who, quota};
 
 /// The document.
 pub fn document() -> Value {
@@ -106,8 +106,7 @@ fn describe(noun: &dyn Noun, paths: &mut Map<String, Value>, schemas: &mut Map<S
 }
 
 fn act(action: &Action, tag: &str, parameters: &[Value]) -> Value {
-    let changes = matches!(action.act, Act::Change(_)) && action.method != Method::Delete;
-    let content = changes.then(|| json!({"type": "object"}));
+    let content = action.body.map(|body| body.schema());
     let answer = (action.status != 204).then(|| json!({"type": "object"}));
     operation(tag, action.about.to_owned(), parameters, content, (action.status, answer))
 }
@@ -151,7 +150,13 @@ fn quotas(paths: &mut Map<String, Value>) {
     };
     add("/v2.0/quotas", Method::Get, "List projects with limits of their own", None, (200, object()));
     add("/v2.0/quotas/{project}", Method::Get, "Show the limits of a project", None, (200, object()));
-    add("/v2.0/quotas/{project}", Method::Put, "Set limits of a project", object(), (200, object()));
+    add(
+        "/v2.0/quotas/{project}",
+        Method::Put,
+        "Set limits of a project",
+        Some(quota::body_schema()),
+        (200, object()),
+    );
     add(
         "/v2.0/quotas/{project}",
         Method::Delete,
@@ -354,6 +359,30 @@ mod tests {
         let put = &document["paths"]["/v2.0/networks/{id}"]["put"]["requestBody"]["content"]["application/json"]
             ["schema"];
         assert!(put["properties"]["network"]["properties"].get("provider:network_type").is_none());
+    }
+
+    #[test]
+    fn the_document_tells_what_sub_methods_take() {
+        let document = document();
+        for (path, method, inside) in [
+            ("routers/{id}/add_router_interface", "put", "/properties/subnet_id"),
+            ("routers/{id}/remove_extraroutes", "put", "/properties/router/properties/routes/items"),
+            (
+                "routers/{id}/update_external_gateways",
+                "put",
+                "/properties/router/properties/external_gateways/items/properties/network_id",
+            ),
+            ("ports/{id}/bindings", "post", "/properties/binding/properties/host"),
+            ("subnetpools/{id}/add_prefixes", "put", "/properties/prefixes/items"),
+            ("agents/{id}/l3-routers", "post", "/properties/router_id"),
+            ("quotas/{project}", "put", "/properties/quota/properties/floatingip"),
+        ] {
+            let operation = &document["paths"][format!("/v2.0/{path}")][method];
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            assert!(schema.pointer(inside).is_some_and(Value::is_object), "{path}: {schema}");
+        }
+        let takes_none = &document["paths"]["/v2.0/ports/{id}/bindings/{argument1}/activate"]["put"];
+        assert!(takes_none["requestBody"].is_null());
     }
 
     #[test]

@@ -28,7 +28,10 @@ impl Target {
                 .map_err(|_| Fault::bad("The path is not UTF-8 when it is decoded"))?;
             segments.push(decoded.into_owned());
         }
-        if let Some(last) = segments.last_mut()
+        // A label or a host may be called so.
+        let named =
+            segments.iter().rev().nth(1).is_some_and(|of| ["tags", "bindings"].contains(&of.as_str()));
+        if let Some(last) = segments.last_mut().filter(|_| !named)
             && last.len() > ".json".len()
             && let Some(plain) = last.strip_suffix(".json")
             && *last != "openapi.json"
@@ -90,6 +93,8 @@ mod tests {
             ("/v2.0/networks/", &["v2.0", "networks"], true),
             ("/v2.0//networks", &["v2.0", "networks"], false),
             ("/v2.0/quotas/p/details.json", &["v2.0", "quotas", "p", "details"], false),
+            ("/v2.0/networks/7/tags/a.json", &["v2.0", "networks", "7", "tags", "a.json"], false),
+            ("/v2.0/networks/7/tags.json", &["v2.0", "networks", "7", "tags"], false),
             ("/v2.0/.json", &["v2.0", ".json"], false),
             ("/v2.0/extensions/Availability%20Zone", &["v2.0", "extensions", "Availability Zone"], false),
             ("/openapi.json", &["openapi.json"], false),

@@ -32,8 +32,6 @@ pub struct Router {
     pub routes: Vec<ExtraRoute>,
     /// Where its gateways should be.
     pub availability_zone_hints: Vec<String>,
-    /// What `distributed` shows: floating IPs leave from the instance's chassis.
-    pub distributed: bool,
     /// Revision, times, description, tags.
     pub standard: Standard,
 }

@@ -58,6 +58,8 @@ pub struct Agent {
     pub zones: BTreeSet<String>,
     /// `ovn-bridge-mappings` of the chassis, as it says.
     pub bridge_mappings: String,
+    /// The newest `nb_cfg` that it says to have carried out.
+    pub nb_cfg: i64,
     /// When it last reported.
     pub heartbeat: Timestamp,
     /// Whether that is recent enough.
@@ -85,8 +87,12 @@ impl Judgement {
     }
 }
 
-/// Every agent that the Southbound tells of, in order of id.
-pub fn agents(sb: &Snapshot, judge: Judgement) -> Vec<Agent> {
+/// Every agent that the Southbound tells of, in order of id. `known` are those of the look before.
+///
+/// A controller writes down when it reports. Those beside it write only what they have carried out, so that when they did is
+/// when that was seen to change. Of one that is seen for the first time nobody knows; it is believed to be as fresh as its
+/// controller, and from then on it has to report itself.
+pub fn agents(sb: &Snapshot, judge: Judgement, known: &[Agent]) -> Vec<Agent> {
     let mut all = Vec::new();
     for (_, private) in sb.table::<ChassisPrivate>().iter() {
         let chassis = private.chassis.and_then(|chassis| sb.get::<Chassis>(chassis.uuid()));
@@ -103,6 +109,7 @@ pub fn agents(sb: &Snapshot, judge: Judgement) -> Vec<Agent> {
                 .and_then(|chassis| chassis.setting("ovn-bridge-mappings"))
                 .unwrap_or("")
                 .to_owned(),
+            nb_cfg: private.nb_cfg,
             heartbeat,
             // A chassis that is gone is dead at once, however short ago it was heard.
             alive: chassis.is_some() && judge.alive(private.nb_cfg, heartbeat),
@@ -126,11 +133,19 @@ pub fn agents(sb: &Snapshot, judge: Judgement) -> Vec<Agent> {
             if said(id).is_empty() {
                 continue;
             }
-            let seen = said(sb_cfg).parse().unwrap_or(i64::MIN);
+            let nb_cfg = said(sb_cfg).parse().unwrap_or(i64::MIN);
+            let before = known.binary_search_by(|agent| agent.id.as_str().cmp(said(id)));
+            let heartbeat = match before.ok().map(|at| &known[at]) {
+                Some(before) if before.nb_cfg == nb_cfg => before.heartbeat,
+                Some(_) => judge.now,
+                None => heartbeat.min(judge.now),
+            };
             all.push(Agent {
                 id: said(id).to_owned(),
                 kind,
-                alive: chassis.is_some() && judge.alive(seen, heartbeat),
+                nb_cfg,
+                heartbeat,
+                alive: chassis.is_some() && judge.alive(nb_cfg, heartbeat),
                 description: said(description).to_owned(),
                 ..controller.clone()
             });

@@ -134,7 +134,8 @@ impl Report {
 
     /// Judges the agents anew.
     pub fn judge_agents(&mut self, sb: &Snapshot, judge: Judgement) {
-        self.set_agents(agents(sb, judge));
+        let agents = agents(sb, judge, self.agents());
+        self.set_agents(agents);
     }
 
     fn place(&mut self, binding: &Binding, place: Option<Place>) {

@@ -146,13 +146,13 @@ fn agents_are_judged_by_what_they_carried_out_and_when() {
 
     let judge = |now: i64| Judgement { now: at(now), nb_cfg: 10, agent_down_time: 75 };
     let alive = |now: i64| -> Vec<(String, bool)> {
-        agents(&sb.snapshot(), judge(now)).into_iter().map(|agent| (agent.id, agent.alive)).collect()
+        agents(&sb.snapshot(), judge(now), &[]).into_iter().map(|agent| (agent.id, agent.alive)).collect()
     };
     let told = |list: [(&str, bool); 4]| list.map(|(id, alive)| (id.to_owned(), alive)).to_vec();
     assert_eq!(alive(1_010), told([("ch1", true), ("ch2", true), ("gone", false), ("m1", true)]));
     assert_eq!(alive(1_100), told([("ch1", true), ("ch2", false), ("gone", false), ("m1", false)]));
 
-    let agents = agents(&sb.snapshot(), judge(1_100));
+    let agents = agents(&sb.snapshot(), judge(1_100), &[]);
     assert_eq!(agents[0].kind, AgentKind::Gateway);
     assert_eq!(agents[1].kind, AgentKind::Controller);
     assert_eq!(agents[3].kind, AgentKind::Metadata);
@@ -161,4 +161,53 @@ fn agents_are_judged_by_what_they_carried_out_and_when() {
     let ch1 = fleet.named("ch1").unwrap();
     assert!(ch1.gateway && ch1.alive && ch1.physical_networks.contains("phy1") && ch1.zones.len() == 2);
     assert!(!fleet.on_host("host-ch2").unwrap().alive);
+}
+
+#[test]
+fn agents_beside_a_controller_are_judged_by_what_they_report_themselves() {
+    let (mut sb, mut report) = (Told::southbound(), Report::default());
+    let chassis = json!({"name": "ch1", "hostname": "node1", "encaps": reference(id(98))});
+    sb.tell("Chassis", id(1), "insert", chassis);
+    let said = |metadata: &str, neutron: &str| {
+        json!([
+            "map",
+            [
+                ["neutron:ovn-metadata-id", "m1"],
+                ["neutron:ovn-metadata-sb-cfg", metadata],
+                ["neutron:ovn-neutron-agent-id", "n1"],
+                ["neutron:ovn-neutron-agent-sb-cfg", neutron]
+            ]
+        ])
+    };
+    let private = json!({"name": "ch1", "chassis": reference(id(1)), "nb_cfg": 3,
+        "nb_cfg_timestamp": 1_000_000, "external_ids": said("3", "3")});
+    sb.tell("Chassis_Private", id(11), "insert", private);
+    let mut look = |second: i64, nb_cfg: i64, metadata: &str, neutron: &str| -> [bool; 3] {
+        // The controller is always there.
+        let now = json!({"nb_cfg": nb_cfg, "nb_cfg_timestamp": second * 1000});
+        sb.tell("Chassis_Private", id(11), "modify", now);
+        let told =
+            sb.snapshot().table::<ovn::sb::ChassisPrivate>().iter().next().unwrap().1.external_ids.clone();
+        let new = said(metadata, neutron);
+        let changed: Vec<&Value> = new[1]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|pair| told.get(pair[0].as_str().unwrap()).map(|it| it.as_str()) != pair[1].as_str())
+            .collect();
+        if !changed.is_empty() {
+            sb.tell("Chassis_Private", id(11), "modify", json!({"external_ids": ["map", changed]}));
+        }
+        let now = Timestamp::from_second(second).unwrap();
+        report.judge_agents(&sb.snapshot(), Judgement { now, nb_cfg, agent_down_time: 75 });
+        ["ch1", "m1", "n1"].map(|id| report.agents().iter().any(|agent| agent.id == id && agent.alive))
+    };
+    assert_eq!(look(1_000, 3, "3", "3"), [true, true, true]);
+    assert_eq!(look(1_060, 5, "3", "5"), [true, true, true], "behind, but not for long");
+    assert_eq!(look(1_080, 6, "3", "6"), [true, false, true], "the one beside it is silent for 80 seconds");
+    assert_eq!(look(1_140, 9, "8", "6"), [true, true, true], "it is back; the other has been silent for 60");
+    assert_eq!(look(1_160, 10, "8", "6"), [true, true, false]);
+    let heartbeat =
+        |id: &str| report.agents().iter().find(|agent| agent.id == id).unwrap().heartbeat.as_second();
+    assert_eq!(["ch1", "m1", "n1"].map(heartbeat), [1_160, 1_140, 1_080]);
 }

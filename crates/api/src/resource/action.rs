@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Scene, Who};
+use super::{Scene, Shape, Who};
 use crate::{Caller, Fault, Txn};
 
 /// An HTTP method of the API.
@@ -48,6 +48,8 @@ pub struct Action {
     pub who: Who,
     /// Status of the answer.
     pub status: u16,
+    /// What its body looks like, if it has one.
+    pub body: Option<Shape>,
     /// What it does.
     pub act: Act,
 }
@@ -110,6 +112,7 @@ impl Action {
             about,
             who: Who::Owner,
             status: 200,
+            body: None,
             act: Act::Change(change),
         }
     }
@@ -127,6 +130,7 @@ impl Action {
             about,
             who: Who::Nobody,
             status: 200,
+            body: None,
             act: Act::Read(read),
         }
     }
@@ -139,6 +143,11 @@ impl Action {
     /// With another method and status.
     pub const fn with(self, method: Method, status: u16) -> Self {
         Action { method, status, ..self }
+    }
+
+    /// With a body of this shape.
+    pub const fn body(self, body: Shape) -> Self {
+        Action { body: Some(body), ..self }
     }
 
     /// Under another name in policy.

@@ -44,9 +44,11 @@ static ACTIONS: &[Action] = &[
     Action::get("l3-routers", "The routers that it may host.", hosting::routers).rule("get_l3-routers"),
     Action::put("l3-routers", "Pins a router to it.", hosting::pin)
         .with(Method::Post, 201)
-        .rule("create_l3-router"),
+        .rule("create_l3-router")
+        .body(hosting::PIN),
     Action::put("l3-routers/*", "Sets the priority of a router's gateways on it.", hosting::prioritise)
-        .rule("update_l3-router"),
+        .rule("update_l3-router")
+        .body(hosting::PRIORITY),
     Action::put("l3-routers/*", "Takes a router off it, as far as others can host it.", hosting::unpin)
         .with(Method::Delete, 204)
         .rule("delete_l3-router"),

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Action, Call, Checked, Method, Reply, Scene, Who, network, port};
+use super::engine::unwrap;
+use super::{Action, Call, Checked, Field, Method, Reply, Scene, Shape, Who, network, port};
 use crate::fault::Fault;
 use crate::fleet::{Chassis, Fleet};
 use crate::model::{Binding, InactiveBinding, Network, Port, VifType};
@@ -39,7 +40,8 @@ pub const ACTIONS: &[Action] = &[
     Action::put("bindings", "Prepares the port to move to a host.", prepare)
         .by(Who::Service)
         .rule("create_port_binding")
-        .with(Method::Post, 201),
+        .with(Method::Post, 201)
+        .body(Shape::Object(&[Field::required("binding", Shape::Object(BINDING))])),
     Action::put("bindings/*/activate", "Moves the port to a host that is prepared.", activate)
         .by(Who::Service)
         .rule("activate"),
@@ -226,31 +228,36 @@ fn shown(
     })
 }
 
+/// What a request to prepare a host may say.
+const BINDING: &[Field] = &[
+    Field::required("host", Shape::Text { max: 255 }),
+    Field::new("vnic_type", Shape::Nullable(&Shape::OneOf(VNIC_TYPES))),
+    Field::new("profile", Shape::Nullable(&Shape::Free)),
+    Field::new("project_id", Shape::Nullable(&Shape::Text { max: 255 })),
+];
+
+fn checked_body(body: &Value) -> Result<Map<String, Value>, Fault> {
+    let mut checked = Map::new();
+    for (key, value) in unwrap("binding", body)? {
+        let field = BINDING.iter().find(|field| field.name == key);
+        let field = field.ok_or_else(|| Fault::bad(format!("Unrecognized attribute(s) '{key}'")))?;
+        checked.insert(
+            key.clone(),
+            field.shape.check(value).map_err(|reason| Fault::invalid(field.name, reason))?,
+        );
+    }
+    Ok(checked)
+}
+
 fn prepare(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     let port = port::found(txn, call.id)?.clone();
-    let body = call.body.get("binding").and_then(Value::as_object);
-    let body = body.ok_or_else(|| Fault::bad("Unable to find 'binding' in request body"))?;
-    if let Some(other) =
-        body.keys().find(|key| !["host", "vnic_type", "profile", "project_id"].contains(&key.as_str()))
-    {
-        return Err(Fault::bad(format!("Unrecognized attribute(s) '{other}'")));
-    }
-    let text = |key: &str| match body.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if text.len() <= 255 => Ok(Some(text.as_str())),
-        Some(_) => Err(Fault::invalid(key, "it is not a text of at most 255 characters")),
-    };
-    let host = text("host")?
+    let body = checked_body(call.body)?;
+    let text = |key: &str| body.get(key).and_then(Value::as_str);
+    let host = text("host")
         .filter(|host| !host.is_empty())
         .ok_or_else(|| Fault::bad("Failed to parse request. Required attribute 'host' not specified"))?;
-    let vnic_type = text("vnic_type")?.unwrap_or("normal");
-    if !VNIC_TYPES.contains(&vnic_type) {
-        return Err(Fault::invalid("vnic_type", format!("'{vnic_type}' is not one of {VNIC_TYPES:?}")));
-    }
-    let profile = match body.get("profile") {
-        Some(Value::Object(_) | Value::Null) | None => checked_profile(body.get("profile"))?,
-        Some(other) => return Err(Fault::invalid("profile", format!("'{other}' is not a dictionary"))),
-    };
+    let vnic_type = text("vnic_type").unwrap_or("normal");
+    let profile = checked_profile(body.get("profile"))?;
     let known = port.binding.inactive.iter().any(|it| it.host_id == host);
     if known || port.binding.host_id == host {
         let message = format!("Binding for port {} on host {host} already exists.", port.id);

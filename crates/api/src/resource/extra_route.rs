@@ -22,6 +22,10 @@ const ROUTE: Shape = Shape::Object(&[
     Field::required("nexthop", Shape::Address),
 ]);
 
+/// What the bodies of both sub-methods look like.
+pub const BODY: Shape =
+    Shape::Object(&[Field::required("router", Shape::Object(&[Field::required("routes", ROUTES)]))]);
+
 /// `PUT /routers/{id}/add_extraroutes`.
 pub fn add(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     let new = body(call.body)?;

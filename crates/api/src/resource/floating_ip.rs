@@ -22,7 +22,7 @@ use crate::fault::Fault;
 use crate::model::{FloatingIp, Network, Port, Standard, Subnet, owner};
 use crate::world::{Kind, Link, Txn, World};
 
-pub use association::release_port;
+pub use association::{release_lost, release_port};
 pub use pool::FloatingIpPools;
 
 /// The noun `floatingip`.
@@ -42,7 +42,7 @@ static ATTRIBUTES: &[Attribute] = &[
         OPTIONAL_ADDRESS,
         "The address; any free one if none is asked for.",
     )
-    .create_by(Who::Admin)
+    .create_by(Who::Manager)
     .preset(Preset::Null),
     Attribute::new("subnet_id", OPTIONAL_ID, "The subnet to take the address from.")
         .create()
@@ -187,7 +187,7 @@ impl Resource for FloatingIps {
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
         if let Some(floating) = txn.remove::<FloatingIp>(&id) {
-            txn.remove::<Port>(&floating.floating_port_id);
+            port::remove(txn, floating.floating_port_id);
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use crate::resource::{Call, Reply};
 use crate::world::{Link, Txn, World};
 
 pub use change::{add, remove, remove_all, set_info, update};
+pub use check::check_readdressed;
 pub use element::Element;
 pub use status::{GatewayStatus, RouteStatus, default_routes, status, statuses, warnings};
 pub use subnet::subnet_added;

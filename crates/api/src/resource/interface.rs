@@ -6,11 +6,20 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::router::{Routers, reach};
-use super::{Call, Reply, Shape, ipam, network, port, quota, touch};
+use super::{Call, Field, Reply, Shape, floating_ip, ipam, network, port, quota, touch};
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{FixedIp, FloatingIp, Network, Port, Router, Subnet, owner};
 use crate::world::{Kind, Link, Txn, World};
+
+const OPTIONAL_ID: Shape = Shape::Nullable(&Shape::Uuid);
+/// What a body may say. Newer clients send `advertise_host`, which means nothing here.
+pub const BODY: Shape = Shape::Object(FIELDS);
+const FIELDS: &[Field] = &[
+    Field::new("subnet_id", OPTIONAL_ID),
+    Field::new("port_id", OPTIONAL_ID),
+    Field::new("advertise_host", Shape::Any),
+];
 
 /// What a body names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +34,11 @@ impl Named {
         let one = |name: &str| match object.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
-                let text = Shape::Uuid.check(value).map_err(|reason| Fault::invalid(name, reason))?;
+                let text = OPTIONAL_ID.check(value).map_err(|reason| Fault::invalid(name, reason))?;
                 Ok(text.as_str().and_then(|text| text.parse().ok()))
             }
         };
-        let unknown = |key: &&String| !matches!(key.as_str(), "subnet_id" | "port_id" | "advertise_host");
+        let unknown = |key: &&String| !FIELDS.iter().any(|field| field.name == key.as_str());
         if let Some(key) = object.keys().find(unknown) {
             return Err(Fault::bad(format!("Unrecognized attribute(s) '{key}'")));
         }
@@ -75,13 +84,14 @@ pub fn remove(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     let stays: Vec<FixedIp> =
         port.fixed_ips.iter().copied().filter(|fixed| !leaving.contains(&fixed.subnet_id)).collect();
     if stays.is_empty() {
-        txn.remove::<Port>(&port.id);
+        port::remove(txn, port.id);
     } else {
         let now = txn.now();
         txn.edit::<Port>(&port.id, |port| {
             port.fixed_ips = stays;
             port.standard.bump(now);
         });
+        floating_ip::release_lost(txn, port.id);
     }
     touch::<Routers>(txn, call.id);
     answer(txn, call.id, &port, subnet, &leaving)

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent, attribute,
-    metadata_port, quota, rbac_policy, security_group,
+    metadata_port, port, quota, rbac_policy, security_group,
 };
 use crate::fleet::Fleet;
 use crate::model::{Network, NetworkType, Port, RbacAction, RbacObject, Standard, Subnet, SubnetPool, owner};
@@ -229,7 +229,7 @@ impl Resource for Networks {
         let subnets: Vec<_> =
             txn.linked::<Subnet>(Link::SubnetsOfNetwork(id)).map(|subnet| subnet.id).collect();
         for (port, _) in ports {
-            txn.remove::<Port>(&port);
+            port::remove(txn, port);
         }
         for subnet in subnets {
             txn.remove::<Subnet>(&subnet);

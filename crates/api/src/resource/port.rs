@@ -29,7 +29,7 @@ use super::{
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{Binding, FixedIp, Network, Port, Standard};
+use crate::model::{Binding, FixedIp, Network, Placement, Port, Standard};
 use crate::world::{Kind, Link, Txn, World};
 
 pub use addresses::{add_address, drop_addresses, form_addresses};
@@ -311,10 +311,17 @@ impl Resource for Ports {
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
         let port = Arc::clone(found(txn, id)?);
         device::check_delete(txn, &port)?;
-        floating_ip::release_port(txn, id);
-        txn.remove::<Port>(&id);
+        remove(txn, id);
         Ok(())
     }
+}
+
+/// Takes a port away, with all that hangs on it: floating IPs lead nowhere from then on. Whether it may go is the caller's
+/// business.
+pub fn remove(txn: &mut Txn, id: Uuid) {
+    floating_ip::release_port(txn, id);
+    txn.remove::<Placement>(&id);
+    txn.remove::<Port>(&id);
 }
 
 /// A port, or 404.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::Shape;
 use super::engine::unwrap;
 use crate::model::QuotaSet;
 use crate::settings::Settings;
@@ -25,6 +26,20 @@ const LIMITED: [(&str, Option<Kind>); 11] = [
     ("subnet", Some(Kind::Subnet)),
     ("subnetpool", Some(Kind::SubnetPool)),
 ];
+
+/// What a limit may be.
+const LIMIT: Shape = Shape::Integer { min: -1, max: i32::MAX as i64 };
+
+/// What a body of limits looks like, for the API document.
+pub fn body_schema() -> Value {
+    let mut properties: Map<_, _> =
+        LIMITED.iter().map(|(name, _)| ((*name).to_owned(), LIMIT.schema())).collect();
+    for flag in ["check_limit", "force"] {
+        properties.insert(flag.into(), Shape::Bool.schema());
+    }
+    let quota = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    json!({"type": "object", "properties": {"quota": quota}, "required": ["quota"]})
+}
 
 /// Whether something of this name can be limited.
 pub fn is_limited(name: &str) -> bool {
@@ -102,6 +117,8 @@ pub fn details(world: &World, settings: &Settings, caller: &Caller, project: &st
 /// `PUT /quotas/{project}`: sets limits. With `check_limit` no limit may be below what is used already.
 pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Result<Value, Fault> {
     require_admin(caller, "update_quota")?;
+    let named = Shape::Text { max: 255 }.check(&project.into());
+    named.map_err(|reason| Fault::invalid("project_id", reason))?;
     let mut strict = false;
     let mut changes = BTreeMap::new();
     for (name, value) in unwrap("quota", body)? {
@@ -114,8 +131,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
                 return Err(Fault::bad(format!("Cannot update read-only attribute {name}")));
             }
             _ if is_limited(name) => {
-                let limit = super::Shape::Integer { min: -1, max: i64::from(i32::MAX) }.check(value);
-                let limit = limit.map_err(|reason| Fault::invalid(name, reason))?;
+                let limit = LIMIT.check(value).map_err(|reason| Fault::invalid(name, reason))?;
                 changes.insert(name.clone(), limit.as_i64().unwrap_or(-1));
             }
             _ => return Err(Fault::bad(format!("Unrecognized attribute(s) '{name}'"))),
@@ -154,7 +170,7 @@ fn check_use(world: &World, project: &str, changes: &BTreeMap<String, i64>) -> R
 }
 
 fn flag(name: &str, value: &Value) -> Result<bool, Fault> {
-    let checked = super::Shape::Bool.check(value).map_err(|reason| Fault::invalid(name, reason))?;
+    let checked = Shape::Bool.check(value).map_err(|reason| Fault::invalid(name, reason))?;
     Ok(checked.as_bool().unwrap_or(false))
 }
 

@@ -16,6 +16,7 @@ use super::{
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{Router, Standard};
+use crate::settings::Settings;
 use crate::world::{Kind, Txn, World};
 
 /// The noun `router`.
@@ -84,13 +85,18 @@ static ATTRIBUTES: &[Attribute] = &[
 ];
 
 static ACTIONS: &[Action] = &[
-    Action::put("add_router_interface", "Attaches a subnet or a port.", interface::add),
-    Action::put("remove_router_interface", "Detaches a subnet or a port.", interface::remove),
-    Action::put("add_extraroutes", "Adds routes to those that are there.", extra_route::add),
-    Action::put("remove_extraroutes", "Takes routes away.", extra_route::remove),
-    Action::put("add_external_gateways", "Adds gateways to those that are there.", gateway::add_action),
-    Action::put("update_external_gateways", "Makes the gateways those of the list.", gateway::update_action),
-    Action::put("remove_external_gateways", "Takes the named gateways away.", gateway::remove_action),
+    Action::put("add_router_interface", "Attaches a subnet or a port.", interface::add).body(interface::BODY),
+    Action::put("remove_router_interface", "Detaches a subnet or a port.", interface::remove)
+        .body(interface::BODY),
+    Action::put("add_extraroutes", "Adds routes to those that are there.", extra_route::add)
+        .body(extra_route::BODY),
+    Action::put("remove_extraroutes", "Takes routes away.", extra_route::remove).body(extra_route::BODY),
+    Action::put("add_external_gateways", "Adds gateways to those that are there.", gateway::add_action)
+        .body(gateway::element::BODY),
+    Action::put("update_external_gateways", "Makes the gateways those of the list.", gateway::update_action)
+        .body(gateway::element::BODY),
+    Action::put("remove_external_gateways", "Takes the named gateways away.", gateway::remove_action)
+        .body(gateway::element::BODY),
     Action::get("gateway_status", "Where its gateways are and which next hops answer.", gateway::status)
         .by(Who::Admin),
     Action::get("l3-agents", "The chassis that may host its gateways.", agent::of_router)
@@ -139,7 +145,7 @@ impl Resource for Routers {
         view.put_with("routes", || serde_json::json!(entity.routes));
         view.texts("availability_zone_hints", &entity.availability_zone_hints);
         view.texts("availability_zones", &entity.availability_zone_hints);
-        view.put("distributed", entity.distributed);
+        view.put("distributed", scene.outside.settings.enable_distributed_floating_ip);
         view.put("ha", true);
         view.put("flavor_id", ());
         view.standard(&entity.standard);
@@ -151,6 +157,7 @@ impl Resource for Routers {
         let project = new.project().to_owned();
         quota::check(txn, Kind::Router, &project, 1)?;
         check_ha(new)?;
+        check_distributed(settings, new)?;
         let zones: Vec<String> = new.read("availability_zone_hints").unwrap_or_default();
         network::check_zones(&outside.fleet, &zones)?;
         let router = Router {
@@ -168,7 +175,6 @@ impl Resource for Routers {
                 .unwrap_or(settings.enable_default_route_bfd),
             routes: Vec::new(),
             availability_zone_hints: zones,
-            distributed: new.bool("distributed").unwrap_or(settings.enable_distributed_floating_ip),
             standard: new.standard(txn.now()),
         };
         let id = router.id;
@@ -223,6 +229,18 @@ pub fn found(world: &World, id: Uuid) -> Result<&Arc<Router>, Fault> {
 fn check_ha(checked: &Checked) -> Result<(), Fault> {
     match checked.bool("ha") {
         Some(false) => Err(Fault::invalid("ha", "routers without high availability are not supported")),
+        _ => Ok(()),
+    }
+}
+
+/// Where floating IPs leave is the operator's choice for all routers.
+fn check_distributed(settings: &Settings, checked: &Checked) -> Result<(), Fault> {
+    match checked.bool("distributed") {
+        Some(asked) if asked != settings.enable_distributed_floating_ip => {
+            let reason =
+                format!("'{asked}' is not what enable_distributed_floating_ip says for every router");
+            Err(Fault::invalid("distributed", reason))
+        }
         _ => Ok(()),
     }
 }

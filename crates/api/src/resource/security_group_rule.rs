@@ -17,6 +17,8 @@ use crate::fault::Fault;
 use crate::model::{Direction, Ethertype, SecurityGroup, SecurityGroupRule, Standard};
 use crate::world::{Kind, Link, Txn, World};
 
+#[cfg(test)]
+pub(crate) use protocol::names;
 pub use protocol::number;
 
 /// Security group rules.
@@ -238,7 +240,7 @@ fn check(rule: &SecurityGroupRule) -> Result<(), Fault> {
         let message = format!("Invalid ethertype {ethertype} for protocol {protocol}.");
         return Err(Fault::new(400, "SecurityGroupEthertypeConflictWithProtocol", message));
     }
-    protocol::check_ports(rule.protocol.as_deref(), rule.port_range_min, rule.port_range_max)
+    protocol::check_ports(rule)
 }
 
 /// What a rule allows, with one spelling for each thing. Two rules that have it in common are the same.

@@ -14,8 +14,8 @@ use super::attribute::{
     CREATED_AT, DESCRIPTION, ID, NAME, PROJECT_ID, REVISION_NUMBER, TAGS, TENANT_ID, UPDATED_AT,
 };
 use super::{
-    Action, Attribute, Call, Checked, Preset, Reply, Resource, Scene, Shape, View, Who, address_scope, quota,
-    rbac_policy,
+    Action, Attribute, Call, Checked, Field, Preset, Reply, Resource, Scene, Shape, View, Who, address_scope,
+    quota, rbac_policy,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
@@ -31,6 +31,7 @@ pub struct SubnetPools;
 
 const LENGTH: Shape = Shape::Nullable(&Shape::Integer { min: 1, max: 128 });
 const PREFIXES: Shape = Shape::List { of: &Shape::Cidr, max: 1024, unique: false };
+const PREFIXES_BODY: Shape = Shape::Object(&[Field::required("prefixes", PREFIXES)]);
 
 static ATTRIBUTES: &[Attribute] = &[
     ID,
@@ -73,8 +74,8 @@ static ATTRIBUTES: &[Attribute] = &[
 ];
 
 const ACTIONS: &[Action] = &[
-    Action::put("add_prefixes", "Adds prefixes to the pool.", add_prefixes),
-    Action::put("remove_prefixes", "Takes prefixes out of the pool.", remove_prefixes),
+    Action::put("add_prefixes", "Adds prefixes to the pool.", add_prefixes).body(PREFIXES_BODY),
+    Action::put("remove_prefixes", "Takes prefixes out of the pool.", remove_prefixes).body(PREFIXES_BODY),
 ];
 
 impl Resource for SubnetPools {

@@ -53,7 +53,6 @@ fn router(n: u128, zones: &[&str]) -> Router {
         enable_default_route_bfd: false,
         routes: Vec::new(),
         availability_zone_hints: zones.iter().map(|zone| (*zone).into()).collect(),
-        distributed: false,
         standard: standard(),
     }
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod cli;
 mod credentials;
 mod documents;
+mod engines;
 mod gateways;
 mod import;
 mod objects;

@@ -7,6 +7,7 @@ use api::http::{Api, Limits, serve};
 use api::report::Report;
 use api::store::{Store, Url};
 use api::world::Outside;
+use lab::postgres::Postgres;
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -22,6 +23,7 @@ pub(crate) struct Server {
     pub(crate) store: Store,
     stop: Option<oneshot::Sender<()>>,
     _report: watch::Sender<Report>,
+    _postgres: Option<Postgres>,
     _dir: tempfile::TempDir,
 }
 
@@ -63,14 +65,43 @@ impl Server {
         Self::limited(auth, Limits::default()).await
     }
 
+    /// One on each engine, open to everybody.
+    pub(crate) async fn both() -> [Server; 2] {
+        [Self::open().await, Self::on_postgres(Auth::open("p")).await]
+    }
+
     pub(crate) async fn limited(auth: Auth, limits: Limits) -> Server {
+        let dir = tempfile::tempdir().unwrap();
+        let url = Url::Sqlite(dir.path().join("api.db"));
+        Self::start(auth, limits, &url, dir, None).await
+    }
+
+    pub(crate) async fn on_postgres(auth: Auth) -> Server {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("pg");
+        let postgres = tokio::task::spawn_blocking(move || {
+            let postgres = Postgres::start(&place).unwrap();
+            postgres.create_database("meridian").unwrap();
+            postgres
+        });
+        let postgres = postgres.await.unwrap();
+        let url = postgres.url("meridian").parse().unwrap();
+        Self::start(auth, Limits::default(), &url, dir, Some(postgres)).await
+    }
+
+    async fn start(
+        auth: Auth,
+        limits: Limits,
+        database: &Url,
+        dir: tempfile::TempDir,
+        postgres: Option<Postgres>,
+    ) -> Server {
         // What the server says is part of a failed test's report.
         let _ = tracing_subscriber::fmt().with_test_writer().try_init();
-        let dir = tempfile::tempdir().unwrap();
         let (outside, seen_outside) = watch::channel(Arc::new(Outside::default()));
         let (report, seen_report) = watch::channel(Report::default());
         let (applied, seen_applied) = watch::channel(0);
-        let store = Store::open(&Url::Sqlite(dir.path().join("api.db")), seen_outside.clone()).await.unwrap();
+        let store = Store::open(database, seen_outside.clone()).await.unwrap();
         let api = Arc::new(Api {
             store: store.clone(),
             report: seen_report,
@@ -92,6 +123,7 @@ impl Server {
             store,
             stop: Some(stop),
             _report: report,
+            _postgres: postgres,
             _dir: dir,
         }
     }

@@ -138,7 +138,8 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let settings = Arc::new(seen.borrow().settings.clone());
     let sight = Sight::open(nb, sb, settings.agent_down_time);
     tokio::spawn(follow_fleet(sight.fleet(), outside));
-    let options = Options { metrics: counts, shared: store.is_shared(), ..Options::default() };
+    let mut options = Options { metrics: counts, shared: store.is_shared(), ..Options::default() };
+    options.timing.resync = Duration::from_secs(settings.resync_interval.into());
     let northbound =
         Northbound::start(&sight, settings, store.subscribe(), options).await.map_err(|error| {
             Failure::new(Exit::Local, error).while_("cannot start the thread that writes the Northbound")

@@ -34,6 +34,9 @@ pub(super) enum Refusal {
         /// How many were to be written.
         found: usize,
     },
+    /// Text that no server can read: it would end the connection, and with it all that others want.
+    #[error("{0} has text with a NUL character, which OVSDB cannot hold")]
+    Unreadable(&'static str),
     /// Not one of the values the column takes.
     #[error("{column} does not take {value} in this OVN")]
     Value {
@@ -75,8 +78,9 @@ pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> Admitted {
             Some(column) => match check(name, &column.kind, &datum) {
                 Ok(()) => admitted.columns.insert(at),
                 Err(refusal) => {
-                    // An empty column says less than it should; where even that is refused, so is the row.
-                    admitted.row &= column.kind.min == 0;
+                    // An empty column says less than it should; where even that is refused, so is the row. So is one that
+                    // was meant to say something else: without all of its `external_ids` it might not be known as ours.
+                    admitted.row &= column.kind.min == 0 && !matches!(refusal, Refusal::Unreadable(_));
                     admitted.refusals.push(refusal);
                 }
             },
@@ -101,9 +105,10 @@ fn check(column: &'static str, kind: &ColumnKind, datum: &Datum) -> Result<(), R
         let max = kind.max.map_or_else(|| "any".to_owned(), |max| max.to_string());
         return Err(Refusal::Count { column, min: kind.min, max, found: datum.len() });
     }
-    let fits = |atom: &Atom, base: &BaseKind| match takes(base, atom) {
-        true => Ok(()),
-        false => Err(Refusal::Value { column, value: atom.to_string() }),
+    let fits = |atom: &Atom, base: &BaseKind| match atom {
+        Atom::String(text) if text.contains('\0') => Err(Refusal::Unreadable(column)),
+        atom if !takes(base, atom) => Err(Refusal::Value { column, value: atom.to_string() }),
+        _ => Ok(()),
     };
     match datum {
         Datum::Set(atoms) => atoms.iter().try_for_each(|atom| fits(atom, &kind.key)),
@@ -181,6 +186,18 @@ mod tests {
         let (refusals, row, _) = admitted(nb::Bfd::default(), none);
         assert_eq!(refusals, ["this OVN has no table BFD"]);
         assert!(!row);
+    }
+
+    #[test]
+    fn text_that_no_server_can_read_costs_the_row() {
+        let options = [("requested-chassis".into(), "h\0".into())].into();
+        let port = nb::LogicalSwitchPort { options, ..Default::default() };
+        let (refusals, row, _) = admitted(port, NEW);
+        assert_eq!(refusals, ["options has text with a NUL character, which OVSDB cannot hold"]);
+        assert!(!row);
+        let key =
+            nb::LogicalSwitchPort { external_ids: [("\0".into(), "".into())].into(), ..Default::default() };
+        assert!(!admitted(key, NEW).1);
     }
 
     #[test]

@@ -104,6 +104,8 @@ struct Planner<'a> {
     problems: BTreeSet<Problem>,
     /// Rows with problems.
     troubled: BTreeSet<RowId>,
+    /// Rows that are wanted and will not be there. Nothing may refer to them, or others would fail with them.
+    refused: BTreeSet<Uuid>,
     takes: BTreeMap<Place, Vec<Element>>,
 }
 
@@ -134,6 +136,7 @@ impl<'a> Planner<'a> {
             put_already: BTreeSet::new(),
             problems: BTreeSet::new(),
             troubled: BTreeSet::new(),
+            refused: BTreeSet::new(),
             takes: BTreeMap::new(),
         }
     }
@@ -197,7 +200,10 @@ impl<'a> Planner<'a> {
             return;
         }
         let admitted = self.admitted(id, own);
-        let Some(schema) = self.have.schema().tables.get(id.table).filter(|_| admitted.row) else { return };
+        let Some(schema) = self.have.schema().tables.get(id.table).filter(|_| admitted.row) else {
+            self.refused.insert(id.uuid);
+            return;
+        };
         let mut values = Vec::new();
         for at in admitted.columns.iter() {
             let spec = &own.row.columns()[at];
@@ -445,6 +451,7 @@ impl<'a> Planner<'a> {
             });
             open.members.entry((*row, *column)).or_default().extend(members);
         }
+        self.forget_refused();
         let rank = self.ranks();
         let place = |id: &RowId| rank.get(id.table).copied().unwrap_or(usize::MAX);
         self.inserts.sort_by_key(|(_, op)| (place(&op.row()), op.row()));

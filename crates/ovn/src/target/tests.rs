@@ -208,6 +208,11 @@ fn what_a_server_cannot_hold_is_left_out_and_reported() {
     assert_eq!(inserts.len(), 2, "{lines:#?}");
     assert!(lines.iter().all(|line| !line.contains("tier") || line.starts_with("rule/tiered")));
     assert!(!lines.iter().any(|line| line.contains("tier=")));
+    let refused = uuid(3).to_string();
+    assert!(
+        !lines.iter().any(|line| line.contains(&refused)),
+        "nothing leads to what is not there: {lines:#?}"
+    );
 }
 
 #[test]

@@ -447,11 +447,29 @@ fn rules_as_matches() {
         scene.edit(|txn| drop(txn.edit::<SecurityGroup>(&id(0x61), |group| group.stateful = false)));
         assert_eq!(rows(&scene).one("ACL", "priority", "1002")["action"], "allow-stateless");
     }
-    let mut scene = Scene::empty();
-    scene.put(group(0x61)).put(with(&protocol("carrier-pigeon", None, None)));
-    let all = rows(&scene);
-    assert_eq!(all.table("ACL").len(), 2);
-    assert!(all.problems[0].contains("unknown-protocol"), "{:?}", all.problems);
+    // Whatever has a name can be matched.
+    for name in crate::resource::security_group_rule::names() {
+        let mut scene = Scene::empty();
+        scene.put(group(0x61)).put(with(&|r| {
+            r.ethertype = Ethertype::IPv6;
+            r.protocol = Some(name.into());
+        }));
+        let all = rows(&scene);
+        assert_eq!((all.table("ACL").len(), all.problems.len()), (3, 0), "{name}: {:?}", all.problems);
+    }
+    // What cannot be matched allows nothing, and above all not more than was asked for.
+    for none in [
+        protocol("carrier-pigeon", None, None),
+        protocol("dccp", Some(5), Some(6)),
+        protocol("136", Some(5), Some(6)),
+        protocol("58", Some(128), None),
+    ] {
+        let mut scene = Scene::empty();
+        scene.put(group(0x61)).put(with(&none));
+        let all = rows(&scene);
+        assert_eq!(all.table("ACL").len(), 2);
+        assert!(all.problems[0].contains("unknown-protocol"), "{:?}", all.problems);
+    }
 }
 
 #[test]

@@ -254,7 +254,6 @@ pub(crate) fn router(n: u128) -> Router {
         enable_default_route_bfd: false,
         routes: Vec::new(),
         availability_zone_hints: Vec::new(),
-        distributed: false,
         standard: standard(),
     }
 }

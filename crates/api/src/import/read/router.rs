@@ -26,8 +26,6 @@ pub(super) struct Read {
     routes: Vec<ExtraRoute>,
     #[serde(default, deserialize_with = "or_default")]
     availability_zone_hints: Vec<String>,
-    #[serde(default)]
-    distributed: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -71,7 +69,6 @@ pub(super) fn router(_: &mut Objects, read: Read, now: Timestamp) -> Result<Rout
         enable_default_route_bfd: read.enable_default_route_bfd.unwrap_or(false),
         routes,
         availability_zone_hints: read.availability_zone_hints,
-        distributed: read.distributed.unwrap_or(false),
         standard,
     })
 }

@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{Placement, Port, Router};
 use crate::resource::router::{self, Routers, reach};
-use crate::resource::{Call, Reply, Scene, Shape, of};
+use crate::resource::{Call, Field, Reply, Scene, Shape, of};
 use crate::scheduler::{self, PinError};
 use crate::world::{Link, Txn, World};
 
@@ -54,6 +54,13 @@ pub(super) fn routers(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault
     }
     Ok(Reply::Value(json!({"routers": routers})))
 }
+
+const LEVEL: Shape = Shape::Nullable(&Shape::Integer { min: 0, max: 32_767 });
+/// What the body of a pin looks like.
+pub(super) const PIN: Shape =
+    Shape::Object(&[Field::required("router_id", Shape::Uuid), Field::new("ha_chassis_priority", LEVEL)]);
+/// What the body of a priority looks like.
+pub(super) const PRIORITY: Shape = Shape::Object(&[Field::required("ha_chassis_priority", LEVEL)]);
 
 /// `POST /agents/{id}/l3-routers`: the chassis joins the group of every gateway of the router that it can carry, and stays.
 pub(super) fn pin(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
@@ -124,8 +131,8 @@ fn priority(body: &Value) -> Result<Option<u16>, Fault> {
     match body.get("ha_chassis_priority") {
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
-            let number = Shape::Integer { min: 0, max: 32_767 }.check(value);
-            let number = number.map_err(|reason| Fault::invalid("ha_chassis_priority", reason))?;
+            let number =
+                LEVEL.check(value).map_err(|reason| Fault::invalid("ha_chassis_priority", reason))?;
             Ok(number.as_u64().and_then(|number| u16::try_from(number).ok()))
         }
     }

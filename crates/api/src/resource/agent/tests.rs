@@ -17,6 +17,7 @@ fn agent(name: &str, kind: AgentKind, alive: bool) -> Agent {
         chassis: name.into(),
         zones: ["az1".into(), "az2".into()].into(),
         bridge_mappings: "phy1:br-ex".into(),
+        nb_cfg: 0,
         heartbeat: Timestamp::from_second(1_700_000_000).unwrap(),
         alive,
         description: "as reported".into(),

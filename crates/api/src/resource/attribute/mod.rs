@@ -49,6 +49,8 @@ pub enum Who {
     Owner,
     /// Administrators and other services.
     Service,
+    /// Administrators and managers of the project.
+    Manager,
     /// Administrators.
     Admin,
 }
@@ -60,6 +62,7 @@ impl Who {
             Who::Nobody => false,
             Who::Owner => true,
             Who::Service => caller.admin || caller.service,
+            Who::Manager => caller.admin || caller.manager,
             Who::Admin => caller.admin,
         }
     }

@@ -157,6 +157,7 @@ impl Shape {
             Shape::List { of, max, unique } => list(value, of, *max, *unique),
             Shape::Object(fields) => object(value, fields).map(Value::Object),
             Shape::Free => match value {
+                Value::Object(_) if has_nul(value) => Err(NUL.to_owned()),
                 Value::Object(_) => Ok(value.clone()),
                 other => Err(format!("'{}' is not a dictionary", shown(other))),
             },
@@ -239,15 +240,26 @@ fn text(value: &Value, max: usize) -> Result<&str, String> {
     let Value::String(text) = value else {
         return Err(format!("'{}' is not a valid string", shown(value)));
     };
-    // PostgreSQL's text cannot hold it, and nothing that people write does.
     if text.contains('\0') {
-        return Err("it contains a NUL character".to_owned());
+        return Err(NUL.to_owned());
     }
     // The length in bytes is never less, so that short texts need no count.
     if text.len() > max && text.chars().count() > max {
         return Err(format!("'{}' exceeds maximum length of {max}", shown(value)));
     }
     Ok(text)
+}
+
+/// Neither PostgreSQL's text nor OVSDB's can hold it, and nothing that people write does.
+const NUL: &str = "it contains a NUL character";
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(elements) => elements.iter().any(has_nul),
+        Value::Object(pairs) => pairs.iter().any(|(key, value)| key.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn uuid(text: &str) -> Result<Uuid, String> {

@@ -58,6 +58,8 @@ fn shapes_say_what_is_wrong() {
         (Shape::Cidr, json!("1.2.3.4"), "'1.2.3.4' is not a valid IP subnet"),
         (Shape::Mac, json!("12"), "'12' is not a valid MAC address"),
         (Shape::Free, json!([]), "'[]' is not a dictionary"),
+        (Shape::Free, json!({"a": [{"b": "x\0"}]}), "it contains a NUL character"),
+        (Shape::Free, json!({"a": {"\0": 1}}), "it contains a NUL character"),
         (Shape::List { of: &Shape::Bool, max: 1, unique: false }, json!({}), "'{}' is not a list"),
         (
             Shape::List { of: &Shape::Bool, max: 1, unique: false },

@@ -73,7 +73,23 @@ pub(super) fn release(txn: &mut Txn, id: Uuid) {
 
 /// Ends the associations with a port that goes.
 pub fn release_port(txn: &mut Txn, port: Uuid) {
-    let ended: Vec<Uuid> = txn.linked::<FloatingIp>(Link::FloatingIpsOfPort(port)).map(|it| it.id).collect();
+    release_where(txn, port, |_| true);
+}
+
+/// Ends the associations with addresses that a port has no longer.
+pub fn release_lost(txn: &mut Txn, port: Uuid) {
+    let kept: Vec<IpAddr> = txn
+        .get::<Port>(&port)
+        .map(|port| port.fixed_ips.iter().map(|fixed| fixed.ip_address).collect())
+        .unwrap_or_default();
+    release_where(txn, port, |floating| {
+        floating.fixed_ip_address.is_none_or(|ip| !kept.contains(&ip.into()))
+    });
+}
+
+fn release_where(txn: &mut Txn, port: Uuid, ends: impl Fn(&FloatingIp) -> bool) {
+    let leading = txn.linked::<FloatingIp>(Link::FloatingIpsOfPort(port));
+    let ended: Vec<Uuid> = leading.filter(|floating| ends(floating)).map(|it| it.id).collect();
     for id in ended {
         release(txn, id);
         touch::<FloatingIps>(txn, id);

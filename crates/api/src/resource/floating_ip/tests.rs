@@ -42,7 +42,7 @@ fn an_address_is_held_by_a_hidden_port() {
 }
 
 #[test]
-fn an_address_can_be_asked_for_by_administrators() {
+fn an_address_can_be_asked_for_by_administrators_and_managers() {
     let mut cloud = Cloud::new();
     cloud.add_subnet(subnet(0x31, N1, "203.0.113.0/24"));
     let with = |extra: Value| {
@@ -73,6 +73,8 @@ fn an_address_can_be_asked_for_by_administrators() {
         "PolicyNotAuthorized",
     );
     create(&mut cloud, with(json!({"subnet_id": id(0x31)}))).unwrap();
+    cloud.caller.manager = true;
+    create(&mut cloud, with(json!({"floating_ip_address": "192.0.2.70"}))).unwrap();
 }
 
 #[test]
@@ -248,4 +250,47 @@ fn pools_are_the_ipv4_subnets_of_external_networks() {
     assert_eq!(cidrs, ["192.0.2.0/24", "198.51.100.0/24", "192.0.2.128/25"]);
     assert_eq!(rows[0]["network_id"], json!(id(N1)));
     assert!(at_path("floatingip_pools").is_some());
+}
+
+#[test]
+fn the_address_of_a_floating_ip_does_not_move_with_its_port() {
+    let mut cloud = Cloud::new();
+    create(&mut cloud, on(N1)).unwrap();
+    let port = cloud.world.table::<Port>().iter().next().unwrap().id;
+    let to = |address: &str| json!({"fixed_ips": [{"subnet_id": id(S1), "ip_address": address}]});
+    refused(cloud.update("ports", port, to("192.0.2.77")), 409, "ServicePortInUse");
+    refused(cloud.update("ports", port, json!({"fixed_ips": []})), 409, "ServicePortInUse");
+    assert!(cloud.update("ports", port, to("192.0.2.2")).is_ok(), "saying what is changes nothing");
+}
+
+#[test]
+fn a_floating_ip_lets_go_of_a_router_port_that_goes_or_loses_the_address() {
+    let (mut cloud, router, _) = wired();
+    let floating = create(&mut cloud, on(N1)).unwrap()["id"].as_str().unwrap().to_owned();
+    let lead = |cloud: &mut Cloud, port: &Value| {
+        let shown = cloud.update("floatingips", &floating, json!({"port_id": port})).unwrap();
+        assert_eq!(shown["router_id"], json!(router));
+    };
+    let released = |cloud: &Cloud| {
+        let shown = cloud.show("floatingips", &floating).unwrap();
+        let nothing = ["port_id", "fixed_ip_address", "router_id"].iter().all(|name| shown[name].is_null());
+        assert!(nothing, "{shown}");
+    };
+    // The interface of another router on the same subnet.
+    let other = cloud.router();
+    let port = cloud.port(N4, &["10.0.4.77"]);
+    cloud.act("routers", other, "PUT add_router_interface", json!({"port_id": port})).unwrap();
+    lead(&mut cloud, &json!(port));
+    cloud.act("routers", other, "PUT remove_router_interface", json!({"port_id": port})).unwrap();
+    released(&cloud);
+    // The gateway of another router on a network that this one is attached to.
+    cloud.change(|txn| Ok(txn.put(external(N4, "phy4")))).unwrap();
+    let other = cloud.router_on(&[N4]);
+    let gateway_port = json!(cloud.gateway_ports(other)[0].id);
+    lead(&mut cloud, &gateway_port);
+    cloud.gateways("update", other, json!([gateway(N4, &["10.0.4.88"])])).unwrap();
+    released(&cloud);
+    lead(&mut cloud, &gateway_port);
+    cloud.gateways("update", other, json!([])).unwrap();
+    released(&cloud);
 }

@@ -11,11 +11,11 @@ use super::matching::{self, Existing, MatchError};
 use super::{check, of_router, router};
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{FixedIp, Placement, Port, Router, owner};
+use crate::model::{FixedIp, Port, Router, owner};
 use crate::resource::ipam::{self, FixedIpRequest};
-use crate::resource::port::{Internal, create_internal};
+use crate::resource::port::{self, Internal, create_internal};
 use crate::resource::router::Routers;
-use crate::resource::touch;
+use crate::resource::{floating_ip, touch};
 use crate::scheduler;
 use crate::world::{Txn, World};
 
@@ -42,7 +42,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) ->
     let found = matching::update(&before.existing(), before.router.gw_port_id, elements)
         .map_err(|error| unmatched(id, error))?;
     for port in &found.removed {
-        remove_port(txn, *port);
+        port::remove(txn, *port);
     }
     // Addresses that ports give up come before those that ports take, so that they can move between them.
     let kept = || elements.iter().zip(&found.ports).filter_map(|(element, port)| Some((element, (*port)?)));
@@ -78,7 +78,7 @@ pub fn remove(txn: &mut Txn, id: Uuid, elements: &[Element]) -> Result<(), Fault
     }
     let named = matching::remove(&before.existing(), elements).map_err(|error| unmatched(id, error))?;
     for port in named {
-        remove_port(txn, port);
+        port::remove(txn, port);
     }
     let compat = heir(txn, &before.router);
     finish(txn, &before, compat, before.router.enable_snat)
@@ -91,7 +91,7 @@ pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>
     let present = before.router.gw_port_id.and_then(|port| txn.get::<Port>(&port).cloned());
     let Some(element) = info else {
         if let Some(port) = present {
-            remove_port(txn, port.id);
+            port::remove(txn, port.id);
         }
         let compat = heir(txn, &before.router);
         return finish(txn, &before, compat, before.router.enable_snat);
@@ -106,7 +106,7 @@ pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>
         }
         other => {
             if let Some(port) = other {
-                remove_port(txn, port.id);
+                port::remove(txn, port.id);
             }
             create_many(txn, &before, std::iter::once((0, element)))?.first().map(|(_, port)| *port)
         }
@@ -124,7 +124,7 @@ pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>
 pub fn remove_all(txn: &mut Txn, router: &Router) {
     let gateways: Vec<Uuid> = of_router(txn, router).iter().map(|port| port.id).collect();
     for port in gateways {
-        remove_port(txn, port);
+        port::remove(txn, port);
     }
 }
 
@@ -207,11 +207,6 @@ fn place(txn: &mut Txn, port: Uuid) {
     }
 }
 
-fn remove_port(txn: &mut Txn, port: Uuid) {
-    txn.remove::<Placement>(&port);
-    txn.remove::<Port>(&port);
-}
-
 /// Gives up the addresses of a port that are not asked for again.
 fn release(txn: &mut Txn, port: Uuid, request: &[FixedIpRequest]) {
     let named: BTreeSet<IpAddr> = request.iter().filter_map(|asked| asked.ip_address).collect();
@@ -230,6 +225,7 @@ fn readdress(txn: &mut Txn, router: &Router, port: Uuid, request: &[FixedIpReque
     let fixed_ips = ipam::reallocate(txn, &entity, request, &entity.device_owner, entity.mac)?;
     check::own_addresses(router, &fixed_ips)?;
     txn.edit::<Port>(&port, |port| port.fixed_ips = fixed_ips);
+    floating_ip::release_lost(txn, port);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! What gateways may not be.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use uuid::Uuid;
 
@@ -25,19 +26,35 @@ pub(super) fn elements(world: &World, caller: &Caller, elements: &[Element]) -> 
             return Err(Fault::senseless("router", text));
         }
         for address in element.addresses() {
-            let of_network = || world.linked::<Subnet>(Link::SubnetsOfNetwork(network.id));
-            if of_network().any(|subnet| subnet.gateway_ip == Some(address)) {
-                let text = format!("External IP {address} is the same as the gateway IP");
-                return Err(Fault::senseless("router", text));
-            }
+            not_the_next_hop(world, "router", network.id, address)?;
             if !named.insert((network.id, address)) {
-                let subnet =
-                    of_network().find(|subnet| subnet.cidr.contains(&address)).map(|subnet| subnet.id);
+                let mut of_network = world.linked::<Subnet>(Link::SubnetsOfNetwork(network.id));
+                let subnet = of_network.find(|subnet| subnet.cidr.contains(&address)).map(|subnet| subnet.id);
                 return Err(ipam::already_allocated(address, subnet.unwrap_or(network.id)));
             }
         }
     }
     Ok(())
+}
+
+/// That a gateway does not take the address that its default route goes through. `resource` is what the request is about.
+fn not_the_next_hop(world: &World, resource: &str, network: Uuid, address: IpAddr) -> Result<(), Fault> {
+    let mut subnets = world.linked::<Subnet>(Link::SubnetsOfNetwork(network));
+    if subnets.any(|subnet| subnet.gateway_ip == Some(address)) {
+        let text = format!("External IP {address} is the same as the gateway IP");
+        return Err(Fault::senseless(resource, text));
+    }
+    Ok(())
+}
+
+/// What the addresses of a router's port may not be, when they change by other ways than the router.
+pub fn check_readdressed(world: &World, router: &Router, port: &Port) -> Result<(), Fault> {
+    if port.is_gateway() {
+        for fixed in &port.fixed_ips {
+            not_the_next_hop(world, "port", port.network_id, fixed.ip_address)?;
+        }
+    }
+    own_addresses(router, &port.fixed_ips)
 }
 
 /// That no subnet of a network overlaps with what the router is attached to, unless it is attached to this network already.

@@ -7,8 +7,23 @@ use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::resource::Shape;
 use crate::resource::ipam::FixedIpRequest;
+use crate::resource::{Field, Shape};
+
+/// What the bodies of the three sub-methods look like. An empty object stands for an empty list, as old clients send it.
+pub const BODY: Shape = Shape::Object(&[Field::required(
+    "router",
+    Shape::Object(&[Field::new("external_gateways", Shape::Nullable(&ELEMENTS))]),
+)]);
+const ELEMENTS: Shape = Shape::List { of: &ELEMENT, max: usize::MAX, unique: false };
+const ELEMENT: Shape = Shape::Object(&[
+    Field::required("network_id", Shape::Uuid),
+    Field::new("external_fixed_ips", Shape::List { of: &FIXED_IP, max: usize::MAX, unique: false }),
+    Field::new("enable_snat", Shape::Bool),
+    Field::new("qos_policy_id", Shape::Any),
+]);
+const FIXED_IP: Shape =
+    Shape::Object(&[Field::new("subnet_id", Shape::Uuid), Field::new("ip_address", Shape::Address)]);
 
 /// One gateway as a request describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -204,3 +204,30 @@ fn removals_that_name_nothing_of_the_router() {
     let other = cloud.router();
     refused(remove(&mut cloud, other, json!({"subnet_id": id(S4)})), 404, "RouterInterfaceNotFoundForSubnet");
 }
+
+#[test]
+fn router_ports_do_not_take_by_the_port_api_what_the_router_would_be_refused() {
+    let mut cloud = Cloud::new();
+    let router = cloud.router_on(&[N1]);
+    let inside = cloud.attach(router, S4).unwrap()["port_id"].as_str().unwrap().to_owned();
+    let routes = json!([
+        {"destination": "172.16.0.0/16", "nexthop": "192.0.2.50"},
+        {"destination": "172.17.0.0/16", "nexthop": "10.0.4.50"},
+    ]);
+    cloud.update("routers", router, json!({"routes": routes})).unwrap();
+    let outside = cloud.gateway_ports(router)[0].id.to_string();
+    for (port, address, answer) in [
+        (&outside, "192.0.2.1", Some((400, "BadRequest"))),
+        (&outside, "192.0.2.50", Some((400, "InvalidRoutes"))),
+        (&outside, "192.0.2.51", None),
+        (&inside, "10.0.4.50", Some((400, "InvalidRoutes"))),
+        (&inside, "10.0.4.51", None),
+        (&inside, "10.0.4.1", None),
+    ] {
+        let moved = cloud.update("ports", port, json!({"fixed_ips": [{"ip_address": address}]}));
+        match answer {
+            Some((status, kind)) => drop(refused(moved, status, kind)),
+            None => assert_eq!(moved.unwrap()["fixed_ips"][0]["ip_address"], address),
+        }
+    }
+}

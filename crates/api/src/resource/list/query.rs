@@ -70,10 +70,6 @@ impl Query {
                 _ => query.filters.push((key.clone(), value.clone())),
             }
         }
-        // A lone sort_key without a direction goes up, as the command line sends it.
-        if directions.is_empty() {
-            directions.resize(keys.len(), Direction::Ascending);
-        }
         if keys.len() != directions.len() {
             return Err(Fault::bad("The number of sort_keys and sort_dirs must be same"));
         }

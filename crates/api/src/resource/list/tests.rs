@@ -111,9 +111,10 @@ fn nonsense_in_queries_is_refused() {
             "['up'] is invalid value for sort_dirs, valid value is 'asc' and 'desc'",
         ),
         ("sort_key=name&sort_key=id&sort_dir=asc", "The number of sort_keys and sort_dirs must be same"),
+        ("sort_key=name", "The number of sort_keys and sort_dirs must be same"),
         ("sort_dir=asc", "The number of sort_keys and sort_dirs must be same"),
-        ("sort_key=colour", "['colour'] is invalid attribute for sort_keys"),
-        ("sort_key=subnets", "['subnets'] is invalid attribute for sort_keys"),
+        ("sort_key=colour&sort_dir=asc", "['colour'] is invalid attribute for sort_keys"),
+        ("sort_key=subnets&sort_dir=asc", "['subnets'] is invalid attribute for sort_keys"),
         (
             "changed_since=yesterday",
             "Invalid input for changed_since. Reason: 'yesterday' is not a time such as 2026-01-31T12:00:00Z.",
@@ -133,11 +134,11 @@ fn order_ignores_case_and_ends_with_the_id() {
     for (text, expected) in [
         ("sort_key=name&sort_dir=asc", [5, 3, 1, 2, 4]),
         ("sort_key=name&sort_dir=desc", [4, 1, 2, 3, 5]),
-        ("sort_key=mtu", [2, 1, 4, 5, 3]),
+        ("sort_key=mtu&sort_dir=asc", [2, 1, 4, 5, 3]),
         ("sort_key=mtu&sort_dir=asc&sort_key=name&sort_dir=desc", [2, 4, 1, 5, 3]),
         ("sort_key=id&sort_dir=desc", [5, 4, 3, 2, 1]),
-        ("sort_key=admin_state_up", [5, 1, 2, 3, 4]),
-        ("sort_key=provider:physical_network", [1, 2, 3, 4, 5]),
+        ("sort_key=admin_state_up&sort_dir=asc", [5, 1, 2, 3, 4]),
+        ("sort_key=provider:physical_network&sort_dir=asc", [1, 2, 3, 4, 5]),
     ] {
         assert_eq!(numbers(&list(&world, text).unwrap()), expected, "{text}");
     }

@@ -8,7 +8,7 @@ use crate::{Fault, Txn, World};
 /// Largest VLAN tag.
 const LAST_VLAN: u32 = 4094;
 
-/// The segment that a create request asks for, free and complete.
+/// The segment that a create request asks for, or the operator's choice if it asks for none; free and complete.
 pub(super) fn choose(txn: &mut Txn, new: &Checked) -> Result<Segment, Fault> {
     let network_type = match new.text("provider:network_type") {
         None if new.get("provider:physical_network").is_some()
@@ -16,7 +16,8 @@ pub(super) fn choose(txn: &mut Txn, new: &Checked) -> Result<Segment, Fault> {
         {
             return Err(invalid("network_type required"));
         }
-        None | Some("geneve") => NetworkType::Geneve,
+        None => return unasked(txn),
+        Some("geneve") => NetworkType::Geneve,
         Some("vlan") => NetworkType::Vlan,
         Some("flat") => NetworkType::Flat,
         Some(_) => NetworkType::Local,
@@ -62,6 +63,36 @@ pub(super) fn choose(txn: &mut Txn, new: &Checked) -> Result<Segment, Fault> {
         }),
     };
     Ok(Segment { id: txn.new_id(), network_type, physical_network, segmentation_id })
+}
+
+/// The first of the operator's types that has room.
+fn unasked(txn: &mut Txn) -> Result<Segment, Fault> {
+    let outside = txn.outside();
+    for network_type in &outside.settings.tenant_network_types {
+        let places: Vec<Option<&str>> = match network_type {
+            NetworkType::Vlan => {
+                outside.settings.network_vlan_ranges.keys().map(|name| Some(name.as_str())).collect()
+            }
+            _ => vec![None],
+        };
+        for physical in places {
+            let segmentation_id = match network_type {
+                NetworkType::Vlan | NetworkType::Geneve => match next_free(txn, *network_type, physical) {
+                    Ok(tag) => Some(tag),
+                    Err(_) => continue,
+                },
+                NetworkType::Flat | NetworkType::Local => None,
+            };
+            let physical_network = physical.map(str::to_owned);
+            return Ok(Segment {
+                id: txn.new_id(),
+                network_type: *network_type,
+                physical_network,
+                segmentation_id,
+            });
+        }
+    }
+    Err(no_network())
 }
 
 /// Gives a network another VLAN tag or tunnel key.
@@ -125,10 +156,12 @@ fn next_free(txn: &mut Txn, kind: NetworkType, physical: Option<&str>) -> Result
         }
     }
     let mut all = ranges.iter().flat_map(|(first, last)| *first..=*last);
-    all.find(|tag| !is_taken(txn, kind, physical, Some(*tag))).ok_or_else(|| {
-        let text = "Unable to create the network. No number is free in the ranges of the operator; name a segmentation_id.";
-        Fault::conflict("NoNetworkAvailable", text)
-    })
+    all.find(|tag| !is_taken(txn, kind, physical, Some(*tag))).ok_or_else(no_network)
+}
+
+fn no_network() -> Fault {
+    let text = "Unable to create the network. No number is free in the ranges of the operator; name a segmentation_id.";
+    Fault::conflict("NoNetworkAvailable", text)
 }
 
 fn invalid(text: impl std::fmt::Display) -> Fault {

@@ -72,6 +72,39 @@ fn scenario_04_a_member_neither_sets_nor_sees_provider_attributes() {
 }
 
 #[test]
+fn who_does_not_say_gets_the_first_type_of_the_operator_that_has_room() {
+    let mut outside = Outside::default();
+    outside.settings.network_vlan_ranges.insert("phy1".into(), vec![(100, 100)]);
+    outside.settings.network_vlan_ranges.insert("phy2".into(), vec![(200, 200)]);
+    outside.settings.vni_range = (7, 7);
+    outside.settings.tenant_network_types = vec![NetworkType::Vlan, NetworkType::Geneve];
+    let mut txn = txn_with(outside.clone());
+    for (kind, physical, tag) in
+        [("vlan", json!("phy1"), 100), ("vlan", json!("phy2"), 200), ("geneve", Value::Null, 7)]
+    {
+        let made = create(&mut txn, &Caller::member("p"), json!({})).unwrap();
+        let made = noun().show(
+            &crate::resource::Scene {
+                world: &txn,
+                report: &Report::default(),
+                outside: &outside,
+                caller: &admin(),
+            },
+            made["id"].as_str().unwrap(),
+            &[],
+        );
+        let made = made.unwrap().into_value();
+        assert_eq!(
+            (&made["provider:network_type"], &made["provider:physical_network"]),
+            (&json!(kind), &physical)
+        );
+        assert_eq!(made["provider:segmentation_id"], tag);
+    }
+    let full = create(&mut txn, &Caller::member("p"), json!({})).unwrap_err();
+    assert_eq!((full.status, full.kind), (409, "NoNetworkAvailable"));
+}
+
+#[test]
 fn segments_are_checked_and_taken_once() {
     let mut outside = Outside::default();
     outside.settings.network_vlan_ranges.insert("phy1".into(), vec![(100, 101)]);

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Ports;
 use crate::fault::Fault;
 use crate::model::{FixedIp, Port, Subnet, owner};
-use crate::resource::{ipam, touch};
+use crate::resource::{floating_ip, ipam, touch};
 use crate::world::{Link, Txn};
 
 /// Gives a port one address more.
@@ -19,6 +19,7 @@ pub fn add_address(txn: &mut Txn, port: Uuid, subnet_id: Uuid, ip_address: IpAdd
 /// Takes from a port what it has of a subnet.
 pub fn drop_addresses(txn: &mut Txn, port: Uuid, subnet: Uuid) {
     txn.edit::<Port>(&port, |port| port.fixed_ips.retain(|fixed| fixed.subnet_id != subnet));
+    floating_ip::release_lost(txn, port);
     touch::<Ports>(txn, port);
 }
 

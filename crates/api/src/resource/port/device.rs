@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{FloatingIp, Network, Port, Router, owner};
-use crate::resource::metadata_port;
+use crate::model::{FixedIp, FloatingIp, Network, Port, Router, owner};
+use crate::resource::{gateway, metadata_port};
 use crate::world::{Link, World};
 
 /// Whether the caller may do on this network what other members of the project may not: its owner, administrators, services.
@@ -27,16 +27,12 @@ pub(super) fn check_owner(
 }
 
 /// Refuses a port that poses as one that a router, a floating IP or a network makes for itself: it would be counted as such
-/// without having been checked.
+/// without having been checked. A port of a router that is not there is none either, and the store would not take it.
 pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -> Result<(), Fault> {
     let id = Uuid::try_parse(device_id).ok();
     let (taken, instead) = match device_owner {
-        owner::ROUTER_INTERFACE => {
-            (id.is_some_and(|id| world.get::<Router>(&id).is_some()), "attach it with add_router_interface")
-        }
-        owner::ROUTER_GATEWAY => {
-            (id.is_some_and(|id| world.get::<Router>(&id).is_some()), "give the router an external gateway")
-        }
+        owner::ROUTER_INTERFACE => (id.is_some(), "attach it with add_router_interface"),
+        owner::ROUTER_GATEWAY => (id.is_some(), "give the router an external gateway"),
         owner::FLOATING_IP => {
             (id.is_some_and(|id| world.get::<FloatingIp>(&id).is_some()), "a floating IP makes its own port")
         }
@@ -90,12 +86,15 @@ pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result
         );
         return Err(Fault::conflict("PortInUse", message));
     }
-    let subnets = |port: &Port| {
-        let mut ids: Vec<Uuid> = port.fixed_ips.iter().map(|fixed| fixed.subnet_id).collect();
-        ids.sort_unstable();
-        ids
-    };
-    if subnets(before) != subnets(after) {
+    let mut addresses = [&before.fixed_ips, &after.fixed_ips].map(|of| of.clone());
+    addresses.iter_mut().for_each(|of| of.sort_unstable());
+    let [old, new] = addresses;
+    if old == new {
+        return Ok(());
+    }
+    let subnets = |of: &[FixedIp]| of.iter().map(|fixed| fixed.subnet_id).collect::<Vec<_>>();
+    // The address of a floating IP is written down in more places than its port.
+    if before.device_owner == owner::FLOATING_IP || subnets(&old) != subnets(&new) {
         let instead = match before.device_owner.as_str() {
             owner::ROUTER_INTERFACE => "use add_router_interface and remove_router_interface",
             owner::ROUTER_GATEWAY => "use update_external_gateways",
@@ -107,7 +106,10 @@ pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result
         );
         return Err(Fault::conflict("ServicePortInUse", message));
     }
-    Ok(())
+    match after.router_id().and_then(|id| world.get::<Router>(&id)) {
+        Some(router) => gateway::check_readdressed(world, router, after),
+        None => Ok(()),
+    }
 }
 
 /// Refuses to take away an address that a floating IP leads to.

@@ -215,7 +215,6 @@ fn router(desk: &mut Desk) -> Uuid {
         enable_default_route_bfd: false,
         routes: Vec::new(),
         availability_zone_hints: Vec::new(),
-        distributed: false,
         standard: Standard::new(jiff::Timestamp::UNIX_EPOCH, ""),
     };
     desk.run(|txn| Ok(txn.put(router))).unwrap();
@@ -354,17 +353,18 @@ fn the_owner_of_a_network_rules_the_ports_of_others_there() {
 #[test]
 fn a_port_cannot_pose_as_what_a_router_makes() {
     let (mut desk, network) = desk();
-    let router = router(&mut desk).to_string();
-    for device_owner in [owner::ROUTER_INTERFACE, owner::ROUTER_GATEWAY] {
-        let more = json!({"device_owner": device_owner, "device_id": router});
+    let (router, nobody) = (router(&mut desk).to_string(), id(5).to_string());
+    let owners = [owner::ROUTER_INTERFACE, owner::ROUTER_GATEWAY];
+    for (device_owner, device) in owners.iter().flat_map(|owner| [(owner, &router), (owner, &nobody)]) {
+        let more = json!({"device_owner": device_owner, "device_id": device});
         assert_eq!(fault(desk.create(PORTS, &admin(), body(&network, more.clone()))), (400, "BadRequest"));
         let port = desk.create(PORTS, &admin(), body(&network, json!({}))).unwrap();
         assert_eq!(fault(desk.update(PORTS, &admin(), &port, more)), (400, "BadRequest"));
     }
     let meta = json!({"device_owner": owner::DISTRIBUTED, "device_id": format!("ovnmeta-{}", network["id"].as_str().unwrap())});
     assert_eq!(fault(desk.create(PORTS, &admin(), body(&network, meta))), (400, "BadRequest"));
-    // Without the router it is a port as any other.
-    let free = json!({"device_owner": owner::ROUTER_INTERFACE, "device_id": id(5).to_string()});
+    // What names no router is a port as any other.
+    let free = json!({"device_owner": owner::ROUTER_INTERFACE, "device_id": "mine"});
     let port = desk.create(PORTS, &admin(), body(&network, free)).unwrap();
     assert!(desk.delete(PORTS, &admin(), &port).is_ok());
 }
@@ -471,7 +471,7 @@ fn lists_find_ports_by_what_they_hang_on() {
         ("name=a&name=c".into(), "ac"),
         ("mac_address=fa:16:3e:ff:ff:ff".into(), ""),
     ] {
-        let query = format!("{query}&sort_key=name");
+        let query = format!("{query}&sort_key=name&sort_dir=asc");
         let found = desk.list(PORTS, &member(), &query).unwrap();
         let names: String = found.iter().map(|port| port["name"].as_str().unwrap()).collect();
         assert_eq!(names, want, "{query}");

@@ -2,6 +2,7 @@
 //! them.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -9,7 +10,7 @@ use uuid::Uuid;
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::fleet::Chassis;
-use crate::model::{Network, NetworkType, Placement, Port, Router, Subnet};
+use crate::model::{FloatingIp, Network, NetworkType, Placement, Port, Router, Subnet};
 use crate::report::Report;
 use crate::resource::fixture::{again, id, network, subnet};
 use crate::resource::{Act, Asked, Changed, Precondition, Reply, Scene, at_path};
@@ -130,6 +131,19 @@ impl Cloud {
                     !port.port_security_enabled && port.security_groups.is_empty() && port.admin_state_up
                 );
             }
+        }
+        // What the store's references and keys insist on.
+        for floating in self.world.table::<FloatingIp>().iter() {
+            let has = |port: &Port, ip: Option<Ipv4Addr>| {
+                port.fixed_ips.iter().any(|fixed| Some(fixed.ip_address) == ip.map(IpAddr::from))
+            };
+            let holder = self.world.get::<Port>(&floating.floating_port_id).unwrap();
+            assert!(has(holder, Some(floating.floating_ip_address)), "{floating:?} on {holder:?}");
+            if let Some(port) = floating.port_id {
+                let port = self.world.get::<Port>(&port).unwrap();
+                assert!(has(port, floating.fixed_ip_address), "{floating:?} to {port:?}");
+            }
+            assert!(floating.router_id.is_none_or(|router| self.world.get::<Router>(&router).is_some()));
         }
         for placement in self.world.table::<Placement>().iter() {
             assert!(self.world.get::<Port>(&placement.port_id).is_some_and(|port| port.is_gateway()));

@@ -96,6 +96,22 @@ fn what_only_administrators_may_say_and_see() {
 }
 
 #[test]
+fn distributed_is_the_operators_choice_for_all_routers() {
+    let mut cloud = Cloud::new();
+    for choice in [false, true] {
+        cloud.outside.settings.enable_distributed_floating_ip = choice;
+        let text = refused(cloud.create("routers", json!({"distributed": !choice})), 400, "HTTPBadRequest");
+        assert!(text.contains("enable_distributed_floating_ip"), "{text}");
+        for body in [json!({}), json!({"distributed": null}), json!({"distributed": choice})] {
+            assert_eq!(cloud.create("routers", body).unwrap()["distributed"], choice);
+        }
+    }
+    let first = cloud.world.table::<Router>().iter().next().unwrap().id;
+    cloud.outside.settings.enable_distributed_floating_ip = false;
+    assert_eq!(cloud.show("routers", first).unwrap()["distributed"], false, "older routers follow as well");
+}
+
+#[test]
 fn scenario_48_unknown_zones_are_refused() {
     let mut cloud = Cloud::new();
     cloud.outside.fleet.chassis[0].zones.insert("az1".into());

@@ -1,7 +1,7 @@
 //! Protocols of security group rules: names, numbers, and what a port range means for each.
 
 use crate::fault::Fault;
-use crate::model::Ethertype;
+use crate::model::{Ethertype, SecurityGroupRule};
 
 /// What stands for every protocol; stored as none.
 pub(super) const ANY: &str = "any";
@@ -38,9 +38,9 @@ const NAMES: [(&str, u8); 26] = [
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// Those whose rules have ports: DCCP, SCTP, TCP, UDP, UDP-Lite.
-const WITH_PORTS: [u8; 5] = [33, 132, 6, 17, 136];
-const WITH_PORTS_NAMES: &str = "dccp, sctp, tcp, udp, udplite";
+/// Those whose rules have ports: SCTP, TCP, UDP. OVN cannot match the ports of DCCP and UDP-Lite.
+const WITH_PORTS: [u8; 3] = [132, 6, 17];
+const WITH_PORTS_NAMES: &str = "sctp, tcp, udp";
 
 /// A protocol in a request, as it is kept: a known name in lower case, or a number of one byte.
 pub(super) fn parse(text: &str) -> Result<String, String> {
@@ -52,6 +52,12 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
         Ok(number) => Ok(number.to_string()),
         Err(_) => Err(format!("'{text}' is neither a known protocol name nor a number from 0 to 255")),
     }
+}
+
+/// All names that a rule may have.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|(name, _)| *name)
 }
 
 /// The number of a stored protocol.
@@ -79,17 +85,19 @@ pub(super) fn is_ipv6_only(protocol: &str) -> bool {
 }
 
 /// Whether the two ends of a range mean something for a protocol: ports, or ICMP's type and code.
-pub(super) fn check_ports(protocol: Option<&str>, min: Option<u16>, max: Option<u16>) -> Result<(), Fault> {
+pub(super) fn check_ports(rule: &SecurityGroupRule) -> Result<(), Fault> {
+    let (min, max) = (rule.port_range_min, rule.port_range_max);
     if min.is_none() && max.is_none() {
         return Ok(());
     }
     let fault = |kind, message: String| Err(Fault::new(400, kind, message));
-    let Some(protocol) = protocol else {
+    let Some(protocol) = rule.protocol.as_deref() else {
         let message = "Must also specify protocol if port range is given.";
         return fault("SecurityGroupProtocolRequiredWithPorts", message.into());
     };
     match number(protocol) {
-        Some(ICMP | ICMPV6) => {
+        // ICMPv6 by its number in an IPv4 rule is a protocol as any other, without types.
+        Some(number) if number == ICMP || (number == ICMPV6 && rule.ethertype == Ethertype::IPv6) => {
             for (value, name, field) in [(min, "port_range_min", "type"), (max, "port_range_max", "code")] {
                 if let Some(value) = value.filter(|value| *value > 255) {
                     let message =

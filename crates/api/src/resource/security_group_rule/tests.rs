@@ -102,6 +102,15 @@ fn what_is_refused() {
             (400, "SecurityGroupInvalidProtocolForPort"),
         ),
         (
+            json!({"protocol": "dccp", "port_range_min": 1, "port_range_max": 2}),
+            (400, "SecurityGroupInvalidProtocolForPort"),
+        ),
+        (
+            json!({"protocol": 136, "port_range_min": 1, "port_range_max": 2}),
+            (400, "SecurityGroupInvalidProtocolForPort"),
+        ),
+        (json!({"protocol": "58", "port_range_min": 128}), (400, "SecurityGroupInvalidProtocolForPort")),
+        (
             json!({"remote_ip_prefix": "10.0.0.0/8", "remote_group_id": group["id"]}),
             (400, "SecurityGroupRemoteGroupAndRemoteIpPrefix"),
         ),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::northbound::Sight;
 use api::status::NetworkStatus;
 use api::store::{Store, Url};
-use reconcile::{Handle, Severity, State};
+use reconcile::{Class, Handle, Severity, State};
 
 use crate::process::{Answering, Database, Subject};
 
@@ -81,11 +81,20 @@ impl Subject for Shown {
     }
 }
 
-/// What is wrong with a loop. One that waits for its turn is fine, and so is one that works.
+/// Codes of refusals that no request leads to: somebody else's program is behind them.
+const NOBODY_ASKED: [&str; 2] = ["foreign-row", "unreadable-row"];
+
+/// What is wrong with a loop. One that waits for its turn is fine, and so is one that works. An object that cannot be as it
+/// was asked for is its owner's trouble: any project can ask for one, and none may wake the operator.
 fn of_loop(status: &reconcile::Status) -> Option<String> {
-    let errors: Vec<_> =
-        status.problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
+    let errors = status.problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let (refused, errors): (Vec<_>, Vec<_>) = errors.partition(|problem| {
+        problem.class == Class::Refused
+            && problem.object.kind != "component"
+            && !NOBODY_ASKED.contains(&problem.code.as_str())
+    });
     match (errors.as_slice(), status.state) {
+        ([], State::Stuck) if !refused.is_empty() => None,
         ([first], _) => Some(format!("{}: {first}", status.component)),
         ([first, rest @ ..], _) => Some(format!(
             "{}: {first}; and {} more objects are not as asked for",
@@ -102,7 +111,7 @@ fn of_loop(status: &reconcile::Status) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use reconcile::{Class, ObjectId, Problem};
+    use reconcile::{ObjectId, Problem};
 
     use super::*;
 
@@ -118,11 +127,20 @@ mod tests {
     fn only_what_needs_somebody_is_trouble() {
         let object = |id: &str| ObjectId::new("port", id);
         let warning = Problem::warning(object("a"), Class::Refused, "slow", "is slow");
-        let error = |id| Problem::error(object(id), Class::Refused, "bad", "is bad");
+        let error = |id| Problem::error(object(id), Class::Bug, "bad", "is bad");
+        let refused = |code: &str| Problem::error(object("d"), Class::Refused, code, "is refused");
         assert_eq!(of_loop(&status(State::Starting, vec![])), None);
         assert_eq!(of_loop(&status(State::Working, vec![warning])), None);
         let two = of_loop(&status(State::Stuck, vec![error("b"), error("c")])).unwrap();
-        assert_eq!(two, "northbound: port/b: is bad (bad, refused); and 1 more objects are not as asked for");
+        assert_eq!(two, "northbound: port/b: is bad (bad, bug); and 1 more objects are not as asked for");
+        assert_eq!(
+            of_loop(&status(State::Stuck, vec![refused("unknown-protocol"), refused("apply-failed")])),
+            None
+        );
+        assert!(of_loop(&status(State::Stuck, vec![refused("foreign-row")])).is_some());
+        let itself = ObjectId::new("component", "northbound");
+        let whole = Problem::error(itself, Class::Refused, "apply-failed", "cannot write");
+        assert!(of_loop(&status(State::Stuck, vec![refused("unknown-protocol"), whole])).is_some());
         assert_eq!(of_loop(&status(State::BackingOff, vec![])).unwrap(), "northbound: something failed");
     }
 }

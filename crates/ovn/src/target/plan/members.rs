@@ -15,9 +15,31 @@ use reconcile::ObjectId;
 use super::Planner;
 use crate::target::desired::{Want, Wanted};
 use crate::target::element::{Element, atoms};
+use crate::target::op::Op;
 use crate::target::state::{Row, RowId};
 
 impl<'a> Planner<'a> {
+    /// Leaves out of sets what is not going to be there.
+    pub(super) fn forget_refused(&mut self) {
+        let refused = std::mem::take(&mut self.refused);
+        if refused.is_empty() {
+            return;
+        }
+        let stays = |atom: &Atom| !matches!(atom, Atom::Uuid(uuid) if refused.contains(uuid));
+        self.puts.retain(|_, items| {
+            items.retain(|item| matches!(item, Element::Pair(..)) || stays(item.key()));
+            !items.is_empty()
+        });
+        for (_, op) in &mut self.inserts {
+            let Op::Insert { values, .. } = op else { continue };
+            for (_, value) in values {
+                if let Datum::Set(atoms) = value {
+                    atoms.retain(stays);
+                }
+            }
+        }
+    }
+
     pub(super) fn members(
         &mut self,
         id: RowId,
