@@ -19,14 +19,21 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let Some(rule) = look.rule(id) else { return };
     let Some(group) = look.group(rule.security_group_id) else { return };
     let Some(matches) = matches(rule) else {
-        let text = format!(
-            "names protocol {:?}, or ports of it, which OVN cannot match; the rule allows nothing",
-            rule.protocol
-        );
+        let text =
+            format!("names protocol {:?}, which OVN cannot match; the rule allows nothing", rule.protocol);
         let of = object("security_group_rule", id);
         to.problems.push(Problem::error(of, Class::Refused, "unknown-protocol", text));
         return;
     };
+    if has_blind_ports(rule) {
+        let text = format!(
+            "names ports of protocol {:?}, which OVN cannot tell apart; as in Neutron, it allows all of them. Make a rule without ports \
+             in its place if that is meant, or delete it",
+            rule.protocol
+        );
+        let of = object("security_group_rule", id);
+        to.problems.push(Problem::warning(of, Class::Refused, "unmatched-ports", text));
+    }
     let acl = Acl {
         priority: PRIORITY,
         direction: match rule.direction {
@@ -67,8 +74,16 @@ fn matches(rule: &SecurityGroupRule) -> Option<Match> {
     }
 }
 
-/// The protocol's part of a match: `Some(None)` for any, `None` for one that nobody knows, or whose ports nothing can tell
-/// apart: a rule for some of them must not open all.
+/// Whether a rule has ports that no match tells apart. The API takes none; Neutron took them, and such a rule is imported as it
+/// worked there.
+fn has_blind_ports(rule: &SecurityGroupRule) -> bool {
+    let number = rule.protocol.as_deref().and_then(security_group_rule::number);
+    let v6 = rule.ethertype == Ethertype::IPv6;
+    let tells = number.is_none_or(|number| matches!(number, 1 | 6 | 17 | 132) || v6 && number == 58);
+    rule.port_range_min.or(rule.port_range_max).is_some() && !tells
+}
+
+/// The protocol's part of a match: `Some(None)` for any, `None` for one that nobody knows.
 fn protocol(rule: &SecurityGroupRule) -> Option<Option<Match>> {
     let Some(protocol) = &rule.protocol else { return Some(None) };
     let (low, high) = (rule.port_range_min, rule.port_range_max);
@@ -82,7 +97,6 @@ fn protocol(rule: &SecurityGroupRule) -> Option<Option<Match>> {
             Some(icmp(Predicate::Icmp6, Code::Icmp6Type, Code::Icmp6Code, low, high))
         }
         "icmp" | "1" => Some(icmp(Predicate::Icmp4, Code::Icmp4Type, Code::Icmp4Code, low, high)),
-        _ if low.or(high).is_some() => return None,
         other => Some(Match::Code(Code::IpProto, security_group_rule::number(other)?.into())),
     })
 }

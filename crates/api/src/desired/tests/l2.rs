@@ -457,18 +457,23 @@ fn rules_as_matches() {
         let all = rows(&scene);
         assert_eq!((all.table("ACL").len(), all.problems.len()), (3, 0), "{name}: {:?}", all.problems);
     }
-    // What cannot be matched allows nothing, and above all not more than was asked for.
-    for none in [
-        protocol("carrier-pigeon", None, None),
-        protocol("dccp", Some(5), Some(6)),
-        protocol("136", Some(5), Some(6)),
-        protocol("58", Some(128), None),
+    // What cannot be matched allows nothing.
+    let mut scene = Scene::empty();
+    scene.put(group(0x61)).put(with(&protocol("carrier-pigeon", None, None)));
+    let all = rows(&scene);
+    assert_eq!(all.table("ACL").len(), 2);
+    assert!(all.problems[0].contains("unknown-protocol"), "{:?}", all.problems);
+    // Ports that cannot be, from before an import, allow what they allowed there, and that is told.
+    for (blind, number) in [
+        (protocol("dccp", Some(5), Some(6)), 33),
+        (protocol("136", Some(5), Some(6)), 136),
+        (protocol("58", Some(128), None), 58),
     ] {
         let mut scene = Scene::empty();
-        scene.put(group(0x61)).put(with(&none));
+        scene.put(group(0x61)).put(with(&blind));
         let all = rows(&scene);
-        assert_eq!(all.table("ACL").len(), 2);
-        assert!(all.problems[0].contains("unknown-protocol"), "{:?}", all.problems);
+        assert_eq!(all.one("ACL", "priority", "1002")["match"], format!("{ingress} && ip.proto == {number}"));
+        assert!(all.problems[0].contains("unmatched-ports"), "{:?}", all.problems);
     }
 }
 
