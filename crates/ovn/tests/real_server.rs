@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use ovn::text::Text;
 use ovn::{ident, nb, target};
 use ovsdb::{Map, Ref, Set, Str, Uuid, Weak};
-use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target};
+use reconcile::{Applied, Class, ObjectId, Plan, Scope, StepResult, Target};
 use target::{Desired, Op, Ownership, RowTarget, Rules};
 
 use server::Server;
@@ -243,6 +243,25 @@ async fn one_refused_object_does_not_stop_the_rest() {
     assert!(!left.is_empty());
     assert!(left.steps.iter().all(|step| step.object == object("port", 5)), "{left}");
     run.settle(&cloud(&[(4, "p4"), (5, "p5"), (6, "p6"), (7, "p7")])).await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_changes_is_told_apart_from_a_bad_object() {
+    let mut run = Run::new("26.03");
+    run.settle(&cloud(&[(4, "p4")])).await;
+    let plan = run.plan(&cloud(&[(4, "p4"), (5, "p5"), (6, "p6")])).await;
+    run.target.database().become_backup();
+    // It drops its connections first: until it is found again, nothing is refused.
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let error = loop {
+        match run.target.apply(&plan).await {
+            Err(error) if error.class() == Class::Refused => break error,
+            other => assert!(std::time::Instant::now() < limit, "{other:?}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
+    let cause = std::error::Error::source(&error).map(ToString::to_string);
+    assert!(cause.is_some_and(|cause| cause.contains("read only")), "{error:?}");
 }
 
 /// The server would end the connection over it, whatever else the transaction holds.

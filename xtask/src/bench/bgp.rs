@@ -256,7 +256,8 @@ impl Report {
             [
                 "Both run in a guest of the lab (User Mode Linux, one CPU): VRF and dummy devices are there whatever the host's \
                  kernel lacks, and no root is needed. A system call, and with it a fork, costs several times what it costs \
-                 without a guest, for both alike; the guest's one CPU is shared with FRR, Open vSwitch and the database.",
+                 without a guest, for both alike; the guest's one CPU is shared with FRR, Open vSwitch and the database. Both \
+                 agents have the priority that our unit gives ours.",
                 "The reference column is what ovn-bgp-agent 7.0 took on another machine of two cores, without a guest.",
                 "CPU is user and system time of all of an agent's processes: of ovn-bgp-agent also that of its helpers and of the \
                  programs that they start. Memory is their proportional set size.",

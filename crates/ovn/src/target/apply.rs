@@ -156,11 +156,11 @@ impl<D: Database> Target for RowTarget<D> {
                         };
                     }
                 }
-                Err(error) if error.class() == CommitClass::Refused && objects.len() > 1 => {
+                Err(error) if blames_an_object(&error) && objects.len() > 1 => {
                     groups.push(objects.split_off(objects.len() / 2));
                     groups.push(objects);
                 }
-                Err(error) if error.class() == CommitClass::Refused => {
+                Err(error) if blames_an_object(&error) => {
                     let error = failure(error, steps.len());
                     positions.into_iter().for_each(|at| results[at] = StepResult::Failed(error.clone()));
                 }
@@ -175,6 +175,11 @@ impl<D: Database> Target for RowTarget<D> {
         }
         Ok(Applied { results })
     }
+}
+
+/// Whether it is something in the transaction that the server does not take.
+fn blames_an_object(error: &CommitError) -> bool {
+    error.class() == CommitClass::Refused && !error.is_read_only()
 }
 
 fn gone(row: RowId) -> TargetError {

@@ -55,6 +55,21 @@ impl Process {
         Process { child, stream, dir }
     }
 
+    /// Makes it the backup of a server that is not there.
+    pub(crate) fn become_backup(&self) {
+        for words in [&["set-active-ovsdb-server", "unix:/nowhere"][..], &["connect-active-ovsdb-server"]] {
+            let told = Command::new("ovs-appctl")
+                .arg("-t")
+                .arg(self.dir.path().join("ctl"))
+                .arg(format!("ovsdb-server/{}", words[0]))
+                .args(&words[1..])
+                .stdout(Stdio::null())
+                .status()
+                .expect("run ovs-appctl");
+            assert!(told.success(), "{words:?}");
+        }
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("sock")
     }
@@ -124,6 +139,11 @@ impl Server {
         let remotes = format!("unix:{}", process.socket().display()).parse().unwrap();
         let database = ClientDatabase::open(ClientConfig::new(remotes), Tables::northbound(), None);
         Server { process, database }
+    }
+
+    /// Makes it a backup, which takes no changes.
+    pub(crate) fn become_backup(&self) {
+        self.process.become_backup();
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -151,6 +151,11 @@ impl CommitError {
         matches!(self, Self::Refused { error, .. } if error == "duplicate uuid")
     }
 
+    /// Whether the server takes no change at all from this connection: it is a backup, or the remote is for reading only.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Self::Refused { error, .. } if error == "not allowed")
+    }
+
     pub(crate) fn refused(error: &str, details: &str, op: Option<(usize, Label)>) -> Self {
         match (error, &op) {
             ("timed out", _) => Self::Conflict { op },

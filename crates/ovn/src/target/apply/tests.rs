@@ -129,6 +129,16 @@ async fn a_note_is_left_with_a_whole_plan_and_with_no_part_of_one() {
 }
 
 #[tokio::test]
+async fn a_database_that_takes_nothing_is_no_objects_fault() {
+    let error = "not allowed".to_owned();
+    let read_only = CommitError::Refused { op: None, error, details: "read only mode".into() };
+    let mut target = target(Scripted { script: VecDeque::from([Some(read_only)]), ..Default::default() });
+    let error = target.apply(&ports(3)).await.unwrap_err();
+    assert_eq!(error.class(), Class::Refused);
+    assert_eq!(target.database().asked.len(), 1);
+}
+
+#[tokio::test]
 async fn an_unknown_outcome_is_not_tried_again() {
     let lost = CommitError::Unknown { reason: "connection lost".into() };
     let mut target = target(Scripted { script: VecDeque::from([Some(lost)]), ..Default::default() });
