@@ -82,15 +82,7 @@ pub(crate) fn column(name: &str, table_name: &str, table: &TableSchema) -> Resul
         return Ok(column.kind.clone());
     }
     if name == "_uuid" || name == "_version" {
-        let key = BaseKind {
-            atom: AtomKind::Uuid,
-            choices: None,
-            min: None,
-            max: None,
-            min_length: None,
-            max_length: None,
-            refers: None,
-        };
+        let key = BaseKind::any(AtomKind::Uuid);
         return Ok(ColumnKind { key, value: None, min: 1, max: Some(1) });
     }
     let known = || table.columns.keys().map(|name| name.as_str()).chain(["_uuid"]);
@@ -238,7 +230,7 @@ fn atom(text: &str, base: &BaseKind) -> Result<Atom, String> {
         AtomKind::String => Atom::String(text.into()),
         AtomKind::Uuid => Atom::Uuid(Uuid::try_parse(text).map_err(|_| wrong("UUID"))?),
     };
-    if let Some(Datum::Set(choices)) = &base.choices
+    if let Some(Datum::Set(choices)) = &base.limits().choices
         && !choices.contains(&atom)
     {
         let words: Vec<_> = choices.iter().map(ToString::to_string).collect();

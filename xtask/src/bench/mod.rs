@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use self::peer::{Change, Load, Peer, Program, Tool};
+use self::peer::{Change, Load, Peer, Program, TOGETHER, Tool};
 use self::report::{Goal, Report, Who};
 use self::rows::{Kind, uuid};
 use crate::command::{cargo, heading, output, run, target_dir};
@@ -32,11 +32,17 @@ const INSERTS: [(usize, usize, usize); 3] = [(1, 1_000, 300), (100, 10_000, 2_00
 /// From how many rows on the goals of the initial load hold.
 const GOAL_ROWS: usize = 100_000;
 
+/// The line of one change after the other.
+const CALLBACK: &str = "change to callback";
+
 /// The line that compares with a C client that tells nobody.
 const UNTOLD: &str = "change, C without a callback";
 
 /// The line that shows what being woken costs.
 const FLOOR: &str = "change, epoll_wait and read alone";
+
+/// The line without that.
+const BEYOND: &str = "change to callback, beyond being woken";
 
 /// What `cargo xtask bench` takes.
 #[derive(clap::Args)]
@@ -47,8 +53,8 @@ pub(crate) struct Args {
     /// How many ports the databases hold, several sizes separated by commas
     #[arg(long, value_delimiter = ',', default_value = "2000,20000,100000", value_parser = size)]
     rows: Vec<usize>,
-    /// How many changes to follow at each size
-    #[arg(long, default_value_t = 1200, value_parser = size)]
+    /// How many changes to follow at each size, one half one by one, the other a hundred in a transaction
+    #[arg(long, default_value_t = 2400, value_parser = size)]
     changes: usize,
     /// How many ports the API server is to hold [default: 1000,10000,50000], or the BGP agent to expose [default: 10,100,1000],
     /// several sizes separated by commas
@@ -186,6 +192,7 @@ impl Run<'_> {
                 }
             }
         }
+        self.report.add_beyond(rows, CALLBACK, FLOOR, BEYOND, Goal::ShareOfC(0.5));
         Ok(())
     }
 
@@ -241,10 +248,12 @@ impl Run<'_> {
     }
 
     fn add_change(&mut self, rows: usize, who: Who, change: &Change) {
-        let what = "change to callback";
+        let what = CALLBACK;
         self.report.add(rows, what, "CPU us", who, change.cpu_us, Some(Goal::ShareOfC(0.5)));
         self.report.add(rows, what, "median us", who, change.median_us, None);
         self.report.add(rows, what, "99th % us", who, change.p99_us, None);
+        let together = format!("{CALLBACK}, {TOGETHER} rows a transaction");
+        self.report.add(rows, &together, "CPU us/row", who, change.together_us, Some(Goal::ShareOfC(0.5)));
         let untold_us = change.untold_us.unwrap_or(change.cpu_us);
         self.report.add(rows, UNTOLD, "CPU us", who, untold_us, None);
         if who == Who::C {
@@ -286,7 +295,7 @@ impl Run<'_> {
                  beside ours with one.",
                 "`epoll_wait and read alone` is a process that is woken by every change, reads it and decodes nothing: \
                  in the first column what that costs, beside what C's client costs in all. No client that is woken by \
-                 each change gets below it.",
+                 each change gets below it. `beyond being woken` is what is left of ours, C's and Python's without it.",
                 "Insert: the same columns for all, each client's rows in the form its interface takes before the clock \
                  starts. C gets `create ... -- add Logical_Switch ...` through its control \
                  socket, which spares it the checks of `lsp-add`. Each client waits for a transaction before it sends \

@@ -29,6 +29,9 @@ use central::{Database, Server, end_leftover, find_program};
 /// The time between two changes: long enough that no client handles two at once.
 const PACE: Duration = Duration::from_millis(2);
 
+/// So many changes come in one transaction where what a change costs is to be told from what being woken costs.
+pub(crate) const TOGETHER: usize = 100;
+
 /// Cost of the initial load.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
@@ -44,6 +47,8 @@ pub(crate) struct Change {
     pub(crate) cpu_us: f64,
     /// The same without anyone being told, where that can be had.
     pub(crate) untold_us: Option<f64>,
+    /// The same of changes of which [`TOGETHER`] come in one transaction.
+    pub(crate) together_us: f64,
     pub(crate) median_us: f64,
     pub(crate) p99_us: f64,
 }
@@ -79,7 +84,7 @@ impl Peer {
     /// As [`Peer::changes`], for a program that only counts them: microseconds of CPU for each.
     pub(crate) fn counts(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<f64> {
         match self {
-            Peer::Program(program) => Ok(program.follow(writer, rows, sequences)?.0),
+            Peer::Program(program) => Ok(program.follow(writer, rows, halves(sequences).0, 1)?.0),
             Peer::Tool(_) => bail!("a tool does more than count"),
         }
     }
@@ -100,17 +105,25 @@ impl Peer {
     }
 }
 
-/// Makes changes at an even pace; when each was sent.
-fn make_changes(writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Vec<i64>> {
+/// Makes changes at an even pace, so many in each transaction; when each transaction was sent.
+fn make_changes(writer: &mut Rpc, rows: usize, sequences: Range<usize>, together: usize) -> Result<Vec<i64>> {
     let begin = Instant::now();
     let mut sent = Vec::with_capacity(sequences.len());
-    for (n, sequence) in sequences.enumerate() {
+    for (n, first) in sequences.clone().step_by(together).enumerate() {
         let due = PACE * u32::try_from(n)?;
         std::thread::sleep(due.saturating_sub(begin.elapsed()));
+        let last = (first + together).min(sequences.end);
+        let changes = (first..last).map(|sequence| change(spread(sequence, rows), sequence)).collect();
         sent.push(monotonic()?);
-        writer.transact(Database::Southbound.name(), vec![change(spread(sequence, rows), sequence)])?;
+        writer.transact(Database::Southbound.name(), changes)?;
     }
     Ok(sent)
+}
+
+/// The first half of changes, which come one by one, and the second, which come together.
+fn halves(sequences: Range<usize>) -> (Range<usize>, Range<usize>) {
+    let middle = sequences.start + sequences.len() / 2;
+    (sequences.start..middle, middle..sequences.end)
 }
 
 /// Changes hit rows all over the table.
@@ -118,10 +131,10 @@ fn spread(sequence: usize, rows: usize) -> usize {
     sequence * 7919 % rows
 }
 
-fn latency(mut us: Vec<f64>, cpu_us: f64) -> Result<Change> {
+fn latency(mut us: Vec<f64>, cpu_us: f64, together_us: f64) -> Result<Change> {
     let median_us = percentile(&mut us, 0.5).context("no change was seen")?;
     let p99_us = percentile(&mut us, 0.99).context("no change was seen")?;
-    Ok(Change { cpu_us, untold_us: None, median_us, p99_us })
+    Ok(Change { cpu_us, untold_us: None, together_us, median_us, p99_us })
 }
 
 /// A client of its own process, steered through its standard input.
@@ -168,23 +181,31 @@ impl Program {
 
     fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
         let first = sequences.start;
-        let (cpu_us, sent) = self.follow(writer, rows, sequences)?;
+        let (single, together) = halves(sequences);
+        let (cpu_us, sent) = self.follow(writer, rows, single, 1)?;
         self.order(&json!({ "do": "report" }))?;
         let at: Vec<(usize, i64)> = serde_json::from_value(self.answer("at")?["at"].take())?;
         let us = at
             .iter()
             .filter_map(|(n, at)| sent.get(n.checked_sub(first)?).map(|sent| (at - sent) as f64 / 1e3))
             .collect();
-        latency(us, cpu_us)
+        let (together_us, _) = self.follow(writer, rows, together, TOGETHER)?;
+        latency(us, cpu_us, together_us)
     }
 
-    /// What one change costs, and when each was sent.
-    fn follow(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<(f64, Vec<i64>)> {
+    /// What one change costs, and when each transaction was sent.
+    fn follow(
+        &mut self,
+        writer: &mut Rpc,
+        rows: usize,
+        sequences: Range<usize>,
+        together: usize,
+    ) -> Result<(f64, Vec<i64>)> {
         let count = sequences.len();
         self.order(&json!({ "do": "changes", "count": count }))?;
         self.answer("ready")?;
         let before = cpu_seconds(self.child.id())?;
-        let sent = make_changes(writer, rows, sequences)?;
+        let sent = make_changes(writer, rows, sequences, together)?;
         self.answer("done")?;
         Ok(((cpu_seconds(self.child.id())? - before) * 1e6 / count as f64, sent))
     }
@@ -275,29 +296,37 @@ impl Tool {
     /// daemon looks at each one for it; and apart from that, what changes cost while no command waits. Latency: a command
     /// for every change.
     fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
+        let (sequences, together) = halves(sequences);
         let sixth = sequences.len().div_ceil(6);
         let (told, untold) = (sequences.end - sixth, sequences.start + sequences.len() / 2 - sixth / 2);
         let before = cpu_seconds(self.pid)?;
-        make_changes(writer, rows, sequences.start..untold)?;
+        make_changes(writer, rows, sequences.start..untold, 1)?;
         self.run(wait_until(untold - 1, rows))?;
         let cpu_untold = cpu_seconds(self.pid)? - before;
         self.send(wait_until(told - 1, rows))?;
         std::thread::sleep(PACE);
         let before = cpu_seconds(self.pid)?;
-        make_changes(writer, rows, untold..told)?;
+        make_changes(writer, rows, untold..told, 1)?;
         self.control.receive()?;
         let cpu_told = cpu_seconds(self.pid)? - before;
         let mut us = Vec::new();
         for sequence in told..sequences.end {
             self.send(wait_until(sequence, rows))?;
             std::thread::sleep(PACE);
-            let sent = make_changes(writer, rows, sequence..sequence + 1)?;
+            let sent = make_changes(writer, rows, sequence..sequence + 1, 1)?;
             self.control.receive()?;
             us.push((monotonic()? - sent[0]) as f64 / 1e3);
         }
+        self.send(wait_until(together.end - 1, rows))?;
+        std::thread::sleep(PACE);
+        let before = cpu_seconds(self.pid)?;
+        make_changes(writer, rows, together.clone(), TOGETHER)?;
+        self.control.receive()?;
+        let cpu_together = cpu_seconds(self.pid)? - before;
         let each = |cpu: f64, count: usize| cpu * 1e6 / count as f64;
         let untold_us = Some(each(cpu_untold, untold - sequences.start));
-        Ok(Change { untold_us, ..latency(us, each(cpu_told, told - untold))? })
+        let change = latency(us, each(cpu_told, told - untold), each(cpu_together, together.len()))?;
+        Ok(Change { untold_us, ..change })
     }
 
     fn insert(&mut self, switch: &str, ports: Range<usize>, per_transaction: usize) -> Result<(f64, f64)> {

@@ -92,6 +92,19 @@ impl Report {
         *place = Some(place.map_or(value, |known| better(measure, known, value)));
     }
 
+    /// Adds what is left of a line's values, whoever's they are, without what the first column of another one shows.
+    pub(crate) fn add_beyond(&mut self, rows: usize, what: &str, floor: &str, beyond: &str, goal: Goal) {
+        let find = |what: &str| self.lines.iter().find(|l| l.rows == rows && l.what == what).cloned();
+        let (Some(line), Some(floor)) = (find(what), find(floor).and_then(|line| line.meridian)) else {
+            return;
+        };
+        for (who, value) in [(Who::Meridian, line.meridian), (Who::C, line.c), (Who::Python, line.python)] {
+            if let Some(value) = value {
+                self.add(rows, beyond, line.measure, who, (value - floor).max(0.0), Some(goal));
+            }
+        }
+    }
+
     /// Adds, for the loads, how the cost per row at the largest size compares with the smallest: 1 is linear.
     pub(crate) fn add_growth(&mut self) {
         let mut growth = Vec::new();
@@ -232,6 +245,22 @@ mod tests {
         report.add(1, "load", "CPU s", Who::C, 1.0, Some(Goal::ShareOfC(0.2)));
         assert_eq!(report.goals(), (0, 0));
         assert!(report.table().contains(" - "));
+    }
+
+    #[test]
+    fn what_all_have_to_pay_can_be_left_out() {
+        let mut report = Report::default();
+        let mut add = |what, who, value| report.add(1, what, "CPU us", who, value, None);
+        add("change", Who::Meridian, 60.0);
+        add("change", Who::C, 90.0);
+        add("floor", Who::Meridian, 30.0);
+        add("floor", Who::C, 80.0);
+        report.add_beyond(1, "change", "floor", "beyond", Goal::ShareOfC(0.5));
+        let beyond = report.lines.last().unwrap();
+        assert_eq!((beyond.meridian, beyond.c, beyond.python), (Some(30.0), Some(60.0), None));
+        assert_eq!(report.goals(), (1, 1));
+        report.add_beyond(2, "change", "floor", "beyond", Goal::ShareOfC(0.5));
+        assert_eq!(report.lines.len(), 3, "nothing is known of another size");
     }
 
     #[test]

@@ -133,7 +133,7 @@ fn words_cover_the_schemas_choices() {
     ];
     for (schema, table, column, words) in cases {
         let schema = DatabaseSchema::parse(schema).unwrap();
-        let choices = schema.tables[table].columns[column].kind.key.choices.clone().unwrap();
+        let choices = schema.tables[table].columns[column].kind.key.limits().choices.clone().unwrap();
         let ovsdb::wire::datum::Datum::Set(choices) = choices else {
             panic!("{table}.{column}: choices are a set")
         };

@@ -120,21 +120,22 @@ fn check(column: &'static str, kind: &ColumnKind, datum: &Datum) -> Result<(), R
 }
 
 fn takes(base: &BaseKind, atom: &Atom) -> bool {
-    if let Some(choices) = &base.choices {
+    let limits = base.limits();
+    if let Some(choices) = &limits.choices {
         return match choices {
             Datum::Set(atoms) => atoms.contains(atom),
             Datum::Map(_) => false,
         };
     }
-    let low = base.min.as_ref().is_none_or(|min| atom >= min);
-    let high = base.max.as_ref().is_none_or(|max| atom <= max);
+    let low = limits.min.as_ref().is_none_or(|min| atom >= min);
+    let high = limits.max.as_ref().is_none_or(|max| atom <= max);
     let length = match atom {
         Atom::String(text) => text.chars().count() as u64,
         _ => return low && high,
     };
     low && high
-        && base.min_length.is_none_or(|min| length >= min)
-        && base.max_length.is_none_or(|max| length <= max)
+        && limits.min_length.is_none_or(|min| length >= min)
+        && limits.max_length.is_none_or(|max| length <= max)
 }
 
 #[cfg(test)]

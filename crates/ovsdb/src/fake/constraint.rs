@@ -146,19 +146,21 @@ fn reference(value: &Value, symbols: &mut Symbols) -> Result<Atom, Refusal> {
 
 /// Enum, range and length of one atom.
 pub(super) fn check(base: &BaseKind, atom: &Atom) -> Result<(), Refusal> {
-    if let Some(Datum::Set(choices)) = &base.choices
+    let limits = base.limits();
+    if let Some(Datum::Set(choices)) = &limits.choices
         && !choices.contains(atom)
     {
         return Err(Refusal::constraint(format!("{atom} is not one of the allowed values")));
     }
-    let low = base.min.as_ref().is_some_and(|min| atom < min);
-    let high = base.max.as_ref().is_some_and(|max| atom > max);
+    let low = limits.min.as_ref().is_some_and(|min| atom < min);
+    let high = limits.max.as_ref().is_some_and(|max| atom > max);
     if low || high {
         return Err(Refusal::constraint(format!("{atom} is not in the valid range")));
     }
     if let Atom::String(text) = atom {
         let length = text.chars().count() as u64;
-        if base.min_length.is_some_and(|min| length < min) || base.max_length.is_some_and(|max| length > max)
+        if limits.min_length.is_some_and(|min| length < min)
+            || limits.max_length.is_some_and(|max| length > max)
         {
             return Err(Refusal::constraint(format!(
                 "{text:?} has a length of {length}, which is not allowed"

@@ -10,7 +10,7 @@ use super::store::Table;
 use crate::model::Str;
 use crate::wire::atom::{Atom, AtomKind};
 use crate::wire::datum::Datum;
-use crate::wire::schema::ColumnKind;
+use crate::wire::schema::{ColumnKind, Limits};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutator {
@@ -89,7 +89,7 @@ impl Mutation {
             }
             _ => {
                 (taken.min, taken.max) = (1, Some(1));
-                (taken.key.choices, taken.key.min, taken.key.max) = (None, None, None);
+                taken.key.limit(Limits { choices: None, min: None, max: None, ..taken.key.limits().clone() });
                 constraint::datum(&taken, argument, symbols)?
             }
         };

@@ -60,15 +60,7 @@ pub(super) struct Database {
 
 impl Table {
     fn new(name: Str, schema: TableSchema) -> Self {
-        let uuid = BaseKind {
-            atom: AtomKind::Uuid,
-            choices: None,
-            min: None,
-            max: None,
-            min_length: None,
-            max_length: None,
-            refers: None,
-        };
+        let uuid = BaseKind::any(AtomKind::Uuid);
         let fixed = ColumnSchema {
             kind: ColumnKind { key: uuid, value: None, min: 1, max: Some(1) },
             ephemeral: false,

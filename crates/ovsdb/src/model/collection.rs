@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -210,12 +211,14 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         if keys.as_ref().is_sorted_by(|a, b| a < b) {
             return Self::sorted(keys, values);
         }
-        let mut pairs: Vec<(K, V)> = keys.into_iter().zip(values).collect();
-        // Stable, and reversed first: of equal keys the last one stays.
-        pairs.reverse();
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        pairs.dedup_by(|later, earlier| later.0 == earlier.0);
-        let (keys, values): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        // Servers send keys in order; a sort for every type of pair would be much code that never runs.
+        let order = order(keys.as_ref().len(), &|a, b| keys.as_ref()[a].cmp(&keys.as_ref()[b]));
+        let mut sorted = arranged(keys.into_iter().zip(values), order);
+        // Of equal keys the last one stays.
+        sorted.reverse();
+        sorted.dedup_by(|earlier, later| earlier.0 == later.0);
+        sorted.reverse();
+        let (keys, values): (Vec<_>, Vec<_>) = sorted.into_iter().unzip();
         Self::sorted(keys, values)
     }
 }
@@ -247,11 +250,25 @@ impl<K, V> Map<K, V> {
     }
 }
 
+/// The order of so many items; equal ones stay as they are. One for all types: the compiler makes ten kilobytes of code of each.
+fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|&a, &b| compare(a, b));
+    order
+}
+
+/// Items in another order.
+fn arranged<T>(items: impl IntoIterator<Item = T>, order: Vec<usize>) -> Vec<T> {
+    let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| items.get_mut(at)?.take()).collect()
+}
+
 impl<T: Ord> FromIterator<T> for Set<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items: Vec<T> = items.into_iter().collect();
         if !items.is_sorted_by(|a, b| a < b) {
-            items.sort();
+            let order = order(items.len(), &|a, b| items[a].cmp(&items[b]));
+            items = arranged(items, order);
             items.dedup();
         }
         Self(items.into_boxed_slice())

@@ -13,7 +13,9 @@ use hashbrown::DefaultHashBuilder;
 use smol_str::SmolStr;
 
 const INLINE: usize = 23;
-const SLOTS: usize = 8192;
+/// How many places there are at first, for who holds a few rows, and how many at most.
+const FEW: usize = 256;
+const MANY: usize = 8192;
 
 /// A place for texts whose hashes agree in their last digits. A text is kept when it comes a second time: of texts that
 /// are never seen again only a part of the hash is noted, so they neither push out others nor have to be freed later.
@@ -28,11 +30,55 @@ struct Slot {
 struct Cache {
     hasher: DefaultHashBuilder,
     slots: Vec<Slot>,
+    /// In how many of them a text is kept.
+    kept: usize,
+}
+
+impl Cache {
+    fn new() -> Self {
+        Self { hasher: DefaultHashBuilder::default(), slots: vec![Slot::default(); FEW], kept: 0 }
+    }
+
+    /// The place of a text, and the part of its hash that is noted there.
+    fn place(&self, text: &str) -> (usize, u32) {
+        let hash = self.hasher.hash_one(text);
+        (hash as usize % self.slots.len(), (hash >> 32) as u32)
+    }
+
+    /// The text, shared if it was seen before.
+    fn share(&mut self, text: &str) -> SmolStr {
+        let (at, hash) = self.place(text);
+        let slot = &mut self.slots[at];
+        if slot.hash == hash && slot.kept == text {
+            return slot.kept.clone();
+        }
+        let text = SmolStr::new(text);
+        if std::mem::replace(&mut slot.seen, hash) == hash {
+            self.kept += usize::from(slot.kept.is_empty());
+            (slot.hash, slot.kept) = (hash, text.clone());
+            // Each has one place: with few of them taken, few push each other out.
+            if self.kept * 4 > self.slots.len() && self.slots.len() < MANY {
+                self.grow();
+            }
+        }
+        text
+    }
+
+    /// Doubles the places. What was seen only once is forgotten.
+    fn grow(&mut self) {
+        let slots = vec![Slot::default(); self.slots.len() * 2];
+        let old = std::mem::replace(&mut self.slots, slots);
+        self.kept = 0;
+        for Slot { kept, .. } in old.into_iter().filter(|slot| !slot.kept.is_empty()) {
+            let (at, hash) = self.place(&kept);
+            self.slots[at] = Slot { seen: hash, hash, kept };
+            self.kept += 1;
+        }
+    }
 }
 
 thread_local! {
-    static CACHE: RefCell<Cache> =
-        RefCell::new(Cache { hasher: DefaultHashBuilder::default(), slots: vec![Slot::default(); SLOTS] });
+    static CACHE: RefCell<Cache> = RefCell::new(Cache::new());
 }
 
 /// The text as a [`SmolStr`], sharing memory with an equal one seen lately on this thread.
@@ -40,18 +86,7 @@ pub fn intern(text: &str) -> SmolStr {
     if text.len() <= INLINE {
         return SmolStr::new_inline(text);
     }
-    CACHE.with_borrow_mut(|cache| {
-        let hash = cache.hasher.hash_one(text);
-        let (slot, hash) = (&mut cache.slots[hash as usize % SLOTS], (hash >> 32) as u32);
-        if slot.hash == hash && slot.kept == text {
-            return slot.kept.clone();
-        }
-        let text = SmolStr::new(text);
-        if std::mem::replace(&mut slot.seen, hash) == hash {
-            (slot.hash, slot.kept) = (hash, text.clone());
-        }
-        text
-    })
+    CACHE.with_borrow_mut(|cache| cache.share(text))
 }
 
 #[cfg(test)]
@@ -70,5 +105,20 @@ mod tests {
         }
         assert_eq!(a.as_ptr(), intern(text).as_ptr(), "others do not push it out");
         assert_eq!(intern("short"), "short");
+    }
+
+    #[test]
+    fn the_cache_grows_with_what_is_shared_and_keeps_it() {
+        let mut cache = Cache::new();
+        let text = |n: usize| format!("a text that comes again and again, {n}");
+        let mut twice = |n| (cache.share(&text(n)), cache.share(&text(n))).1;
+        let texts: Vec<SmolStr> = (0..500).map(&mut twice).collect();
+        let still = (0..500).filter(|n| cache.share(&text(*n)).as_ptr() == texts[*n].as_ptr()).count();
+        assert!(still > 350, "{still} of 500 are still shared");
+        assert!((FEW + 1..MANY).contains(&cache.slots.len()), "{}", cache.slots.len());
+        for n in (500..20_000).flat_map(|n| [n, n]) {
+            cache.share(&text(n));
+        }
+        assert_eq!(cache.slots.len(), MANY, "and no further");
     }
 }

@@ -75,6 +75,15 @@ pub struct ColumnKind {
 pub struct BaseKind {
     /// What kind of atom.
     pub atom: AtomKind,
+    /// The table that a UUID refers to.
+    pub refers: Option<Reference>,
+    /// Nearly no column has any, and a client keeps the schema as long as it runs: they are elsewhere.
+    limits: Option<Box<Limits>>,
+}
+
+/// Which values of its kind an atom may have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
     /// The only values allowed.
     pub choices: Option<Datum>,
     /// Smallest integer or real.
@@ -85,8 +94,25 @@ pub struct BaseKind {
     pub min_length: Option<u64>,
     /// Longest string, in characters.
     pub max_length: Option<u64>,
-    /// The table that a UUID refers to.
-    pub refers: Option<Reference>,
+}
+
+static UNLIMITED: Limits = Limits { choices: None, min: None, max: None, min_length: None, max_length: None };
+
+impl BaseKind {
+    /// Any atom of a kind.
+    pub fn any(atom: AtomKind) -> Self {
+        Self { atom, refers: None, limits: None }
+    }
+
+    /// Which values are allowed.
+    pub fn limits(&self) -> &Limits {
+        self.limits.as_deref().unwrap_or(&UNLIMITED)
+    }
+
+    /// Allows these values only.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = (limits != UNLIMITED).then(|| Box::new(limits));
+    }
 }
 
 /// A reference to rows of another table.
@@ -243,22 +269,13 @@ fn parse_base(at: &Place, value: &Value) -> Result<BaseKind, SchemaError> {
         AtomKind::from_name(word)
             .ok_or_else(|| at.error(format!("`{word}` is none of integer, real, boolean, string, uuid")))
     };
-    let plain = |atom| BaseKind {
-        atom,
-        choices: None,
-        min: None,
-        max: None,
-        min_length: None,
-        max_length: None,
-        refers: None,
-    };
     if let Some(word) = value.as_str() {
-        return Ok(plain(kind(word)?));
+        return Ok(BaseKind::any(kind(word)?));
     }
     let object = at.object(value)?;
     let word = at.text(object, "type")?.ok_or_else(|| at.error("an atomic type is missing"))?;
-    let mut base = plain(kind(&word)?);
-    base.choices = match object.get("enum") {
+    let mut base = BaseKind::any(kind(&word)?);
+    let choices = match object.get("enum") {
         None => None,
         Some(value) => {
             let datum: Datum = serde::Deserialize::deserialize(value)
@@ -278,9 +295,9 @@ fn parse_base(at: &Place, value: &Value) -> Result<BaseKind, SchemaError> {
             _ => Ok(None),
         }
     };
-    (base.min, base.max) = (bound("min")?, bound("max")?);
-    base.min_length = at.unsigned(object, "minLength")?;
-    base.max_length = at.unsigned(object, "maxLength")?;
+    let (min, max) = (bound("min")?, bound("max")?);
+    let (min_length, max_length) = (at.unsigned(object, "minLength")?, at.unsigned(object, "maxLength")?);
+    base.limit(Limits { choices, min, max, min_length, max_length });
     base.refers = match at.text(object, "refTable")? {
         None => None,
         Some(table) => {

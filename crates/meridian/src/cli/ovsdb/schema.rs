@@ -108,14 +108,15 @@ fn constraints(column: &ColumnSchema) -> String {
 
 fn base(base: &BaseKind) -> Vec<String> {
     let mut all = Vec::new();
-    if let Some(Datum::Set(choices)) = &base.choices {
+    let limits = base.limits();
+    if let Some(Datum::Set(choices)) = &limits.choices {
         let words: Vec<String> = choices.iter().map(|atom| format!("`{atom}`")).collect();
         all.push(format!("one of {}", words.join(", ")));
     }
     let number = |atom: &Option<Atom>| atom.as_ref().map(ToString::to_string);
     let length = |length: Option<u64>| length.map(|length| length.to_string());
-    all.extend(range("", number(&base.min), number(&base.max)));
-    all.extend(range("length ", length(base.min_length), length(base.max_length)));
+    all.extend(range("", number(&limits.min), number(&limits.max)));
+    all.extend(range("length ", length(limits.min_length), length(limits.max_length)));
     all
 }
 
