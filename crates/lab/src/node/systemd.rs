@@ -52,6 +52,7 @@ exec unshare --cgroup --uts --pid --fork --kill-child -- sh -ec '
     mount --bind "/run/$1" /mnt/openvswitch
     mount --bind "/run/frr/$1" /mnt/frr
     mount --no-mtab --move /mnt /run
+    mount --no-mtab --rbind /run /var/run
     exec env -i container=lab /usr/lib/systemd/systemd --unit=basic.target --show-status=no
 ' sh "$1""#;
 
