@@ -93,6 +93,13 @@ impl Test {
         self
     }
 
+    /// With the Debian package of that, to be installed, see [`Systemd`](crate::node::systemd::Systemd).
+    #[must_use]
+    pub fn package(mut self) -> Test {
+        self.tools.package = true;
+        self
+    }
+
     /// With OpenStack's tools at hand, see [`Node::keystone`](crate::node::Node::keystone).
     #[must_use]
     pub fn openstack(mut self) -> Test {

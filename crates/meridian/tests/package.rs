@@ -48,6 +48,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         "/usr/bin/meridian",
         "/usr/lib/systemd/system/meridian-bgp-agent.service",
         "/usr/lib/systemd/system/meridian-node.service",
+        "/usr/lib/systemd/system/meridian-server.service",
         "/usr/lib/sysusers.d/meridian.conf",
         "/usr/share/man/man1/meridian.1.gz",
         "/usr/share/man/man1/meridian-bgp-agent.1.gz",
@@ -92,6 +93,13 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
     said(Command::new("md5sum").args(["--quiet", "--check"]).arg(control.join("md5sums")).current_dir(&data));
     for script in ["postinst", "prerm", "postrm"] {
         said(Command::new("sh").arg("-n").arg(control.join(script)));
+    }
+    // An upgrade restarts what runs of it, and a removal stops it: that is said of each unit by its name.
+    for unit in files.keys().filter_map(|path| path.strip_prefix("/usr/lib/systemd/system/")) {
+        for script in ["postinst", "prerm"] {
+            let text = read(&control.join(script));
+            assert!(text.split_whitespace().any(|word| word == unit), "{script} forgets {unit}:\n{text}");
+        }
     }
 
     // Units start what is in the package, as a user that it makes, and their manual pages are there.

@@ -3,6 +3,7 @@
 mod moves;
 mod restarts;
 mod settings;
+mod systemd;
 mod unit;
 mod vlan;
 
@@ -47,6 +48,13 @@ pub(crate) fn tests() -> Vec<Test> {
             "with the privileges of its unit: ports opt out and in, bridge mappings change while it runs, subnets are announced as such, one rule does for many, a stop withdraws if told to, and it is told who does not hear of an address",
             settings::settings,
         ),
+        Test::new(
+            "agent::units_run_under_systemd",
+            "the Debian package is installed, and a real systemd runs its units as they are: unprivileged, shut in, ready when all is in place, without a lost packet when they are killed, changed for one another, upgraded and removed",
+            NEEDS,
+            systemd::units,
+        )
+        .package(),
     ]
 }
 

@@ -1,21 +1,30 @@
-//! What a test asks to find inside beside the root file system: the binary under test, and OpenStack's tools or ovn-bgp-agent.
+//! What a test asks to find inside beside the root file system: the binary under test or its Debian package, and OpenStack's
+//! tools or ovn-bgp-agent.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::python;
 
 /// The link in a job folder to OpenStack's tools, or to ovn-bgp-agent in their place.
 pub(crate) const OPENSTACK: &str = "openstack";
 
+/// The Debian package of the binary under test, in a job folder.
+pub(crate) const PACKAGE: &str = "meridian.deb";
+
+/// What makes it.
+const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/deb");
+
 /// What a test asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tools {
     pub(crate) meridian: bool,
+    pub(crate) package: bool,
     pub(crate) openstack: bool,
     pub(crate) ovn_bgp_agent: bool,
 }
@@ -24,6 +33,7 @@ pub(crate) struct Tools {
 #[derive(Debug)]
 pub(crate) struct Packed {
     meridian: Option<PathBuf>,
+    package: Option<PathBuf>,
     openstack: Option<PathBuf>,
 }
 
@@ -32,6 +42,7 @@ impl Tools {
     pub(crate) fn find(self) -> Result<Packed> {
         Ok(Packed {
             meridian: self.meridian.then(Tools::built).transpose()?,
+            package: self.package.then(Tools::built).transpose()?,
             openstack: match (self.openstack, self.ovn_bgp_agent) {
                 (true, _) => Some(python::inside()?),
                 (false, true) => Some(python::ovn_bgp_agent()?),
@@ -79,11 +90,28 @@ impl Packed {
                     .with_context(|| format!("cannot copy {} to {}", path.display(), there.display()))?;
             }
         }
+        if let Some(path) = &self.package {
+            pack(path, job)?;
+        }
         if let Some(path) = &self.openstack {
             symlink(path, job.join(OPENSTACK)).context("cannot link OpenStack's tools into the job")?;
         }
         Ok(())
     }
+}
+
+/// Makes the Debian package of a binary, uncompressed, since that takes longer than all the rest.
+fn pack(binary: &Path, job: &Path) -> Result<()> {
+    let out = Command::new(PACKAGING).arg(binary).arg(job).arg("-Znone").output();
+    let out = out.with_context(|| format!("cannot run {PACKAGING}"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    ensure!(
+        out.status.success(),
+        "cannot make the Debian package (it needs binutils and dpkg): {}",
+        said.trim()
+    );
+    let made = String::from_utf8_lossy(&out.stdout);
+    fs::rename(made.trim(), job.join(PACKAGE)).context("the Debian package is not where it was said to be")
 }
 
 /// A source of a binary, by what cargo noted of it, that is newer than the binary itself; nothing at all where there is none.

@@ -4,6 +4,7 @@ pub mod central;
 pub mod chassis;
 pub mod controller;
 pub mod frr;
+pub mod systemd;
 pub mod vm;
 
 use std::fs;

@@ -8,6 +8,7 @@
 mod base;
 mod follow;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -379,9 +380,17 @@ fn local(config: &Config) -> Remotes {
     let rundir = config.ovs_rundir.clone().or_else(|| std::env::var_os("OVS_RUNDIR").map(Into::into));
     let list = match rundir {
         Some(dir) => vec![Remote::Unix(dir.join("db.sock"))],
-        None => VSWITCH_SOCKETS.map(|path| Remote::Unix(path.into())).into(),
+        None => sockets(|dir| dir.is_dir()),
     };
     Remotes { list, cluster_id: None }
+}
+
+/// The sockets whose folder is there, if any is: that the other was never there would be told in the place of what keeps us from it.
+fn sockets(there: impl Fn(&Path) -> bool) -> Vec<Remote> {
+    let all = VSWITCH_SOCKETS.map(Path::new);
+    let known: Vec<&Path> = all.into_iter().filter(|path| path.parent().is_some_and(&there)).collect();
+    let list = if known.is_empty() { all.to_vec() } else { known };
+    list.into_iter().map(|path| Remote::Unix(path.to_owned())).collect()
 }
 
 /// Tells which routing tables the bridges have, once they have them.

@@ -319,3 +319,17 @@ async fn what_is_waited_for_is_said() {
     assert!(bench.agent.explain("10.0.0.1".parse().unwrap()).await.is_err());
     bench.agent.stop().await;
 }
+
+#[test]
+fn a_socket_is_looked_for_where_a_switch_may_be_and_everywhere_if_it_may_be_nowhere_yet() {
+    let [packaged, built] = VSWITCH_SOCKETS.map(|path| Remote::Unix(path.into()));
+    for (folders, looked_for) in [
+        (&["/run/openvswitch"][..], vec![packaged.clone()]),
+        (&["/usr/local/var/run/openvswitch"], vec![built.clone()]),
+        (&["/run/openvswitch", "/usr/local/var/run/openvswitch"], vec![packaged.clone(), built.clone()]),
+        (&[], vec![packaged.clone(), built.clone()]),
+    ] {
+        let there = |dir: &Path| folders.iter().any(|folder| dir == Path::new(folder));
+        assert_eq!(sockets(there), looked_for, "{folders:?}");
+    }
+}
