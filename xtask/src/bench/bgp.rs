@@ -301,8 +301,7 @@ impl Report {
             [
                 "Both run in a guest of the lab (User Mode Linux, one CPU): VRF and dummy devices are there whatever the host's \
                  kernel lacks, and no root is needed. A system call, and with it a fork, costs several times what it costs \
-                 without a guest, for both alike; the guest's one CPU is shared with FRR, Open vSwitch and the database. Both \
-                 agents have the priority that our unit gives ours.",
+                 without a guest, for both alike; the guest's one CPU is shared with FRR, Open vSwitch and the database.",
                 "The reference column is what ovn-bgp-agent 7.0 took on another machine of two cores, without a guest. The goals are \
                  for such a machine; `goal here` is the same for this guest, which is as much slower as ovn-bgp-agent is in it: \
                  by what was measured of it in this run, at the nearest size, the least of it.",

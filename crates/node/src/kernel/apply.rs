@@ -98,7 +98,10 @@ impl Kernel {
         let (mut requests, mut places) = (Vec::new(), Vec::new());
         for op in ops {
             results.push(match op {
-                Op::NameTable { table, bridge } => Some(name_table(&self.rt_tables, *table, bridge)),
+                Op::NameTable { table, bridge } => {
+                    inner.names_due = true;
+                    Some(name_table(&self.rt_tables, *table, bridge))
+                }
                 Op::SetSysctl(sysctl) => Some(turn_on(sysctl)),
                 _ => match request(op, &inner.memory) {
                     Ok(request) => {

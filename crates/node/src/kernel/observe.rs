@@ -3,7 +3,7 @@
 //! Everything is read once in full. After that the kernel's notifications are applied to it, and it is read again in full
 //! when notifications were lost or when a look asks for it. Routes are read again when a device goes down or loses its last
 //! address: the kernel removes IPv4 routes then without a word. Proxy entries have no notifications at all and are read every
-//! second; there are few.
+//! second; there are few. So is the file of names, by the next look.
 
 use std::fs;
 use std::future::poll_fn;
@@ -81,6 +81,8 @@ pub(super) struct Inner {
     stale: Effect,
     /// When the file of names was last seen to change, and its length.
     named: Option<(SystemTime, u64)>,
+    /// Whether the file of names is to be looked at again.
+    pub(super) names_due: bool,
 }
 
 impl Kernel {
@@ -93,6 +95,7 @@ impl Kernel {
             notifications: Notifications::open().map_err(KernelError::Open)?,
             stale: Effect::Lost,
             named: None,
+            names_due: true,
         };
         let shared = Arc::new(Mutex::new(inner));
         let changed = watch::Sender::new(0);
@@ -113,7 +116,9 @@ impl Kernel {
             inner.stale = Effect::Lost;
         }
         inner.refresh()?;
-        inner.names(&self.rt_tables)?;
+        if inner.names_due || scope == Scope::Full {
+            inner.names(&self.rt_tables)?;
+        }
         Ok(inner.memory.seen.clone())
     }
 
@@ -267,6 +272,7 @@ impl Inner {
 
     /// Reads what has no notifications; whether it changed.
     fn poll_silent(&mut self) -> io::Result<bool> {
+        self.names_due = true;
         if self.stale != Effect::None {
             return Ok(false);
         }
@@ -295,6 +301,7 @@ impl Inner {
             Err(error) => return Err(failed(error)),
         };
         if stamp.is_some() && stamp == self.named {
+            self.names_due = false;
             return Ok(());
         }
         let names = match stamp {
@@ -303,6 +310,7 @@ impl Inner {
             None => RtTables::default(),
         };
         self.named = stamp;
+        self.names_due = false;
         if self.memory.seen.names != names {
             Arc::make_mut(&mut self.memory.seen).names = names;
         }

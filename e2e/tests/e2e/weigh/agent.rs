@@ -27,11 +27,6 @@ const HELPER: &str = "privsep-helper";
 /// What ovn-bgp-agent says when it looks at everything.
 const SYNCS: &str = "Running reconciliation loop to ensure routes/rules";
 
-/// A program with the priority that our unit gives the agent, and FRR's unit FRR.
-fn nice(program: &str) -> Recipe {
-    Recipe::new("nice").args(["-n", "-5", program])
-}
-
 /// A running agent.
 pub(super) struct Agent<'a> {
     who: Who,
@@ -79,11 +74,12 @@ helper_command = /run/{HELPER}
         let said = hv.daemon("agent").map_or(0, |daemon| daemon.said().len());
         let daemon = match order.who {
             Who::Meridian => {
-                hv.start("agent", nice("meridian").args(["bgp-agent", "--config-file", &path]))?
+                hv.start("agent", Recipe::new("meridian").args(["bgp-agent", "--config-file", &path]))?
             }
             Who::Python => {
                 usual_places(hv)?;
-                let recipe = nice("python3").args(["-m", "ovn_bgp_agent.cmd.agent", "--config-file", &path]);
+                let recipe =
+                    Recipe::new("python3").args(["-m", "ovn_bgp_agent.cmd.agent", "--config-file", &path]);
                 let rundir = hv.dir().display().to_string();
                 hv.start("agent", recipe.env("PYTHONPATH", python::path_inside()).env("OVS_RUNDIR", rundir))?
             }
