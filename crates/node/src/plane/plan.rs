@@ -37,10 +37,7 @@ pub fn plan_after(
     absorb(&mut all, settled::plan(settled, &vlans.kernel, &keep, &vlans.seen), Act::Kernel);
     absorb(&mut all, ports::plan::plan(&vlans.ports, &keep, &have.ports, device), Act::Port);
     absorb(&mut all, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
-    // A bgpd that is told of a VRF in the very moment in which it is made may leak nothing from it, ever. Before all is known,
-    // FRR matters only to what is announced already, and that has had its VRF for long.
-    let announces = || have.kernel.addresses.iter().any(|address| want.kernel.own.announces(address));
-    if let Some(frr) = want.frr.as_ref().filter(|_| !want.partial || announces()) {
+    if let Some(frr) = &want.frr {
         absorb(&mut all, frr::plan::plan(frr, &have.frr), Act::Frr);
     }
     let Part { mut steps, mut counts, mut problems } = all;

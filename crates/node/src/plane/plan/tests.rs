@@ -55,27 +55,6 @@ pub(crate) fn planned(
     narrow
 }
 
-#[test]
-fn frr_is_told_before_all_is_known_only_for_what_is_announced() {
-    let stanzas = frr::Desired {
-        asn: "64999".into(),
-        vrf: "bgp-vrf".into(),
-        router_id: None,
-        redistribute: [frr::Redistribute::Connected].into(),
-    };
-    let all = Desired { frr: Some(stanzas), ..desired(&all_on_bridge()) };
-    let tells_frr = |world: &World, partial: bool| {
-        let plan = plan(&Desired { partial, ..all.clone() }, &BTreeSet::new(), &world.observed());
-        plan.steps.iter().any(|step| matches!(step.op.act, Act::Frr(_)))
-    };
-    let (mut bare, mut made) = (World::bare(), World::made(&all));
-    for world in [&mut bare, &mut made] {
-        world.frr = frr::Observed::Config { tree: Vec::new(), router_id: None };
-    }
-    assert!(!tells_frr(&bare, true), "the VRF is made in the same moment");
-    assert!(tells_frr(&bare, false) && tells_frr(&made, true) && tells_frr(&made, false));
-}
-
 /// Whether a VLAN device that lost the address by which it is known to be ours stands in the way of a port: that is reported, and
 /// waits for somebody.
 fn is_in_the_way(plan: &Plan<Op>) -> bool {

@@ -243,7 +243,7 @@ async fn the_base_is_there_before_the_database_is_and_all_else_stays() {
     let mut before = model::World::made(&crowd(2).plane());
     before.add_stale();
     before.drop_device("bgp-vrf");
-    before.frr = frr::Observed::Config { tree: Vec::new(), router_id: None };
+    before.frr = frr::Observed::Config { tree: Vec::new(), router_id: None, adrift: Default::default() };
     *lock(&node.world) = before;
     let world = crowd(2);
     let away = |config: &mut Config| config.sb.remotes = Some("unix:/nowhere/at/all".parse().unwrap());
