@@ -3,11 +3,13 @@
 //! | file | holds |
 //! |---|---|
 //! | [`state`] | what can be wanted and seen; which lines are ours |
+//! | [`adrift`] | instances of bgpd that are not tied to their VRF |
 //! | [`config`] | a running configuration as a tree |
 //! | [`plan`] | which lines to enter |
 //! | [`vty`] | the language of the daemons' sockets |
 //! | [`Frr`] | reads and changes it, and notices when bgpd goes and comes |
 
+pub mod adrift;
 mod apply;
 pub mod config;
 mod observe;

@@ -2,13 +2,14 @@
 //!
 //! A task holds a connection to bgpd on which it says nothing. When it breaks, bgpd has gone; when it can be made again, bgpd
 //! is back, without what was not saved. It is then told its configuration line by line (`vtysh -b`), and ours does not go between
-//! those lines: the leak between instances that are half configured may never come about. What an operator changes later is found
-//! by reading the configuration now and then.
+//! those lines. What an operator changes later is found by reading the configuration now and then, and so is an instance that
+//! does not know its VRF (see [`adrift`](super::adrift)).
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reconcile::Scope;
 use tokio::io::AsyncReadExt;
@@ -16,10 +17,12 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::adrift::{self, Untied};
 use super::config;
 use super::state::Observed;
 use super::vty::{Vty, VtyError};
 use crate::cause::chain;
+use crate::kernel::Dev;
 
 /// How often a bgpd that is gone is looked for.
 const SEARCH: Duration = Duration::from_millis(200);
@@ -71,34 +74,51 @@ pub enum Backend {
 pub struct Frr {
     pub(super) config: Config,
     /// Counts reasons to look again.
-    reasons: watch::Receiver<u64>,
-    seen: Option<(u64, Arc<Observed>)>,
+    reasons: watch::Sender<u64>,
+    seen: Option<Seen>,
+    untied: Untied,
     task: JoinHandle<()>,
+}
+
+/// What was seen, and when that was.
+#[derive(Debug)]
+struct Seen {
+    reasons: u64,
+    vrfs: BTreeSet<Dev>,
+    observed: Arc<Observed>,
 }
 
 impl Frr {
     /// Begins to follow bgpd. Must be called within a tokio runtime.
     pub fn open(config: Config) -> Self {
-        let (changed, reasons) = watch::channel(0);
-        let task = tokio::spawn(follow(config.dir.clone(), config.check, changed));
-        Frr { config, reasons, seen: None, task }
+        let reasons = watch::Sender::new(0);
+        let task = tokio::spawn(follow(config.dir.clone(), config.check, reasons.clone()));
+        Frr { config, reasons, seen: None, untied: Untied::default(), task }
     }
 
     /// Changes whenever there is a reason to look again.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.reasons.clone()
+        self.reasons.subscribe()
     }
 
-    /// What is.
-    pub async fn observe(&mut self, scope: Scope) -> Arc<Observed> {
+    /// What is, while the kernel has these VRFs.
+    pub async fn observe(&mut self, scope: Scope, vrfs: BTreeSet<Dev>) -> Arc<Observed> {
         let reasons = *self.reasons.borrow();
         match &self.seen {
-            Some((at, seen)) if scope == Scope::Cached && *at == reasons => seen.clone(),
+            Some(seen) if scope == Scope::Cached && seen.reasons == reasons && seen.vrfs == vrfs => {
+                seen.observed.clone()
+            }
             _ => {
-                let seen =
-                    Arc::new(self.look().await.unwrap_or_else(|error| Observed::Silent(chain(&error))));
-                self.seen = Some((reasons, seen.clone()));
-                seen
+                let observed = Arc::new(match self.look(&vrfs).await {
+                    Ok(config) => config,
+                    Err(error) => {
+                        // One that comes back begins anew.
+                        self.untied = Untied::default();
+                        Observed::Silent(chain(&error))
+                    }
+                });
+                self.seen = Some(Seen { reasons, vrfs, observed: observed.clone() });
+                observed
             }
         }
     }
@@ -108,7 +128,7 @@ impl Frr {
         self.seen = None;
     }
 
-    async fn look(&self) -> Result<Observed, VtyError> {
+    async fn look(&mut self, vrfs: &BTreeSet<Dev>) -> Result<Observed, VtyError> {
         let (running, instances) = match self.config.backend {
             Backend::Vty => {
                 let mut vty = Vty::open(&self.config.dir, "bgpd").await?;
@@ -118,7 +138,22 @@ impl Frr {
             }
             Backend::Vtysh => (self.vtysh(&["-c", RUNNING]).await?, self.vtysh(&["-c", INSTANCES]).await?),
         };
-        Ok(Observed::Config { tree: config::parse(&running), router_id: default_router_id(&instances) })
+        let untied = adrift::untied(&instances, vrfs);
+        let adrift = self.untied.look(Instant::now(), untied, self.config.check);
+        if self.untied.waits() {
+            self.look_again();
+        }
+        let (tree, router_id) = (config::parse(&running), default_router_id(&instances));
+        Ok(Observed::Config { tree, router_id, adrift })
+    }
+
+    /// Gives a reason to look when zebra has had its time.
+    fn look_again(&self) {
+        let reasons = self.reasons.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(adrift::TOLD).await;
+            reasons.send_modify(|n| *n += 1);
+        });
     }
 }
 

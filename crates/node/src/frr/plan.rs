@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use reconcile::{Class, Problem};
 
+use super::adrift::Adrift;
 use super::config::Node;
 use super::state::{Desired, Observed, Op, Redistribute};
 use crate::plane::kind::Kind;
@@ -17,8 +18,8 @@ const FAMILIES: [&str; 2] = ["address-family ipv4 unicast", "address-family ipv6
 pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
     let mut part = Part::default();
     let object = object::frr(&want.vrf);
-    let (tree, router_id) = match have {
-        Observed::Config { tree, router_id } => (tree, *router_id),
+    let (tree, router_id, adrift) = match have {
+        Observed::Config { tree, router_id, adrift } => (tree, *router_id, adrift.get(&want.vrf)),
         Observed::Silent(why) => {
             part.count(Kind::Stanza, false);
             let message =
@@ -38,15 +39,33 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
             return part;
         }
     }
+    if adrift.is_some() {
+        let message = format!(
+            "bgpd does not know that the VRF {} is there, so nothing of it is announced; its router bgp is entered anew, and \
+             where that does not help, see that zebra runs and restart FRR",
+            want.vrf
+        );
+        part.problems.push(Problem::warning(object.clone(), Class::Transient, "leak-stuck", message));
+    }
+    // Only one that is there can be entered anew.
+    let anew = vrf.filter(|_| adrift == Some(&Adrift::Due)).map(|(_, node)| node);
+    let (head, import) = (format!("router bgp {}", want.asn), format!("import vrf {}", want.vrf));
+    let imports =
+        |name| default.and_then(|(_, node)| node.child(name)).is_some_and(|node| node.says(&import));
     let mut lines = Vec::new();
-    stanza(&mut lines, format!("router bgp {}", want.asn), default.is_none(), |lines| {
-        let import = format!("import vrf {}", want.vrf);
+    stanza(&mut lines, &head, default.is_none(), |lines| {
         for name in FAMILIES {
-            let there = default.and_then(|(_, node)| node.child(name)).is_some_and(|node| node.says(&import));
-            family(lines, name, (!there).then(|| import.clone()).into_iter());
+            family(
+                lines,
+                name,
+                (anew.is_some() && imports(name)).then(|| format!("no {import}")).into_iter(),
+            );
         }
     });
-    stanza(&mut lines, format!("router bgp {} vrf {}", want.asn, want.vrf), vrf.is_none(), |lines| {
+    let vrf_head = format!("{head} vrf {}", want.vrf);
+    lines.extend(anew.map(|_| format!("no {vrf_head}")));
+    stanza(&mut lines, &vrf_head, vrf.is_none() || anew.is_some(), |lines| {
+        anew.into_iter().for_each(|node| again(lines, &node.children));
         lines.extend(missing_id(want, vrf.map(|(_, node)| node), router_id));
         for name in FAMILIES {
             let node = vrf.and_then(|(_, node)| node.child(name));
@@ -65,18 +84,25 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
             family(lines, name, changes);
         }
     });
-    if !part.count(Kind::Stanza, lines.is_empty()) {
+    // After the VRF's own: an instance that `import vrf` has to make by itself may never learn of its VRF.
+    stanza(&mut lines, &head, false, |lines| {
+        for name in FAMILIES {
+            family(lines, name, (anew.is_some() || !imports(name)).then(|| import.clone()).into_iter());
+        }
+    });
+    part.count(Kind::Stanza, lines.is_empty() && adrift.is_none());
+    if !lines.is_empty() {
         part.push(Phase::Stanza, object, Op { lines });
     }
     part
 }
 
 /// Adds the lines of a stanza, if it has any to add or is missing.
-fn stanza(lines: &mut Vec<String>, head: String, missing: bool, body: impl FnOnce(&mut Vec<String>)) {
+fn stanza(lines: &mut Vec<String>, head: &str, missing: bool, body: impl FnOnce(&mut Vec<String>)) {
     let mut inner = Vec::new();
     body(&mut inner);
     if missing || !inner.is_empty() {
-        lines.push(head);
+        lines.push(head.into());
         lines.append(&mut inner);
         lines.push("exit".into());
     }
@@ -88,6 +114,22 @@ fn family(lines: &mut Vec<String>, name: &str, changes: impl Iterator<Item = Str
         lines.push(name.into());
         lines.extend(changes);
         lines.push("exit-address-family".into());
+    }
+}
+
+/// The lines of a stanza as they are, whoever entered them.
+fn again(lines: &mut Vec<String>, nodes: &[Node]) {
+    for node in nodes {
+        lines.push(node.line.clone());
+        if !node.children.is_empty() {
+            again(lines, &node.children);
+            let end = match node.line.split_ascii_whitespace().next() {
+                Some("address-family") => "exit-address-family",
+                Some("vni") => "exit-vni",
+                _ => "exit",
+            };
+            lines.push(end.into());
+        }
     }
 }
 
@@ -133,121 +175,4 @@ fn number(asn: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::config::parse;
-    use super::*;
-
-    fn want() -> Desired {
-        Desired {
-            asn: "64999".into(),
-            vrf: "bgp-vrf".into(),
-            router_id: None,
-            redistribute: [Redistribute::Connected].into(),
-        }
-    }
-
-    fn have(text: &str) -> Observed {
-        Observed::Config { tree: parse(text), router_id: Some(Ipv4Addr::new(172, 30, 1, 1)) }
-    }
-
-    fn lines(want: &Desired, text: &str) -> String {
-        let part = plan(want, &have(text));
-        part.steps.iter().flat_map(|step| &step.op.lines).cloned().collect::<Vec<_>>().join("\n")
-    }
-
-    /// What bgpd shows once all lines were entered.
-    const DONE: &str = "router bgp 64999
- neighbor 10.0.0.1 remote-as external
- !
- address-family ipv4 unicast
-  import vrf bgp-vrf
- exit-address-family
- !
- address-family ipv6 unicast
-  import vrf other
-  import vrf bgp-vrf
- exit-address-family
-exit
-!
-router bgp 64999 vrf bgp-vrf
- bgp router-id 172.30.1.1
- !
- address-family ipv4 unicast
-  redistribute connected
- exit-address-family
- !
- address-family ipv6 unicast
-  redistribute connected
- exit-address-family
-exit
-";
-
-    #[test]
-    fn an_empty_bgpd_gets_both_stanzas() {
-        assert_eq!(
-            lines(&want(), "frr version 8.4.4\n"),
-            "router bgp 64999
-address-family ipv4 unicast
-import vrf bgp-vrf
-exit-address-family
-address-family ipv6 unicast
-import vrf bgp-vrf
-exit-address-family
-exit
-router bgp 64999 vrf bgp-vrf
-bgp router-id 172.30.1.1
-address-family ipv4 unicast
-redistribute connected
-exit-address-family
-address-family ipv6 unicast
-redistribute connected
-exit-address-family
-exit"
-        );
-    }
-
-    #[test]
-    fn nothing_is_entered_twice() {
-        let part = plan(&want(), &have(DONE));
-        assert_eq!((part.steps.len(), part.counts.want(), part.counts.have()), (0, 1, 1));
-        let dotted = Desired { asn: "0.64999".into(), ..want() };
-        assert!(plan(&dotted, &have(DONE)).steps.is_empty());
-    }
-
-    #[test]
-    fn only_what_is_missing_is_entered() {
-        let text = DONE.replace("  import vrf other\n  import vrf bgp-vrf\n", "  import vrf other\n");
-        let wanted =
-            "router bgp 64999\naddress-family ipv6 unicast\nimport vrf bgp-vrf\nexit-address-family\nexit";
-        assert_eq!(lines(&want(), &text), wanted);
-        let id = Desired { router_id: Some(Ipv4Addr::new(1, 1, 1, 1)), ..want() };
-        assert_eq!(lines(&id, DONE), "router bgp 64999 vrf bgp-vrf\nbgp router-id 1.1.1.1\nexit");
-    }
-
-    #[test]
-    fn subnets_are_redistributed_while_wanted_and_the_operators_line_stays() {
-        let subnet = Desired { redistribute: Redistribute::ALL.into(), ..want() };
-        let done = DONE.replace("redistribute connected", "redistribute kernel\n  redistribute connected");
-        assert!(lines(&subnet, DONE).contains("redistribute kernel"));
-        assert_eq!(lines(&subnet, &done), "");
-        assert_eq!(lines(&want(), &done).matches("no redistribute kernel").count(), 2);
-        let operators = done.replace("redistribute kernel", "redistribute kernel metric 7");
-        assert_eq!(lines(&want(), &operators), "");
-        assert_eq!(lines(&subnet, &operators), "");
-    }
-
-    #[test]
-    fn another_as_and_a_silent_bgpd_are_reported() {
-        let part = plan(&want(), &have(&DONE.replace("router bgp 64999\n", "router bgp 65000\n")));
-        assert_eq!((part.steps.len(), part.problems[0].code.as_str()), (0, "another-as"));
-        let part = plan(&want(), &Observed::Silent("gone".into()));
-        assert_eq!((part.steps.len(), part.problems[0].code.as_str()), (0, "frr-silent"));
-    }
-
-    #[test]
-    fn without_a_router_id_anywhere_frr_chooses() {
-        let have = Observed::Config { tree: parse(""), router_id: None };
-        let part = plan(&want(), &have);
-        assert!(!part.steps[0].op.lines.iter().any(|line| line.contains("router-id")));
-    }
-}
+mod tests;

@@ -5,9 +5,13 @@
 //! | `lone.conf`, `lone-vrfs.json` | an instance without neighbours, VRF or filters |
 //! | `operator.conf` | the sample that an operator starts from |
 //! | `leak.conf`, `vrfs.json` | the same, with the agent's part |
+//! | `vrfs-untied.json` | an instance that `import vrf` had made by itself before the VRF was there |
 //! | `summary*.json` | a peer that is up (for IPv6 as well), one that is down, none |
 //! | `route*.json` | an address that the peer hears of (also an IPv6 one), one that a filter drops, one that is not there |
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::adrift::untied;
 use super::config::parse;
 use super::default_router_id;
 use super::plan::plan;
@@ -44,6 +48,7 @@ macro_rules! said {
 }
 
 const VERSIONS: [Said; 2] = [said!("8.4"), said!("10.3")];
+const UNTIED: &str = include_str!("recorded/10.3/vrfs-untied.json");
 const UP: &str = include_str!("recorded/10.3/summary.json");
 const HEARD: &str = include_str!("recorded/10.3/route.json");
 const UP6: &str = include_str!("recorded/10.3/summary6.json");
@@ -61,7 +66,8 @@ fn want() -> Desired {
 
 /// What the agent enters, given what bgpd shows.
 fn entered(config: &str, vrfs: &str) -> Vec<String> {
-    let have = Observed::Config { tree: parse(config), router_id: default_router_id(vrfs) };
+    let (tree, router_id) = (parse(config), default_router_id(vrfs));
+    let have = Observed::Config { tree, router_id, adrift: BTreeMap::new() };
     let part = plan(&want(), &have);
     assert!(part.problems.is_empty(), "{:?}", part.problems);
     part.steps.into_iter().flat_map(|step| step.op.lines).collect()
@@ -102,6 +108,17 @@ fn a_line_that_went_is_all_that_is_entered() {
             "exit",
         ];
         assert_eq!(entered(&without, said.vrfs), lines, "FRR {}", said.version);
+    }
+}
+
+#[test]
+fn instances_that_do_not_know_their_vrf_are_read() {
+    let vrfs = BTreeSet::from(["bgp-vrf".into()]);
+    let [alone, tied] = VERSIONS.map(|said| said.vrfs);
+    // The first of them was recorded of a bgpd without zebra, which nobody tells of VRFs.
+    for (json, count) in [(alone, 1), (UNTIED, 1), (tied, 0)] {
+        assert_eq!(untied(json, &vrfs).len(), count, "{json}");
+        assert_eq!(untied(json, &BTreeSet::new()), BTreeSet::new());
     }
 }
 

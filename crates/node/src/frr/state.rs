@@ -4,13 +4,14 @@
 //! `redistribute` lines in the VRF's. Peers, filters and everything else are the operator's.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use serde::Serialize;
 use smol_str::SmolStr;
 
+use super::adrift::Adrift;
 use super::config::Node;
 
 /// The two stanzas. Lines of the operator in them, and everything else, stay as they are.
@@ -58,6 +59,8 @@ pub enum Observed {
         tree: Vec<Node>,
         /// The router id of the default instance, where it has one.
         router_id: Option<Ipv4Addr>,
+        /// Instances that are not tied to their VRF, though it is there.
+        adrift: BTreeMap<SmolStr, Adrift>,
     },
     /// It does not answer, and why.
     Silent(String),

@@ -200,6 +200,12 @@ impl Observed {
             .map(|a| a.net.addr())
     }
 
+    /// The VRFs.
+    pub fn vrfs(&self) -> BTreeSet<Dev> {
+        let vrfs = self.links.iter().filter(|(_, link)| matches!(link.kind, Kind::Vrf(_)));
+        vrfs.map(|(name, _)| name.clone()).collect()
+    }
+
     /// The tables in use: by routes, by rules, by VRFs.
     pub fn used_tables(&self) -> BTreeSet<u32> {
         let vrfs = self.links.values().filter_map(|link| match link.kind {

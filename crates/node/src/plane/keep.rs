@@ -33,6 +33,15 @@ impl Keep {
         out
     }
 
+    /// Keeps an announcement, and with it what carries it.
+    pub fn announcement(&mut self, net: IpNet) {
+        if net.prefix_len() == net.max_prefix_len() {
+            self.addresses.insert(net.addr());
+        } else {
+            self.subnets.insert(net);
+        }
+    }
+
     /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
         self.addresses.is_empty() && self.subnets.is_empty() && self.devices.is_empty()

@@ -12,6 +12,7 @@
 //! | `drain` | what was withdrawn a moment ago, and has to be carried a while longer |
 //! | [`kind`] | what it is made of, counted |
 //! | [`needs`] | whether a step may be taken, whatever became of those before it |
+//! | [`unclaimed`] | what was announced before, and is not to be withdrawn though nobody is known to want it |
 //! | [`view`] | what the last look found |
 //! | [`Plane`] | the target |
 
@@ -24,6 +25,7 @@ pub mod phase;
 pub mod plan;
 pub mod state;
 mod target;
+pub mod unclaimed;
 pub mod view;
 pub mod vlans;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::keep::Keep;
@@ -14,7 +15,7 @@ use super::phase::{Part, Phase, Planned};
 use super::state::{Act, Desired, MASS, Needs, Observed, Op};
 use super::vlans::Arranged;
 use crate::kernel::plan::settled::{self, Settled};
-use crate::kernel::way::{OurRules, Wanted};
+use crate::kernel::way::{Gone, OurRules, There, Wanted};
 use crate::kernel::{Address, Select};
 use crate::{flows, frr, kernel, ports};
 
@@ -30,20 +31,19 @@ pub fn plan_after(
     keep: &BTreeSet<ObjectId>,
     have: &Observed,
 ) -> (Plan<Op>, Counts) {
-    let keep = Keep::new(keep);
+    let mut keep = Keep::new(keep);
+    let spared = spare(&mut keep, want, have);
     let vlans = Arranged::new(want, have);
     let device = |dev: &kernel::Dev| have.kernel.links.contains_key(dev);
     let mut all = Part::default();
     absorb(&mut all, settled::plan(settled, &vlans.kernel, &keep, &vlans.seen), Act::Kernel);
     absorb(&mut all, ports::plan::plan(&vlans.ports, &keep, &have.ports, device), Act::Port);
     absorb(&mut all, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
-    // A bgpd that is told of a VRF in the very moment in which it is made may leak nothing from it, ever. Before all is known,
-    // FRR matters only to what is announced already, and that has had its VRF for long.
-    let announces = || have.kernel.addresses.iter().any(|address| want.kernel.own.announces(address));
-    if let Some(frr) = want.frr.as_ref().filter(|_| !want.partial || announces()) {
+    if let Some(frr) = &want.frr {
         absorb(&mut all, frr::plan::plan(frr, &have.frr), Act::Frr);
     }
     let Part { mut steps, mut counts, mut problems } = all;
+    problems.extend(spared);
     if want.guard {
         problems.extend(hold_mass_withdrawal(&mut steps, want, have));
     }
@@ -76,6 +76,28 @@ fn absorb<O>(all: &mut Part<Act>, part: Part<O>, act: impl Fn(O) -> Act) {
         object: step.object,
         op: act(step.op),
     }));
+}
+
+/// Keeps announcements that work and nobody is known to want, where they may be of what cannot be read.
+fn spare(keep: &mut Keep, want: &Desired, have: &Observed) -> Option<Problem> {
+    let unclaimed = want.unclaimed.as_ref()?;
+    let own = &want.kernel.own;
+    let addresses = have.kernel.addresses.iter().filter(|address| own.announces(address));
+    let prefixes = have.kernel.routes_in(own.vrf_table).filter(|route| own.announces_prefix(route));
+    let announced = addresses.map(|address| address.net).chain(prefixes.map(|route| route.dst));
+    let ways = There::new(OurRules::new(&want.kernel, &have.kernel), &have.kernel);
+    let works = |net: &IpNet| ways.has_way(net.network(), &Gone::default());
+    let spared: BTreeSet<IpNet> =
+        announced.filter(|net| unclaimed.has(net.network())).filter(works).collect();
+    spared.iter().for_each(|net| keep.announcement(*net));
+    let message = format!(
+        "{} addresses and prefixes, {} among them, were announced before the agent started, and no row that can be read has them; \
+         they stay until all rows can be read, which others of these problems name",
+        spared.len(),
+        spared.first()?
+    );
+    let object = ObjectId::new("announcements", own.announce.clone());
+    Some(Problem::warning(object, Class::Refused, "kept-unclaimed", message))
 }
 
 /// Leaves out withdrawals, and the removals that follow from them, when they are too many to be believed at once.

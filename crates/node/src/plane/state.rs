@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::phase::Phase;
+use super::unclaimed::Unclaimed;
 use super::vlans::VlanDevice;
 use crate::flows::Flow;
 use crate::kernel::way::OurRules;
@@ -35,6 +36,8 @@ pub struct Desired {
     pub guard: bool,
     /// Whether this is not all that should be, as not all is known yet: whatever else is there stays.
     pub partial: bool,
+    /// Announcements that nobody is known to want, and that stay all the same.
+    pub unclaimed: Option<Unclaimed>,
 }
 
 /// So many addresses are withdrawn without a second thought.

@@ -196,7 +196,7 @@ impl Target for Plane {
         let ports = self.ports.observe();
         let bridges = bridges(&kernel);
         let flows = self.flows.observe(scope, bridges).await;
-        let frr = self.frr.observe(scope).await;
+        let frr = self.frr.observe(scope, kernel.vrfs()).await;
         let draining = self.drains.observe();
         Ok(Observed { kernel, ports, flows, frr, draining })
     }

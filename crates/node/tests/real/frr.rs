@@ -1,5 +1,6 @@
 //! FRR's stanzas on a real bgpd.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use node::frr::{self, Backend, Config, Desired, Frr, Observed, Redistribute};
 use reconcile::Scope;
+use smol_str::SmolStr;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -29,6 +31,9 @@ router bgp 64999
  exit-address-family
 exit
 ";
+
+/// The VRFs of a kernel that has none.
+const NO_VRFS: BTreeSet<SmolStr> = BTreeSet::new();
 
 fn want() -> Desired {
     Desired {
@@ -72,9 +77,14 @@ fn lines(want: &Desired, have: &Observed) -> Option<frr::Op> {
     part.steps.into_iter().next().map(|step| step.op)
 }
 
+/// How many lines are to be entered.
+fn lines_of(have: &Observed) -> usize {
+    frr::plan::plan(&want(), have).steps.into_iter().map(|step| step.op.lines.len()).sum()
+}
+
 async fn answers(frr: &mut Frr) -> Arc<Observed> {
     eventually("bgpd answers", async || {
-        let have = frr.observe(Scope::Full).await;
+        let have = frr.observe(Scope::Full, NO_VRFS).await;
         matches!(&*have, Observed::Config { tree, .. } if !tree.is_empty()).then_some(have)
     })
     .await
@@ -85,7 +95,7 @@ async fn reconcile(frr: &mut Frr, want: &Desired) -> usize {
     let have = answers(frr).await;
     let Some(op) = lines(want, &have) else { return 0 };
     frr.apply(&op).await.unwrap();
-    let have = frr.observe(Scope::Cached).await;
+    let have = frr.observe(Scope::Cached, NO_VRFS).await;
     assert_eq!(lines(want, &have), None, "all was entered");
     op.lines.len()
 }
@@ -111,7 +121,7 @@ async fn the_leak_is_entered_once_beside_the_operators_configuration() {
     let before = answers(&mut frr).await;
     assert!(reconcile(&mut frr, &want()).await > 0);
     assert_eq!(reconcile(&mut frr, &want()).await, 0);
-    let after = text(&*frr.observe(Scope::Full).await);
+    let after = text(&*frr.observe(Scope::Full, NO_VRFS).await);
     for line in text(&before) {
         assert!(after.contains(&line), "lost {line:?}");
     }
@@ -187,7 +197,7 @@ async fn a_restart_is_noticed_and_the_leak_entered_again() {
     eventually("bgpd is followed", async || (*changes.borrow_and_update() > 0).then_some(())).await;
     daemon.kill();
     changed(&mut changes).await;
-    assert!(matches!(&*frr.observe(Scope::Cached).await, Observed::Silent(_)));
+    assert!(matches!(&*frr.observe(Scope::Cached, NO_VRFS).await, Observed::Silent(_)));
     let _daemon = bgpd(dir.path(), OPERATORS);
     changed(&mut changes).await;
     assert!(reconcile(&mut frr, &want()).await > 0);
@@ -210,6 +220,35 @@ async fn a_line_that_bgpd_refuses_is_told_with_its_answer() {
     answers(&mut frr).await;
     let error = frr.apply(&frr::Op { lines: vec!["router bgp 65001".into()] }).await.unwrap_err();
     assert!(error.to_string().contains("BGP is already running; AS is 64999"), "{error}");
+}
+
+/// A bgpd without zebra never hears of a VRF, so its instance is not tied to one that is there.
+#[tokio::test]
+async fn an_instance_that_does_not_hear_of_its_vrf_is_made_anew_and_keeps_its_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bgpd = bgpd(dir.path(), OPERATORS);
+    let mut frr = open(&dir, Backend::Vty);
+    reconcile(&mut frr, &want()).await;
+    let more = ["router bgp 64999 vrf bgp-vrf", "neighbor 10.9.9.9 remote-as 1", "neighbor 10.9.9.9 passive"];
+    frr.apply(&frr::Op { lines: more.map(String::from).into() }).await.unwrap();
+    let mut changes = frr.changes();
+    let vrfs = BTreeSet::from([SmolStr::new("bgp-vrf")]);
+    let adrift = |have: &Observed| frr::plan::plan(&want(), have).problems.len();
+    let before = frr.observe(Scope::Cached, vrfs.clone()).await;
+    assert_eq!((adrift(&before), lines_of(&before)), (0, 0), "zebra has its time to tell bgpd");
+    // A reason to look again comes by itself.
+    let op = eventually("it is made anew", async || {
+        tokio::time::timeout(crate::support::PATIENCE, changes.changed()).await.expect("told").unwrap();
+        let have = frr.observe(Scope::Cached, vrfs.clone()).await;
+        let step = frr::plan::plan(&want(), &have).steps.into_iter().next()?;
+        Some(step.op)
+    })
+    .await;
+    assert!(op.lines.iter().any(|line| line == "no router bgp 64999 vrf bgp-vrf"), "{op}");
+    frr.apply(&op).await.unwrap();
+    let after = frr.observe(Scope::Cached, vrfs).await;
+    assert_eq!(text(&after), text(&before));
+    assert_eq!((adrift(&after), lines_of(&after)), (1, 0), "it is told, and not done again at once");
 }
 
 /// A stand-in for bgpd, for what no real one does when told to: it says what `answer` makes of each command.
@@ -273,7 +312,7 @@ async fn what_bgpd_does_not_know_goes_through_vtysh() {
     fs::write(&vtysh, script).unwrap();
     fs::set_permissions(&vtysh, fs::Permissions::from_mode(0o755)).unwrap();
     let mut frr = Frr::open(Config { dir: dir.path().into(), vtysh, ..Config::default() });
-    let have = frr.observe(Scope::Full).await;
+    let have = frr.observe(Scope::Full, NO_VRFS).await;
     let op = lines(&want(), &have).expect("an empty configuration lacks everything");
     frr.apply(&op).await.unwrap();
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();

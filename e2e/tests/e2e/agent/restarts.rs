@@ -159,6 +159,24 @@ pub(super) fn restarts() -> Result<()> {
         learns(hv1, "default")?;
         spine.reaches("172.24.4.10")?;
 
+        println!("FRR's saved configuration has the leak already when the VRF comes:");
+        agent.kill()?;
+        let imports = |no: &str| {
+            let family = |n| {
+                format!(" address-family ipv{n} unicast\n  {no}import vrf bgp-vrf\n exit-address-family\n")
+            };
+            format!("router bgp 64999\n{}{}exit\n", family(4), family(6))
+        };
+        hv1.frr_config(&(imports("no ") + "no router bgp 64999 vrf bgp-vrf\n"))?;
+        hv1.run("ip link del bgp-nic")?;
+        hv1.run("ip link del bgp-vrf")?;
+        hv1.frr_config(&imports(""))?;
+        unlearns(&spine, "172.24.4.10")?;
+        agent.start_again()?;
+        learns(&spine, "172.24.4.10")?;
+        learns(&spine, "2001:db8:24::10")?;
+        shows(hv1, &status(hv1), "leak-stuck", false)?;
+
         println!("the Southbound database goes away, and its rows change meanwhile:");
         let sb = az1.daemon("ovsdb-server-sb")?;
         let mut train = spine.ping_train("172.24.4.110")?;

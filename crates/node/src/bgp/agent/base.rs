@@ -1,5 +1,4 @@
-//! What is certain before OVN's database tells anything: the VRF, the announcing device in it, and, where something is announced
-//! already, FRR's stanzas.
+//! What is certain before OVN's database tells anything: the VRF, the announcing device in it, and FRR's stanzas.
 //!
 //! A node that starts while that database is away has on it what it had before. That stays as it is, and with the base in place it
 //! goes on being announced, though FRR may have been started anew as well.

@@ -10,9 +10,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use ipnet::IpNet;
 use ovn::MacAddr;
 use ovn::sb::PortBinding;
+use ovn::text::Text;
+use ovn::text::neutron::key;
+use ovsdb::Str;
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::conflicts::{self, overlap};
+use super::inherited::Doubts;
 use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Network;
 use super::{Address, Decision, Place, Reason, Silence, exposable};
@@ -32,6 +36,7 @@ pub(super) struct Draft<'s> {
     pub(super) decision: Decision,
     pub(super) addresses: BTreeMap<IpAddr, Address>,
     outcome: Outcome<()>,
+    pub(super) doubts: Doubts,
     /// Further places of addresses that have one already.
     pub(super) disputed: BTreeMap<IpAddr, Vec<Address>>,
 }
@@ -43,6 +48,7 @@ impl<'s> Draft<'s> {
             decision: Decision::default(),
             addresses: BTreeMap::new(),
             outcome: Outcome::new(()),
+            doubts: Doubts::default(),
             disputed: BTreeMap::new(),
         }
     }
@@ -114,6 +120,10 @@ impl<'s> Draft<'s> {
         let object = ObjectId::new("port", port.logical_port.clone());
         self.report(Problem::error(object, Class::Refused, code, what));
         self.carry(|reason| reason.row().name == port.logical_port);
+        let texts =
+            port.mac.iter().map(Text::to_string).chain(port.nat_addresses.iter().map(Text::to_string));
+        let cidrs = port.external_ids.get(key::CIDRS).map(Str::to_string);
+        self.doubts.of_texts(texts.chain(cidrs));
     }
 
     /// Reports a port that is bound here and of which nothing can be made.
@@ -133,6 +143,8 @@ impl<'s> Draft<'s> {
 
     /// Keeps everything that was exposed.
     pub(super) fn carry_all(&mut self) {
+        // So are rows that are not asked now.
+        self.doubts.of_all();
         self.carry(|_| true);
         let before = &self.snapshot.before;
         for (net, subnet) in &before.subnets {
@@ -185,6 +197,9 @@ impl<'s> Draft<'s> {
         let wired = self.addresses.values().filter(|address| address.is_wired()).count();
         let many = many_rules(&self.snapshot.config, wired + self.decision.subnets.len());
         many.into_iter().for_each(|problem| self.report(problem));
+        let subnets = self.decision.subnets.keys().map(IpNet::network);
+        let exposed = self.addresses.keys().copied().chain(subnets);
+        self.decision.inherited = self.doubts.after(&self.snapshot.before.inherited, exposed);
         self.decision.addresses = self.addresses.into_iter().collect();
         self.decision.silence = silence;
         self.outcome.map(|()| self.decision)

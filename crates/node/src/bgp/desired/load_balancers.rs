@@ -36,6 +36,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, gateways: &[Gateway]) {
                         if load_balancer.name == balancer.name && *gateway == reach.gateway.port)
                 };
                 draft.carry(is_its);
+                draft.doubts.of_texts(balancer.vips.keys().map(ToString::to_string));
             }
             for vip in vips.iter().filter(|vip| reach.has(**vip)) {
                 let reason = Reason::LoadBalancer {

@@ -25,6 +25,7 @@ mod conflicts;
 mod decided;
 mod draft;
 mod gateways;
+mod inherited;
 mod load_balancers;
 mod malformed;
 mod nat;
@@ -53,6 +54,7 @@ use networks::Networks;
 
 pub use address::{exposable, is_gua};
 pub use decided::Decided;
+pub use inherited::Inherited;
 pub use networks::{Network, device_name};
 pub use reason::{Named, Reason};
 pub use router_ports::RouterPort;
@@ -80,6 +82,8 @@ pub struct Decision {
     pub tenant_switches: OrdSet<Uuid>,
     /// Why nothing is announced although it is wired, if so.
     pub silence: Option<Silence>,
+    /// What was announced before there was a decision.
+    pub inherited: Inherited,
 }
 
 /// Why nothing is announced.

@@ -26,6 +26,8 @@ pub(super) fn read(draft: &mut Draft<'_>, port: &PortBinding) -> RouterPort {
     if let Some(what) = malformed(port) {
         let object = ObjectId::new("port", port.logical_port.clone());
         draft.report(Problem::error(object, Class::Refused, "bad-addresses", what));
+        // All that is behind it, and not only its own addresses.
+        draft.doubts.of_all();
         if let Some(before) = draft.snapshot.before.router_ports.get(&port.logical_port) {
             said.mac = said.mac.or(before.mac);
             let missing: Vec<_> =

@@ -8,12 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use imbl::ordmap::DiffItem;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::{Address, Decision, PatchPort, Place, ProviderBridge};
+use super::{Address, Decision, Inherited, PatchPort, Place, ProviderBridge};
 use crate::bgp::config::{Advertisement, Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
 use crate::frr::Redistribute;
 use crate::kernel::state::Rule;
 use crate::kernel::{self, Dev, Family, Hop, Knob, Link, Own, Select, Sysctl, Table};
+use crate::plane::unclaimed::Unclaimed;
 use crate::{flows, frr, plane};
 
 /// The prefix of the IPv6 addresses that make bridges speak NDP.
@@ -30,6 +31,7 @@ pub fn wire(snapshot: &Snapshot, decision: &Decision) -> plane::Desired {
         drain: config.withdraw_drain,
         guard: snapshot.guard,
         partial: false,
+        unclaimed: unclaimed(decision),
     }
 }
 
@@ -61,6 +63,14 @@ pub fn rewire(
     }
     wired.guard = snapshot.guard;
     wired
+}
+
+/// What is to stay though nobody wants it; nothing where nothing is announced at all.
+fn unclaimed(decision: &Decision) -> Option<Unclaimed> {
+    match &decision.inherited {
+        Inherited::Doubted(unclaimed) if decision.silence.is_none() => Some(unclaimed.clone()),
+        _ => None,
+    }
 }
 
 fn kernel(config: &Config, decision: &Decision) -> kernel::Desired {

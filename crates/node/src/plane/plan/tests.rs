@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plane::kind::Count;
+use crate::plane::unclaimed::Unclaimed;
 use crate::plane::{VlanDevice, object};
 use model::{Choice, World, desired};
 
@@ -56,24 +57,35 @@ pub(crate) fn planned(
 }
 
 #[test]
-fn frr_is_told_before_all_is_known_only_for_what_is_announced() {
-    let stanzas = frr::Desired {
-        asn: "64999".into(),
-        vrf: "bgp-vrf".into(),
-        router_id: None,
-        redistribute: [frr::Redistribute::Connected].into(),
+fn what_may_be_of_what_cannot_be_read_is_not_withdrawn() {
+    let (all, none) = (desired(&all_on_bridge()), desired(&nothing()));
+    let mut world = World::made(&all);
+    let announced: Vec<IpAddr> = world.announced().collect();
+    let withdrawn = |world: &World, unclaimed: Option<Unclaimed>| {
+        let want = Desired { unclaimed, ..none.clone() };
+        let plan = plan(&want, &BTreeSet::new(), &world.observed());
+        let told = plan.problems.iter().any(|problem| problem.code == "kept-unclaimed");
+        (plan.steps.iter().filter_map(|step| step.op.withdrawn()).collect::<BTreeSet<_>>(), told)
     };
-    let all = Desired { frr: Some(stanzas), ..desired(&all_on_bridge()) };
-    let tells_frr = |world: &World, partial: bool| {
-        let plan = plan(&Desired { partial, ..all.clone() }, &BTreeSet::new(), &world.observed());
-        plan.steps.iter().any(|step| matches!(step.op.act, Act::Frr(_)))
-    };
-    let (mut bare, mut made) = (World::bare(), World::made(&all));
-    for world in [&mut bare, &mut made] {
-        world.frr = frr::Observed::Config { tree: Vec::new(), router_id: None };
-    }
-    assert!(!tells_frr(&bare, true), "the VRF is made in the same moment");
-    assert!(tells_frr(&bare, false) && tells_frr(&made, true) && tells_frr(&made, false));
+    let every: BTreeSet<IpAddr> = withdrawn(&world, None).0;
+    assert!(announced.iter().all(|ip| every.contains(ip)));
+    assert_eq!(withdrawn(&world, Some(Unclaimed::default())), (BTreeSet::new(), true));
+    let (first, may) = (announced[0], Some(vec![announced[0]].into()));
+    let (gone, told) = withdrawn(&world, Some(Unclaimed { may, ..Unclaimed::default() }));
+    assert_eq!((&every - &gone, told), ([first].into(), true));
+    let (gone, _) = withdrawn(&world, Some(Unclaimed { may: None, known: vec![first].into() }));
+    assert_eq!(gone, [first].into());
+    // All steps are taken, and what stays works.
+    let want = Desired { unclaimed: Some(Unclaimed::default()), ..none.clone() };
+    let steps = plan(&want, &BTreeSet::new(), &world.observed());
+    world.run(&steps, &|_| false, &mut |_, _| {});
+    assert!(announced.iter().all(|ip| world.has_way(*ip)));
+    // What does not work is not worth to be kept.
+    let mut bare = World::made(&all);
+    bare.drop_device("br-ex");
+    let stranded = bare.stranded();
+    assert!(!stranded.is_empty());
+    assert!(withdrawn(&bare, Some(Unclaimed::default())).0.is_superset(&stranded));
 }
 
 /// Whether a VLAN device that lost the address by which it is known to be ours stands in the way of a port: that is reported, and

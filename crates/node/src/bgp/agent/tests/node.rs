@@ -157,6 +157,46 @@ async fn what_keeps_everything_from_being_announced_is_trouble_and_one_bad_row_i
     bench.agent.stop().await;
 }
 
+fn write_mac(bench: &Bench, port: &str, mac: &str) {
+    let change = json!({ "op": "update", "table": "Port_Binding", "where": [["logical_port", "==", port]], "row": { "mac": mac } });
+    transact(&bench.southbound, vec![change]);
+}
+
+/// What an agent announced before this one started, with a row that became unreadable meanwhile, and what else is left of it.
+#[tokio::test]
+async fn what_works_stays_over_a_restart_though_its_row_cannot_be_read() {
+    for (mac, stale_stays) in [("fa:16:3e 172.24.4.11", false), ("garbage", true)] {
+        let node = Node::new();
+        // The last of them was unbound while no agent ran.
+        *lock(&node.world) = model::World::made(&crowd(4).plane());
+        lock(&node.world).frr = model::told_frr();
+        let mut world = crowd(3);
+        world.vif("vm1", "neutron-pub", &[mac]).bind("vm1", "ch-a");
+        let bench = start(&world, &node).await;
+        let kept = || problem(&bench, "kept-unclaimed");
+        eventually(&bench, "it is said", || looked(&bench) && kept()).await;
+        eventually(&bench, "what is stale goes if that is certain", || {
+            node.announces("172.24.4.13") == stale_stays
+        })
+        .await;
+        // What was seen to be here goes when it does.
+        bind(&bench.southbound, "vm2", json!(["set", []]));
+        eventually(&bench, "one goes", || !node.announces("172.24.4.12")).await;
+        assert!(node.announces("172.24.4.10") && node.announces("172.24.4.11"), "{mac}");
+        assert_eq!(node.announces("172.24.4.13"), stale_stays, "{mac}");
+        assert!(lock(&node.world).stranded().is_empty(), "all have their ways");
+        assert_eq!(bench.agent.trouble(), [""; 0], "what works still works");
+        // Once it can be read it is as any other, and so are they all.
+        write_mac(&bench, "vm1", "fa:16:3e:00:00:01 172.24.4.11");
+        eventually(&bench, "all is known", || !kept() && !node.announces("172.24.4.13")).await;
+        assert!(node.announces("172.24.4.11"));
+        write_mac(&bench, "vm1", "garbage");
+        eventually(&bench, "it is reported", || problem(&bench, "bad-addresses")).await;
+        assert!(node.announces("172.24.4.11") && !kept(), "the agent knows what it had");
+        bench.agent.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn what_stands_in_the_way_of_the_vrf_is_trouble_and_told_of_each_address() {
     let node = Node::new();
@@ -243,7 +283,7 @@ async fn the_base_is_there_before_the_database_is_and_all_else_stays() {
     let mut before = model::World::made(&crowd(2).plane());
     before.add_stale();
     before.drop_device("bgp-vrf");
-    before.frr = frr::Observed::Config { tree: Vec::new(), router_id: None };
+    before.frr = frr::Observed::Config { tree: Vec::new(), router_id: None, adrift: Default::default() };
     *lock(&node.world) = before;
     let world = crowd(2);
     let away = |config: &mut Config| config.sb.remotes = Some("unix:/nowhere/at/all".parse().unwrap());

@@ -273,3 +273,86 @@ fn malformed_vips() {
     world.balancer("far", &["x"]);
     assert_eq!(world.problems(), [""; 0], "it is behind no gateway that is here");
 }
+
+/// What each kind of row that cannot be read may hide of what was announced before the start.
+#[test]
+fn what_was_there_at_the_start_stays_while_rows_that_may_have_it_cannot_be_read() {
+    type Edit = fn(&mut World);
+    let kept = |world: &World| {
+        let unclaimed = world.plane().unclaimed;
+        ["172.24.4.77", "10.1.0.77", "203.0.113.7"]
+            .map(|ip| unclaimed.as_ref().is_some_and(|unclaimed| unclaimed.has(ip.parse().unwrap())))
+    };
+    let cases: [(&str, Edit, [bool; 3]); 7] = [
+        ("nothing", |_| (), [false; 3]),
+        (
+            "an instance's",
+            |world| {
+                world.vif("vm1", "neutron-pub", &["fa:16:3e 172.24.4.77"]).bind("vm1", "ch-a");
+            },
+            [true, false, false],
+        ),
+        (
+            "another chassis'",
+            |world| {
+                world.vif("vm1", "neutron-pub", &["fa:16:3e 172.24.4.77"]).bind("vm1", "ch-b");
+            },
+            [false; 3],
+        ),
+        (
+            "a floating IP's",
+            |world| {
+                world.nat("gw1", &["fa:16:3e:aa:00:01 172.24.4.77 is_chassis_resident(cr-lrp-gw1)"]);
+            },
+            [true, false, false],
+        ),
+        (
+            "a tenant's",
+            |world| {
+                world.vif("vm2", "neutron-ten", &["x 10.1.0.77"]).bind("vm2", "ch-b");
+            },
+            [false, true, false],
+        ),
+        (
+            "a load balancer's",
+            |world| {
+                let group = world.group("bad", &["neutron-r1"]);
+                world.balancer("lb-bad", &["172.24.4.77:x"]).lr_datapath_group = group;
+            },
+            [true, false, false],
+        ),
+        (
+            "a gateway's",
+            |world| world.port("cr-lrp-gw1").mac = [Text::new("? 172.24.4.221")].into(),
+            [true; 3],
+        ),
+    ];
+    for (whose, spoil, expected) in cases {
+        let mut world = gateway_with_all();
+        world.before = Default::default();
+        spoil(&mut world);
+        assert_eq!(kept(&world), expected, "{whose}");
+        world.settle();
+        assert_eq!(kept(&world), expected, "{whose}, for as long as it takes");
+    }
+    // Nothing is read while OVN does not know us, or binds our ports again; and nothing stays when all is to go.
+    let mut world = two_vms();
+    world.before = Default::default();
+    world.vif("vm1", "neutron-pub", &["garbage"]).bind("vm1", "ch-a").settle();
+    world.rebinding = true;
+    world.unbind("vm1").settle();
+    assert_eq!(kept(&world), [true; 3]);
+    world.rebinding = false;
+    let us = world.chassis.remove("ch-a").unwrap();
+    world.settle();
+    assert_eq!(kept(&world), [true; 3]);
+    world.silent = true;
+    assert_eq!(kept(&world), [false; 3]);
+    world.silent = false;
+    world.chassis.insert("ch-a".into(), us);
+    world.bind("vm1", "ch-a").settle();
+    assert_eq!(kept(&world), [true; 3]);
+    world.unbind("vm1").settle();
+    world.bind("vm1", "ch-a");
+    assert_eq!(kept(&world), [false; 3], "all could be read once");
+}

@@ -126,7 +126,7 @@ pub(crate) fn told_frr() -> frr::Observed {
         families("import vrf bgp-vrf"),
         families("redistribute connected")
     );
-    frr::Observed::Config { tree: frr::config::parse(&text), router_id: None }
+    frr::Observed::Config { tree: frr::config::parse(&text), router_id: None, adrift: Default::default() }
 }
 
 /// The data plane.
