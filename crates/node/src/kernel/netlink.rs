@@ -14,6 +14,7 @@ use rtnetlink::packet_core::{
     NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::link::LinkMessage;
 use rtnetlink::sys::{AsyncSocket, Socket, SocketAddr, TokioSocket, protocols::NETLINK_ROUTE};
 
 /// The header before each message.
@@ -120,6 +121,16 @@ impl Requests {
             }
         }
         Ok(results)
+    }
+
+    /// Waits until who is changing a device has done so, with all that follows from it. The kernel makes one change at a time, and
+    /// looks for the device only in its turn: so one is asked for on a device that cannot be.
+    pub(super) fn wait_for_others(&mut self) -> io::Result<()> {
+        let mut nobody = LinkMessage::default();
+        nobody.header.index = i32::MAX.cast_unsigned();
+        let request = Request { message: RouteNetlinkMessage::SetLink(nobody), flags: 0 };
+        // It is refused: for lack of the device, or of the right to change any, and then there is no turn to be had.
+        self.batch(vec![request]).map(drop)
     }
 
     /// Asks for everything of a kind; `each` gets every message. Repeated from the start (`begin`) while changes disturb it.

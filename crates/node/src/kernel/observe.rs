@@ -249,6 +249,9 @@ impl Inner {
     }
 
     fn routes(&mut self) -> Result<(), KernelError> {
+        // That a device goes down, or loses its last address, is told before its routes go.
+        let waited = self.requests.wait_for_others();
+        waited.map_err(|source| KernelError::Dump { what: "routes", source })?;
         for (family, address_family) in
             [(Family::V4, AddressFamily::Inet), (Family::V6, AddressFamily::Inet6)]
         {
