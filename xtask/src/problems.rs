@@ -17,7 +17,8 @@ const SOURCES: [&str; 3] =
 /// What reports problems: by itself, or through a decision in the making.
 const REPORTS: [&str; 2] = ["Problem::", "Draft"];
 /// Words that are no codes.
-const OTHERS: [&str; 3] = ["chassis-redirect-port", "exit-address-family", "ovn-bridge-mappings"];
+const OTHERS: [&str; 5] =
+    ["address-family", "chassis-redirect-port", "exit-address-family", "exit-vni", "ovn-bridge-mappings"];
 
 /// What is wrong with the page.
 pub(crate) fn problems() -> Result<Vec<String>> {

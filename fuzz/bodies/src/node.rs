@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use node::flows::openflow::{self, HEADER, Header};
+use node::frr::adrift::{self, Adrift};
 use node::frr::{self, Desired, Observed, Redistribute, config, vty};
 use node::kernel::tables::RtTables;
 
@@ -49,10 +50,15 @@ pub fn running_config(data: &[u8]) {
         router_id: None,
         redistribute: [Redistribute::Connected].into(),
     };
-    let part = frr::plan::plan(&want, &Observed::Config { tree: config::parse(&text), router_id });
-    assert!(part.steps.len() <= 1);
-    for step in &part.steps {
-        assert!(!step.op.lines.is_empty() && step.op.lines.iter().all(|line| !line.contains('\n')));
+    adrift::untied(&text, &["bgp-vrf".into()].into());
+    // Whatever it says, also when its instance has to be entered anew.
+    for adrift in [None, Some(("bgp-vrf".into(), Adrift::Due))] {
+        let (tree, adrift) = (config::parse(&text), adrift.into_iter().collect());
+        let part = frr::plan::plan(&want, &Observed::Config { tree, router_id, adrift });
+        assert!(part.steps.len() <= 1);
+        for step in &part.steps {
+            assert!(!step.op.lines.is_empty() && step.op.lines.iter().all(|line| !line.contains('\n')));
+        }
     }
 }
 
