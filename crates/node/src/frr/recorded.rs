@@ -55,7 +55,8 @@ const UP6: &str = include_str!("recorded/10.3/summary6.json");
 const HEARD6: &str = include_str!("recorded/10.3/route6.json");
 const FILTERED: &str = include_str!("recorded/10.3/route-filtered.json");
 
-fn want() -> Desired {
+/// What an agent wants by default.
+pub(super) fn want() -> Desired {
     Desired {
         asn: "64999".into(),
         vrf: "bgp-vrf".into(),

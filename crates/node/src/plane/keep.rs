@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use reconcile::ObjectId;
 
 use crate::kernel::Dev;
+use crate::kernel::seen::is_host;
 
 /// Objects to keep, in the words of the data plane. The driver drops steps on the objects themselves; this is for what others
 /// would take from them: the rule of a subnet in which an address is kept, the announcements in a subnet that is kept.
@@ -35,7 +36,7 @@ impl Keep {
 
     /// Keeps an announcement, and with it what carries it.
     pub fn announcement(&mut self, net: IpNet) {
-        if net.prefix_len() == net.max_prefix_len() {
+        if is_host(net) {
             self.addresses.insert(net.addr());
         } else {
             self.subnets.insert(net);

@@ -78,17 +78,21 @@ fn absorb<O>(all: &mut Part<Act>, part: Part<O>, act: impl Fn(O) -> Act) {
     }));
 }
 
+/// The addresses and prefixes that are announced.
+fn announced<'a>(own: &'a kernel::Own, have: &'a kernel::Observed) -> impl Iterator<Item = IpNet> + 'a {
+    let addresses = have.addresses.iter().filter(|address| own.announces(address));
+    let prefixes = have.routes_in(own.vrf_table).filter(|route| own.announces_prefix(route));
+    addresses.map(|address| address.net).chain(prefixes.map(|route| route.dst))
+}
+
 /// Keeps announcements that work and nobody is known to want, where they may be of what cannot be read.
 fn spare(keep: &mut Keep, want: &Desired, have: &Observed) -> Option<Problem> {
     let unclaimed = want.unclaimed.as_ref()?;
     let own = &want.kernel.own;
-    let addresses = have.kernel.addresses.iter().filter(|address| own.announces(address));
-    let prefixes = have.kernel.routes_in(own.vrf_table).filter(|route| own.announces_prefix(route));
-    let announced = addresses.map(|address| address.net).chain(prefixes.map(|route| route.dst));
     let ways = There::new(OurRules::new(&want.kernel, &have.kernel), &have.kernel);
     let works = |net: &IpNet| ways.has_way(net.network(), &Gone::default());
     let spared: BTreeSet<IpNet> =
-        announced.filter(|net| unclaimed.has(net.network())).filter(works).collect();
+        announced(own, &have.kernel).filter(|net| unclaimed.has(net.network())).filter(works).collect();
     spared.iter().for_each(|net| keep.announcement(*net));
     let message = format!(
         "{} addresses and prefixes, {} among them, were announced before the agent started, and no row that can be read has them; \
@@ -112,9 +116,7 @@ fn hold_mass_withdrawal(steps: &mut Vec<Planned<Act>>, want: &Desired, have: &Ob
     if withdrawn <= MASS {
         return None;
     }
-    let addresses = have.kernel.addresses.iter().filter(|address| own.announces(address));
-    let prefixes = have.kernel.routes_in(own.vrf_table).filter(|route| own.announces_prefix(route));
-    let announced = addresses.count() + prefixes.count();
+    let announced = announced(own, &have.kernel).count();
     if withdrawn * 2 <= announced {
         return None;
     }

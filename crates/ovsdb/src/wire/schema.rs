@@ -82,7 +82,7 @@ pub struct BaseKind {
 }
 
 /// Which values of its kind an atom may have.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// The only values allowed.
     pub choices: Option<Datum>,

@@ -1,16 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::super::config::parse;
+use super::super::recorded::want;
 use super::*;
-
-fn want() -> Desired {
-    Desired {
-        asn: "64999".into(),
-        vrf: "bgp-vrf".into(),
-        router_id: None,
-        redistribute: [Redistribute::Connected].into(),
-    }
-}
 
 fn have(text: &str) -> Observed {
     let (router_id, adrift) = (Some(Ipv4Addr::new(172, 30, 1, 1)), BTreeMap::new());
