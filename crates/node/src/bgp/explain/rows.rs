@@ -282,12 +282,10 @@ impl<'s> Asking<'s> {
         let ports = snapshot.sb.table::<PortBinding>().iter().map(|(_, port)| port);
         let vip_ports: Vec<_> =
             ports.filter(|port| is_vip_port(port) && port.ips().contains(&self.ip)).collect();
-        // Of a tenant network, or hidden: its port has told.
-        if vip_ports.iter().any(|port| opted_out(port) || self.localnet(port.datapath.uuid()).is_none()) {
-            return;
-        }
+        // Of a tenant network, or hidden: its port has told why nobody announces it.
+        let told = vip_ports.iter().any(|port| opted_out(port) || self.localnet(port.datapath.uuid()).is_none());
         let balancers: Vec<_> = self.balancers_of(&[self.ip]).collect();
-        if let ([], [port, ..]) = (&balancers[..], &vip_ports[..]) {
+        if let ([], [port, ..], false) = (&balancers[..], &vip_ports[..], told) {
             let name = &port.logical_port;
             self.say("D6", format!("port {name} holds it for a load balancer, but no load balancer has it"));
         }
@@ -299,15 +297,18 @@ impl<'s> Asking<'s> {
                 .filter_map(|(_, gateway)| Some((gateway, self.provider_side(gateway)?)))
                 .filter(|(gateway, (switch, _))| self.serves(gateway, *switch, &members))
                 .collect();
-            if serving.is_empty() {
+            if serving.is_empty() && !told {
                 self.say("D6", format!("{head}, but its members are behind no router that has a gateway"));
             }
             for (gateway, (switch, localnet)) in serving {
                 let head =
                     format!("{head}, its members are behind the router gateway {}", gateway.logical_port);
-                let on_it = vip_ports.iter().any(|port| port.datapath.uuid() == switch);
-                if !on_it && !nets(gateway).any(|net| net.contains(&self.ip)) {
+                let mut on_it = vip_ports.iter().filter(|port| port.datapath.uuid() == switch).peekable();
+                let is_there = on_it.peek().is_some() || nets(gateway).any(|net| net.contains(&self.ip));
+                if !is_there && !told {
                     self.say("D6", format!("{head}, but it is no address of that one's network"));
+                }
+                if !is_there || on_it.any(|port| opted_out(port)) {
                     continue;
                 }
                 let here = |this: &mut Self| format!("is here, but {}", this.no_network(localnet));

@@ -205,6 +205,13 @@ fn a_load_balancer_says_which_gateway_it_is_behind_and_where_that_is() {
         lines(&hidden),
         ["D8: port vip-port has it, and its owner does not want it announced (meridian:advertise=false)."]
     );
+    // A port elsewhere that says so has no say in it.
+    let mut other = balanced("ch-b");
+    other.vif("other", "neutron-ten", &["fa:16:3e:00:00:08 172.24.4.50"]);
+    other.external_id("other", "neutron:device_owner", "ovn-lb:vip");
+    other.external_id("other", "meridian:advertise", "false");
+    let told = lines(&other);
+    assert!(told.iter().any(|line| line.ends_with("chassis ch-b, which has to announce it.")), "{told:?}");
     let mut lost = balanced("ch-a");
     lost.balancers.clear();
     assert_eq!(
