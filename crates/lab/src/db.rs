@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ovsdb::{Client, ClientConfig, Model, Ref, Snapshot, Table, Transaction};
+use ovsdb::{Client, ClientConfig, CommitError, Committed, Model, Ref, Snapshot, Table, Transaction};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -42,15 +42,26 @@ impl Db {
         self.client.snapshot()
     }
 
-    /// Commits; afterwards the snapshot has it.
+    /// Commits; afterwards the snapshot has it. A server that was started again just now is waited for.
     pub fn commit(&self, transaction: &Transaction) -> Result<()> {
-        let done = self.runtime.block_on(async { timeout(LIMIT, self.client.commit(transaction)).await });
+        let done = self.runtime.block_on(async { timeout(LIMIT, self.send(transaction)).await });
         match done {
             Ok(outcome) => {
                 outcome.with_context(|| format!("{} refused {transaction:?}", self.client.database()))?;
                 Ok(())
             }
             Err(_) => bail!("{} did not answer within {LIMIT:?}: {transaction:?}", self.client.database()),
+        }
+    }
+
+    /// Sends a transaction, and again while nothing was sent because there is no server.
+    async fn send(&self, transaction: &Transaction) -> Result<Committed> {
+        loop {
+            self.client.synced().await?;
+            match self.client.commit(transaction).await {
+                Err(CommitError::NotConnected) => tokio::task::yield_now().await,
+                outcome => return Ok(outcome?),
+            }
         }
     }
 
