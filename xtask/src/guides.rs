@@ -1,6 +1,6 @@
 //! What the Markdown files promise must be true: relative links lead somewhere, every `cargo xtask X` or `meridian X` they
-//! name exists, and so does every test ([`trace`]); samples are those of the package, and what the agent may say is explained
-//! ([`problems`]).
+//! name exists, and so does every test, whether it is to be read or to be run ([`trace`]); samples are those of the package,
+//! and what the agent may say is explained ([`problems`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ pub(crate) fn check() -> Result<()> {
         "--exclude-standard",
         "*.md",
     ]))?;
+    let sources = sources()?;
     let mut problems = problems::problems()?;
     problems.extend(other_samples()?);
     let mut mentions: BTreeMap<Mention, PathBuf> = BTreeMap::new();
@@ -30,6 +31,7 @@ pub(crate) fn check() -> Result<()> {
             .with_context(|| format!("cannot read {}", file.display()))?;
         problems.extend(broken_links(root(), &file, &text));
         problems.extend(trace::problems(root(), &file, &text));
+        problems.extend(trace::not_to_run(&file, &text, &sources));
         for mention in find_mentions(&text) {
             mentions.entry(mention).or_insert_with(|| file.clone());
         }
@@ -51,6 +53,17 @@ pub(crate) fn check() -> Result<()> {
         bail!("the guides are wrong:\n  {}", problems.join("\n  "));
     }
     Ok(())
+}
+
+/// Every Rust file of the project.
+fn sources() -> Result<Vec<trace::Source>> {
+    let listed = output(Command::new("git").current_dir(root()).args(["ls-files", "*.rs"]))?;
+    let files = listed.lines().map(PathBuf::from).filter(|file| root().join(file).is_file());
+    let read = |file: PathBuf| {
+        let text = std::fs::read_to_string(root().join(&file));
+        text.map(|text| (file.clone(), text)).with_context(|| format!("cannot read {}", file.display()))
+    };
+    files.map(read).collect()
 }
 
 /// Pages that show a file of the package, with that file: they show all of it, as it is.
@@ -244,6 +257,14 @@ mod tests {
         assert!(shows("See:\n```text\na\nb\n```\n", "a\nb\n"));
         assert!(!shows("See:\n```text\na\nb\nc\n```\n", "a\nb\n"));
         assert_eq!(other_samples().unwrap(), [] as [String; 0]);
+    }
+
+    #[test]
+    fn the_test_that_contributors_are_shown_exists() {
+        let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+        assert!(text.contains("cargo nextest run"), "{text}");
+        let file = Path::new("CONTRIBUTING.md");
+        assert_eq!(trace::not_to_run(file, &text, &sources().unwrap()), [] as [String; 0]);
     }
 
     #[test]

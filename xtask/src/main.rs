@@ -34,7 +34,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Start an OVN central in the foreground and show live what is in it
+    /// Start the network API with an OVN central of its own, in the foreground, and tell how to use it
     Up(up::Args),
     /// Run every test and end with the counts
     Test(test::Args),

@@ -81,14 +81,7 @@ pub(crate) fn ensure(need: Need) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let prefix = privilege().with_context(|| {
-        format!(
-            "missing Debian packages: {}. Neither root nor password-less sudo here, so install them with\n\n    \
-             sudo apt-get update && sudo apt-get install --no-install-recommends {}\n\nand run this again",
-            missing.join(", "),
-            missing.join(" ")
-        )
-    })?;
+    let prefix = privilege().with_context(|| by_hand(&missing))?;
     let bar = spinner(&format!("installing {}", missing.join(" ")));
     let mut result = apt(prefix, &missing, &bar);
     if result.is_err() {
@@ -100,6 +93,20 @@ pub(crate) fn ensure(need: Need) -> Result<()> {
     result.with_context(|| format!("cannot install {}", missing.join(" ")))?;
     eprintln!("installed {}", missing.join(" "));
     Ok(())
+}
+
+/// What somebody is told who can install nothing from here: the command that does it.
+fn by_hand(missing: &[&str]) -> String {
+    let (noun, them) = match missing {
+        [_] => ("package", "it"),
+        _ => ("packages", "them"),
+    };
+    format!(
+        "missing Debian {noun}: {}. Neither root nor password-less sudo here, so install {them} with\n\n    \
+         sudo apt-get update && sudo apt-get install --no-install-recommends {}\n\nand run this again",
+        missing.join(", "),
+        missing.join(" ")
+    )
 }
 
 /// Makes sure that a cargo subcommand is there; any version will do, only a missing one is installed.
@@ -235,6 +242,25 @@ mod tests {
             not_installed(&["openvswitch-common", "ovn-central", "ovn-common", "ovn-host"], listed),
             ["openvswitch-common", "ovn-common", "ovn-host"]
         );
+    }
+
+    #[test]
+    fn who_may_install_nothing_is_told_the_command_that_does() {
+        for (missing, told) in [
+            (
+                &["frr"][..],
+                "missing Debian package: frr. Neither root nor password-less sudo here, so install it with\n\n    \
+                 sudo apt-get update && sudo apt-get install --no-install-recommends frr\n\nand run this again",
+            ),
+            (
+                &["ovn-central", "ovn-common"],
+                "missing Debian packages: ovn-central, ovn-common. Neither root nor password-less sudo here, so install \
+                 them with\n\n    sudo apt-get update && sudo apt-get install --no-install-recommends ovn-central \
+                 ovn-common\n\nand run this again",
+            ),
+        ] {
+            assert_eq!(by_hand(missing), told);
+        }
     }
 
     #[test]

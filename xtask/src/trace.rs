@@ -1,7 +1,8 @@
 //! Tests that the guides name must exist: `` [`name`](path/to/file.rs) `` is a test of that name in that file. On pages called
-//! `*-trace.md`, which say what is shown and by which test, every row of a table names one.
+//! `*-trace.md`, which say what is shown and by which test, every row of a table names one. A test that a line with
+//! `cargo nextest run` names by its path exists as well.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is wrong with the tests that one page names.
 pub(crate) fn problems(root: &Path, file: &Path, text: &str) -> Vec<String> {
@@ -20,6 +21,27 @@ pub(crate) fn problems(root: &Path, file: &Path, text: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// A Rust file with its text.
+pub(crate) type Source = (PathBuf, String);
+
+/// The tests in `cargo nextest run` lines that none of these files has.
+pub(crate) fn not_to_run(file: &Path, text: &str, sources: &[Source]) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| line.split_once("cargo nextest run"));
+    let words = lines.flat_map(|(_, rest)| rest.split('`').next().unwrap_or(rest).split_whitespace());
+    words
+        .filter(|word| word.contains("::") && !sources.iter().any(|source| has(source, word)))
+        .map(|word| format!("{}: no test is called {word}", file.display()))
+        .collect()
+}
+
+/// Whether a file has the test of this path: its folders and its name are the modules, `tests` is where tests are.
+fn has((file, text): &Source, path: &str) -> bool {
+    let (modules, name) = path.rsplit_once("::").unwrap_or(("", path));
+    let file = file.with_extension("");
+    let mut modules = modules.split("::").filter(|module| *module != "tests");
+    modules.all(|module| file.iter().any(|part| part == module)) && is_test(text, name)
 }
 
 /// Links from a name in code to a Rust file: the name and the file.
@@ -112,6 +134,17 @@ mod tests {
         );
         // Elsewhere tables may speak of other things.
         assert_eq!(problems(dir.path(), Path::new("docs/guide.md"), text).len(), 2);
+    }
+
+    #[test]
+    fn tests_to_run_are_known_by_their_path() {
+        let sources = [(PathBuf::from("crates/a/src/wire/frame.rs"), SOURCE.to_owned())];
+        let text = "| run | `cargo nextest run -p a frame::tests::plain` (`frame::gone`) |\n\
+                    cargo nextest run wire::frame::of_many frame::gone other::plain some_word\n`frame::away`\n";
+        assert_eq!(
+            not_to_run(Path::new("x.md"), text, &sources),
+            ["x.md: no test is called frame::gone", "x.md: no test is called other::plain"]
+        );
     }
 
     #[test]

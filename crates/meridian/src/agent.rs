@@ -155,8 +155,12 @@ fn rows(client: &Client) -> BTreeMap<String, u64> {
 }
 
 impl Subject for Running {
+    fn clients(&self) -> Vec<Client> {
+        self.0.databases()
+    }
+
     fn databases(&self) -> Vec<Database> {
-        self.0.databases().iter().map(|client| Database::of(client, rows(client))).collect()
+        self.clients().iter().map(|client| Database::of(client, rows(client))).collect()
     }
 
     fn healthy(&self) -> bool {

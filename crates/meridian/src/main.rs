@@ -20,6 +20,7 @@
 mod admin;
 mod agent;
 mod cli;
+mod clients;
 mod config;
 mod failure;
 mod filter;

@@ -16,6 +16,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 
+use crate::clients::Clients;
 use crate::telemetry::LogControl;
 
 /// What a process says about itself. Programs read it: members are added, never renamed.
@@ -87,7 +88,9 @@ pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<serde_json::V
 
 /// What a process knows and shows.
 pub(crate) trait Subject: Send + Sync + 'static {
-    /// Its connections now.
+    /// The clients it holds now.
+    fn clients(&self) -> Vec<Client>;
+    /// Its connections now, those that are no OVSDB's as well.
     fn databases(&self) -> Vec<Database>;
     /// Whether it does what it is for.
     fn healthy(&self) -> bool;
@@ -126,11 +129,12 @@ struct Inner {
     started: Instant,
     registry: Registry,
     log: LogControl,
-    subject: Box<dyn Subject>,
+    subject: Arc<dyn Subject>,
 }
 
 impl Process {
-    /// A process that runs a command; `metrics` registers what it counts, under the prefix `meridian`.
+    /// A process that runs a command; `metrics` registers what it counts, under the prefix `meridian`, beside
+    /// what its clients do.
     pub(crate) fn new(
         command: &'static str,
         log: LogControl,
@@ -152,7 +156,9 @@ impl Process {
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION")), ("command", command)]);
         ours.register("build", "What runs", build);
         metrics(ours);
-        Self(Arc::new(Inner { command, started: Instant::now(), registry, log, subject: Box::new(subject) }))
+        let subject: Arc<dyn Subject> = Arc::new(subject);
+        ours.register_collector(Box::new(Clients(Arc::clone(&subject))));
+        Self(Arc::new(Inner { command, started: Instant::now(), registry, log, subject }))
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -96,6 +96,11 @@ fn metrics_health_and_explanations_tell_what_is_there_and_what_is_not() {
         r#"meridian_bgp_problems{code="frr-silent"} 1"#,
         r#"meridian_bgp_problems{code="bad-addresses"} 1"#,
         r#"meridian_bgp_conflicts{kind="all"} 0"#,
+        r#"meridian_ovsdb_synced{database="Open_vSwitch"} 1"#,
+        r#"meridian_ovsdb_synced{database="OVN_Southbound"} 1"#,
+        r#"meridian_ovsdb_connections_total{database="OVN_Southbound"} 1"#,
+        r#"meridian_ovsdb_rows{database="OVN_Southbound",table="Chassis"} 1"#,
+        r#"meridian_ovsdb_transactions_total{database="Open_vSwitch",outcome="refused"} 0"#,
     ] {
         assert!(metrics.lines().any(|have| have == line), "{line} is not in\n{metrics}");
     }

@@ -4,20 +4,29 @@ mod common;
 
 use common::{meridian, run, run_args};
 
-/// Every command there is, as typed.
-const COMMANDS: [&str; 11] = [
-    "ovsdb",
-    "ovsdb dump",
-    "ovsdb watch",
-    "ovsdb replay",
-    "ovsdb txn",
-    "ovsdb schema",
-    "ovsdb check-schema",
-    "ovsdb locks",
-    "status",
-    "completions",
-    "man",
-];
+/// Every command there is, as typed: what the help of a command lists, and what the help of those lists.
+fn commands() -> Vec<String> {
+    fn below(command: &str, found: &mut Vec<String>) {
+        let help = run(&format!("{command} --help")).ok();
+        let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        for line in listed.take_while(|line| !line.trim().is_empty()) {
+            // What a line says of its command may go on in the next, further in.
+            let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else { continue };
+            let name = name.split(' ').next().unwrap_or_default();
+            if name != "help" {
+                let whole = format!("{command} {name}").trim_start().to_owned();
+                found.push(whole.clone());
+                below(&whole, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below("", &mut found);
+    for known in ["server", "import neutron", "ovsdb check-schema", "man"] {
+        assert!(found.iter().any(|command| command == known), "{known} in {found:?}");
+    }
+    found
+}
 
 #[test]
 fn every_command_has_help() {
@@ -25,13 +34,11 @@ fn every_command_has_help() {
     for code in ["0  it worked", "3  no server could be reached"] {
         assert!(help.contains(code), "{help}");
     }
-    for command in COMMANDS {
-        let words: Vec<&str> = command.split(' ').collect();
+    for command in commands() {
         let help = run(&format!("{command} --help")).ok();
         assert!(help.contains(&format!("Usage: meridian {command}")), "{help}");
-        let (last, parents) = words.split_last().unwrap();
-        let parent = run(&format!("{} --help", parents.join(" "))).ok();
-        assert!(parent.lines().any(|line| line.trim_start().starts_with(last)), "{last} in {parent}");
+        let about = help.lines().next().unwrap_or_default();
+        assert!(!about.is_empty() && !about.starts_with("Usage"), "{command} says what it does: {help}");
     }
 }
 
@@ -44,12 +51,27 @@ fn without_a_command_help_is_shown_and_it_fails() {
     assert_eq!(run("--version").ok(), format!("meridian {}\n", env!("CARGO_PKG_VERSION")));
 }
 
+/// What a shell's script has for a command and for nothing else: the words of descriptions are in it, too.
+fn in_script(shell: &str, command: &str) -> String {
+    let (parents, last) = command.rsplit_once(' ').unwrap_or(("", command));
+    let parents = parents.split(' ').filter(|word| !word.is_empty());
+    let within: String = parents.map(|word| format!("__subcmd__{word}")).collect();
+    match shell {
+        "bash" => format!(" meridian{within},{last})\n"),
+        "zsh" => format!("({last})\n"),
+        "fish" => format!(" -a \"{last}\" "),
+        _ => format!("'meridian;{}'", command.replace(' ', ";")),
+    }
+}
+
 #[test]
 fn completions_know_every_command() {
+    let commands = commands();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&format!("completions {shell}")).ok();
-        for word in COMMANDS.iter().flat_map(|command| command.split(' ')) {
-            assert!(script.contains(word), "{word} in {shell}");
+        for command in &commands {
+            let line = in_script(shell, command);
+            assert!(script.contains(&line), "{line} in {shell}");
         }
     }
     assert_eq!(run("completions csh").code, 2);
@@ -72,9 +94,9 @@ fn man_pages_are_written_for_every_command() {
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("man1");
     run_args(&["man", pages.to_str().unwrap()]).ok();
-    for command in COMMANDS {
+    for command in commands() {
         let file = pages.join(format!("meridian-{}.1", command.replace(' ', "-")));
-        let text = std::fs::read_to_string(&file).expect(command);
+        let text = std::fs::read_to_string(&file).expect(&command);
         assert!(text.contains("SYNOPSIS"), "{text}");
     }
     let file = dir.path().join("file");

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use common::raft::Raft;
 use common::server::{LIMIT, Running, eventually};
-use common::{meridian, run_args};
+use common::{Ran, meridian, run, run_args};
 use serde_json::Value;
 
 const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
@@ -20,7 +20,7 @@ fn tool(args: &[&str]) {
 }
 
 /// The names of switches, as members tell them.
-fn dump(remotes: &str, rest: &[&str]) -> common::Ran {
+fn dump(remotes: &str, rest: &[&str]) -> Ran {
     let mut args = vec!["ovsdb", "dump", "--remote", remotes, "OVN_Northbound", "Logical_Switch"];
     args.extend(["--columns=name", "-o", "csv"]);
     args.extend(rest);
@@ -102,21 +102,19 @@ fn pki(dir: &Path, args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-#[test]
-fn tls_with_certificates_of_ovs_pki() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name).display().to_string();
-    pki(dir.path(), &["init"]);
-    pki(dir.path(), &["req+sign", "server", "switch"]);
-    pki(dir.path(), &["req+sign", "client", "switch"]);
+/// A Northbound server with a certificate of this name, and the port it listens at on 127.0.0.1.
+fn tls_server(dir: &Path, name: &str) -> (Running, String) {
+    let path = |name: &str| dir.join(name).display().to_string();
+    pki(dir, &["init"]);
+    pki(dir, &["--unique", "req+sign", name, "switch"]);
+    pki(dir, &["req+sign", "client", "switch"]);
     tool(&["create", &path("nb.db"), SCHEMA]);
-    let ca = path("pki/switchca/cacert.pem");
     let server = Command::new("ovsdb-server")
-        .current_dir(dir.path())
+        .current_dir(dir)
         .arg("--remote=pssl:0:127.0.0.1")
-        .arg(format!("--private-key={}", path("server-privkey.pem")))
-        .arg(format!("--certificate={}", path("server-cert.pem")))
-        .arg(format!("--ca-cert={ca}"))
+        .arg(format!("--private-key={}", path(&format!("{name}-privkey.pem"))))
+        .arg(format!("--certificate={}", path(&format!("{name}-cert.pem"))))
+        .arg(format!("--ca-cert={}", path("pki/switchca/cacert.pem")))
         .arg(format!("--unixctl={}", path("ctl")))
         .args(["--no-chdir", "-vconsole:off", "-vsyslog:off", "--log-file=server.log", "nb.db"])
         .stdin(Stdio::null())
@@ -124,7 +122,7 @@ fn tls_with_certificates_of_ovs_pki() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let _server = Running(server);
+    let server = Running(server);
     // Any port will do; the log says which one it is.
     let mut port = None;
     eventually("ovsdb-server listens", || {
@@ -135,7 +133,43 @@ fn tls_with_certificates_of_ovs_pki() {
         port = line;
         port.is_some()
     });
-    let port = port.unwrap();
+    (server, port.unwrap())
+}
+
+#[test]
+fn names_in_certificates_count_where_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (_server, port) = tls_server(dir.path(), "localhost");
+    let (key, certificate, ca) =
+        (path("client-privkey.pem"), path("client-cert.pem"), path("pki/switchca/cacert.pem"));
+    let dump = |host: &str, names: &[&str], variable: &str| -> Ran {
+        let remote = format!("ssl:{host}:{port}");
+        let args = ["ovsdb", "dump", "--remote", &remote, "-p", &key, "-c", &certificate, "-C", &ca];
+        let table = ["OVN_Northbound", "NAT", "--columns=type", "-o", "csv"];
+        let mut command = meridian();
+        command.env("MERIDIAN_OVSDB_VERIFY_NAMES", variable).args(args).args(names).args(table);
+        command.output().unwrap().into()
+    };
+    assert_eq!(dump("localhost", &["--verify-names"], "").ok(), "type\r\n");
+    assert_eq!(dump("127.0.0.1", &[], "").ok(), "type\r\n");
+    assert_eq!(dump("127.0.0.1", &["--no-verify-names"], "true").ok(), "type\r\n");
+    for (names, variable) in [(&["--verify-names"][..], ""), (&[], "true")] {
+        let err = dump("127.0.0.1", names, variable).fails(3, dir.path());
+        let told =
+            format!("error: no TLS with ssl:127.0.0.1:{port}: the server's certificate is for another name");
+        assert!(err.starts_with(&told) && err.contains("or --no-verify-names"), "{err}");
+    }
+    let config = run("--print-config ovsdb dump --verify-names D T").ok();
+    assert!(config.contains("verify_names = true  # from --verify-names\n"), "{config}");
+}
+
+#[test]
+fn tls_with_certificates_of_ovs_pki() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (_server, port) = tls_server(dir.path(), "server");
+    let ca = path("pki/switchca/cacert.pem");
     let remote = format!("ssl:127.0.0.1:{port}");
     let (key, certificate) = (path("client-privkey.pem"), path("client-cert.pem"));
     let dump = |tls: &[&str]| {

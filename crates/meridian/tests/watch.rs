@@ -418,6 +418,7 @@ fn metrics_and_status_follow_the_connection() {
         "meridian_ovsdb_rows{database=\"OVN_Northbound\",table=\"Logical_Switch\"} 2",
         "meridian_ovsdb_rows{database=\"OVN_Northbound\",table=\"NAT\"} 0",
         "meridian_ovsdb_connections_total{database=\"OVN_Northbound\"} 1",
+        "meridian_ovsdb_transactions_total{database=\"OVN_Northbound\",outcome=\"committed\"} 0",
         "meridian_watch_events_total{event=\"insert\"} 2",
         "# EOF",
     ] {

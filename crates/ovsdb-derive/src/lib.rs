@@ -104,24 +104,16 @@ fn expand(input: TableInput) -> TokenStream {
                 }
             }
 
-            fn decode<'de, D: ::ovsdb::derived::Deserializer<'de>>(
+            fn decode(
                 &mut self,
                 column: usize,
                 diff: bool,
-                value: D,
-            ) -> ::core::result::Result<(), D::Error> {
+                value: &mut ::ovsdb::wire::cursor::Cursor<'_>,
+            ) -> ::core::result::Result<(), ::ovsdb::derived::Error> {
                 match column {
-                    #(#positions => {
-                        let value = <#types as ::ovsdb::model::ColumnType>::decode(value)?;
-                        if diff {
-                            ::ovsdb::model::ColumnType::apply_diff(&mut self.#idents, value);
-                        } else {
-                            self.#idents = value;
-                        }
-                    })*
-                    _ => {}
+                    #(#positions => ::ovsdb::model::ColumnType::decode(&mut self.#idents, diff, value),)*
+                    _ => ::core::result::Result::Ok(()),
                 }
-                ::core::result::Result::Ok(())
             }
 
             fn set(
@@ -161,6 +153,13 @@ fn expand(input: TableInput) -> TokenStream {
                 match column {
                     #(#positions => ::ovsdb::model::ColumnType::mutation(&self.#idents, &after.#idents),)*
                     _ => ::core::option::Option::None,
+                }
+            }
+
+            fn agrees(&self, other: &Self, column: usize) -> bool {
+                match column {
+                    #(#positions => self.#idents == other.#idents,)*
+                    _ => true,
                 }
             }
 

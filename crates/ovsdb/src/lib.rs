@@ -98,5 +98,5 @@ pub use uuid::Uuid;
 /// What derived code needs; not for use by hand.
 #[doc(hidden)]
 pub mod derived {
-    pub use serde::Deserializer;
+    pub use serde_json::Error;
 }

@@ -2,6 +2,7 @@
 
 use ovn::sb::{Chassis, PortBinding};
 use ovsdb::Table;
+use ovsdb::wire::cursor::Cursor;
 use ovsdb::wire::datum::Datum;
 use ovsdb::wire::frame::{FrameError, FrameSplitter};
 use ovsdb::wire::message::Message;
@@ -109,8 +110,7 @@ fn typed_row<T: Table>(columns: &std::collections::BTreeMap<&str, &RawValue>) {
     let mut row = T::default();
     for (name, value) in columns {
         let Some(column) = T::position(name) else { continue };
-        let mut json = serde_json::Deserializer::from_str(value.get());
-        if row.decode(column, false, &mut json).is_err() {
+        if row.decode(column, false, &mut Cursor::new(value.get())).is_err() {
             continue;
         }
         let datum = row.datum(column);
@@ -118,8 +118,7 @@ fn typed_row<T: Table>(columns: &std::collections::BTreeMap<&str, &RawValue>) {
         other.set(column, &datum).expect("what a row gives, a row takes");
         assert_eq!(other.datum(column), datum);
         assert!(!other.differing(&row).contains(column));
-        let mut json = serde_json::Deserializer::from_str(value.get());
-        let _ = other.decode(column, true, &mut json);
+        let _ = other.decode(column, true, &mut Cursor::new(value.get()));
         let _ = row.mutation(column, &other);
     }
 }

@@ -48,4 +48,24 @@ fn every_target_has_a_body_and_every_body_a_target() {
     files.sort();
     let names: Vec<&str> = bodies::TARGETS.iter().map(|(name, _)| *name).collect();
     assert_eq!(files, names);
+    // What the manifest does not name is not built by cargo-fuzz, whatever files there are.
+    assert_eq!(binaries(), names, "[[bin]] in fuzz/Cargo.toml");
+}
+
+/// The names of the programs in the manifest of the targets, each of which must be made from the file of its name.
+fn binaries() -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let value = |section: &str, key: &str| -> String {
+        let line = section.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {key} in {section}")).trim().trim_matches('"').to_owned()
+    };
+    let mut names = Vec::new();
+    for section in text.split("[[bin]]").skip(1) {
+        let name = value(section, "name");
+        assert_eq!(value(section, "path"), format!("fuzz_targets/{name}.rs"));
+        names.push(name);
+    }
+    names.sort();
+    names
 }

@@ -50,6 +50,7 @@ pub(crate) struct Ovsdb {
     pub(crate) private_key: Setting<Option<PathBuf>>,
     pub(crate) certificate: Setting<Option<PathBuf>>,
     pub(crate) ca_cert: Setting<Option<PathBuf>>,
+    pub(crate) verify_names: Setting<bool>,
     pub(crate) leader_only: Setting<bool>,
     pub(crate) timeout: Setting<Duration>,
     pub(crate) probe_interval: Setting<Duration>,
@@ -122,6 +123,7 @@ impl Default for Config {
                 private_key: Setting::default(None),
                 certificate: Setting::default(None),
                 ca_cert: Setting::default(None),
+                verify_names: Setting::default(false),
                 leader_only: Setting::default(true),
                 timeout: Setting::default(Duration::from_secs(10)),
                 probe_interval: Setting::default(Duration::from_secs(5)),
@@ -189,6 +191,14 @@ impl Config {
             (
                 key("ovsdb", "ca_cert", "Certificate of the CA that signed the server's (PEM)"),
                 &mut ovsdb.ca_cert,
+            ),
+            (
+                key(
+                    "ovsdb",
+                    "verify_names",
+                    "Whether the server's certificate must name the host of its remote",
+                ),
+                &mut ovsdb.verify_names,
             ),
             (key("ovsdb", "leader_only", "Of a cluster, talk to the leader only"), &mut ovsdb.leader_only),
             (

@@ -131,6 +131,19 @@ fn the_metrics_of_a_server_count_what_it_does() {
     );
     let refused = "meridian_reconcile_problems{component=\"northbound\",class=\"refused\"}";
     assert_eq!(value(&text, refused), Some(0.0), "{text}");
+    for database in ["OVN_Northbound", "OVN_Southbound"] {
+        let of = |name: &str| value(&text, &format!("meridian_ovsdb_{name}{{database=\"{database}\"}}"));
+        assert_eq!((of("synced"), of("connections_total")), (Some(1.0), Some(1.0)), "{database}: {text}");
+        assert!(of("received_bytes_total").unwrap() > 0.0, "{database}: {text}");
+    }
+    let ended = |outcome: &str| {
+        let labels = format!("{{database=\"OVN_Northbound\",outcome=\"{outcome}\"}}");
+        value(&text, &format!("meridian_ovsdb_transactions_total{labels}"))
+    };
+    assert!(ended("committed").unwrap() >= 1.0, "the network was written: {text}");
+    for outcome in ["refused", "conflict", "unknown", "unsent"] {
+        assert!(ended(outcome).is_some(), "{outcome}: {text}");
+    }
     assert!(text.ends_with("# EOF\n"), "{text}");
 }
 

@@ -355,7 +355,8 @@ impl Shared {
         // Any member of a cluster will do to read from.
         client.session.leader_only = false;
         if tls {
-            client = client.tls(TlsConfig::new(&ovn.ca_cert).identity(&ovn.certificate, &ovn.private_key));
+            let trusted = TlsConfig { verify_names: ovn.verify_names, ..TlsConfig::new(&ovn.ca_cert) };
+            client = client.tls(trusted.identity(&ovn.certificate, &ovn.private_key));
         }
         client
     }

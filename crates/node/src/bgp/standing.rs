@@ -89,7 +89,8 @@ mod tests {
     fn doubts_begin_and_end() {
         let (mut standing, config) = (Standing::default(), Config::default());
         // Where time begins does not matter, so any instant will do.
-        let start = tokio::time::Instant::now().into_std();
+        #[expect(clippy::disallowed_methods)]
+        let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let (old, new) = (Some(Uuid::from_u128(1)), Some(Uuid::from_u128(2)));
         let guard = Doubts { guard: true, ..Default::default() };

@@ -107,6 +107,7 @@ pub(crate) fn identity(dir: &Path) -> Database {
         private_key: dir.join("agent-privkey.pem"),
         certificate: dir.join("agent-cert.pem"),
         ca_cert: dir.join("pki/switchca/cacert.pem"),
+        verify_names: false,
     }
 }
 

@@ -285,6 +285,18 @@ async fn scenario_37_the_agent_on_a_northbound_over_tls() {
     .await;
     assert_eq!(announced.history().len(), 0);
     wary.stop().await;
+    // Nor is one, where names count, that is reached by another name than its certificate has.
+    let mut strict = config(&dir.path().join("pki/switchca/cacert.pem"));
+    strict.nb.verify_names = true;
+    let (strict, announced) = agent::start(strict);
+    eventually("the agent doubts the name", async || {
+        let database = strict.databases().into_iter().nth(1)?;
+        let why = database.status().borrow().last_close.clone()?;
+        why.to_string().contains("is for another name").then_some(())
+    })
+    .await;
+    assert_eq!(announced.history().len(), 0);
+    strict.stop().await;
 
     let (agent, announced) = agent::start(config(&dir.path().join("pki/switchca/cacert.pem")));
     announced.becomes(&["172.24.4.221", "172.24.4.10", "10.1.0.5"]).await;

@@ -269,4 +269,27 @@ mod tests {
         }
         assert!(first_to_answer(Vec::new(), None).await.is_err());
     }
+
+    #[tokio::test]
+    async fn an_address_that_says_nothing_holds_up_only_those_who_do_not_stagger() {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        // One connection is not accepted and fills the queue; what comes then is not answered.
+        let listener = socket.listen(0).unwrap();
+        let hung = listener.local_addr().unwrap();
+        let mut filling = JoinSet::new();
+        (0..4).for_each(|_| drop(filling.spawn(TcpStream::connect(hung))));
+        let _first = filling.join_next().await.unwrap().unwrap().unwrap();
+        let open = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = vec![hung, open.local_addr().unwrap()];
+
+        let stagger = Some(Duration::from_millis(10));
+        let limit = Duration::from_secs(60);
+        let stream =
+            time::timeout(limit, first_to_answer(addresses.clone(), stagger)).await.unwrap().unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), addresses[1]);
+        let patient = first_to_answer(addresses, None);
+        assert!(time::timeout(Duration::from_millis(300), patient).await.is_err());
+        assert!(!filling.is_empty(), "the queue is full to the end");
+    }
 }

@@ -1,17 +1,19 @@
 //! An open connection: what has come and is not complete yet, what is to go and has not gone yet.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use super::connect::Stream;
 use crate::wire::frame::FrameSplitter;
 
 /// An open connection.
 pub(super) struct Up {
-    reader: ReadHalf<Stream>,
-    writer: WriteHalf<Stream>,
+    stream: Stream,
     pub(super) splitter: FrameSplitter,
     out: VecDeque<Vec<u8>>,
     /// Bytes of the first chunk that are gone already.
@@ -41,10 +43,8 @@ pub(super) enum Transfer {
 impl Up {
     pub(super) fn new(stream: Stream, limit: usize) -> Self {
         let plain = matches!(stream, Stream::Tcp(_));
-        let (reader, writer) = tokio::io::split(stream);
         Self {
-            reader,
-            writer,
+            stream,
             splitter: FrameSplitter::new(limit),
             out: VecDeque::new(),
             written: 0,
@@ -75,21 +75,26 @@ impl Up {
         }
     }
 
-    /// Reads or writes, whichever can be done first.
-    pub(super) async fn transfer(&mut self) -> Transfer {
+    /// Writes, or reads where nothing is to be written or no more can be. A server that sends without end thus hears from
+    /// us all the same; one that takes no more is read from until it does.
+    pub(super) fn poll_transfer(&mut self, cx: &mut Context<'_>) -> Poll<Transfer> {
+        if (self.backlog > 0 || self.unflushed)
+            && let Poll::Ready(wrote) = self.poll_write(cx)
+        {
+            return Poll::Ready(Transfer::Wrote(wrote));
+        }
         let buffer = self.splitter.read_buffer();
         if buffer.capacity() - buffer.len() < READ / 4 {
             buffer.reserve(READ);
         }
-        let write = async {
-            match self.out.front() {
-                Some(chunk) => self.writer.write(&chunk[self.written..]).await,
-                None => self.writer.flush().await.map(|()| 0),
-            }
-        };
-        tokio::select! {
-            read = self.reader.read_buf(buffer) => Transfer::Read(read),
-            wrote = write, if self.backlog > 0 || self.unflushed => Transfer::Wrote(wrote),
+        pin!(self.stream.read_buf(buffer)).poll(cx).map(Transfer::Read)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let stream = Pin::new(&mut self.stream);
+        match self.out.front() {
+            Some(chunk) => stream.poll_write(cx, &chunk[self.written..]),
+            None => Poll::Ready(ready!(stream.poll_flush(cx)).map(|()| 0)),
         }
     }
 }

@@ -25,14 +25,14 @@ pub struct Lock {
     name: Str,
     state: watch::Receiver<LockState>,
     /// Weak, so that a lock does not keep its client alive.
-    commands: mpsc::WeakSender<Command>,
+    commands: mpsc::WeakUnboundedSender<Command>,
 }
 
 impl Lock {
     pub(super) fn new(
         name: Str,
         state: watch::Receiver<LockState>,
-        commands: mpsc::WeakSender<Command>,
+        commands: mpsc::WeakUnboundedSender<Command>,
     ) -> Self {
         Self { name, state, commands }
     }
@@ -66,12 +66,9 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let Some(commands) = self.commands.upgrade() else { return };
-        let command = Command::Unlock { name: self.name.clone() };
-        if let Err(mpsc::error::TrySendError::Full(command)) = commands.try_send(command)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move { commands.send(command).await });
+        if let Some(commands) = self.commands.upgrade() {
+            // A client that is closed holds no locks.
+            let _ = commands.send(Command::Unlock { name: self.name.clone() });
         }
     }
 }

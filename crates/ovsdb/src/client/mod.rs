@@ -3,11 +3,15 @@
 //! [`Client`] is the way in. Behind it one task (`task`) drives the session; `subscribe` tells readers what changed,
 //! `connect` and `tls` reach servers, `record` writes down what happened, and [`rpc`] is the plain connection that
 //! tools use when they want no replica.
+//!
+//! To `tracing` it shows as one span `ovsdb` per client, for as long as the client lives, and one span `commit` (level
+//! debug) per transaction, from the call to its outcome.
 
 pub mod connect;
 mod link;
 pub mod lock;
 pub mod metrics;
+mod queue;
 pub mod record;
 pub mod rpc;
 pub mod subscribe;
@@ -22,7 +26,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 pub use connect::Dialer;
@@ -40,6 +45,7 @@ use crate::txn::view::{self, View};
 use crate::txn::{CommitError, Committed, Transaction};
 use crate::wire::schema::DatabaseSchema;
 use metrics::Meters;
+use queue::Commands;
 use record::Recorder;
 use subscribe::Publisher;
 use task::{Command, Driver, Limits};
@@ -53,7 +59,7 @@ pub struct ClientConfig {
     pub dialer: Dialer,
     /// The longest message that is taken from a server. Default: 1 GiB.
     pub max_message: usize,
-    /// Bytes that may wait to be sent before commits have to wait. Default: 16 MiB.
+    /// Bytes that may wait to be sent, those of grouped commits included, before commits have to wait. Default: 16 MiB.
     pub max_backlog: usize,
     /// Rows and events that a feed holds for a slow reader before they are summed up. Default: 100,000.
     pub feed_limit: usize,
@@ -170,24 +176,37 @@ pub struct Client {
     database: Str,
     tables: Arc<[Str]>,
     shared: Arc<Shared>,
-    commands: mpsc::Sender<Command>,
+    commands: Commands,
 }
 
 /// The outcome of a transaction that is under way. Dropping it does not take the transaction back.
 #[derive(Debug)]
-pub struct Pending(oneshot::Receiver<Result<Committed, CommitError>>);
+pub struct Pending {
+    outcome: oneshot::Receiver<Result<Committed, CommitError>>,
+    span: Span,
+}
 
 impl Future for Pending {
     type Output = Result<Committed, CommitError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // A task that ends answers first, save when its runtime is gone.
-        Pin::new(&mut self.0).poll(cx).map(|outcome| outcome.unwrap_or(Err(CommitError::Closed)))
+        let outcome = Pin::new(&mut self.outcome).poll(cx);
+        outcome
+            .map(|outcome| outcome.unwrap_or(Err(CommitError::Closed)))
+            .map(|outcome| noted(&self.span, outcome))
     }
 }
 
-/// Commands that may wait for the task.
-const QUEUE: usize = 1024;
+/// An outcome, once its span has it.
+fn noted<T>(span: &Span, outcome: Result<T, CommitError>) -> Result<T, CommitError> {
+    match &outcome {
+        Ok(_) => span.record("outcome", "committed"),
+        Err(error) => span.record("outcome", tracing::field::display(error)),
+    };
+    outcome
+}
+
 /// How often a decision is made anew before [`Client::transact`] gives up.
 const TRIES: u32 = 16;
 
@@ -211,10 +230,12 @@ impl Client {
             fit: RwLock::default(),
             misfits: watch::Sender::new(Vec::new()),
         });
-        let (commands, receiver) = mpsc::channel(QUEUE);
+        let (commands, queue) = queue::queue();
         let limits = Limits { message: config.max_message, backlog: config.max_backlog, group: config.group };
-        let driver = Driver::new(session, config.dialer, receiver, shared.clone(), limits, recorder);
-        tokio::spawn(driver.run());
+        let driver = Driver::new(session, config.dialer, queue, shared.clone(), limits, recorder);
+        // One span for the client's whole life: what happens per message has none of its own.
+        let span = tracing::info_span!("ovsdb", %database);
+        tokio::spawn(driver.run().instrument(span));
         Self { database, tables, shared, commands }
     }
 
@@ -292,6 +313,19 @@ impl Client {
     }
 
     async fn start(&self, txn: &Transaction, grouped: bool) -> Result<Pending, CommitError> {
+        let (database, operations, outcome) = (&*self.database, txn.len(), tracing::field::Empty);
+        let span = tracing::debug_span!("commit", database, operations, grouped, outcome);
+        match self.hand_over(txn, grouped).await {
+            Ok(outcome) => Ok(Pending { outcome, span }),
+            Err(error) => noted(&span, Err(error)),
+        }
+    }
+
+    async fn hand_over(
+        &self,
+        txn: &Transaction,
+        grouped: bool,
+    ) -> Result<oneshot::Receiver<Result<Committed, CommitError>>, CommitError> {
         if let Some(wanted) = txn.database().filter(|wanted| *wanted != self.database) {
             let (wanted, have) = (wanted.into(), self.database.clone());
             return Err(CommitError::OtherDatabase { wanted, have });
@@ -299,7 +333,7 @@ impl Client {
         let (reply, outcome) = oneshot::channel();
         if txn.is_empty() {
             let _ = reply.send(Ok(Committed::default()));
-            return Ok(Pending(outcome));
+            return Ok(outcome);
         }
         let schema = self.shared.fitted().schema;
         let has = |schema: &DatabaseSchema, table: &str, column: &str| {
@@ -311,8 +345,8 @@ impl Client {
             None => false,
         })?;
         let command = Command::Commit { composed, grouped, reply };
-        self.commands.send(command).await.map_err(|_| CommitError::Closed)?;
-        Ok(Pending(outcome))
+        self.commands.commit(command).await.map_err(|_| CommitError::Closed)?;
+        Ok(outcome)
     }
 
     /// Decides and commits as one step: the closure reads through a view that remembers what was read, and what it
@@ -346,7 +380,9 @@ impl Client {
         let _ = tokio::time::timeout(view::patience(tried), newer).await;
     }
 
-    /// Changes which rows of a table are held; returns when the replica holds exactly those.
+    /// Changes which rows of a table are held; returns when the replica holds exactly those. A server that knows only
+    /// `monitor` sends every row whatever the condition is, and with it the replica holds them all, and this returns at
+    /// once.
     ///
     /// # Panics
     /// Where the model does not have the table.
@@ -363,7 +399,7 @@ impl Client {
         assert!(known, "the model of {} has no table {table}", self.database);
         let (reply, outcome) = oneshot::channel();
         let command = Command::Condition { table: table.into(), condition, reply };
-        self.commands.send(command).await.map_err(|_| ConditionError::Closed)?;
+        self.commands.tell(command).map_err(|_| ConditionError::Closed)?;
         outcome.await.unwrap_or(Err(ConditionError::Closed))
     }
 
@@ -381,7 +417,7 @@ impl Client {
         let (state, receiver) = watch::channel(LockState::Waiting);
         let name = Str::from(name);
         // With the client closed the sender is dropped with the command, and the lock says so.
-        let _ = self.commands.send(Command::Lock { name: name.clone(), mode, state }).await;
+        let _ = self.commands.tell(Command::Lock { name: name.clone(), mode, state });
         Lock::new(name, receiver, self.commands.downgrade())
     }
 
@@ -408,17 +444,18 @@ impl Client {
 
     /// Other remotes from now on.
     pub async fn set_remotes(&self, remotes: Remotes) {
-        let _ = self.commands.send(Command::Remotes(remotes.list)).await;
+        let _ = self.commands.tell(Command::Remotes(remotes.list));
     }
 
     /// Drops the connection and makes another one.
     pub async fn reconnect(&self) {
-        let _ = self.commands.send(Command::Reconnect).await;
+        let _ = self.commands.tell(Command::Reconnect);
     }
 
-    /// Ends the client, for all copies of it. Transactions without a reply are [`CommitError::Unknown`].
+    /// Ends the client, for all copies of it, whatever the server does or does not. Transactions that were sent and have
+    /// no reply are [`CommitError::Unknown`], those that were still waiting [`CommitError::Closed`].
     pub async fn close(&self) {
-        if self.commands.send(Command::Close).await.is_ok() {
+        if self.commands.tell(Command::Close).is_ok() {
             self.commands.closed().await;
         }
     }

@@ -4,21 +4,23 @@
 //! what it tells: changes to the feeds, replies to whoever waits for them. A snapshot is published before the reply of
 //! the transaction that made it is, so who has the reply sees its own writes.
 //!
-//! What waits to be sent is bounded: above the limit no more commands are taken, so committers wait in turn.
+//! What waits to be sent is bounded: above the limit no more commits are taken (`queue`), so committers wait in turn.
 
 use std::collections::HashMap;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::Sleep;
 
 use super::connect::{DialError, Dialer, Stream};
 use super::link::{Transfer, Up};
 use super::lock::LockState;
 use super::metrics;
+use super::queue::Queue;
 use super::record::{Input, Recorder};
 use super::{ConditionError, Shared};
 use crate::model::{Condition, Str};
@@ -64,9 +66,11 @@ pub(super) struct Driver {
     session: Session,
     dialer: Dialer,
     link: Link,
-    commands: mpsc::Receiver<Command>,
+    commands: Queue,
     shared: Arc<Shared>,
     limits: Limits,
+    /// Bytes of commits that the session has and the link has not, until the session is asked for them.
+    unsettled: usize,
     waiters: HashMap<TxnId, Waiter>,
     group: Group<Settle>,
     conditions: Vec<(CondSeq, oneshot::Sender<Result<(), ConditionError>>)>,
@@ -101,7 +105,7 @@ impl Driver {
     pub(super) fn new(
         session: Session,
         dialer: Dialer,
-        commands: mpsc::Receiver<Command>,
+        commands: Queue,
         shared: Arc<Shared>,
         limits: Limits,
         recorder: Option<Recorder>,
@@ -113,6 +117,7 @@ impl Driver {
             commands,
             shared,
             limits,
+            unsettled: 0,
             waiters: HashMap::new(),
             group: Group::new(limits.group),
             conditions: Vec::new(),
@@ -129,6 +134,7 @@ impl Driver {
         while !self.closing {
             let wake = self.wait(&mut alarm).await;
             self.handle(wake);
+            self.take_commands();
             self.settle();
         }
         let closed = || CommitError::Closed;
@@ -151,33 +157,34 @@ impl Driver {
 
     async fn wait(&mut self, alarm: &mut Alarm) -> Wake {
         let timeout = self.session.next_timeout();
-        let room = !matches!(&self.link, Link::Up(up) if up.backlog >= self.limits.backlog);
-        let io = async {
-            match &mut self.link {
-                Link::Down => pending().await,
-                Link::Dialing(dialing) => Wake::Dialled(dialing.await),
-                Link::Up(up) => Wake::Transfer(up.transfer().await),
-            }
-        };
+        let room = self.room();
+        let io = poll_fn(|cx| match &mut self.link {
+            Link::Down => Poll::Pending,
+            Link::Dialing(dialing) => dialing.as_mut().poll(cx).map(Wake::Dialled),
+            Link::Up(up) => up.poll_transfer(cx).map(Wake::Transfer),
+        });
+        // In this order, as what comes most often is looked at first. It keeps nothing else waiting: commands that are
+        // there are taken with whatever woke the task, and while bytes come no time runs out.
         tokio::select! {
+            biased;
             wake = io => wake,
-            command = self.commands.recv(), if room => Wake::Command(command),
+            command = self.commands.next(room) => Wake::Command(command),
             () = alarm.ring(timeout) => Wake::Timeout,
+        }
+    }
+
+    /// Whether there is room for a commit. Without a connection there is: it is refused, and takes none.
+    fn room(&self) -> bool {
+        match &self.link {
+            Link::Up(up) => up.backlog + self.unsettled + self.group.queued() < self.limits.backlog,
+            Link::Down | Link::Dialing(_) => true,
         }
     }
 
     fn handle(&mut self, wake: Wake) {
         match wake {
             Wake::Command(None) => self.closing = true,
-            Wake::Command(Some(command)) => {
-                self.command(command);
-                for _ in 1..TURN {
-                    match self.commands.try_recv() {
-                        Ok(command) => self.command(command),
-                        Err(_) => break,
-                    }
-                }
-            }
+            Wake::Command(Some(command)) => self.command(command),
             Wake::Dialled(Ok(stream)) => {
                 self.link = Link::Up(Box::new(Up::new(stream, self.limits.message)));
                 self.input(Input::Open);
@@ -200,6 +207,18 @@ impl Driver {
                 self.lost(CloseReason::Io(with_causes(&error)));
             }
             Wake::Timeout => self.input(Input::Timeout),
+        }
+    }
+
+    /// Takes what else is asked for already; behind the wish to close, nothing.
+    fn take_commands(&mut self) {
+        for _ in 0..TURN {
+            if self.closing {
+                return;
+            }
+            let room = self.room();
+            let Some(command) = self.commands.try_next(room) else { return };
+            self.command(command);
         }
     }
 
@@ -270,6 +289,7 @@ impl Driver {
         match command {
             Command::Commit { composed, grouped: true, reply } => self.group.push(reply, composed),
             Command::Commit { composed: Composed { text, labels }, grouped: false, reply } => {
+                self.unsettled += text.len();
                 let txn = self.submit(format!("[{text}]"));
                 self.waiters.insert(txn, Waiter::One { labels, reply });
             }
@@ -297,6 +317,7 @@ impl Driver {
     /// Does what the session wants and passes on what it tells, until it is at rest.
     fn settle(&mut self) {
         let mut noteworthy = false;
+        self.unsettled = 0;
         loop {
             while let Some(action) = self.session.poll_action() {
                 self.act(action);

@@ -210,7 +210,9 @@ pub(crate) fn hint(error: &std::io::Error) -> &'static str {
         }
         Some(Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => "the server's certificate is for another name; names made by ovs-pki cannot be verified",
+        )) => {
+            "the server's certificate is for another name; ovs-pki writes the one that was given when it was signed"
+        }
         Some(Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         )) => "the server's certificate has expired",

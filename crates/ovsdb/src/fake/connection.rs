@@ -262,6 +262,10 @@ fn damaged(fault: &Fault, text: &str) -> Vec<Step> {
         Fault::CloseBeforeCommit | Fault::CloseAfterCommit => vec![Step::Close],
         Fault::DropReply => Vec::new(),
         Fault::Delay(time) => vec![Step::Pause(*time), send(text)],
+        Fault::Trickle { piece, pause } => {
+            let pieces = text.as_bytes().chunks((*piece).max(1));
+            pieces.flat_map(|piece| [Step::Send(piece.to_vec()), Step::Pause(*pause)]).collect()
+        }
         Fault::Garbage(bytes) => vec![Step::Send(bytes.clone())],
         Fault::HalfMessage => vec![half(), Step::Close],
         Fault::HalfThenSilence => vec![half(), Step::Silence],

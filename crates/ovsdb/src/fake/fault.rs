@@ -44,6 +44,13 @@ pub enum Fault {
     DropReply,
     /// The server takes this long.
     Delay(Duration),
+    /// The reply is sent in pieces of at most so many bytes, with a pause behind each.
+    Trickle {
+        /// Bytes.
+        piece: usize,
+        /// How long nothing is sent behind a piece.
+        pause: Duration,
+    },
     /// These bytes are sent in place of the reply.
     Garbage(Vec<u8>),
     /// The first half of the reply is sent, then the connection closes.
@@ -81,6 +88,7 @@ impl fmt::Debug for Fault {
             Self::CloseAfterCommit => f.write_str("CloseAfterCommit"),
             Self::DropReply => f.write_str("DropReply"),
             Self::Delay(time) => write!(f, "Delay({time:?})"),
+            Self::Trickle { piece, pause } => write!(f, "Trickle({piece} bytes, {pause:?})"),
             Self::Garbage(bytes) => write!(f, "Garbage({} bytes)", bytes.len()),
             Self::HalfMessage => f.write_str("HalfMessage"),
             Self::HalfThenSilence => f.write_str("HalfThenSilence"),

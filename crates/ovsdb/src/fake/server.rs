@@ -211,6 +211,11 @@ impl Server {
         });
     }
 
+    /// How many echo requests have not been answered, of all connections together.
+    pub fn unanswered(&self) -> u64 {
+        self.shared.with(|host, _| host.sessions.values().map(|session| session.echoes).sum())
+    }
+
     /// Gains or loses leadership.
     pub fn set_leader(&self, leader: bool) {
         self.shared.with(|host, now| host.stand(now, |standing| standing.leader = leader));

@@ -11,7 +11,14 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::shape::{known, share};
+use smallvec::SmallVec;
+
+use super::shape::{known, learn, share};
+
+/// Atoms of a set, collected on the stack while they are few: rows then get exactly the memory they need.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
+/// Keys or values of a map, likewise.
+pub(crate) type Many<T> = SmallVec<[T; 16]>;
 
 /// A sorted set.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,6 +94,14 @@ impl<T: Ord> Set<T> {
         true
     }
 
+    /// From items in any order, which are taken out.
+    pub(crate) fn collected(items: &mut Few<T>) -> Self {
+        match items.is_sorted_by(|a, b| a < b) {
+            true => Self(exact(items)),
+            false => items.drain(..).collect(),
+        }
+    }
+
     /// Symmetric difference: what `update2` means by a modified set.
     pub fn toggle(&mut self, diff: Set<T>) {
         // Both are sorted, so one pass does. A switch may have thousands of ports and get hundreds more at once.
@@ -136,9 +151,11 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         match self.position(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.values[at], value)),
             Err(at) => {
-                let mut keys = self.keys.to_vec();
+                let mut keys = Vec::with_capacity(self.len() + 1);
+                keys.extend_from_slice(&self.keys);
                 keys.insert(at, key);
                 let mut values = std::mem::take(&mut self.values).into_vec();
+                values.reserve_exact(1);
                 values.insert(at, value);
                 *self = Self::sorted(keys, values);
                 None
@@ -165,7 +182,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
     where
         V: PartialEq,
     {
-        let added = diff.keys.iter().filter(|key| self.keys.binary_search(key).is_err()).count();
+        let added = diff.keys.iter().filter(|key| self.position(*key).is_err()).count();
         let mut values = std::mem::take(&mut self.values).into_vec();
         values.reserve_exact(added);
         // The keys of a map whose values alone change stay shared.
@@ -194,26 +211,36 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         self.values = values.into_boxed_slice();
     }
 
+    /// As [`Map::toggle`], with pairs as they came. Most differences are one pair.
+    pub(crate) fn toggle_pairs(&mut self, keys: &mut Many<K>, values: &mut Many<V>)
+    where
+        V: PartialEq,
+    {
+        let [key] = &keys[..] else { return self.toggle(Self::zipped(keys, values)) };
+        match self.position(key) {
+            Ok(at) if self.values[at] != values[0] => self.values[at] = values.remove(0),
+            Ok(_) => drop(self.remove(&keys[0])),
+            Err(_) => drop(self.insert(keys.remove(0), values.remove(0))),
+        }
+    }
+
     /// From keys that are sorted, each once, and their values.
     fn sorted(keys: impl AsRef<[K]> + IntoIterator<Item = K>, values: impl IntoIterator<Item = V>) -> Self {
         Self { keys: share(keys), values: values.into_iter().collect() }
     }
 
-    /// From keys and their values in any order; of equal keys the last one counts.
-    pub(crate) fn zipped(
-        keys: impl AsRef<[K]> + IntoIterator<Item = K>,
-        values: impl IntoIterator<Item = V>,
-    ) -> Self {
+    /// From keys and their values in any order, which are taken out; of equal keys the last one counts.
+    pub(crate) fn zipped(keys: &mut Many<K>, values: &mut Many<V>) -> Self {
         // What is known is sorted.
-        if let Some(keys) = known(keys.as_ref()) {
-            return Self { keys, values: values.into_iter().collect() };
+        if let Some(keys) = known(keys) {
+            return Self { keys, values: exact(values) };
         }
-        if keys.as_ref().is_sorted_by(|a, b| a < b) {
-            return Self::sorted(keys, values);
+        if keys.is_sorted_by(|a, b| a < b) {
+            return Self { keys: learn(keys.drain(..).collect()), values: exact(values) };
         }
         // Servers send keys in order; a sort for every type of pair would be much code that never runs.
-        let order = order(keys.as_ref().len(), &|a, b| keys.as_ref()[a].cmp(&keys.as_ref()[b]));
-        let mut sorted = arranged(keys.into_iter().zip(values), order);
+        let order = order(keys.len(), &|a, b| keys[a].cmp(&keys[b]));
+        let mut sorted = arranged(keys.drain(..).zip(values.drain(..)), order);
         // Of equal keys the last one stays.
         sorted.reverse();
         sorted.dedup_by(|earlier, later| earlier.0 == later.0);
@@ -257,6 +284,13 @@ fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize>
     order
 }
 
+/// Takes items out, into no more memory than they need.
+fn exact<A: smallvec::Array>(items: &mut SmallVec<A>) -> Box<[A::Item]> {
+    let mut taken = Vec::with_capacity(items.len());
+    taken.extend(items.drain(..));
+    taken.into_boxed_slice()
+}
+
 /// Items in another order.
 fn arranged<T>(items: impl IntoIterator<Item = T>, order: Vec<usize>) -> Vec<T> {
     let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
@@ -278,8 +312,8 @@ impl<T: Ord> FromIterator<T> for Set<T> {
 impl<K: Ord + Clone + 'static, V> FromIterator<(K, V)> for Map<K, V> {
     /// Of equal keys the last one counts.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let (keys, values): (Vec<K>, Vec<V>) = pairs.into_iter().unzip();
-        Self::zipped(keys, values)
+        let (mut keys, mut values): (Many<K>, Many<V>) = pairs.into_iter().unzip();
+        Self::zipped(&mut keys, &mut values)
     }
 }
 

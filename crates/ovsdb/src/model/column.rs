@@ -5,16 +5,17 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde::de::Deserializer;
 use uuid::Uuid;
 
 use super::Str;
-use super::collection::{Map, Set};
+use super::collection::{Few, Many, Map, Set};
 use super::intern::intern;
 use super::reference::{Ref, Weak};
 use super::table::Table;
 use crate::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
-use crate::wire::datum::{ColumnVisitor, Datum, Few, FromColumn, Many};
+use crate::wire::cursor::Cursor;
+use crate::wire::datum::Datum;
+use crate::wire::value::{self, Element};
 use crate::wire::write;
 
 /// A Rust type that stands for one atom of a column.
@@ -89,11 +90,9 @@ pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
     /// What it takes.
     const SHAPE: Shape;
 
-    /// Decodes the column's value.
-    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
-
-    /// Takes in a difference as `update2` sends it for columns that may hold several elements.
-    fn apply_diff(&mut self, diff: Self);
+    /// Reads the column's value where it stands in a message. With `diff` it is a difference to the present value, as
+    /// `update2` sends it for columns that may hold several elements. After an error the value may be any.
+    fn decode(&mut self, diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error>;
 
     /// From a datum.
     fn from_datum(datum: &Datum) -> Result<Self, ValueError>;
@@ -111,10 +110,28 @@ pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
     fn mutation(&self, after: &Self) -> Option<Mutation>;
 }
 
+/// Reads a value of at most one atom: how many there are, and the last one.
+fn read_last<T: AtomType>(value: &mut Cursor<'_>) -> Result<(usize, Option<T>), serde_json::Error> {
+    let (mut found, mut last) = (0, None);
+    value::read(value, &mut |element| {
+        last = Some(T::from_atom(element.atom(T::KIND)?)?);
+        found += 1;
+        Ok(())
+    })?;
+    Ok((found, last))
+}
+
+fn not_one<T: AtomType>(found: usize) -> serde_json::Error {
+    serde::de::Error::custom(wrong_count::<T>(found))
+}
+
+fn wrong_count<T: AtomType>(found: usize) -> ValueError {
+    ValueError::new(format_args!("one {}", T::KIND), format_args!("{found} of them"))
+}
+
 fn sole<T: AtomType>(items: impl ExactSizeIterator<Item = T>) -> Result<T, ValueError> {
     let found = items.len();
-    let wrong = || ValueError::new(format_args!("one {}", T::KIND), format_args!("{found} of them"));
-    items.last().filter(|_| found == 1).ok_or_else(wrong)
+    items.last().filter(|_| found == 1).ok_or_else(|| wrong_count::<T>(found))
 }
 
 /// A set as JSON; one of a single element is written bare.
@@ -138,12 +155,10 @@ fn atoms<T: FromAtom>(datum: &Datum) -> Result<Vec<T>, ValueError> {
 impl<T: AtomType + Default> ColumnType for T {
     const SHAPE: Shape = Shape { arity: Arity::One, key: T::KIND, value: None, refers: T::REFERS };
 
-    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ColumnVisitor::<Scalar<T>>::new()).map(|scalar| scalar.0)
-    }
-
-    fn apply_diff(&mut self, diff: Self) {
-        *self = diff;
+    fn decode(&mut self, _diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error> {
+        let (found, last) = read_last(value)?;
+        *self = last.filter(|_| found == 1).ok_or_else(|| not_one::<T>(found))?;
+        Ok(())
     }
 
     fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
@@ -170,12 +185,10 @@ impl<T: AtomType + Default> ColumnType for T {
 impl<T: AtomType> ColumnType for Option<T> {
     const SHAPE: Shape = Shape { arity: Arity::Optional, key: T::KIND, value: None, refers: T::REFERS };
 
-    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ColumnVisitor::new())
-    }
-
-    fn apply_diff(&mut self, diff: Self) {
-        *self = diff;
+    fn decode(&mut self, _diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error> {
+        let (found, last) = read_last(value)?;
+        *self = if found <= 1 { last } else { return Err(not_one::<T>(found)) };
+        Ok(())
     }
 
     fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
@@ -203,12 +216,19 @@ impl<T: AtomType> ColumnType for Option<T> {
 impl<T: AtomType> ColumnType for Set<T> {
     const SHAPE: Shape = Shape { arity: Arity::Set, key: T::KIND, value: None, refers: T::REFERS };
 
-    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ColumnVisitor::new())
-    }
-
-    fn apply_diff(&mut self, diff: Self) {
-        self.toggle(diff);
+    fn decode(&mut self, diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error> {
+        let mut items = Few::new();
+        value::read(value, &mut |element| {
+            items.push(T::from_atom(element.atom(T::KIND)?)?);
+            Ok(())
+        })?;
+        let items = Self::collected(&mut items);
+        if diff {
+            self.toggle(items);
+        } else {
+            *self = items;
+        }
+        Ok(())
     }
 
     fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
@@ -242,12 +262,20 @@ impl<K: AtomType, V: AtomType> ColumnType for Map<K, V> {
         refers: if K::REFERS.is_some() { K::REFERS } else { V::REFERS },
     };
 
-    fn decode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ColumnVisitor::new())
-    }
-
-    fn apply_diff(&mut self, diff: Self) {
-        self.toggle(diff);
+    fn decode(&mut self, diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error> {
+        let (mut keys, mut values) = (Many::new(), Many::new());
+        value::read(value, &mut |element| {
+            let Element::Pair(key, value) = element else { return Err(ValueError::new("a map", "a set")) };
+            keys.push(K::from_atom(key)?);
+            values.push(V::from_atom(value)?);
+            Ok(())
+        })?;
+        if diff {
+            self.toggle_pairs(&mut keys, &mut values);
+        } else {
+            *self = Self::zipped(&mut keys, &mut values);
+        }
+        Ok(())
     }
 
     fn from_datum(datum: &Datum) -> Result<Self, ValueError> {
@@ -288,78 +316,6 @@ impl<K: AtomType, V: AtomType> ColumnType for Map<K, V> {
             )
         };
         Some(Mutation { delete: only(self, after), insert: only(after, self), empties: false })
-    }
-}
-
-/// Exactly one atom.
-struct Scalar<T>(T);
-
-impl<T: AtomType> FromColumn for Scalar<T> {
-    type Key = T;
-    type Value = Never;
-
-    fn one(atom: T) -> Result<Self, ValueError> {
-        Ok(Self(atom))
-    }
-    fn set(atoms: Few<T>) -> Result<Self, ValueError> {
-        sole(atoms.into_iter()).map(Self)
-    }
-    fn map(_: Many<T>, _: Many<Never>) -> Result<Self, ValueError> {
-        Err(ValueError::new(T::KIND, "a map"))
-    }
-}
-
-impl<T: AtomType> FromColumn for Option<T> {
-    type Key = T;
-    type Value = Never;
-
-    fn one(atom: T) -> Result<Self, ValueError> {
-        Ok(Some(atom))
-    }
-    fn set(atoms: Few<T>) -> Result<Self, ValueError> {
-        if atoms.is_empty() { Ok(None) } else { sole(atoms.into_iter()).map(Some) }
-    }
-    fn map(_: Many<T>, _: Many<Never>) -> Result<Self, ValueError> {
-        Err(ValueError::new(T::KIND, "a map"))
-    }
-}
-
-impl<T: AtomType> FromColumn for Set<T> {
-    type Key = T;
-    type Value = Never;
-
-    fn one(atom: T) -> Result<Self, ValueError> {
-        Ok([atom].into())
-    }
-    fn set(atoms: Few<T>) -> Result<Self, ValueError> {
-        Ok(atoms.into_iter().collect())
-    }
-    fn map(_: Many<T>, _: Many<Never>) -> Result<Self, ValueError> {
-        Err(ValueError::new("a set", "a map"))
-    }
-}
-
-impl<K: AtomType, V: AtomType> FromColumn for Map<K, V> {
-    type Key = K;
-    type Value = V;
-
-    fn one(_: K) -> Result<Self, ValueError> {
-        Err(ValueError::new("a map", "a set"))
-    }
-    fn set(atoms: Few<K>) -> Result<Self, ValueError> {
-        if atoms.is_empty() { Ok(Self::default()) } else { Err(ValueError::new("a map", "a set")) }
-    }
-    fn map(keys: Many<K>, values: Many<V>) -> Result<Self, ValueError> {
-        Ok(Self::zipped(keys, values))
-    }
-}
-
-/// Stands where no atom may: the values of what is no map.
-pub(crate) struct Never;
-
-impl FromAtom for Never {
-    fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
-        Err(ValueError::new("a set", format_args!("a map with {atom}")))
     }
 }
 
@@ -456,7 +412,9 @@ mod tests {
     use super::*;
 
     fn decode<T: ColumnType>(json: &str) -> Result<T, String> {
-        T::decode(&mut serde_json::Deserializer::from_str(json)).map_err(|e| e.to_string())
+        let mut column = T::default();
+        column.decode(false, &mut Cursor::new(json)).map_err(|e| e.to_string())?;
+        Ok(column)
     }
 
     #[test]

@@ -32,6 +32,11 @@ pub(super) fn share<K: Ord + 'static>(keys: impl AsRef<[K]> + IntoIterator<Item 
     with(|shapes| shapes.known(keys.as_ref()).unwrap_or_else(|| shapes.learn(keys.into_iter().collect())))
 }
 
+/// Notes a list that is not known.
+pub(super) fn learn<K: Ord + 'static>(keys: Arc<[K]>) -> Arc<[K]> {
+    if keys.is_empty() { keys } else { with(|shapes| shapes.learn(keys)) }
+}
+
 /// A list equal to the keys, if one was seen lately.
 pub(super) fn known<K: Ord + 'static>(keys: &[K]) -> Option<Arc<[K]>> {
     with(|shapes: &mut Shapes<K>| shapes.known(keys))

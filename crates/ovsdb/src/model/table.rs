@@ -2,10 +2,9 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use serde::de::Deserializer;
-
 use super::column::Shape;
 use crate::wire::atom::ValueError;
+use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 
 use super::column::Mutation;
@@ -24,13 +23,8 @@ pub trait Table: Clone + PartialEq + Default + Send + Sync + 'static {
     /// The position of a column in [`Table::COLUMNS`].
     fn position(column: &str) -> Option<usize>;
 
-    /// Decodes one column's value. With `diff`, what is decoded is a difference to the present value.
-    fn decode<'de, D: Deserializer<'de>>(
-        &mut self,
-        column: usize,
-        diff: bool,
-        value: D,
-    ) -> Result<(), D::Error>;
+    /// Reads one column's value where it stands in a message. With `diff`, it is a difference to the present value.
+    fn decode(&mut self, column: usize, diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error>;
 
     /// Sets one column from a datum.
     fn set(&mut self, column: usize, datum: &Datum) -> Result<(), ValueError>;
@@ -46,6 +40,9 @@ pub trait Table: Clone + PartialEq + Default + Send + Sync + 'static {
 
     /// How to get one column from `self` to `after` element by element; `None` where only the whole can be written.
     fn mutation(&self, column: usize, after: &Self) -> Option<Mutation>;
+
+    /// Whether two rows have the same value in a column.
+    fn agrees(&self, other: &Self, column: usize) -> bool;
 
     /// The columns in which two rows differ.
     fn differing(&self, other: &Self) -> ColumnSet;

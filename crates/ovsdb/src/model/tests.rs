@@ -1,9 +1,8 @@
 //! A derived table, end to end: columns, decoding, differences, fit.
 
-use serde_json::Deserializer;
-
 use super::fit::{Misfit, fit};
 use super::*;
+use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 use crate::wire::schema::DatabaseSchema;
 
@@ -36,7 +35,7 @@ fn schema(columns: &str) -> DatabaseSchema {
 
 fn decode(row: &mut Cage, column: &str, diff: bool, json: &str) {
     let at = Cage::position(column).unwrap();
-    row.decode(at, diff, &mut Deserializer::from_str(json)).unwrap();
+    row.decode(at, diff, &mut Cursor::new(json)).unwrap();
 }
 
 #[test]

@@ -7,20 +7,21 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::Error as _;
+use serde_json::Error;
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::codec::{Codec, Reader, Sink};
 use super::delta::Change;
 use super::error::{ApplyError, Inconsistency};
-use super::split::RowText;
+use super::split::{self, RowText};
 use super::table::{RawRow, TableState};
+use crate::model::ColumnSet;
+use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 
 /// Which of the two forms an update has.
@@ -36,6 +37,8 @@ pub enum UpdateVersion {
 enum Said<R> {
     Insert(R),
     Modify(R),
+    /// A modification that changes nothing.
+    Repeat,
     /// A modification of a row that is not here.
     ModifyUnknown,
     Delete,
@@ -43,9 +46,18 @@ enum Said<R> {
 
 /// What a row becomes.
 enum After<R> {
+    /// What it was.
+    Same,
     Gone,
-    Row(R),
+    Row(Arc<R>),
     Unreadable(RawRow),
+}
+
+impl<R: PartialEq> After<R> {
+    /// A row, where it is not the one before.
+    fn row(row: Arc<R>, before: Option<&Arc<R>>) -> Self {
+        if before.is_some_and(|before| **before == *row) { Self::Same } else { Self::Row(row) }
+    }
 }
 
 /// The changes of one table, not yet taken in.
@@ -73,8 +85,8 @@ impl<R: PartialEq> Staged<R> {
     ) {
         let was_unreadable = table.unreadable.get(&uuid);
         let after = match after {
-            After::Row(row) if before.is_some_and(|before| **before == row) => return,
-            After::Row(row) => Some(Arc::new(row)),
+            After::Same => return,
+            After::Row(row) => Some(row),
             After::Gone => None,
             After::Unreadable(raw) => {
                 if was_unreadable.is_none_or(|before| **before != raw) {
@@ -100,23 +112,32 @@ impl<C: Codec> TableState<C> {
     pub(super) fn stage(
         &self,
         version: UpdateVersion,
-        text: &str,
-        rows: &[RowText],
+        cursor: &mut Cursor<'_>,
     ) -> Result<Staged<C::Row>, ApplyError> {
-        let mut staged = Staged::default();
-        for row in rows {
-            let before = self.rows.get(row.uuid);
-            let after = self.update(version, row.uuid, before, &text[row.at.clone()])?;
-            staged.note(self, row.uuid, before, after);
+        let (mut staged, mut seen) = (Staged::default(), SmallVec::<[Uuid; 1]>::new());
+        cursor.members(|cursor, uuid| {
+            let uuid = split::row_uuid(&uuid)?;
+            let before = self.rows.get(uuid);
+            let after = self.update(version, uuid, before, cursor)?;
+            staged.note(self, uuid, before, after);
+            seen.push(uuid);
+            Ok::<_, ApplyError>(())
+        })?;
+        // Servers do not say two things about one row. Which one to believe, a reload tells.
+        seen.sort_unstable();
+        match seen.array_windows().find(|[a, b]| a == b) {
+            None => Ok(staged),
+            Some([uuid, _]) => Err(self.inconsistent(*uuid, Inconsistency::Repeated)),
         }
-        Ok(staged)
     }
 
     /// Stages rows that are given as they are, or taken away.
     pub(super) fn stage_rows(&self, rows: BTreeMap<Uuid, Option<C::Row>>) -> Staged<C::Row> {
         let mut staged = Staged::default();
         for (uuid, row) in rows {
-            staged.note(self, uuid, self.rows.get(uuid), row.map_or(After::Gone, After::Row));
+            let before = self.rows.get(uuid);
+            let after = row.map_or(After::Gone, |row| After::row(Arc::new(row), before));
+            staged.note(self, uuid, before, after);
         }
         staged
     }
@@ -130,12 +151,15 @@ impl<C: Codec> TableState<C> {
         staged: &mut Staged<C::Row>,
     ) -> Result<(), ApplyError> {
         for RowText { uuid, at } in rows {
-            match self.read(version, *uuid, &text[at.clone()], None, None)? {
-                Said::Insert(after) => staged.note(self, *uuid, self.rows.get(*uuid), after),
-                Said::Modify(_) | Said::ModifyUnknown | Said::Delete => {
+            let (before, mut cursor) = (self.rows.get(*uuid), Cursor::new(&text[at.clone()]));
+            let after = match self.read(version, *uuid, &mut cursor, None, None)? {
+                Said::Insert(After::Row(row)) => After::row(row, before),
+                Said::Insert(after) => after,
+                Said::Modify(_) | Said::Repeat | Said::ModifyUnknown | Said::Delete => {
                     return Err(self.inconsistent(*uuid, Inconsistency::NotInitial));
                 }
-            }
+            };
+            staged.note(self, *uuid, before, after);
         }
         Ok(())
     }
@@ -145,17 +169,18 @@ impl<C: Codec> TableState<C> {
         version: UpdateVersion,
         uuid: Uuid,
         row: Option<&Arc<C::Row>>,
-        text: &str,
+        cursor: &mut Cursor<'_>,
     ) -> Result<After<C::Row>, ApplyError> {
         let raw = self.unreadable.get(&uuid).map(|raw| &*raw.values);
         let known = raw.is_some() || row.is_some();
-        match self.read(version, uuid, text, row.map(|row| &**row), raw)? {
+        match self.read(version, uuid, cursor, row, raw)? {
             Said::Insert(_) if known => Err(self.inconsistent(uuid, Inconsistency::InsertKnown)),
             Said::Modify(_) | Said::ModifyUnknown if !known => {
                 Err(self.inconsistent(uuid, Inconsistency::ModifyUnknown))
             }
             Said::Delete if !known => Err(self.inconsistent(uuid, Inconsistency::DeleteUnknown)),
             Said::Insert(after) | Said::Modify(after) => Ok(after),
+            Said::Repeat => Ok(After::Same),
             Said::ModifyUnknown | Said::Delete => Ok(After::Gone),
         }
     }
@@ -165,24 +190,26 @@ impl<C: Codec> TableState<C> {
         &self,
         version: UpdateVersion,
         uuid: Uuid,
-        text: &str,
-        row: Option<&C::Row>,
+        cursor: &mut Cursor<'_>,
+        row: Option<&Arc<C::Row>>,
         raw: Option<&[Datum]>,
     ) -> Result<Said<After<C::Row>>, ApplyError> {
+        let begin = cursor.clone();
         if raw.is_none()
-            && let Ok(said) = decode(&*self.codec, text, version, || row.cloned())
+            && let Ok(said) = decode(&*self.codec, cursor, version, row)
         {
             return Ok(said.map(After::Row));
         }
+        *cursor = begin;
         let layout = self.codec.layout();
-        let before = || raw.map(Box::from).or_else(|| row.map(|row| self.codec.raw(row)));
-        let said = decode(layout, text, version, before).map_err(|source| ApplyError::Malformed {
-            place: format!("table {}, row {uuid}", self.name),
-            source,
+        let before = raw.map(Box::from).or_else(|| row.map(|row| self.codec.raw(row))).map(Arc::new);
+        let said = decode(layout, cursor, version, before.as_ref()).map_err(|source| {
+            ApplyError::Malformed { place: format!("table {}, row {uuid}", self.name), source }
         })?;
         Ok(said.map(|values| match self.codec.cook(&values) {
-            Ok(row) => After::Row(row),
+            Ok(fresh) => After::row(Arc::new(fresh), row),
             Err((at, problem)) => {
+                let values = Arc::unwrap_or_clone(values);
                 After::Unreadable(RawRow { values, column: layout.columns[at].clone(), problem })
             }
         }))
@@ -198,6 +225,7 @@ impl<R> Said<R> {
         match self {
             Self::Insert(row) => Said::Insert(f(row)),
             Self::Modify(row) => Said::Modify(f(row)),
+            Self::Repeat => Said::Repeat,
             Self::ModifyUnknown => Said::ModifyUnknown,
             Self::Delete => Said::Delete,
         }
@@ -207,186 +235,80 @@ impl<R> Said<R> {
 /// Decodes one row's update onto a blank row or onto what it was before.
 fn decode<R: Reader>(
     reader: &R,
-    text: &str,
+    cursor: &mut Cursor<'_>,
     version: UpdateVersion,
-    before: impl FnOnce() -> Option<R::Row>,
-) -> Result<Said<R::Row>, serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let said = deserializer.deserialize_map(UpdateVisitor { reader, version, before })?;
-    deserializer.end()?;
-    Ok(said)
-}
-
-struct UpdateVisitor<'a, R, B> {
-    reader: &'a R,
-    version: UpdateVersion,
-    before: B,
-}
-
-impl<'de, R: Reader, B: FnOnce() -> Option<R::Row>> Visitor<'de> for UpdateVisitor<'_, R, B> {
-    type Value = Said<R::Row>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.version {
-            UpdateVersion::V1 => "an object with `old`, `new` or both",
-            UpdateVersion::V2 => "an object with one of `initial`, `insert`, `modify`, `delete`",
-        })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        match self.version {
-            UpdateVersion::V1 => self.visit_v1(map),
-            UpdateVersion::V2 => self.visit_v2(map),
-        }
-    }
-}
-
-impl<R: Reader, B: FnOnce() -> Option<R::Row>> UpdateVisitor<'_, R, B> {
-    fn visit_v1<'de, A: MapAccess<'de>>(self, mut map: A) -> Result<Said<R::Row>, A::Error> {
-        #[derive(Deserialize)]
-        #[serde(field_identifier, rename_all = "lowercase")]
-        enum Member {
-            Old,
-            New,
-            #[serde(other)]
-            Unknown,
-        }
-        let (mut before, mut old, mut new) = (Some(self.before), false, None);
-        while let Some(member) = map.next_key()? {
-            match member {
-                Member::Old => old = map.next_value::<Option<de::IgnoredAny>>()?.is_some(),
-                Member::New => {
-                    let known = before.take().and_then(|before| before());
-                    let mut row = known.unwrap_or_else(|| self.reader.blank());
-                    let given = map.next_value_seed(Given { reader: self.reader, row: &mut row })?;
-                    new = given.then_some(row);
+    before: Option<&Arc<R::Row>>,
+) -> Result<Said<Arc<R::Row>>, Error> {
+    // Copied once, to where it stays, and changed there.
+    let onto = |cursor: &mut Cursor<'_>, start: &Arc<R::Row>, modify: bool| {
+        let mut row = Arc::clone(start);
+        let touched = read_columns(cursor, &mut reader.sink(Arc::make_mut(&mut row)), modify)?;
+        Ok::<_, Error>((row, touched))
+    };
+    let mut said = None;
+    match version {
+        UpdateVersion::V1 => {
+            let (mut old, mut new) = (false, None);
+            cursor.members(|cursor, member| {
+                let given = cursor.peek() != Some(b'n');
+                match &*member {
+                    "new" if given => {
+                        let blank = || reader.blank();
+                        new = Some(onto(cursor, &before.cloned().unwrap_or_else(blank), false)?.0);
+                        return Ok(());
+                    }
+                    "new" => new = None,
+                    "old" => old = given,
+                    _ => {}
                 }
-                Member::Unknown => drop(map.next_value::<de::IgnoredAny>()?),
-            }
+                cursor.skip()
+            })?;
+            said = match (old, new) {
+                (false, Some(row)) => Some(Said::Insert(row)),
+                (true, Some(row)) if before.is_some_and(|before| **before == *row) => Some(Said::Repeat),
+                (true, Some(row)) => Some(Said::Modify(row)),
+                (true, None) => Some(Said::Delete),
+                (false, None) => None,
+            };
         }
-        match (old, new) {
-            (false, Some(row)) => Ok(Said::Insert(row)),
-            (true, Some(row)) => Ok(Said::Modify(row)),
-            (true, None) => Ok(Said::Delete),
-            (false, None) => Err(de::Error::custom("neither `old` nor `new` is there")),
-        }
-    }
-
-    fn visit_v2<'de, A: MapAccess<'de>>(self, mut map: A) -> Result<Said<R::Row>, A::Error> {
-        #[derive(Deserialize)]
-        #[serde(field_identifier, rename_all = "lowercase")]
-        enum Member {
-            #[serde(alias = "initial")]
-            Insert,
-            Modify,
-            Delete,
-        }
-        let Some(member) = map.next_key()? else {
-            return Err(de::Error::invalid_length(0, &self));
-        };
-        let reader = self.reader;
-        let said = match member {
-            Member::Insert => {
-                let mut row = reader.blank();
-                map.next_value_seed(Cells { sink: reader.sink(&mut row), modify: false })?;
-                Said::Insert(row)
-            }
-            Member::Modify => match (self.before)() {
-                Some(mut row) => {
-                    map.next_value_seed(Cells { sink: reader.sink(&mut row), modify: true })?;
-                    Said::Modify(row)
-                }
-                None => {
-                    map.next_value::<de::IgnoredAny>()?;
+        UpdateVersion::V2 => cursor.members(|cursor, member| {
+            let next = match (&*member, before) {
+                ("insert" | "initial", _) => Said::Insert(onto(cursor, &reader.blank(), false)?.0),
+                ("modify", Some(before)) => match onto(cursor, before, true)? {
+                    (row, touched) if reader.same(before, &row, touched) => Said::Repeat,
+                    (row, _) => Said::Modify(row),
+                },
+                ("modify", None) => {
+                    cursor.skip()?;
                     Said::ModifyUnknown
                 }
-            },
-            Member::Delete => {
-                map.next_value::<de::IgnoredAny>()?;
-                Said::Delete
+                ("delete", _) => {
+                    cursor.skip()?;
+                    Said::Delete
+                }
+                (other, _) => {
+                    return Err(Error::custom(format_args!("a row is neither inserted nor {other}")));
+                }
+            };
+            match said.replace(next) {
+                None => Ok(()),
+                Some(_) => Err(Error::custom("a row is updated in two ways at once")),
             }
-        };
-        match map.next_key::<de::IgnoredAny>()? {
-            None => Ok(said),
-            Some(_) => Err(de::Error::custom("a row is updated in two ways at once")),
-        }
+        })?,
     }
+    said.ok_or_else(|| {
+        Error::custom(match version {
+            UpdateVersion::V1 => "neither `old` nor `new` is there",
+            UpdateVersion::V2 => "none of `initial`, `insert`, `modify`, `delete` is there",
+        })
+    })
 }
 
-/// The columns of a row, each handed to the sink. Complete rows end with [`Sink::complete`].
-struct Cells<S> {
-    sink: S,
-    modify: bool,
-}
-
-impl<'de, S: Sink> DeserializeSeed<'de> for Cells<S> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+/// The columns of a row, each handed to the sink: which those were. Complete rows end with [`Sink::complete`].
+fn read_columns(cursor: &mut Cursor<'_>, sink: &mut dyn Sink, modify: bool) -> Result<ColumnSet, Error> {
+    cursor.members(|cursor, name| sink.column(&name, modify, cursor))?;
+    if !modify {
+        sink.complete()?;
     }
+    Ok(sink.touched())
 }
-
-impl<'de, S: Sink> Visitor<'de> for Cells<S> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of columns")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Name(name)) = map.next_key()? {
-            map.next_value_seed(Cell { sink: &mut self.sink, name: &name, modify: self.modify })?;
-        }
-        if self.modify { Ok(()) } else { self.sink.complete() }
-    }
-}
-
-struct Cell<'a, S> {
-    sink: &'a mut S,
-    name: &'a str,
-    modify: bool,
-}
-
-impl<'de, S: Sink> DeserializeSeed<'de> for Cell<'_, S> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.sink.column(self.name, self.modify, deserializer)
-    }
-}
-
-/// Version 1's `new`: columns, or `null` as if it were not there. Whether it is.
-struct Given<'a, R: Reader> {
-    reader: &'a R,
-    row: &'a mut R::Row,
-}
-
-impl<'de, R: Reader> DeserializeSeed<'de> for Given<'_, R> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de, R: Reader> Visitor<'de> for Given<'_, R> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of columns or null")
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        Cells { sink: self.reader.sink(self.row), modify: false }.deserialize(deserializer)?;
-        Ok(true)
-    }
-}
-
-/// A member's name, borrowed where it is written plainly.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -2,29 +2,30 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use serde::Deserialize;
-use serde::de::{self, Deserializer};
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde_json::Error;
 
 use crate::model::fit::fit;
 use crate::model::{ColumnSet, Misfit, Str, Table, TableFit};
 use crate::wire::atom::ValueError;
+use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 use crate::wire::schema::{ColumnKind, DatabaseSchema};
 
 /// Takes in the columns of one row, one after the other.
 pub(super) trait Sink {
     /// One column's value, whole or as a difference. Columns that nobody asked for are passed over.
-    fn column<'de, D: Deserializer<'de>>(
-        &mut self,
-        name: &str,
-        modify: bool,
-        value: D,
-    ) -> Result<(), D::Error>;
+    fn column(&mut self, name: &str, modify: bool, value: &mut Cursor<'_>) -> Result<(), Error>;
 
     /// All columns of a new row were seen.
-    fn complete<E: de::Error>(&self) -> Result<(), E> {
+    fn complete(&self) -> Result<(), Error> {
         Ok(())
     }
+
+    /// The columns that were taken in, by their positions; more than a set of columns holds are not told.
+    fn touched(&self) -> ColumnSet;
 }
 
 /// Makes rows from columns.
@@ -37,9 +38,14 @@ pub(super) trait Reader {
         Self: 'a;
 
     /// A row that has what the server leaves unsaid in an insert.
-    fn blank(&self) -> Self::Row;
+    fn blank(&self) -> Arc<Self::Row>;
     /// A sink into a row.
     fn sink<'a>(&'a self, row: &'a mut Self::Row) -> Self::Sink<'a>;
+    /// Whether two rows are equal that may differ in these columns alone.
+    fn same(&self, before: &Self::Row, after: &Self::Row, touched: ColumnSet) -> bool {
+        let _ = touched;
+        before == after
+    }
 }
 
 /// How the rows of one table are read. Stands for a table before and after it was compared with a schema.
@@ -84,12 +90,12 @@ impl Reader for Layout {
     type Row = Box<[Datum]>;
     type Sink<'a> = RawSink<'a>;
 
-    fn blank(&self) -> Box<[Datum]> {
-        self.kinds.iter().map(ColumnKind::default_datum).collect()
+    fn blank(&self) -> Arc<Box<[Datum]>> {
+        Arc::new(self.kinds.iter().map(ColumnKind::default_datum).collect())
     }
 
     fn sink<'a>(&'a self, values: &'a mut Box<[Datum]>) -> RawSink<'a> {
-        RawSink { layout: self, values }
+        RawSink { layout: self, values, touched: ColumnSet::EMPTY }
     }
 }
 
@@ -97,33 +103,34 @@ impl Reader for Layout {
 pub(super) struct RawSink<'a> {
     layout: &'a Layout,
     values: &'a mut [Datum],
+    touched: ColumnSet,
 }
 
 impl Sink for RawSink<'_> {
-    fn column<'de, D: Deserializer<'de>>(
-        &mut self,
-        name: &str,
-        modify: bool,
-        value: D,
-    ) -> Result<(), D::Error> {
+    fn column(&mut self, name: &str, modify: bool, value: &mut Cursor<'_>) -> Result<(), Error> {
         let Some(at) = self.layout.columns.iter().position(|column| column == name) else {
-            return de::IgnoredAny::deserialize(value).map(drop);
+            return value.skip();
         };
+        self.touched.insert(at);
         let kind = &self.layout.kinds[at];
-        let datum = kind.coerce(Datum::deserialize(value)?);
+        let datum = kind.coerce(Datum::read(value)?);
         if modify && kind.is_composite() {
-            self.values[at].apply_diff(datum).map_err(de::Error::custom)
+            self.values[at].apply_diff(datum).map_err(Error::custom)
         } else {
             self.values[at] = datum;
             Ok(())
         }
+    }
+
+    fn touched(&self) -> ColumnSet {
+        self.touched
     }
 }
 
 /// Reads rows into a struct.
 #[derive(Clone)]
 pub(super) struct Typed<T> {
-    blank: T,
+    blank: Arc<T>,
     /// Whether the model can do without the table.
     optional: bool,
     /// The columns that the model asks for.
@@ -138,7 +145,7 @@ pub(super) struct Typed<T> {
 impl<T: Table> Typed<T> {
     pub(super) fn new(optional: bool) -> Self {
         Self {
-            blank: T::default(),
+            blank: Arc::default(),
             optional,
             asked: ColumnSet::all::<T>(),
             monitored: ColumnSet::EMPTY,
@@ -158,12 +165,16 @@ impl<T: Table> Reader for Typed<T> {
     type Row = T;
     type Sink<'a> = TypedSink<'a, T>;
 
-    fn blank(&self) -> T {
-        self.blank.clone()
+    fn blank(&self) -> Arc<T> {
+        Arc::clone(&self.blank)
     }
 
     fn sink<'a>(&'a self, row: &'a mut T) -> TypedSink<'a, T> {
-        TypedSink { codec: self, row, missing: self.needed }
+        TypedSink { codec: self, row, touched: ColumnSet::EMPTY }
+    }
+
+    fn same(&self, before: &T, after: &T, touched: ColumnSet) -> bool {
+        touched.iter().all(|column| before.agrees(after, column))
     }
 }
 
@@ -180,9 +191,10 @@ impl<T: Table> Codec for Typed<T> {
         codec.monitored = (0..T::COLUMNS.len()).filter(monitored).collect();
         codec.composite = fit.composite;
         codec.layout = Layout::new(codec.monitored.iter().map(|at| T::COLUMNS[at].name), schema, table);
+        let blank = Arc::make_mut(&mut codec.blank);
         for (at, kind) in codec.monitored.iter().zip(&codec.layout.kinds) {
             // The schema's default counts, not the struct's: it is what the server leaves unsaid.
-            if codec.blank.set(at, &kind.default_datum()).is_err() {
+            if blank.set(at, &kind.default_datum()).is_err() {
                 codec.needed.insert(at);
             }
         }
@@ -210,29 +222,28 @@ impl<T: Table> Codec for Typed<T> {
 pub(super) struct TypedSink<'a, T> {
     codec: &'a Typed<T>,
     row: &'a mut T,
-    missing: ColumnSet,
+    touched: ColumnSet,
 }
 
 impl<T: Table> Sink for TypedSink<'_, T> {
-    fn column<'de, D: Deserializer<'de>>(
-        &mut self,
-        name: &str,
-        modify: bool,
-        value: D,
-    ) -> Result<(), D::Error> {
+    fn column(&mut self, name: &str, modify: bool, value: &mut Cursor<'_>) -> Result<(), Error> {
         match T::position(name) {
             Some(at) if self.codec.monitored.contains(at) => {
-                self.missing = self.missing.without([at].into_iter().collect());
+                self.touched.insert(at);
                 self.row.decode(at, modify && self.codec.composite.contains(at), value)
             }
-            _ => de::IgnoredAny::deserialize(value).map(drop),
+            _ => value.skip(),
         }
     }
 
-    fn complete<E: de::Error>(&self) -> Result<(), E> {
-        match self.missing.iter().next() {
+    fn complete(&self) -> Result<(), Error> {
+        match self.codec.needed.without(self.touched).iter().next() {
             None => Ok(()),
-            Some(at) => Err(E::custom(format_args!("column {} has no value", T::COLUMNS[at].name))),
+            Some(at) => Err(Error::custom(format_args!("column {} has no value", T::COLUMNS[at].name))),
         }
+    }
+
+    fn touched(&self) -> ColumnSet {
+        self.touched
     }
 }

@@ -6,6 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::dynamic::DynamicRow;
@@ -61,7 +62,8 @@ impl<T: fmt::Debug> fmt::Debug for Change<T> {
 #[derive(Clone)]
 pub struct Delta {
     seq: Seq,
-    tables: Vec<Arc<dyn AnyChanges>>,
+    /// Most are about one.
+    tables: SmallVec<[Arc<dyn AnyChanges>; 1]>,
 }
 
 impl Delta {
@@ -71,7 +73,17 @@ impl Delta {
 
     /// No change at all.
     pub(crate) fn none(seq: Seq) -> Self {
-        Self { seq, tables: Vec::new() }
+        Self { seq, tables: SmallVec::new() }
+    }
+
+    /// Takes in the changes of another table.
+    pub(super) fn add(&mut self, changes: Option<Arc<dyn AnyChanges>>) {
+        self.tables.extend(changes);
+    }
+
+    /// Says which snapshot it leads to.
+    pub(super) fn lead_to(&mut self, seq: Seq) {
+        self.seq = seq;
     }
 
     /// Deltas of which each begins where the one before ends, as one; `None` where there are none.

@@ -92,9 +92,9 @@ impl Reader for Dynamic {
     type Row = DynamicRow;
     type Sink<'a> = RawSink<'a>;
 
-    fn blank(&self) -> DynamicRow {
+    fn blank(&self) -> Arc<DynamicRow> {
         let (columns, kinds) = (Arc::clone(&self.columns), Arc::clone(&self.kinds));
-        DynamicRow { columns, kinds, values: self.layout.blank() }
+        Arc::new(DynamicRow { columns, kinds, values: Arc::unwrap_or_clone(self.layout.blank()) })
     }
 
     fn sink<'a>(&'a self, row: &'a mut DynamicRow) -> RawSink<'a> {

@@ -36,9 +36,9 @@ pub enum ApplyError {
     Stale,
 }
 
-impl ApplyError {
+impl From<serde_json::Error> for ApplyError {
     /// The text as a whole is not an update.
-    pub(super) fn shapeless(source: serde_json::Error) -> Self {
+    fn from(source: serde_json::Error) -> Self {
         Self::Malformed { place: "update".into(), source }
     }
 }
@@ -52,6 +52,8 @@ pub enum Inconsistency {
     ModifyUnknown,
     /// The deletion of a row that is not here.
     DeleteUnknown,
+    /// Two things about one row in one update.
+    Repeated,
     /// A change or deletion where all rows were to be listed.
     NotInitial,
 }
@@ -62,6 +64,7 @@ impl fmt::Display for Inconsistency {
             Self::InsertKnown => "the server inserts a row that is already held",
             Self::ModifyUnknown => "the server changes a row that is not held",
             Self::DeleteUnknown => "the server deletes a row that is not held",
+            Self::Repeated => "the server says two things about one row at once",
             Self::NotInitial => "the server sent a change where it was to list all rows",
         })
     }

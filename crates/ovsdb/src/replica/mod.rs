@@ -32,6 +32,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::de::Error as _;
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 pub use apply::UpdateVersion;
@@ -44,6 +46,7 @@ pub use rows::Rows;
 pub use snapshot::{Seq, Snapshot, UnreadableRow};
 
 use crate::model::{Condition, Misfit, Str, Table, TableFit};
+use crate::wire::cursor::Cursor;
 use crate::wire::schema::DatabaseSchema;
 use resync::Text;
 use snapshot::State;
@@ -173,14 +176,19 @@ impl Replica {
         if self.stale {
             return Err(ApplyError::Stale);
         }
-        let tables = split::tables(body, 0).map_err(ApplyError::shapeless)?;
-        let mut staged = Vec::with_capacity(tables.len());
-        for (name, rows) in tables {
-            // Tables that nobody asked for are none of ours.
-            if let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) {
-                staged.push((at, self.state.tables[at].stage(version, body, &rows)?));
+        let (mut cursor, mut staged) = (Cursor::new(body), Staging::new());
+        cursor.members(|cursor, name| {
+            let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) else {
+                // Tables that nobody asked for are none of ours.
+                return Ok(cursor.skip()?);
+            };
+            if staged.iter().any(|(known, _)| *known == at) {
+                return Err(serde_json::Error::custom(format_args!("table {name} is there twice")).into());
             }
-        }
+            staged.push((at, self.state.tables[at].stage(version, cursor)?));
+            Ok::<_, ApplyError>(())
+        })?;
+        cursor.end()?;
         Ok(self.commit(staged))
     }
 
@@ -192,7 +200,7 @@ impl Replica {
     pub fn edit<T: Table>(&mut self, rows: BTreeMap<Uuid, Option<T>>) -> Delta {
         let (at, table) = self.state.typed::<T>();
         let staged: AnyStaged = Box::new(table.stage_rows(rows));
-        self.commit(vec![(at, staged)])
+        self.commit([(at, staged)])
     }
 
     /// What is held now.
@@ -200,18 +208,22 @@ impl Replica {
         Snapshot(Arc::clone(&self.state))
     }
 
-    fn commit(&mut self, staged: Vec<(usize, AnyStaged)>) -> Delta {
+    fn commit(&mut self, staged: impl IntoIterator<Item = (usize, AnyStaged)>) -> Delta {
         let state = Arc::make_mut(&mut self.state);
-        let mut changed = Vec::with_capacity(staged.len());
+        let mut delta = Delta::none(state.seq);
         for (at, changes) in staged {
-            changed.extend(writable(&mut state.tables[at]).commit(changes));
+            delta.add(writable(&mut state.tables[at]).commit(changes));
         }
-        if !changed.is_empty() {
+        if !delta.is_empty() {
             state.seq.0 += 1;
+            delta.lead_to(state.seq);
         }
-        Delta::new(state.seq, changed)
+        delta
     }
 }
+
+/// What tables staged, each with its position. Most updates are about one.
+type Staging = SmallVec<[(usize, AnyStaged); 1]>;
 
 /// The table alone, copied where a snapshot shares it.
 fn writable(table: &mut Arc<dyn AnyTable>) -> &mut dyn AnyTable {

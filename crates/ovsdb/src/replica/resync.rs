@@ -52,8 +52,7 @@ pub(super) fn stage(
     at: usize,
 ) -> Result<Vec<(usize, AnyStaged)>, ApplyError> {
     let body = &text.as_str()[at..];
-    let mut parts: Vec<(usize, RowTexts)> = split::tables(body, at)
-        .map_err(ApplyError::shapeless)?
+    let mut parts: Vec<(usize, RowTexts)> = split::tables(body, at)?
         .into_iter()
         // Tables that nobody asked for are none of ours.
         .filter_map(|(name, rows)| Some((tables.iter().position(|table| table.name() == &*name)?, rows)))

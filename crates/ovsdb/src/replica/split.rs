@@ -1,4 +1,4 @@
-//! Cutting the body of an update into tables and rows, undecoded.
+//! Cutting the body of a reload into tables and rows, undecoded.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use crate::wire::scan::Cursor;
+use crate::wire::cursor::Cursor;
 
 /// Where a row's update stands in the text of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) type RowTexts = SmallVec<[RowText; 1]>;
 /// A table's name and its rows.
 pub(super) type TableText<'a> = (Cow<'a, str>, RowTexts);
 
-/// The tables in an update's body, which stands at some place in the text of a message. Rows are not looked into.
+/// The tables in a reload's body, which stands at some place in the text of a message. Rows are not looked into.
 pub(super) fn tables(body: &str, at: usize) -> Result<SmallVec<[TableText<'_>; 1]>, serde_json::Error> {
     let mut cursor = Cursor::new(body);
     let mut tables: SmallVec<[TableText<'_>; 1]> = SmallVec::new();
@@ -35,16 +35,19 @@ pub(super) fn tables(body: &str, at: usize) -> Result<SmallVec<[TableText<'_>; 1
         });
         let rows = &mut tables[position].1;
         cursor.members(|cursor, uuid| {
-            let uuid = Uuid::try_parse(&uuid)
-                .map_err(|_| serde_json::Error::custom(format_args!("{uuid:?} is no UUID of a row")))?;
-            let row = cursor.value()?;
+            let (uuid, row) = (row_uuid(&uuid)?, cursor.value()?);
             rows.push(RowText { uuid, at: at + row.start..at + row.end });
-            Ok(())
+            Ok::<_, serde_json::Error>(())
         })
     })?;
     cursor.end()?;
     tables.iter_mut().for_each(|(_, rows)| last_counts(rows));
     Ok(tables)
+}
+
+/// The name of a row's member.
+pub(super) fn row_uuid(name: &str) -> Result<Uuid, serde_json::Error> {
+    Uuid::try_parse(name).map_err(|_| serde_json::Error::custom(format_args!("{name:?} is no UUID of a row")))
 }
 
 /// Of members with the same name the last one counts, as for the C client. Servers do not send any.

@@ -17,6 +17,7 @@ use super::rows::Rows;
 use super::split::RowText;
 use crate::model::{Misfit, Str, Table, TableFit};
 use crate::wire::atom::ValueError;
+use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 use crate::wire::schema::DatabaseSchema;
 
@@ -115,7 +116,7 @@ pub(super) trait AnyTable: Any + Send + Sync {
     /// The columns to monitor; `None` where the server lacks the table.
     fn monitored(&self, schema: &DatabaseSchema) -> Option<Vec<Str>>;
     /// Stages one notification's rows.
-    fn stage(&self, version: UpdateVersion, text: &str, rows: &[RowText]) -> Result<AnyStaged, ApplyError>;
+    fn stage(&self, version: UpdateVersion, cursor: &mut Cursor<'_>) -> Result<AnyStaged, ApplyError>;
     /// Stages the end of all rows that a reload does not list.
     fn stage_gone(&self, listed: &[RowText]) -> AnyStaged;
     /// Stages rows of a reload.
@@ -163,8 +164,8 @@ impl<C: Codec> AnyTable for TableState<C> {
         schema.tables.contains_key(&self.name).then(|| self.codec.layout().columns.clone())
     }
 
-    fn stage(&self, version: UpdateVersion, text: &str, rows: &[RowText]) -> Result<AnyStaged, ApplyError> {
-        Ok(Box::new(self.stage(version, text, rows)?))
+    fn stage(&self, version: UpdateVersion, cursor: &mut Cursor<'_>) -> Result<AnyStaged, ApplyError> {
+        Ok(Box::new(self.stage(version, cursor)?))
     }
 
     fn stage_gone(&self, listed: &[RowText]) -> AnyStaged {

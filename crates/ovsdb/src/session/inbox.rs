@@ -15,8 +15,8 @@ use super::event::{CloseReason, Event, Reply, ServerError, TxnId, with_causes};
 use super::handshake::{Content, Stage, content};
 use super::monitor::Method;
 use super::{Pending, Phase, Session};
+use crate::wire::cursor::Cursor;
 use crate::wire::message::{self, Message};
-use crate::wire::scan::Cursor;
 
 impl Session {
     pub(super) fn receive(&mut self, now: Instant, text: &[u8]) -> Result<(), CloseReason> {

@@ -326,6 +326,19 @@ mod tests {
     }
 
     #[test]
+    fn clients_that_shuffle_try_remotes_in_different_orders() {
+        let order = |seed| {
+            let mut rotation = Rotation::new(places(5), true);
+            rotation.begin_round(&mut Random::new(seed));
+            std::iter::from_fn(|| rotation.next()).map(|remote| remote.to_string()).collect::<Vec<_>>()
+        };
+        let orders: std::collections::BTreeSet<_> = (0..20).map(order).collect();
+        assert!(orders.len() > 10, "{orders:?}");
+        let first: std::collections::BTreeSet<_> = orders.iter().map(|order| &order[0]).collect();
+        assert_eq!(first.len(), 5, "each is somebody's first");
+    }
+
+    #[test]
     fn without_shuffling_the_order_is_as_given() {
         let mut rotation = Rotation::new(places(3), false);
         rotation.begin_round(&mut Random::new(1));

@@ -44,6 +44,8 @@ pub struct Group<K> {
     /// Parts of failed batches, in order; they go before anything that waits.
     parts: VecDeque<Vec<Entry<K>>>,
     sent: Option<Vec<Entry<K>>>,
+    /// Bytes of what waits and of parts, which are to go still.
+    queued: usize,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,11 @@ struct Entry<K> {
 }
 
 impl<K> Entry<K> {
+    /// Bytes in a batch, with the comma.
+    fn size(&self) -> usize {
+        self.composed.text.len() + 1
+    }
+
     fn asserts(&self, lock: &Str) -> bool {
         self.composed.labels.iter().any(|label| label.kind == OpKind::Assert && label.target == *lock)
     }
@@ -61,12 +68,19 @@ impl<K> Entry<K> {
 impl<K> Group<K> {
     /// An empty queue.
     pub fn new(limits: GroupLimits) -> Self {
-        Self { limits, waiting: VecDeque::new(), parts: VecDeque::new(), sent: None }
+        Self { limits, waiting: VecDeque::new(), parts: VecDeque::new(), sent: None, queued: 0 }
     }
 
     /// Queues a transaction.
     pub fn push(&mut self, key: K, composed: Composed) {
-        self.waiting.push_back(Entry { key, composed });
+        let entry = Entry { key, composed };
+        self.queued += entry.size();
+        self.waiting.push_back(entry);
+    }
+
+    /// Bytes that are queued; not those on their way.
+    pub fn queued(&self) -> usize {
+        self.queued
     }
 
     /// Whether nothing is queued nor on its way.
@@ -83,7 +97,8 @@ impl<K> Group<K> {
         if batch.is_empty() {
             return None;
         }
-        let size: usize = batch.iter().map(|entry| entry.composed.text.len() + 1).sum();
+        let size = size(&batch);
+        self.queued -= size;
         let mut text = String::with_capacity(size + 1);
         text.push('[');
         for composed in batch.iter().map(|entry| &entry.composed).filter(|c| !c.text.is_empty()) {
@@ -120,6 +135,7 @@ impl<K> Group<K> {
 
     /// Gives up what has not been sent.
     pub fn abandon(&mut self, error: impl Fn() -> CommitError) -> Vec<Settled<K>> {
+        self.queued = 0;
         let parts = std::mem::take(&mut self.parts).into_iter().flatten();
         parts.chain(std::mem::take(&mut self.waiting)).map(|entry| (entry.key, Err(error()))).collect()
     }
@@ -128,7 +144,7 @@ impl<K> Group<K> {
         let (mut ops, mut bytes) = (0, 0);
         let fits = |entry: &Entry<K>| {
             ops += entry.composed.labels.len();
-            bytes += entry.composed.text.len() + 1;
+            bytes += entry.size();
             ops <= self.limits.ops && bytes <= self.limits.bytes
         };
         let count = self.waiting.iter().map(fits).take_while(|fits| *fits).count();
@@ -170,9 +186,14 @@ impl<K> Group<K> {
 
     fn put_back<const N: usize>(&mut self, parts: [Vec<Entry<K>>; N]) {
         for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
+            self.queued += size(&part);
             self.parts.push_front(part);
         }
     }
+}
+
+fn size<K>(entries: &[Entry<K>]) -> usize {
+    entries.iter().map(Entry::size).sum()
 }
 
 /// Which entry an operation of a batch belongs to, and which of its operations it is.

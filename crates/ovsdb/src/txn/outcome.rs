@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::builder::{Label, OpKind};
 use crate::model::Str;
-use crate::wire::atom::{Atom, AtomRef, FromAtom, ValueError};
+use crate::wire::atom::Atom;
 
 /// The transaction is in the database, and in the replica's snapshot.
 #[derive(Clone, Debug, Default)]
@@ -264,18 +264,14 @@ struct Element<'a> {
 /// `["uuid", "..."]`
 struct RowUuid(Uuid);
 
-impl FromAtom for RowUuid {
-    fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
-        match atom {
-            AtomRef::Uuid(uuid) => Ok(Self(uuid)),
-            other => Err(ValueError::new("a uuid", other)),
-        }
-    }
-}
-
 impl<'de> Deserialize<'de> for RowUuid {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        de::DeserializeSeed::deserialize(crate::wire::atom::AtomSeed::new(), deserializer)
+        #[derive(Deserialize)]
+        struct Tagged<'a>(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>);
+        let Tagged(tag, text) = Deserialize::deserialize(deserializer)?;
+        let uuid = Some(&text).filter(|_| tag == "uuid").and_then(|text| Uuid::try_parse(text).ok());
+        uuid.map(Self)
+            .ok_or_else(|| de::Error::custom(format_args!("[{tag:?}, {text:?}] is no UUID of a row")))
     }
 }
 

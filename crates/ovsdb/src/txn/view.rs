@@ -66,6 +66,10 @@ impl View {
     }
 
     /// The snapshot itself; what is read from it directly is not remembered.
+    ///
+    /// That is so for indexes too: their keys are computed, and no condition of the protocol says "the rows with this
+    /// key are these". Rows that were found there and matter are to be read again through the view; where it matters
+    /// that there are no others, [`View::matching`] asks by a column.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
@@ -110,3 +114,6 @@ impl View {
 pub(crate) fn patience(tried: u32) -> Duration {
     Duration::from_millis(10) * (1 << tried.min(6))
 }
+
+#[cfg(test)]
+mod tests;

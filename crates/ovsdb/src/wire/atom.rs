@@ -5,7 +5,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeTuple, Serializer};
 use smol_str::SmolStr;
 use uuid::Uuid;
@@ -288,112 +287,5 @@ impl fmt::Display for AtomRef<'_> {
             Self::Boolean(v) => write!(f, "boolean {v}"),
             Self::Uuid(v) => write!(f, "uuid {v}"),
         }
-    }
-}
-
-/// Decodes one atom: a bare scalar, or a tagged pair for UUIDs.
-pub(crate) struct AtomSeed<T>(std::marker::PhantomData<T>);
-
-impl<T> AtomSeed<T> {
-    pub(crate) fn new() -> Self {
-        Self(std::marker::PhantomData)
-    }
-}
-
-impl<'de, T: FromAtom> DeserializeSeed<'de> for AtomSeed<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de, T: FromAtom> Visitor<'de> for AtomSeed<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an atom: number, boolean, string or [\"uuid\", ...]")
-    }
-
-    fn visit_bool<E: de::Error>(self, v: bool) -> Result<T, E> {
-        T::from_atom(AtomRef::Boolean(v)).map_err(E::custom)
-    }
-
-    fn visit_i64<E: de::Error>(self, v: i64) -> Result<T, E> {
-        T::from_atom(AtomRef::Integer(v)).map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, v: u64) -> Result<T, E> {
-        let v = i64::try_from(v).map_err(|_| E::custom(ValueError::new("a 64-bit signed integer", v)))?;
-        self.visit_i64(v)
-    }
-
-    fn visit_f64<E: de::Error>(self, v: f64) -> Result<T, E> {
-        T::from_atom(AtomRef::Real(v)).map_err(E::custom)
-    }
-
-    fn visit_str<E: de::Error>(self, v: &str) -> Result<T, E> {
-        T::from_atom(AtomRef::String(v)).map_err(E::custom)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<T, A::Error> {
-        let tag: Tag = seq.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &"a tagged pair"))?;
-        let value = tagged_atom(tag, &mut seq)?;
-        end(seq)?;
-        Ok(value)
-    }
-}
-
-/// The first element of a tagged array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Tag {
-    Uuid,
-    NamedUuid,
-    Set,
-    Map,
-}
-
-/// The second element of `["uuid", ...]` or `["named-uuid", ...]`.
-pub(crate) fn tagged_atom<'de, T: FromAtom, A: SeqAccess<'de>>(tag: Tag, seq: &mut A) -> Result<T, A::Error> {
-    seq.next_element_seed(TaggedText(tag, std::marker::PhantomData))?
-        .ok_or_else(|| de::Error::invalid_length(1, &"a tagged pair"))
-}
-
-/// Refuses anything behind what was expected.
-pub(crate) fn end<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<(), A::Error> {
-    match seq.next_element::<de::IgnoredAny>()? {
-        None => Ok(()),
-        Some(_) => Err(de::Error::custom("a tagged value has two elements, found more")),
-    }
-}
-
-struct TaggedText<T>(Tag, std::marker::PhantomData<T>);
-
-impl<'de, T: FromAtom> DeserializeSeed<'de> for TaggedText<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<T: FromAtom> Visitor<'_> for TaggedText<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the text of a uuid")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        let atom = match self.0 {
-            Tag::Uuid => AtomRef::Uuid(
-                Uuid::try_parse(text)
-                    .map_err(|_| E::custom(ValueError::new("a UUID", format_args!("{text:?}"))))?,
-            ),
-            Tag::NamedUuid => AtomRef::NamedUuid(text),
-            Tag::Set | Tag::Map => return Err(E::custom("expected an atom, found a set or map")),
-        };
-        T::from_atom(atom).map_err(E::custom)
     }
 }

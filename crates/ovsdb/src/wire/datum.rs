@@ -6,13 +6,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeTuple, Serializer};
-use smallvec::SmallVec;
+use serde_json::value::RawValue;
 
-use super::atom::{self, Atom, AtomSeed, FromAtom, Tag, ValueError};
+use super::atom::{Atom, ValueError};
+use super::cursor::Cursor;
+use super::value::{self, Element, Form};
 
 /// The value of a column. Sets and maps are kept sorted by atom or key, without duplicates, so equality is plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,22 @@ impl Datum {
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         sort_pairs(&mut pairs);
         Self::Map(pairs)
+    }
+
+    /// Reads it where it stands in a message.
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, serde_json::Error> {
+        let (mut atoms, mut pairs) = (Vec::new(), Vec::new());
+        let form = value::read(cursor, &mut |element| {
+            match element {
+                Element::Atom(atom) => atoms.push(atom.to_atom()),
+                Element::Pair(key, value) => pairs.push((key.to_atom(), value.to_atom())),
+            }
+            Ok(())
+        })?;
+        Ok(match form {
+            Form::Set => Self::set(atoms),
+            Form::Map => Self::map(pairs),
+        })
     }
 
     /// The one atom of a scalar.
@@ -176,180 +193,9 @@ impl Serialize for Datum {
 
 impl<'de> Deserialize<'de> for Datum {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ColumnVisitor::new())
-    }
-}
-
-impl FromColumn for Datum {
-    type Key = Atom;
-    type Value = Atom;
-
-    fn one(atom: Atom) -> Result<Self, ValueError> {
-        Ok(Self::Set(vec![atom]))
-    }
-
-    fn set(atoms: Few<Atom>) -> Result<Self, ValueError> {
-        Ok(Self::set(atoms))
-    }
-
-    fn map(keys: Many<Atom>, values: Many<Atom>) -> Result<Self, ValueError> {
-        Ok(Self::map(keys.into_iter().zip(values)))
-    }
-}
-
-/// Atoms of a set, collected on the stack while they are few: rows then get exactly the memory they need.
-pub(crate) type Few<T> = SmallVec<[T; 4]>;
-/// Keys or values of a map, likewise.
-pub(crate) type Many<T> = SmallVec<[T; 16]>;
-
-/// What can be made from a column's value, its atoms already of the wanted types, in the order sent.
-pub(crate) trait FromColumn: Sized {
-    /// The atoms, or a map's keys.
-    type Key: FromAtom;
-    /// A map's values.
-    type Value: FromAtom;
-
-    /// From a bare atom.
-    fn one(atom: Self::Key) -> Result<Self, ValueError>;
-    /// From `["set", [...]]`.
-    fn set(atoms: Few<Self::Key>) -> Result<Self, ValueError>;
-    /// From `["map", [...]]`: as many keys as values.
-    fn map(keys: Many<Self::Key>, values: Many<Self::Value>) -> Result<Self, ValueError>;
-}
-
-/// Decodes a column's value in one pass.
-pub(crate) struct ColumnVisitor<C>(PhantomData<C>);
-
-impl<C> ColumnVisitor<C> {
-    pub(crate) fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<'de, C: FromColumn> Visitor<'de> for ColumnVisitor<C> {
-    type Value = C;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a column value: an atom, [\"set\", [...]] or [\"map\", [...]]")
-    }
-
-    fn visit_bool<E: de::Error>(self, v: bool) -> Result<C, E> {
-        AtomSeed::new().visit_bool(v).and_then(one)
-    }
-    fn visit_i64<E: de::Error>(self, v: i64) -> Result<C, E> {
-        AtomSeed::new().visit_i64(v).and_then(one)
-    }
-    fn visit_u64<E: de::Error>(self, v: u64) -> Result<C, E> {
-        AtomSeed::new().visit_u64(v).and_then(one)
-    }
-    fn visit_f64<E: de::Error>(self, v: f64) -> Result<C, E> {
-        AtomSeed::new().visit_f64(v).and_then(one)
-    }
-    fn visit_str<E: de::Error>(self, v: &str) -> Result<C, E> {
-        AtomSeed::new().visit_str(v).and_then(one)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<C, A::Error> {
-        let tag: Tag = seq.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
-        let missing = || de::Error::invalid_length(1, &"a tagged pair");
-        let column = match tag {
-            Tag::Uuid | Tag::NamedUuid => one(atom::tagged_atom(tag, &mut seq)?)?,
-            Tag::Set => seq.next_element_seed(SetSeed(PhantomData))?.ok_or_else(missing)?,
-            Tag::Map => seq.next_element_seed(MapSeed(PhantomData))?.ok_or_else(missing)?,
-        };
-        atom::end(seq)?;
-        Ok(column)
-    }
-}
-
-fn one<C: FromColumn, E: de::Error>(atom: C::Key) -> Result<C, E> {
-    C::one(atom).map_err(E::custom)
-}
-
-/// The second element of `["set", [...]]`.
-struct SetSeed<C>(PhantomData<C>);
-
-impl<'de, C: FromColumn> DeserializeSeed<'de> for SetSeed<C> {
-    type Value = C;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<C, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de, C: FromColumn> Visitor<'de> for SetSeed<C> {
-    type Value = C;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of atoms")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<C, A::Error> {
-        let mut atoms = Few::new();
-        while let Some(atom) = seq.next_element_seed(AtomSeed::new())? {
-            atoms.push(atom);
-        }
-        C::set(atoms).map_err(de::Error::custom)
-    }
-}
-
-/// The second element of `["map", [...]]`.
-struct MapSeed<C>(PhantomData<C>);
-
-impl<'de, C: FromColumn> DeserializeSeed<'de> for MapSeed<C> {
-    type Value = C;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<C, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de, C: FromColumn> Visitor<'de> for MapSeed<C> {
-    type Value = C;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of [key, value] pairs")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<C, A::Error> {
-        let (mut keys, mut values) = (Many::new(), Many::new());
-        while seq.next_element_seed(PairSeed { keys: &mut keys, values: &mut values })?.is_some() {}
-        C::map(keys, values).map_err(de::Error::custom)
-    }
-}
-
-/// One `[key, value]` pair.
-struct PairSeed<'a, K, V> {
-    keys: &'a mut Many<K>,
-    values: &'a mut Many<V>,
-}
-
-impl<'de, K: FromAtom, V: FromAtom> DeserializeSeed<'de> for PairSeed<'_, K, V> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de, K: FromAtom, V: FromAtom> Visitor<'de> for PairSeed<'_, K, V> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a [key, value] pair")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let key =
-            seq.next_element_seed(AtomSeed::new())?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
-        let value =
-            seq.next_element_seed(AtomSeed::new())?.ok_or_else(|| de::Error::invalid_length(1, &self))?;
-        if seq.next_element::<de::IgnoredAny>()?.is_some() {
-            return Err(de::Error::invalid_length(3, &self));
-        }
-        self.keys.push(key);
-        self.values.push(value);
-        Ok(())
+        let json: Box<RawValue> = Deserialize::deserialize(deserializer)?;
+        let mut cursor = Cursor::new(json.get());
+        Self::read(&mut cursor).and_then(|datum| cursor.end().map(|()| datum)).map_err(de::Error::custom)
     }
 }
 

@@ -199,6 +199,27 @@ async fn a_message_of_200_megabytes_is_taken_within_the_limit_and_refused_beyond
     }
 }
 
+#[tokio::test]
+async fn a_row_of_64_megabytes_is_decoded() {
+    // 200 take too long without optimisation; the way is the same.
+    const SIZE: usize = 64 << 20;
+    let fake = Fake::start(Kind::Standalone).await;
+    let client = synced(config(&fake.server.remote()), model()).await;
+    let mut feed = client.subscribe();
+    // Made great on its way out, so that the fake need not carry it.
+    let great = Fault::rewrite(|text| text.replace("small", &"x".repeat(SIZE)));
+    let planned = fake.server.faults().on(When::notification("update3"), great);
+    fake.server.transact(&serde_json::json!([insert(id(1), "small", 1), insert(id(2), "other", 2)]));
+    let FeedEvent::Changed { delta, .. } = feed::next(&mut feed).await else { panic!() };
+    assert_eq!((delta.table::<Horse>().len(), planned.struck()), (2, 1));
+    let snapshot = client.snapshot();
+    let horse = snapshot.get::<Horse>(id(1)).unwrap();
+    assert_eq!((horse.name.len(), horse.seq), (SIZE, 1));
+    assert!(horse.name.as_bytes().iter().all(|byte| *byte == b'x'));
+    assert_eq!(snapshot.get::<Horse>(id(2)).unwrap().name, "other");
+    assert_eq!(client.metrics().connections, 1);
+}
+
 /// A number that refuses to be odd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Even(i64);

@@ -2,11 +2,13 @@
 
 use ovsdb::{CommitError, Transaction};
 
-use crate::support::backend::on_both;
+use crate::support::backend::on;
 use crate::support::soon;
 use crate::support::stable::{Horse, horse, id};
 
-on_both! {
+on! {
+    // A lock lives in one server's memory; a relay asks another one to assert it.
+    [real, fake, cluster]
     async fn one_holds_others_wait_and_transactions_assert(backend) {
         let (a, b) = (backend.client().await, backend.client().await);
         let mut of_a = a.lock("gate").await;
@@ -45,7 +47,9 @@ on_both! {
     }
 }
 
-on_both! {
+on! {
+    // A lock lives in one server's memory; a relay asks another one to assert it.
+    [real, fake, cluster]
     async fn a_lock_is_asked_for_again_after_a_reconnection(backend) {
         let client = backend.client().await;
         let mut lock = client.lock("gate").await;

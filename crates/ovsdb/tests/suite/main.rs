@@ -5,12 +5,16 @@
 // A test binary has no readers from outside.
 #![allow(unreachable_pub)]
 
+mod backlog;
 mod bad_input;
 mod clustered;
+mod loading;
 mod locks;
 mod reading;
 mod reconnecting;
 mod replaying;
+mod spans;
 mod support;
 mod tls;
+mod versions;
 mod writing;

@@ -9,13 +9,13 @@ use ovsdb::wire::clause::Function;
 use ovsdb::{Map, Ref, Set, Str, Table, Transaction};
 use serde_json::json;
 
-use crate::support::backend::{config, delete, insert, model, on_both, synced, update};
+use crate::support::backend::{config, delete, insert, model, on_all, synced, update};
 use crate::support::eventually;
 use crate::support::feed::{horses, next, next_change};
 use crate::support::server::Standalone;
 use crate::support::stable::{Horse, Rider, id};
 
-on_both! {
+on_all! {
     async fn rows_are_read_typed(backend) {
         backend.transact(json!([
             {"op": "insert", "table": "Rider", "uuid": id(2).to_string(), "row": {"name": "ann"}},
@@ -48,7 +48,7 @@ on_both! {
     }
 }
 
-on_both! {
+on_all! {
     async fn a_feed_tells_old_and_new_of_every_change_in_order(backend) {
         backend.transact(json!([insert(id(1), "a", 1)])).await;
         let client = backend.client().await;
@@ -77,7 +77,7 @@ on_both! {
     }
 }
 
-on_both! {
+on_all! {
     async fn conditions_change_while_running(backend) {
         backend.transact(json!([insert(id(1), "a", 1), insert(id(2), "b", 2), insert(id(3), "c", 3)])).await;
         let equal = |seq: i64| Condition::column::<Horse>(Horse::SEQ, Function::Equal, &seq);
@@ -113,7 +113,7 @@ on_both! {
     }
 }
 
-on_both! {
+on_all! {
     async fn a_slow_reader_lags_and_loses_nothing(backend) {
         backend.transact(json!([insert(id(1), "a", 0)])).await;
         let mut config = backend.config();

@@ -14,7 +14,7 @@ use crate::support::stable::{Horse, horse, id};
 
 #[tokio::test]
 async fn a_recording_plays_back_to_the_same_events_and_requests() {
-    let mut backend = Backend::real();
+    let mut backend = Backend::real().await;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("session.jsonl");
     backend.transact(json!([insert(id(1), "a", 1)])).await;

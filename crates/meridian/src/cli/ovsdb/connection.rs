@@ -31,6 +31,12 @@ pub(super) struct ConnectionArgs {
     /// Certificate of the CA that signed the server's
     #[arg(short = 'C', long, value_name = "PEM")]
     ca_cert: Option<String>,
+    /// Trust a server only if its certificate names the host of its remote; those of ovs-pki mostly do not
+    #[arg(long, overrides_with = "no_verify_names")]
+    verify_names: bool,
+    /// Trust every server whose certificate the CA has signed (this is the default)
+    #[arg(long, overrides_with = "verify_names")]
+    no_verify_names: bool,
     /// How long to wait for a connection or a reply, as 5s or 500ms
     #[arg(short = 't', long, value_name = "TIME")]
     timeout: Option<String>,
@@ -50,11 +56,17 @@ impl ConnectionArgs {
             (_, true) => Some(("--no-leader-only", "false")),
             _ => None,
         };
+        let names = match (self.verify_names, self.no_verify_names) {
+            (true, _) => Some(("--verify-names", "true")),
+            (_, true) => Some(("--no-verify-names", "false")),
+            _ => None,
+        };
         let flags = [
             given("ovsdb.remote", "--remote", remote),
             given("ovsdb.private_key", "--private-key", self.private_key.clone()),
             given("ovsdb.certificate", "--certificate", self.certificate.clone()),
             given("ovsdb.ca_cert", "--ca-cert", self.ca_cert.clone()),
+            names.and_then(|(flag, text)| given("ovsdb.verify_names", flag, Some(text))),
             given("ovsdb.timeout", "--timeout", self.timeout.clone()),
             leader.and_then(|(flag, text)| given("ovsdb.leader_only", flag, Some(text))),
         ];
@@ -151,6 +163,10 @@ impl Target {
         }
         let advice = match remote {
             _ if self.guessed.is_some() => "--remote with the address of the server",
+            _ if tls && self.dialer.tls.as_ref().is_some_and(|tls| tls.verify_names) => {
+                "--private-key, --certificate and --ca-cert of the same CA as the server's, and the remote by a name that is \
+                 in its certificate, or --no-verify-names"
+            }
             _ if tls => "--private-key, --certificate and --ca-cert of the same CA as the server's",
             Remote::Unix(_) => {
                 "the path that the server was given with --remote=punix:PATH, as a user who may open it"
@@ -204,10 +220,11 @@ fn tls(config: &config::Ovsdb) -> Outcome<Option<TlsConfig>> {
     let incomplete = |what: &str| {
         Failure::told(Exit::Usage, what).try_("--private-key, --certificate and --ca-cert together")
     };
+    let trusting = |ca| TlsConfig { verify_names: config.verify_names.value, ..TlsConfig::new(ca) };
     match (key, certificate, ca) {
         (None, None, None) => Ok(None),
-        (Some(key), Some(certificate), Some(ca)) => Ok(Some(TlsConfig::new(ca).identity(certificate, key))),
-        (None, None, Some(ca)) => Ok(Some(TlsConfig::new(ca))),
+        (Some(key), Some(certificate), Some(ca)) => Ok(Some(trusting(ca).identity(certificate, key))),
+        (None, None, Some(ca)) => Ok(Some(trusting(ca))),
         (_, _, None) => Err(incomplete("without a CA certificate no server can be trusted")),
         (Some(_), None, _) => Err(incomplete("there is a private key and no certificate")),
         (None, Some(_), _) => Err(incomplete("there is a certificate and no private key")),

@@ -82,10 +82,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let feed = client.subscribe_all();
     let counters = EventCounters::default();
     let watched = Watched::new(client.clone(), tables.clone());
-    let process = Process::new("ovsdb watch", log, watched.clone(), |registry| {
-        counters.register(registry);
-        registry.register_collector(Box::new(watched));
-    });
+    let process = Process::new("ovsdb watch", log, watched, |registry| counters.register(registry));
     if let Some(listen) = config.metrics.listen.value {
         metrics::serve(listen, process.clone()).await?;
     }

@@ -1,14 +1,9 @@
-//! What a watch shows of itself: status for the admin socket, numbers for Prometheus.
-
-use std::fmt;
+//! What a watch shows of itself: its connection, and how many lines it printed.
 
 use ovsdb::client::Client;
 use ovsdb::session::Progress;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::process::{Database, Subject};
@@ -28,7 +23,6 @@ impl EventCounters {
 }
 
 /// A client and the tables that it watches.
-#[derive(Clone)]
 pub(super) struct Watched {
     client: Client,
     tables: Vec<String>,
@@ -47,13 +41,11 @@ impl Watched {
     }
 }
 
-impl fmt::Debug for Watched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("tables", &self.tables).finish_non_exhaustive()
-    }
-}
-
 impl Subject for Watched {
+    fn clients(&self) -> Vec<Client> {
+        vec![self.client.clone()]
+    }
+
     fn databases(&self) -> Vec<Database> {
         vec![Database::of(
             &self.client,
@@ -63,42 +55,5 @@ impl Subject for Watched {
 
     fn healthy(&self) -> bool {
         self.client.status().borrow().progress == Progress::Synced
-    }
-}
-
-impl Collector for Watched {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let database = [("database", self.client.database())];
-        let metrics = self.client.metrics();
-        for (name, help, value) in [
-            ("ovsdb_received_bytes", "Bytes from servers", metrics.bytes_received),
-            ("ovsdb_sent_bytes", "Bytes to servers", metrics.bytes_sent),
-            ("ovsdb_received_messages", "Messages from servers", metrics.messages_received),
-            ("ovsdb_sent_messages", "Messages to servers", metrics.messages_sent),
-            ("ovsdb_connections", "Connections that came about", metrics.connections),
-            ("ovsdb_disconnections", "Connections and attempts that ended", metrics.disconnections),
-            ("ovsdb_deltas", "Changes published", metrics.deltas),
-            ("ovsdb_changed_rows", "Rows in them", metrics.rows_changed),
-            ("ovsdb_feed_lags", "Times a reader was too slow and got a summary", metrics.feed_lags),
-        ] {
-            let counter = ConstCounter::new(value);
-            let mut family = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
-            counter.encode(family.encode_family(&database)?)?;
-        }
-        let synced = ConstGauge::new(i64::from(self.healthy()));
-        let mut family = encoder.encode_descriptor(
-            "ovsdb_synced",
-            "Whether the replica follows the server",
-            None,
-            synced.metric_type(),
-        )?;
-        synced.encode(family.encode_family(&database)?)?;
-        let mut family = encoder.encode_descriptor("ovsdb_rows", "Rows held", None, synced.metric_type())?;
-        for (table, rows) in self.rows() {
-            let labels = [database[0], ("table", table)];
-            ConstGauge::new(i64::try_from(rows).unwrap_or(i64::MAX))
-                .encode(family.encode_family(&labels)?)?;
-        }
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api::northbound::Sight;
 use api::status::NetworkStatus;
 use api::store::{Store, Url};
+use ovsdb::Client;
 use reconcile::{Class, Handle, Severity, State};
 
 use crate::process::{Answering, Database, Subject};
@@ -39,8 +40,12 @@ impl Shown {
 }
 
 impl Subject for Shown {
+    fn clients(&self) -> Vec<Client> {
+        vec![self.sight.northbound().clone(), self.sight.southbound().clone()]
+    }
+
     fn databases(&self) -> Vec<Database> {
-        let ovn = [self.sight.northbound(), self.sight.southbound()];
+        let ovn = self.clients();
         let ovn = ovn.iter().map(|client| Database::of(client, BTreeMap::new()));
         ovn.chain([self.stored()]).collect()
     }

@@ -112,6 +112,8 @@ pub struct Database {
     pub certificate: PathBuf,
     /// Certificate of the authority that signed the server's.
     pub ca_cert: PathBuf,
+    /// Whether the server's certificate must name the host of its remote.
+    pub verify_names: bool,
 }
 
 impl Default for Database {
@@ -121,6 +123,7 @@ impl Default for Database {
             private_key: "/etc/pki/tls/private/ovn_bgp_agent.key".into(),
             certificate: "/etc/pki/tls/certs/ovn_bgp_agent.crt".into(),
             ca_cert: "/etc/ipa/ca.crt".into(),
+            verify_names: false,
         }
     }
 }

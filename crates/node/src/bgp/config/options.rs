@@ -203,6 +203,14 @@ pub const OPTIONS: &[Opt] = &[
     ),
     field!(
         "ovn",
+        "ovn_sb_verify_names",
+        "false",
+        "Whether the server's certificate must name the host of its remote",
+        sb.verify_names,
+        value::boolean
+    ),
+    field!(
+        "ovn",
         "ovn_nb_connection",
         "",
         "The Northbound database; by default what the local switch's ovn-nb-remote says",
@@ -232,6 +240,14 @@ pub const OPTIONS: &[Opt] = &[
         "Certificate of the CA that signed the server's (PEM)",
         nb.ca_cert,
         value::path
+    ),
+    field!(
+        "ovn",
+        "ovn_nb_verify_names",
+        "false",
+        "Whether the server's certificate must name the host of its remote",
+        nb.verify_names,
+        value::boolean
     ),
     field!(
         DEFAULT,

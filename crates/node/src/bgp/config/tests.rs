@@ -105,7 +105,7 @@ fn drivers_and_methods_are_refused_by_name() {
 fn the_northbound_has_keys_of_its_own() {
     let config = load(
         "driver = nb_ovn_bgp_driver\n[ovn]\novn_nb_connection = ssl:10.0.0.1:6641\novn_nb_private_key = /k\n\
-         ovn_nb_certificate = /c\novn_nb_ca_cert = /a\n",
+         ovn_nb_certificate = /c\novn_nb_ca_cert = /a\novn_nb_verify_names = yes\n",
     )
     .unwrap()
     .config;
@@ -114,7 +114,7 @@ fn the_northbound_has_keys_of_its_own() {
         [&config.ovn().private_key, &config.ovn().certificate, &config.ovn().ca_cert]
             .map(|path| path.display().to_string());
     assert_eq!([key, certificate, ca], ["/k", "/c", "/a"]);
-    assert!(config.ovn().remotes.is_some());
+    assert!(config.ovn().remotes.is_some() && config.ovn().verify_names);
 }
 
 #[test]

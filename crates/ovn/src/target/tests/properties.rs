@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb::Uuid;
+use ovsdb::model::column::Arity;
+use ovsdb::wire::atom::Atom;
 use ovsdb::wire::datum::Datum;
 use proptest::prelude::*;
 use reconcile::{ObjectId, Plan};
@@ -11,7 +13,8 @@ use reconcile::{ObjectId, Plan};
 use super::model::Model;
 use super::ownership;
 use super::world::{Cloud, Meddling, cloud, meddling};
-use crate::target::element::uuids;
+use crate::target::desired::Wanted;
+use crate::target::element::{atoms, pairs, uuids};
 use crate::target::memory::Memory;
 use crate::target::{Desired, Op, RowId, Rules, View, plan};
 
@@ -55,21 +58,58 @@ fn stripped(datum: &Datum, ours: &BTreeSet<Uuid>) -> Datum {
     }
 }
 
-/// Keys of rows of ours that neither we nor our rules know.
-fn junk(db: &Model) -> BTreeSet<(RowId, &'static str, String)> {
-    let mut found = BTreeSet::new();
+/// Keys that only others write, whatever the rules say.
+fn is_junk(key: &Atom) -> bool {
+    matches!(key, Atom::String(key) if key == "junk" || key == "theirs")
+}
+
+/// Pairs that others wrote.
+fn junk(db: &Model) -> Vec<(RowId, usize, (Atom, Atom))> {
+    let mut found = Vec::new();
     for id in db.ids() {
         let Some(row) = db.row(id) else { continue };
-        for (at, spec) in row.columns().iter().enumerate() {
-            if let Datum::Map(pairs) = row.datum(at) {
-                let keys = pairs.into_iter().map(|(key, _)| key.to_string());
-                found.extend(
-                    keys.filter(|key| key == "junk" || key == "theirs").map(|key| (id, spec.name, key)),
-                );
-            }
+        for at in 0..row.columns().len() {
+            let theirs = pairs(row.datum(at)).filter(|(key, _)| is_junk(key));
+            found.extend(theirs.map(|pair| (id, at, pair)));
         }
     }
     found
+}
+
+/// What must be in a column in the end, told by what was there and what is wanted, without asking the planner: all that is
+/// wanted, all that was there and is not ours, and nothing else.
+fn expected(
+    before: &Model,
+    after: &Model,
+    ours: &BTreeSet<Uuid>,
+    (id, wanted): (RowId, &Wanted),
+    at: usize,
+) -> Datum {
+    let spec = &after.row(id).unwrap().columns()[at];
+    let voices: Vec<_> = wanted.voices().filter(|want| want.columns.contains(at)).collect();
+    let members = wanted.members(at).map(|member| Atom::Uuid(member.uuid));
+    let was = before.row(id).map(|row| row.datum(at)).unwrap_or_default();
+    match (spec.shape.refers, voices.first()) {
+        (Some((table, _)), speaker) => {
+            let said = voices.iter().flat_map(|want| atoms(want.row.datum(at))).chain(members);
+            let there = |uuid: &Uuid| after.row(RowId { table, uuid: *uuid }).is_some();
+            // Where nobody speaks for the column, what is ours may stay in it.
+            let foreign = uuids(&was).filter(|uuid| speaker.is_none() || !ours.contains(uuid));
+            Datum::set(said.chain(foreign.filter(there).map(Atom::Uuid)))
+        }
+        (None, None) => was,
+        (None, Some(_)) if spec.shape.arity == Arity::Map => {
+            let text = |text: &str| Atom::String(text.into());
+            let owner = wanted.own.iter().filter(|_| spec.name == "external_ids").flat_map(|own| {
+                let object = text(&own.object.to_string());
+                [(text("meridian:owner"), text("cloud")), (text("meridian:object"), object)]
+            });
+            let said = voices.iter().flat_map(|want| pairs(want.row.datum(at)));
+            let foreign = pairs(was).filter(|(key, _)| is_junk(key));
+            Datum::map(said.chain(owner).chain(foreign).collect::<BTreeMap<_, _>>())
+        }
+        (None, Some(speaker)) => speaker.row.datum(at),
+    }
 }
 
 proptest! {
@@ -98,12 +138,13 @@ proptest! {
         prop_assert_eq!(second.want, second.have);
 
         for (id, wanted) in want.rows() {
-            let Some(own) = &wanted.own else { continue };
-            let row = db.row(id);
-            prop_assert!(row.is_some(), "{} is missing", id);
-            for at in own.columns.iter() {
-                let (have, want) = (row.unwrap().datum(at), own.row.datum(at));
-                prop_assert!(covers(&have, &want), "{} {}: {} lacks {}", id, own.row.columns()[at].name, have, want);
+            let Some(row) = db.row(id) else {
+                prop_assert!(wanted.own.is_none(), "{} is missing", id);
+                continue;
+            };
+            for (at, spec) in row.columns().iter().enumerate() {
+                let expected = expected(&was, &db, &ours, (id, wanted), at);
+                prop_assert_eq!(row.datum(at), expected, "{} {} after\n{}", id, spec.name, first);
             }
         }
         for id in db.ids().filter(|id| is_ours(&db, *id)) {
@@ -119,11 +160,10 @@ proptest! {
                 None => prop_assert!(orphaned(&was, &db, id), "{} is gone", id),
             }
         }
-        for (id, column, key) in junk_before {
+        for (id, at, pair) in junk_before {
             if let Some(row) = db.row(id) {
-                let at = row.columns().iter().position(|spec| spec.name == column).unwrap();
-                let Datum::Map(pairs) = row.datum(at) else { panic!("no map") };
-                prop_assert!(pairs.iter().any(|(k, _)| k.to_string() == key), "{} {} {} is gone", id, column, key);
+                let column = row.columns()[at].name;
+                prop_assert!(pairs(row.datum(at)).any(|kept| kept == pair), "{} {} {:?} is gone", id, column, pair);
             }
         }
     }
@@ -240,14 +280,6 @@ proptest! {
                 let _ = db.apply(steps.map(|(_, step)| &step.op));
             }
         }
-    }
-}
-
-fn covers(have: &Datum, want: &Datum) -> bool {
-    match (have, want) {
-        (Datum::Set(have), Datum::Set(want)) => want.iter().all(|atom| have.contains(atom)),
-        (Datum::Map(have), Datum::Map(want)) => want.iter().all(|pair| have.contains(pair)),
-        _ => false,
     }
 }
 

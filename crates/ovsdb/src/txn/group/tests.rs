@@ -60,10 +60,13 @@ fn run(group: &mut Group<usize>, server: &mut Server) -> Vec<Settled<usize>> {
     let mut settled = Vec::new();
     while let Some(batch) = group.next_batch() {
         assert!(group.next_batch().is_none(), "one batch at a time");
+        let queued = group.waiting.iter().chain(group.parts.iter().flatten());
+        assert_eq!(group.queued(), queued.map(|entry| entry.composed.text.len() + 1).sum::<usize>());
         let result = raw(&server.execute(&batch));
         settled.extend(group.answer(Answer::Result(&result)));
     }
     assert!(group.is_empty());
+    assert_eq!(group.queued(), 0);
     settled
 }
 
@@ -192,6 +195,23 @@ fn a_lost_connection_leaves_the_sent_unknown_and_the_rest_unsent() {
     assert!(matches!(settled[..], [(4, Err(CommitError::NotConnected))]));
     assert!(group.is_empty());
     assert!(group.answer(Answer::Lost).is_empty(), "an answer to nothing settles nothing");
+}
+
+#[test]
+fn what_is_to_go_still_is_counted() {
+    let size = single(1).text.len() + 1;
+    let mut group = Group::new(GroupLimits { ops: 2, bytes: 1 << 20 });
+    (0..5).for_each(|n| group.push(n, single(1)));
+    assert_eq!(group.queued(), 5 * size);
+    group.next_batch().unwrap();
+    assert_eq!(group.queued(), 3 * size, "what is on its way is not queued");
+    let refused = raw(&json!([{"count": 1}, {"count": 1}, {"error": "constraint violation", "details": ""}]));
+    assert!(group.answer(Answer::Result(&refused)).is_empty());
+    assert_eq!(group.queued(), 5 * size, "parts are to go again");
+    group.next_batch().unwrap();
+    assert_eq!(group.queued(), 4 * size);
+    assert_eq!(group.abandon(|| CommitError::NotConnected).len(), 4);
+    assert_eq!(group.queued(), 0);
 }
 
 #[test]

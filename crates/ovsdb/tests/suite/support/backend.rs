@@ -1,14 +1,14 @@
-//! One suite, two kinds of server: a real ovsdb-server and the fake.
+//! One suite, several kinds of server: a real ovsdb-server, standalone, clustered and relaying, and the fake.
 
 use ovsdb::Uuid;
 use ovsdb::client::{Client, ClientConfig, Dialer, Rpc};
 use ovsdb::fake;
 use ovsdb::replica::Model;
-use ovsdb::session::{Progress, Remotes};
+use ovsdb::session::{Progress, Remotes, SyncKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::server::{Standalone, run};
+use super::server::{Member, Relay, Standalone, run};
 use super::stable::{self, Horse, Rider};
 use super::{PATIENCE, soon};
 
@@ -16,6 +16,10 @@ use super::{PATIENCE, soon};
 pub enum Backend {
     Real(Standalone),
     Fake(Fake),
+    /// A RAFT cluster of one.
+    Cluster(Member),
+    /// A relay; what it stands for goes on where the relay does not.
+    Relay(Relay),
 }
 
 /// The fake, and the directory that its socket is in.
@@ -24,32 +28,39 @@ pub struct Fake {
     _dir: TempDir,
 }
 
-/// Makes of one body a test on each kind of server.
-macro_rules! on_both {
-    ($(#[$doc:meta])* async fn $name:ident($backend:ident) $body:block) => {
+/// Makes of one body a test on each of these kinds of server.
+macro_rules! on {
+    ([$($kind:ident),*] $(#[$doc:meta])* async fn $name:ident($backend:ident) $body:block) => {
         $(#[$doc])*
         mod $name {
             use super::*;
 
             async fn body(#[allow(unused_mut)] mut $backend: $crate::support::backend::Backend) $body
 
-            #[tokio::test]
-            async fn real() {
-                body($crate::support::backend::Backend::real()).await;
-            }
-
-            #[tokio::test]
-            async fn fake() {
-                body($crate::support::backend::Backend::fake().await).await;
-            }
+            $(#[tokio::test]
+            async fn $kind() {
+                body($crate::support::backend::Backend::$kind().await).await;
+            })*
         }
     };
 }
+pub(crate) use on;
+
+/// Makes of one body a test on the real server and one on the fake.
+macro_rules! on_both {
+    ($($test:tt)*) => { $crate::support::backend::on! { [real, fake] $($test)* } };
+}
 pub(crate) use on_both;
+
+/// Makes of one body a test on every kind of server.
+macro_rules! on_all {
+    ($($test:tt)*) => { $crate::support::backend::on! { [real, fake, cluster, relay] $($test)* } };
+}
+pub(crate) use on_all;
 
 impl Backend {
     /// A real one.
-    pub fn real() -> Self {
+    pub async fn real() -> Self {
         Self::Real(Standalone::start(stable::SCHEMA))
     }
 
@@ -58,17 +69,46 @@ impl Backend {
         Self::Fake(Fake::start(fake::Model::Standalone).await)
     }
 
+    /// A real one, clustered.
+    pub async fn cluster() -> Self {
+        let member = Member::start(stable::SCHEMA, "Stable").await;
+        // A server remembers only as much as its database is large, and these are small.
+        let bales: Vec<i64> = (0..1000).collect();
+        let hay = json!([{"op": "insert", "table": "Hay", "row": {"bales": ["set", bales]}}]);
+        transact(&member.server.unix(), hay).await;
+        Self::Cluster(member)
+    }
+
+    /// A real one that relays another.
+    pub async fn relay() -> Self {
+        Self::Relay(Relay::start(stable::SCHEMA, "Stable").await)
+    }
+
     /// Where it is.
     pub fn remote(&self) -> String {
         match self {
             Self::Real(server) => server.unix(),
             Self::Fake(fake) => fake.server.remote(),
+            Self::Cluster(member) => member.server.unix(),
+            Self::Relay(relay) => relay.server.unix(),
+        }
+    }
+
+    /// How a client is in sync again that was there before: only a cluster's file tells a server what it did before
+    /// it was started.
+    pub fn way_back(&self) -> SyncKind {
+        match self {
+            Self::Cluster(_) => SyncKind::Resumed,
+            Self::Real(_) | Self::Fake(_) | Self::Relay(_) => SyncKind::Reloaded,
         }
     }
 
     /// A client's configuration for it: quick to come back.
     pub fn config(&self) -> ClientConfig {
-        config(&self.remote())
+        let mut config = config(&self.remote());
+        // A relay leads nothing.
+        config.session.leader_only = !matches!(self, Self::Relay(_));
+        config
     }
 
     /// A client with both tables, in sync.
@@ -78,14 +118,7 @@ impl Backend {
 
     /// Commits operations by a plain connection, as somebody else would; the results.
     pub async fn transact(&self, ops: Value) -> Value {
-        let remotes: Remotes = self.remote().parse().unwrap();
-        let mut rpc = Rpc::connect(&remotes, &Dialer::default(), PATIENCE).await.unwrap();
-        let mut params = vec![json!("Stable")];
-        params.extend(ops.as_array().expect("operations are an array").iter().cloned());
-        let results = rpc.call("transact", &params).await.unwrap();
-        let failed = results.as_array().unwrap().iter().find(|result| result.get("error").is_some());
-        assert!(failed.is_none(), "somebody else's transaction failed: {results}");
-        results
+        transact(&self.remote(), ops).await
     }
 
     /// Ends it; what is durable stays.
@@ -93,6 +126,8 @@ impl Backend {
         match self {
             Self::Real(server) => server.kill(),
             Self::Fake(fake) => fake.server.stop().await,
+            Self::Cluster(member) => member.server.kill(),
+            Self::Relay(relay) => relay.server.kill(),
         }
     }
 
@@ -101,6 +136,8 @@ impl Backend {
         match self {
             Self::Real(server) => server.run(),
             Self::Fake(fake) => fake.server.restart().await.unwrap(),
+            Self::Cluster(member) => member.server.run(),
+            Self::Relay(relay) => relay.server.run(),
         }
     }
 
@@ -114,28 +151,55 @@ impl Backend {
                 run("ovsdb-tool", &["transact", file.to_str().unwrap(), &Value::from(params).to_string()]);
             }
             Self::Fake(fake) => drop(fake.server.transact(&ops)),
+            Self::Cluster(member) => {
+                let elsewhere = member.elsewhere().await;
+                transact(&elsewhere.unix(), ops).await;
+            }
+            Self::Relay(relay) => drop(transact(&relay.source.unix(), ops).await),
         }
     }
 
     /// Changes the schema while clients are connected.
     pub async fn convert(&self, schema: &str) {
-        match self {
-            Self::Real(server) => {
-                let file = server.dir.path().join("converted.ovsschema");
-                std::fs::write(&file, schema).unwrap();
-                run("ovsdb-client", &["convert", &server.unix(), file.to_str().unwrap()]);
-            }
-            Self::Fake(fake) => fake.server.convert(schema).unwrap(),
-        }
+        let (dir, remote) = match self {
+            Self::Real(server) => (server.dir.path(), server.unix()),
+            Self::Fake(fake) => return fake.server.convert(schema).unwrap(),
+            Self::Cluster(member) => (member.dir.path(), member.server.unix()),
+            Self::Relay(relay) => (relay.source.dir.path(), relay.source.unix()),
+        };
+        let file = dir.join("converted.ovsschema");
+        std::fs::write(&file, schema).unwrap();
+        run("ovsdb-client", &["convert", &remote, file.to_str().unwrap()]);
     }
+}
+
+/// Commits operations by a plain connection; the results.
+async fn transact(remote: &str, ops: Value) -> Value {
+    let remotes: Remotes = remote.parse().unwrap();
+    let mut rpc = Rpc::connect(&remotes, &Dialer::default(), PATIENCE).await.unwrap();
+    let mut params = vec![json!("Stable")];
+    params.extend(ops.as_array().expect("operations are an array").iter().cloned());
+    let results = rpc.call("transact", &params).await.unwrap();
+    let failed = results.as_array().unwrap().iter().find(|result| result.get("error").is_some());
+    assert!(failed.is_none(), "somebody else's transaction failed: {results}");
+    results
 }
 
 impl Fake {
     /// A fake that claims to be of this kind.
     pub async fn start(model: fake::Model) -> Self {
+        Self::build(|builder| builder.model(model)).await
+    }
+
+    /// A fake that does not tell about itself.
+    pub async fn old() -> Self {
+        Self::build(fake::Builder::without_server_database).await
+    }
+
+    async fn build(more: impl FnOnce(fake::Builder) -> fake::Builder) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let builder = fake::Server::builder().schema(stable::SCHEMA).listen_unix(dir.path().join("sock"));
-        Self { server: builder.model(model).start().await.unwrap(), _dir: dir }
+        Self { server: more(builder).start().await.unwrap(), _dir: dir }
     }
 
     /// A client with both tables, in sync.

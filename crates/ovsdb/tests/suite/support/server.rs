@@ -257,6 +257,65 @@ impl Drop for Server {
     }
 }
 
+/// A RAFT cluster of one.
+pub struct Member {
+    pub server: Server,
+    pub dir: TempDir,
+    database: String,
+}
+
+impl Member {
+    /// Starts it and waits until it leads.
+    pub async fn start(schema: &str, database: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, text) = (dir.path().join("db"), dir.path().join("schema"));
+        std::fs::write(&text, schema).unwrap();
+        tool(&["create-cluster", path(&file), path(&text), "unix:raft"]);
+        let mut server = Server::new(&dir.path().join("server"), vec![file.display().to_string()]);
+        server.run();
+        let member = Self { server, dir, database: database.into() };
+        member.leads(&member.server).await;
+        member
+    }
+
+    async fn leads(&self, server: &Server) {
+        super::eventually("the member leads", async || {
+            server.status(&self.database).await.filter(|status| status.leader && status.connected)
+        })
+        .await;
+    }
+
+    /// The same member at another place, where no client looks for it. It is to be down at its own.
+    pub async fn elsewhere(&self) -> Server {
+        let file = self.dir.path().join("db");
+        let mut server = Server::new(&self.dir.path().join("elsewhere"), vec![file.display().to_string()]);
+        server.run();
+        self.leads(&server).await;
+        server
+    }
+}
+
+/// A relay and the server that it relays.
+pub struct Relay {
+    pub server: Server,
+    pub source: Standalone,
+}
+
+impl Relay {
+    /// Starts both and waits until they have found each other.
+    pub async fn start(schema: &str, database: &str) -> Self {
+        let source = Standalone::start(schema);
+        let relayed = format!("relay:{database}:{}", source.unix());
+        let mut server = Server::new(&source.dir.path().join("relay"), vec![relayed]);
+        server.run();
+        super::eventually("the relay has its source", async || {
+            server.status(database).await.filter(|status| status.connected && status.schema)
+        })
+        .await;
+        Self { server, source }
+    }
+}
+
 /// Three servers that share one database by RAFT.
 pub struct Cluster {
     pub members: Vec<Server>,
@@ -298,6 +357,12 @@ impl Cluster {
     /// All remotes, in the order of the members.
     pub fn remotes(&self) -> String {
         self.members.iter().map(Server::tcp).collect::<Vec<_>>().join(",")
+    }
+
+    /// Tells the leader to hand over to another member.
+    pub fn transfer_leadership(&self, leader: usize) {
+        let control = self.members[leader].control();
+        run("ovs-appctl", &["-t", path(&control), "cluster/failure-test", "transfer-leadership"]);
     }
 
     /// Waits for a leader among those that run; its position.

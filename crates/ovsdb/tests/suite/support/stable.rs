@@ -2,7 +2,7 @@
 
 use ovsdb::{Map, Ref, Set, Str, Table, Uuid, Weak};
 
-/// The schema's first version.
+/// The schema's first version. `Hay` is what clients do not look at.
 pub const SCHEMA: &str = r#"{
   "name": "Stable", "version": "1.0.0",
   "tables": {
@@ -17,7 +17,9 @@ pub const SCHEMA: &str = r#"{
       "born": {"type": "integer", "mutable": false}}},
     "Rider": {"columns": {
       "name": {"type": "string"},
-      "horse": {"type": {"key": "string", "min": 0}}}}}}"#;
+      "horse": {"type": {"key": "string", "min": 0}}}},
+    "Hay": {"isRoot": true, "columns": {
+      "bales": {"type": {"key": "integer", "min": 0, "max": "unlimited"}}}}}}"#;
 
 /// The second version: `Horse` has a height, and nothing is lost.
 pub fn newer_schema() -> String {

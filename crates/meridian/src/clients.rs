@@ -1,0 +1,91 @@
+//! Numbers for Prometheus of every connection to an OVSDB server that a process holds, whatever the process does.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ovsdb::Client;
+use ovsdb::session::Progress;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::process::Subject;
+
+/// The clients of a process, asked for at each scrape: some come when a configuration is known, or change places.
+pub(crate) struct Clients(pub(crate) Arc<dyn Subject>);
+
+impl fmt::Debug for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}
+
+type Metrics = ovsdb::client::Metrics;
+
+/// Name, help, value.
+type Count = (&'static str, &'static str, fn(&Metrics) -> u64);
+
+const COUNTS: [Count; 10] = [
+    ("ovsdb_received_bytes", "Bytes from servers", |metrics| metrics.bytes_received),
+    ("ovsdb_sent_bytes", "Bytes to servers", |metrics| metrics.bytes_sent),
+    ("ovsdb_received_messages", "Messages from servers", |metrics| metrics.messages_received),
+    ("ovsdb_sent_messages", "Messages to servers", |metrics| metrics.messages_sent),
+    ("ovsdb_connections", "Connections that came about", |metrics| metrics.connections),
+    ("ovsdb_disconnections", "Connections and attempts that ended", |metrics| metrics.disconnections),
+    ("ovsdb_deltas", "Changes published", |metrics| metrics.deltas),
+    ("ovsdb_changed_rows", "Rows in them", |metrics| metrics.rows_changed),
+    ("ovsdb_feed_lags", "Times a reader was too slow and got a summary", |metrics| metrics.feed_lags),
+    ("ovsdb_batches", "Batches of grouped transactions that were sent", |metrics| metrics.batches),
+];
+
+/// How a transaction may end.
+fn outcomes(metrics: &Metrics) -> [(&'static str, u64); 5] {
+    [
+        ("committed", metrics.committed),
+        ("refused", metrics.refused),
+        ("conflict", metrics.conflicts),
+        ("unknown", metrics.unknown),
+        ("unsent", metrics.unsent),
+    ]
+}
+
+impl Collector for Clients {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let clients: Vec<(Client, Metrics)> =
+            self.0.clients().into_iter().map(|client| (client.clone(), client.metrics())).collect();
+        let counter = ConstCounter::new(0_u64).metric_type();
+        for (name, help, value) in COUNTS {
+            let mut family = encoder.encode_descriptor(name, help, None, counter)?;
+            for (client, metrics) in &clients {
+                let labels = [("database", client.database())];
+                ConstCounter::new(value(metrics)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let help = "Transactions that were asked for, by how they ended";
+        let mut family = encoder.encode_descriptor("ovsdb_transactions", help, None, counter)?;
+        for (client, metrics) in &clients {
+            for (outcome, count) in outcomes(metrics) {
+                let labels = [("database", client.database()), ("outcome", outcome)];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let gauge = ConstGauge::new(0_i64).metric_type();
+        let help = "Whether the replica follows the server";
+        let mut family = encoder.encode_descriptor("ovsdb_synced", help, None, gauge)?;
+        for (client, _) in &clients {
+            let synced = client.status().borrow().progress == Progress::Synced;
+            let labels = [("database", client.database())];
+            ConstGauge::new(i64::from(synced)).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor("ovsdb_rows", "Rows held", None, gauge)?;
+        for database in self.0.databases() {
+            for (table, rows) in &database.rows {
+                let labels = [("database", database.database.as_str()), ("table", table.as_str())];
+                let rows = i64::try_from(*rows).unwrap_or(i64::MAX);
+                ConstGauge::new(rows).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

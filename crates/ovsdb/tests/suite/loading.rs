@@ -1,0 +1,57 @@
+//! Big and slow loads: a server that is busy sending is alive, and so is a client that is busy reading.
+
+use std::time::Duration;
+
+use ovsdb::fake::{Fault, Model as Kind, When};
+use serde_json::{Value, json};
+
+use crate::support::backend::{Fake, config, insert, model, synced};
+use crate::support::eventually;
+use crate::support::stable::{Horse, id};
+
+/// A fake with so many horses.
+async fn full(rows: u128) -> Fake {
+    let fake = Fake::start(Kind::Standalone).await;
+    let inserts: Vec<Value> = (1..=rows).map(|n| insert(id(n), &format!("h{n}"), n as i64)).collect();
+    fake.server.transact(&json!(inserts));
+    fake
+}
+
+#[tokio::test]
+async fn a_load_in_small_late_pieces_is_no_silence() {
+    let fake = full(300).await;
+    // In all it takes several times as long as silence may, and no piece but the last makes the text complete.
+    let piece = Fault::Trickle { piece: 1000, pause: Duration::from_millis(100) };
+    let trickle = fake.server.faults().on(When::method("monitor_cond_since"), piece);
+    let mut settings = config(&fake.server.remote());
+    settings.session.probe_interval = Duration::from_millis(400);
+    settings.session.load_patience = Duration::from_millis(400);
+    let client = synced(settings, model()).await;
+    assert_eq!(client.snapshot().table::<Horse>().len(), 300);
+    assert_eq!(trickle.struck(), 1);
+    let metrics = client.metrics();
+    assert!(metrics.bytes_received > 20_000, "{} bytes make too few pieces", metrics.bytes_received);
+    assert_eq!((metrics.connections, metrics.disconnections), (1, 0));
+}
+
+#[tokio::test]
+async fn a_server_that_asks_during_a_long_load_is_answered() {
+    let fake = full(10_000).await;
+    // Before the content, and behind a great change that is taken in while they come.
+    let before = fake.server.faults().on(When::method("monitor_cond_since"), Fault::Echo(50));
+    let client = synced(config(&fake.server.remote()), model()).await;
+    assert_eq!(client.snapshot().table::<Horse>().len(), 10_000);
+    assert_eq!(before.struck(), 1);
+    let every = json!([{"op": "update", "table": "Horse", "where": [], "row": {"seq": 0}}]);
+    fake.server.transact(&every);
+    (0..50).for_each(|_| fake.server.probe());
+    assert!(fake.server.unanswered() >= 50, "asked before anything could be answered");
+    eventually("all are answered", async || (fake.server.unanswered() == 0).then_some(())).await;
+    eventually("the change is there", async || {
+        client.snapshot().table::<Horse>().iter().all(|(_, horse)| horse.seq == 0).then_some(())
+    })
+    .await;
+    let metrics = client.metrics();
+    assert_eq!((metrics.connections, metrics.disconnections), (1, 0));
+    assert_eq!(fake.server.connections(), 1);
+}

@@ -1,0 +1,149 @@
+//! What a subscriber of `tracing` is shown: one span per client, one per commit, none per message.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ovsdb::{CommitError, Transaction};
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::support::backend::{Fake, insert};
+use crate::support::feed::next_change;
+use crate::support::stable::{horse, id};
+use ovsdb::fake::Model as Kind;
+
+/// A span as it was shown.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    name: &'static str,
+    fields: Fields,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    spans: Vec<Shown>,
+    entered: Vec<usize>,
+    /// Messages, each with the span it was told in.
+    events: Vec<(String, Option<&'static str>)>,
+}
+
+/// Writes down all up to a level. Tests run on one thread, so what was entered last is where one is.
+#[derive(Clone)]
+struct Listener {
+    level: Level,
+    told: Arc<Mutex<Told>>,
+}
+
+impl Listener {
+    fn new(level: Level) -> Self {
+        Self { level, told: Arc::default() }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap()
+    }
+
+    fn spans(&self, name: &str) -> Vec<BTreeMap<&'static str, String>> {
+        let told = self.told();
+        told.spans.iter().filter(|span| span.name == name).map(|span| span.fields.0.clone()).collect()
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() <= &self.level && metadata.target().starts_with("ovsdb")
+    }
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut shown = Shown { name: span.metadata().name(), ..Shown::default() };
+        span.record(&mut shown.fields);
+        let mut told = self.told();
+        told.spans.push(shown);
+        Id::from_u64(told.spans.len() as u64)
+    }
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        values.record(&mut self.told().spans[span.into_u64() as usize - 1].fields);
+    }
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let mut told = self.told();
+        let within = told.entered.last().map(|at| told.spans[*at].name);
+        let message = fields.0.remove("message").unwrap_or_default();
+        told.events.push((message, within));
+    }
+    fn enter(&self, span: &Id) {
+        self.told().entered.push(span.into_u64() as usize - 1);
+    }
+    fn exit(&self, _: &Id) {
+        self.told().entered.pop();
+    }
+}
+
+fn row(n: u128) -> Transaction {
+    let mut txn = Transaction::new();
+    txn.insert(id(n), &horse(format!("h{n}"), n as i64));
+    txn
+}
+
+#[tokio::test]
+async fn a_client_is_one_span_and_each_commit_is_another() {
+    let listener = Listener::new(Level::DEBUG);
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let fake = Fake::start(Kind::Standalone).await;
+    let client = fake.client().await;
+    let mut feed = client.subscribe();
+    for n in 100..120 {
+        fake.server.transact(&json!([insert(id(n), &format!("h{n}"), 1)]));
+        next_change(&mut feed).await;
+    }
+    assert_eq!(listener.told().spans.len(), 1, "a message is no span");
+    assert_eq!(listener.spans("ovsdb")[0]["database"], "Stable");
+    assert!(listener.told().events.contains(&("in sync".to_owned(), Some("ovsdb"))), "{:?}", listener.told());
+
+    client.commit(&row(1)).await.unwrap();
+    client.commit(&row(1)).await.unwrap_err();
+    client.commit_grouped(row(2).comment("two operations")).await.unwrap();
+    let pending = client.enqueue(&row(3)).await.unwrap();
+    assert_eq!(listener.spans("commit")[3].get("outcome"), None, "not known yet");
+    pending.await.unwrap();
+    client.close().await;
+    assert_eq!(client.enqueue(&row(4)).await.unwrap_err(), CommitError::Closed);
+
+    let commits = listener.spans("commit");
+    let of = |field: &str| commits.iter().map(|span| span[field].clone()).collect::<Vec<_>>();
+    assert_eq!(of("database"), ["Stable"; 5]);
+    assert_eq!(of("operations"), ["1", "1", "2", "1", "1"]);
+    assert_eq!(of("grouped"), ["false", "false", "true", "true", "true"]);
+    let outcomes = of("outcome");
+    assert_eq!((&*outcomes[0], &*outcomes[2], &*outcomes[3]), ("committed", "committed", "committed"));
+    assert!(outcomes[1].contains("duplicate"), "{}", outcomes[1]);
+    assert_eq!(outcomes[4], CommitError::Closed.to_string());
+    assert_eq!(listener.told().spans.len(), 6);
+}
+
+#[tokio::test]
+async fn who_listens_for_less_is_shown_no_commits() {
+    let listener = Listener::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let fake = Fake::start(Kind::Standalone).await;
+    let client = fake.client().await;
+    client.commit(&row(1)).await.unwrap();
+    let told = listener.told();
+    assert_eq!(told.spans.iter().map(|span| span.name).collect::<Vec<_>>(), ["ovsdb"]);
+}
