@@ -45,7 +45,10 @@ pub(crate) struct Load {
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) cpu_us: f64,
-    /// The same without anyone being told, where that can be had.
+    /// The same where nobody is told, of a client that can be had so: one that looks at each change and tells of the last
+    /// alone, and one that does not even look.
+    pub(crate) looked_us: Option<f64>,
+    /// See `looked_us`.
     pub(crate) untold_us: Option<f64>,
     /// The same of changes of which [`TOGETHER`] come in one transaction.
     pub(crate) together_us: f64,
@@ -134,7 +137,7 @@ fn spread(sequence: usize, rows: usize) -> usize {
 fn latency(mut us: Vec<f64>, cpu_us: f64, together_us: f64) -> Result<Change> {
     let median_us = percentile(&mut us, 0.5).context("no change was seen")?;
     let p99_us = percentile(&mut us, 0.99).context("no change was seen")?;
-    Ok(Change { cpu_us, untold_us: None, together_us, median_us, p99_us })
+    Ok(Change { cpu_us, looked_us: None, untold_us: None, together_us, median_us, p99_us })
 }
 
 /// A client of its own process, steered through its standard input.
@@ -292,41 +295,52 @@ impl Tool {
         self.control.send("run", Value::Array(params))
     }
 
-    /// `wait-until` is the only way it tells of a change. CPU: one such command waits for the last change, so that the
-    /// daemon looks at each one for it; and apart from that, what changes cost while no command waits. Latency: a command
-    /// for every change.
+    /// `wait-until` is the only way it tells of a change, so in a third of the changes there is such a command for each: what
+    /// it costs from the change on, when the command waits already, until it has told and sleeps again. Apart from that, what
+    /// changes cost while one command waits for the last of them, so that the daemon looks at each and tells nobody; and
+    /// while none waits.
     fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
         let (sequences, together) = halves(sequences);
-        let sixth = sequences.len().div_ceil(6);
-        let (told, untold) = (sequences.end - sixth, sequences.start + sequences.len() / 2 - sixth / 2);
+        let third = sequences.len().div_ceil(3);
+        let (looked, told) = (sequences.start + third, (sequences.start + 2 * third).min(sequences.end - 1));
         let before = cpu_seconds(self.pid)?;
-        make_changes(writer, rows, sequences.start..untold, 1)?;
-        self.run(wait_until(untold - 1, rows))?;
+        make_changes(writer, rows, sequences.start..looked, 1)?;
+        self.run(wait_until(looked - 1, rows))?;
         let cpu_untold = cpu_seconds(self.pid)? - before;
-        self.send(wait_until(told - 1, rows))?;
-        std::thread::sleep(PACE);
-        let before = cpu_seconds(self.pid)?;
-        make_changes(writer, rows, untold..told, 1)?;
-        self.control.receive()?;
-        let cpu_told = cpu_seconds(self.pid)? - before;
-        let mut us = Vec::new();
+        let cpu_looked = self.looks(writer, rows, looked..told, 1)?;
+        let (mut us, mut cpu_told) = (Vec::new(), 0.0);
         for sequence in told..sequences.end {
             self.send(wait_until(sequence, rows))?;
             std::thread::sleep(PACE);
+            let before = cpu_seconds(self.pid)?;
             let sent = make_changes(writer, rows, sequence..sequence + 1, 1)?;
             self.control.receive()?;
             us.push((monotonic()? - sent[0]) as f64 / 1e3);
+            std::thread::sleep(PACE);
+            cpu_told += cpu_seconds(self.pid)? - before;
         }
-        self.send(wait_until(together.end - 1, rows))?;
+        let cpu_together = self.looks(writer, rows, together.clone(), TOGETHER)?;
+        let each = |cpu: f64, count: usize| cpu * 1e6 / count as f64;
+        let untold_us = Some(each(cpu_untold, looked - sequences.start));
+        let looked_us = Some(each(cpu_looked, told - looked));
+        let change = latency(us, each(cpu_told, sequences.end - told), each(cpu_together, together.len()))?;
+        Ok(Change { looked_us, untold_us, ..change })
+    }
+
+    /// CPU seconds of changes while one command waits for the last of them.
+    fn looks(
+        &mut self,
+        writer: &mut Rpc,
+        rows: usize,
+        sequences: Range<usize>,
+        together: usize,
+    ) -> Result<f64> {
+        self.send(wait_until(sequences.end - 1, rows))?;
         std::thread::sleep(PACE);
         let before = cpu_seconds(self.pid)?;
-        make_changes(writer, rows, together.clone(), TOGETHER)?;
+        make_changes(writer, rows, sequences, together)?;
         self.control.receive()?;
-        let cpu_together = cpu_seconds(self.pid)? - before;
-        let each = |cpu: f64, count: usize| cpu * 1e6 / count as f64;
-        let untold_us = Some(each(cpu_untold, untold - sequences.start));
-        let change = latency(us, each(cpu_told, told - untold), each(cpu_together, together.len()))?;
-        Ok(Change { untold_us, ..change })
+        Ok(cpu_seconds(self.pid)? - before)
     }
 
     fn insert(&mut self, switch: &str, ports: Range<usize>, per_transaction: usize) -> Result<(f64, f64)> {
