@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::cluster::{self, Refusal, ServerRows, Wishes};
 use super::event::{CloseReason, Event, ServerError, SyncKind, with_causes};
+use super::lock::Ask;
 use super::monitor::{self, Method};
 use super::probe::{Awaiting, Probe};
 use super::status::{Progress, ServerStatus};
@@ -470,8 +471,11 @@ impl Session {
         if !self.is_synced() {
             return;
         }
-        for (name, mode, epoch) in self.locks.ask() {
+        for Ask { name, mode, epoch, anew } in self.locks.ask() {
             let params = [name.clone()];
+            if anew {
+                self.request("unlock", &params, Pending::Formality);
+            }
             self.request(mode.method(), &params, Pending::Lock { name, epoch });
         }
     }

@@ -293,11 +293,11 @@ impl Session {
         seq.unwrap_or_else(|| panic!("table {table} is not in the model of {}", self.database))
     }
 
-    /// Wants a lock, on this connection and all later ones. [`Event::Lock`] tells when it is ours.
+    /// Wants a lock, on this connection and all later ones. [`Event::Lock`] tells when it is ours. One that is wanted
+    /// already can be stolen after all; else nothing changes.
     pub fn lock(&mut self, _now: Instant, name: &str, mode: LockMode) {
-        if self.locks.want(name, mode) {
-            self.send_locks();
-        }
+        self.locks.want(name, mode);
+        self.send_locks();
     }
 
     /// Wants a lock no longer.
