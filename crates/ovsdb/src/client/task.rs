@@ -25,7 +25,7 @@ use super::record::{Input, Recorder};
 use super::{ConditionError, Shared};
 use crate::model::{Condition, Str};
 use crate::session::{
-    Action, CloseReason, CondSeq, Event, LockMode, Remote, Reply, Session, TxnId, with_causes,
+    Action, CloseReason, CondSeq, Event, LockMode, Remotes, Reply, Session, TxnId, with_causes,
 };
 use crate::txn::builder::{Composed, Label};
 use crate::txn::group::{Group, GroupLimits};
@@ -38,7 +38,7 @@ pub(super) enum Command {
     Condition { table: Str, condition: Condition, reply: oneshot::Sender<Result<(), ConditionError>> },
     Lock { name: Str, mode: LockMode, state: watch::Sender<LockState> },
     Unlock { name: Str, state: watch::Receiver<LockState> },
-    Remotes(Vec<Remote>),
+    Remotes(Remotes),
     Reconnect,
     Close,
 }

@@ -311,9 +311,12 @@ impl Session {
         }
     }
 
-    /// Other remotes from now on. A connection to one that stays in the list stays too.
-    pub fn set_remotes(&mut self, now: Instant, remotes: Vec<Remote>) {
-        let kept = self.rotation.replace(remotes);
+    /// Other remotes from now on, in this cluster. A connection to one that stays in the list stays too, unless another
+    /// cluster is wanted.
+    pub fn set_remotes(&mut self, now: Instant, remotes: Remotes) {
+        let same_cluster = self.config.cluster_id == remotes.cluster_id;
+        self.config.cluster_id = remotes.cluster_id;
+        let kept = self.rotation.replace(remotes.list) && same_cluster;
         self.rotation.begin_round(&mut self.random);
         match self.phase {
             Phase::Waiting { .. } => {

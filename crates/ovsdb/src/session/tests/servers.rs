@@ -164,6 +164,21 @@ fn another_cluster_than_the_configured_one_is_refused() {
 }
 
 #[test]
+fn another_cluster_may_be_configured_later() {
+    let mut rig = Rig::clustered(1, |_| {}, &[(1, "a")]);
+    rig.session.set_remotes(rig.now, format!("tcp:h:1,tcp:h:2,cid:{CLUSTER}").parse().unwrap());
+    assert_eq!(rig.take_actions(), ["close remotes_changed", "dial tcp:h:1"]);
+    rig.sync(member(true, 11), true, 101, json!({}));
+    rig.session.set_remotes(rig.now, format!("tcp:h:1,cid:{CLUSTER}").parse().unwrap());
+    assert!(rig.session.is_synced(), "the same cluster, and the remote is still among them");
+    rig.session.set_remotes(rig.now, format!("tcp:h:1,cid:{}", uuid(5)).parse().unwrap());
+    rig.forget();
+    rig.open();
+    rig.greet(member(true, 12));
+    assert!(rig.take_actions().contains(&"close wrong_cluster".to_owned()));
+}
+
+#[test]
 fn a_relay_serves_though_it_is_never_the_leader() {
     let relay = |connected| row(json!({"model": "relay", "leader": false, "connected": connected}));
     let mut rig = Rig::with(1, |_| {});
