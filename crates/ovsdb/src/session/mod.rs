@@ -341,11 +341,6 @@ impl Session {
         }
     }
 
-    /// Forgets how far a cluster was: the database was restored, and what it has now is right.
-    pub fn forget_index(&mut self) {
-        self.watermark.reset();
-    }
-
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front().map(|queued| queued.action)
