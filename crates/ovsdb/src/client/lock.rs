@@ -1,5 +1,7 @@
 //! A lock of the server's, for as long as the value that stands for it lives.
 
+use std::collections::HashMap;
+
 use tokio::sync::{mpsc, watch};
 
 use super::task::Command;
@@ -17,6 +19,8 @@ pub enum LockState {
 }
 
 /// A lock that is wanted; given back when this is dropped.
+///
+/// Several of one name on one client are one lock to the server: ours together, and given back with the last of them.
 ///
 /// It is asked for again on every connection. Other servers of a cluster know nothing of it, so who locks connects to
 /// the leader only.
@@ -68,7 +72,42 @@ impl Drop for Lock {
     fn drop(&mut self) {
         if let Some(commands) = self.commands.upgrade() {
             // A client that is closed holds no locks.
-            let _ = commands.send(Command::Unlock { name: self.name.clone() });
+            let _ = commands.send(Command::Unlock { name: self.name.clone(), state: self.state.clone() });
+        }
+    }
+}
+
+/// Everyone on a client who wants a lock, by its name.
+#[derive(Debug, Default)]
+pub(super) struct Holders(HashMap<Str, Vec<watch::Sender<LockState>>>);
+
+impl Holders {
+    /// One more, who stands where the others stand.
+    pub(super) fn join(&mut self, name: Str, state: watch::Sender<LockState>) {
+        let holders = self.0.entry(name).or_default();
+        if let Some(other) = holders.first() {
+            state.send_replace(other.borrow().clone());
+        }
+        holders.push(state);
+    }
+
+    /// One less; whether nobody wants the lock any more.
+    pub(super) fn leave(&mut self, name: &Str, state: &watch::Receiver<LockState>) -> bool {
+        let Some(holders) = self.0.get_mut(name) else { return false };
+        for left in holders.extract_if(.., |holder| holder.subscribe().same_channel(state)) {
+            left.send_replace(LockState::Waiting);
+        }
+        let nobody = holders.is_empty();
+        if nobody {
+            self.0.remove(name);
+        }
+        nobody
+    }
+
+    /// Tells all how a lock stands.
+    pub(super) fn tell(&self, name: &Str, state: &LockState) {
+        for holder in self.0.get(name).into_iter().flatten() {
+            holder.send_replace(state.clone());
         }
     }
 }

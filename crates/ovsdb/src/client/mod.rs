@@ -442,9 +442,9 @@ impl Client {
         self.shared.meters.read()
     }
 
-    /// Other remotes from now on.
+    /// Other remotes from now on, and the cluster that they name, if any.
     pub async fn set_remotes(&self, remotes: Remotes) {
-        let _ = self.commands.tell(Command::Remotes(remotes.list));
+        let _ = self.commands.tell(Command::Remotes(remotes));
     }
 
     /// Drops the connection and makes another one.

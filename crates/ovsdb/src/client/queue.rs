@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn unlock() -> Command {
-        Command::Unlock { name: "l".into() }
+        Command::Unlock { name: "l".into(), state: watch::channel(LockState::Waiting).1 }
     }
 
     fn name(command: Command) -> String {

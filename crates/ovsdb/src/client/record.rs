@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::model::Condition;
 use crate::replica::{Model, Snapshot};
-use crate::session::{Action, CloseReason, Event, LockMode, Remote, Remotes, Session, SessionConfig};
+use crate::session::{Action, CloseReason, Event, LockMode, Remotes, Session, SessionConfig};
 use crate::wire::clause::{Clause, Function};
 use crate::wire::datum::Datum;
 
@@ -32,7 +32,7 @@ pub(super) enum Input<'a> {
     Condition { table: &'a str, condition: &'a Condition },
     Lock { name: &'a str, mode: LockMode },
     Unlock { name: &'a str },
-    Remotes(&'a [Remote]),
+    Remotes(&'a Remotes),
     Reconnect,
 }
 
@@ -51,7 +51,7 @@ impl Input<'_> {
             }
             Self::Lock { name, mode } => session.lock(now, name, mode),
             Self::Unlock { name } => session.unlock(now, name),
-            Self::Remotes(remotes) => session.set_remotes(now, remotes.to_vec()),
+            Self::Remotes(remotes) => session.set_remotes(now, remotes.clone()),
             Self::Reconnect => session.reconnect(now),
         }
     }
@@ -135,10 +135,7 @@ impl Recorder {
             }
             Input::Lock { name, mode } => Entry::Lock { name: name.into(), steal: mode == LockMode::Steal },
             Input::Unlock { name } => Entry::Unlock { name: name.into() },
-            Input::Remotes(remotes) => {
-                let list: Vec<_> = remotes.iter().map(Remote::to_string).collect();
-                Entry::Remotes(list.join(","))
-            }
+            Input::Remotes(remotes) => Entry::Remotes(remotes.to_string()),
             Input::Reconnect => Entry::Reconnect,
         };
         self.write(now, entry);
@@ -306,7 +303,7 @@ fn give(
         Entry::Unlock { name } => Input::Unlock { name }.give(session, now),
         Entry::Remotes(text) => {
             let remotes: Remotes = text.parse().unwrap_or_default();
-            Input::Remotes(&remotes.list).give(session, now);
+            Input::Remotes(&remotes).give(session, now);
         }
         Entry::Reconnect => Input::Reconnect.give(session, now),
         Entry::Dial(_) | Entry::Out(_) | Entry::Hangup(_) => return Ok(Some(json!(entry).to_string())),

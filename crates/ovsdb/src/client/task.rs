@@ -18,14 +18,14 @@ use tokio::time::Sleep;
 
 use super::connect::{DialError, Dialer, Stream};
 use super::link::{Transfer, Up};
-use super::lock::LockState;
+use super::lock::{Holders, LockState};
 use super::metrics;
 use super::queue::Queue;
 use super::record::{Input, Recorder};
 use super::{ConditionError, Shared};
 use crate::model::{Condition, Str};
 use crate::session::{
-    Action, CloseReason, CondSeq, Event, LockMode, Remote, Reply, Session, TxnId, with_causes,
+    Action, CloseReason, CondSeq, Event, LockMode, Remotes, Reply, Session, TxnId, with_causes,
 };
 use crate::txn::builder::{Composed, Label};
 use crate::txn::group::{Group, GroupLimits};
@@ -37,8 +37,8 @@ pub(super) enum Command {
     Commit { composed: Composed, grouped: bool, reply: Settle },
     Condition { table: Str, condition: Condition, reply: oneshot::Sender<Result<(), ConditionError>> },
     Lock { name: Str, mode: LockMode, state: watch::Sender<LockState> },
-    Unlock { name: Str },
-    Remotes(Vec<Remote>),
+    Unlock { name: Str, state: watch::Receiver<LockState> },
+    Remotes(Remotes),
     Reconnect,
     Close,
 }
@@ -74,7 +74,7 @@ pub(super) struct Driver {
     waiters: HashMap<TxnId, Waiter>,
     group: Group<Settle>,
     conditions: Vec<(CondSeq, oneshot::Sender<Result<(), ConditionError>>)>,
-    locks: HashMap<Str, watch::Sender<LockState>>,
+    locks: Holders,
     recorder: Option<Recorder>,
     closing: bool,
 }
@@ -121,7 +121,7 @@ impl Driver {
             waiters: HashMap::new(),
             group: Group::new(limits.group),
             conditions: Vec::new(),
-            locks: HashMap::new(),
+            locks: Holders::default(),
             recorder,
             closing: false,
         }
@@ -301,12 +301,13 @@ impl Driver {
                 self.conditions_in_force(self.session.status().conditions);
             }
             Command::Lock { name, mode, state } => {
-                self.locks.insert(name.clone(), state);
+                self.locks.join(name.clone(), state);
                 self.input(Input::Lock { name: &name, mode });
             }
-            Command::Unlock { name } => {
-                self.locks.remove(&name);
-                self.input(Input::Unlock { name: &name });
+            Command::Unlock { name, state } => {
+                if self.locks.leave(&name, &state) {
+                    self.input(Input::Unlock { name: &name });
+                }
             }
             Command::Remotes(remotes) => self.input(Input::Remotes(&remotes)),
             Command::Reconnect => self.input(Input::Reconnect),
@@ -375,14 +376,10 @@ impl Driver {
             }
             Event::Reply { txn, outcome } => self.reply(txn, &outcome),
             Event::Lock { name, held } => {
-                if let Some(state) = self.locks.get(&name) {
-                    state.send_replace(if held { LockState::Held } else { LockState::Waiting });
-                }
+                self.locks.tell(&name, if held { &LockState::Held } else { &LockState::Waiting });
             }
             Event::LockRefused { name, error } => {
-                if let Some(state) = self.locks.get(&name) {
-                    state.send_replace(LockState::Refused(error));
-                }
+                self.locks.tell(&name, &LockState::Refused(error));
             }
             Event::Condition { acked } => self.conditions_in_force(acked),
             Event::ConditionRefused { seq, error } => {

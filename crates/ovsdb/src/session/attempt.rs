@@ -87,6 +87,7 @@ impl Session {
         let mut retry_in = Duration::ZERO;
         self.events.push_back(Event::Down { remote, reason, served, retry_in });
         if !self.dial(now) {
+            self.watermark.end_round();
             retry_in = self.backoff.next(&mut self.random);
             self.rotation.begin_round(&mut self.random);
             let until = now.checked_add(retry_in).unwrap_or(now);

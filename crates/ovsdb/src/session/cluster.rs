@@ -153,8 +153,10 @@ pub(super) fn judge(row: Option<&ServerRow>, wishes: Wishes<'_>) -> Result<(), R
 pub(super) struct Watermark {
     index: u64,
     cluster_id: Option<Uuid>,
-    /// Since when nothing but stale servers was met.
+    /// Since when there was a stale server in each round over the remotes, and no good one.
     stale_since: Option<Instant>,
+    /// Whether there was one in this round.
+    stale_in_round: bool,
 }
 
 impl Watermark {
@@ -189,11 +191,16 @@ impl Watermark {
     /// A server was refused for being behind.
     pub(super) fn stale(&mut self, now: Instant) {
         self.stale_since.get_or_insert(now);
+        self.stale_in_round = true;
     }
 
-    /// Forgets everything: the operator knows that the database was restored.
-    pub(super) fn reset(&mut self) {
-        *self = Self::default();
+    /// All remotes have been tried. Where none was even stale, nobody has said anything about its data: the time in which
+    /// no server is reached does not count. Single attempts that fail in another way say nothing: of a cluster that was
+    /// restored the followers are no leaders, and a member may be gone for good.
+    pub(super) fn end_round(&mut self) {
+        if !std::mem::take(&mut self.stale_in_round) {
+            self.stale_since = None;
+        }
     }
 
     pub(super) fn index(&self) -> u64 {

@@ -37,8 +37,8 @@ pub struct SessionConfig {
     /// Default: 8 s.
     pub backoff_max: Duration,
     /// How long nothing but servers with older data than we have seen are refused, before their data is taken: it is
-    /// then the only data there is, as after a restore that kept the cluster's id. `None` is for ever.
-    /// Default: 60 s.
+    /// then the only data there is, as after a restore that kept the cluster's id. The time in which no server can be
+    /// reached does not count. `None` is for ever. Default: 60 s.
     pub stale_limit: Option<Duration>,
     /// The newest monitor method to ask for; older ones are fallen back to. Default: `monitor_cond_since`.
     pub newest_method: Method,

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::cluster::{self, Refusal, ServerRows, Wishes};
 use super::event::{CloseReason, Event, ServerError, SyncKind, with_causes};
+use super::lock::Ask;
 use super::monitor::{self, Method};
 use super::probe::{Awaiting, Probe};
 use super::status::{Progress, ServerStatus};
@@ -250,15 +251,25 @@ impl Session {
 
     /// Asks for the content.
     pub(super) fn load(&mut self, now: Instant, method: Method) {
-        let monitored = self.replica.monitored();
         // What the replica holds of other columns, or under other conditions, cannot be completed by what changed.
-        if self.shape.as_ref() != Some(&monitored) {
+        if self.shape.as_ref() != Some(&self.replica.monitored()) {
             self.last_id = None;
         }
-        let resume = self.last_id.filter(|_| method == Method::CondSince);
-        if resume.is_none() {
+        if self.resumes(method).is_none() {
             self.conditions.take_all();
         }
+        self.ask_content(now, method);
+    }
+
+    /// From where a load by this method would go on.
+    fn resumes(&self, method: Method) -> Option<Uuid> {
+        self.last_id.filter(|_| method == Method::CondSince)
+    }
+
+    /// Asks for the content under the conditions that are requested, or else in force.
+    fn ask_content(&mut self, now: Instant, method: Method) {
+        let monitored = self.replica.monitored();
+        let resume = self.resumes(method);
         let name = format!("content-{}", self.next_id);
         let params = monitor::request(&self.database, &name, method, &monitored, &self.conditions, resume);
         self.request(method.name(), &params, Pending::Content { resume: resume.is_some() });
@@ -273,14 +284,21 @@ impl Session {
     /// The content could not be had like that.
     pub(super) fn not_loaded(&mut self, now: Instant, error: &ServerError) -> Result<(), CloseReason> {
         let method = self.connection().map_or(Method::Monitor, |connection| connection.method);
-        match method.older() {
-            Some(older) if error.is_unknown_method() => {
+        if let Some(older) = method.older() {
+            if error.is_unknown_method() {
                 tracing::debug!(method = method.name(), "the server does not know this method");
                 self.load(now, older);
-                Ok(())
+                return Ok(());
             }
-            _ => Err(CloseReason::MonitorRefused(error.to_string())),
+            // Perhaps for a condition that no server has taken yet. Without those, what was in force is had at least,
+            // and they follow as a change: that is refused by itself.
+            if self.conditions.put_back() {
+                tracing::debug!(%error, "the content is refused, asking for it under the conditions that were in force");
+                self.ask_content(now, method);
+                return Ok(());
+            }
         }
+        Err(CloseReason::MonitorRefused(error.to_string()))
     }
 
     /// The content came.
@@ -453,8 +471,11 @@ impl Session {
         if !self.is_synced() {
             return;
         }
-        for (name, mode, epoch) in self.locks.ask() {
+        for Ask { name, mode, epoch, anew } in self.locks.ask() {
             let params = [name.clone()];
+            if anew {
+                self.request("unlock", &params, Pending::Formality);
+            }
             self.request(mode.method(), &params, Pending::Lock { name, epoch });
         }
     }

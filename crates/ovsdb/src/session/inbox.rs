@@ -102,6 +102,7 @@ impl Session {
                 if self.locks.replied(&name, epoch, result) == Some(true) {
                     self.events.push_back(Event::Lock { name, held: true });
                 }
+                self.send_locks();
                 Ok(())
             }
             Pending::Transaction => {
@@ -158,6 +159,7 @@ impl Session {
                 {
                     let held = method == "locked";
                     self.events.push_back(Event::Lock { name: name.as_ref().into(), held });
+                    self.send_locks();
                 } else {
                     self.stray("news of a lock that is not ours");
                 }

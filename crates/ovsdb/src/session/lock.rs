@@ -3,7 +3,8 @@
 //! A lock lives in the memory of one server and ends with the connection, so wanted locks are asked for again on each
 //! connection, once the replica is up to date: who is told that it holds a lock may rely on its snapshot.
 //! After `stolen` a server keeps us in its queue, before everyone else who waits, and says `locked` when it is our turn
-//! again. Stealing is done once: on later connections we wait like everybody, or two thieves would never come to rest.
+//! again; but not if we had stolen the lock ourselves. Then it has forgotten us, and wants an `unlock` before it lets us
+//! queue up like everybody. Stealing is done once, or two thieves would never come to rest.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -34,10 +35,28 @@ impl LockMode {
 
 #[derive(Debug)]
 struct Wanted {
+    /// How it is asked for next.
     mode: LockMode,
+    /// How it was asked for on this connection.
+    claim: LockMode,
     /// Tells this wish from an earlier one for the same name whose replies are still under way.
     epoch: u64,
     stage: Stage,
+}
+
+impl Wanted {
+    /// It is ours, and nothing is left to be stolen.
+    fn hold(&mut self) {
+        self.stage = Stage::Held;
+        self.mode = LockMode::Wait;
+    }
+
+    /// Who is to steal does not stay in the queue.
+    fn insist(&mut self) {
+        if self.stage == Stage::Queued && self.mode == LockMode::Steal {
+            self.stage = Stage::Void;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +69,20 @@ enum Stage {
     Queued,
     /// Ours.
     Held,
+    /// What we have asked for is not what we want any more: to be given up and asked for anew.
+    Void,
     /// The server does not take the request.
     Refused,
+}
+
+/// A request for a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) name: Str,
+    pub(super) mode: LockMode,
+    pub(super) epoch: u64,
+    /// What was asked for before is to be given up first.
+    pub(super) anew: bool,
 }
 
 /// All locks of a session.
@@ -62,14 +93,18 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Wants a lock. `false` if it was wanted already.
-    pub(super) fn want(&mut self, name: &str, mode: LockMode) -> bool {
-        if self.wanted.contains_key(name) {
-            return false;
+    /// Wants a lock. One that is waited for already may still be stolen.
+    pub(super) fn want(&mut self, name: &str, mode: LockMode) {
+        let Some(wanted) = self.wanted.get_mut(name) else {
+            self.epochs += 1;
+            let wanted = Wanted { mode, claim: mode, epoch: self.epochs, stage: Stage::Idle };
+            self.wanted.insert(name.into(), wanted);
+            return;
+        };
+        if mode == LockMode::Steal && wanted.stage != Stage::Held {
+            wanted.mode = mode;
+            wanted.insist();
         }
-        self.epochs += 1;
-        self.wanted.insert(name.into(), Wanted { mode, epoch: self.epochs, stage: Stage::Idle });
-        true
     }
 
     /// No longer wants a lock: whether the server must be told, and whether it was ours.
@@ -80,13 +115,14 @@ impl Locks {
     }
 
     /// The locks to ask for now; they count as asked for.
-    pub(super) fn ask(&mut self) -> Vec<(Str, LockMode, u64)> {
+    pub(super) fn ask(&mut self) -> Vec<Ask> {
         let mut asked = Vec::new();
         for (name, wanted) in &mut self.wanted {
-            if wanted.stage == Stage::Idle {
+            if let Stage::Idle | Stage::Void = wanted.stage {
+                let anew = wanted.stage == Stage::Void;
                 wanted.stage = Stage::Asked;
-                asked.push((name.clone(), wanted.mode, wanted.epoch));
-                wanted.mode = LockMode::Wait;
+                wanted.claim = std::mem::replace(&mut wanted.mode, LockMode::Wait);
+                asked.push(Ask { name: name.clone(), mode: wanted.claim, epoch: wanted.epoch, anew });
             }
         }
         asked
@@ -100,7 +136,12 @@ impl Locks {
         }
         let wanted = self.wanted.get_mut(name).filter(|wanted| wanted.epoch == epoch)?;
         let held = serde_json::from_str::<Reply>(result.get()).is_ok_and(|reply| reply.locked);
-        wanted.stage = if held { Stage::Held } else { Stage::Queued };
+        if held {
+            wanted.hold();
+        } else {
+            wanted.stage = Stage::Queued;
+            wanted.insist();
+        }
         Some(held)
     }
 
@@ -119,7 +160,8 @@ impl Locks {
     pub(super) fn notified(&mut self, name: &str, held: bool) -> bool {
         let Some(wanted) = self.wanted.get_mut(name) else { return false };
         match (wanted.stage, held) {
-            (Stage::Queued, true) => wanted.stage = Stage::Held,
+            (Stage::Queued, true) => wanted.hold(),
+            (Stage::Held, false) if wanted.claim == LockMode::Steal => wanted.stage = Stage::Void,
             (Stage::Held, false) => wanted.stage = Stage::Queued,
             // Before the reply it speaks of an earlier request for the same name.
             _ => return false,
@@ -152,19 +194,62 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
+    fn ask(mode: LockMode, anew: bool) -> Ask {
+        Ask { name: "a".into(), mode, epoch: 1, anew }
+    }
+
     #[test]
     fn a_lock_is_asked_for_once_per_connection_and_stolen_once() {
         let mut locks = Locks::default();
-        assert!(locks.want("a", LockMode::Steal));
-        assert!(!locks.want("a", LockMode::Wait));
-        let asked = locks.ask();
-        assert_eq!(asked, [("a".into(), LockMode::Steal, 1)]);
+        locks.want("a", LockMode::Steal);
+        locks.want("a", LockMode::Wait);
+        assert_eq!(locks.ask(), [ask(LockMode::Steal, false)]);
         assert!(locks.ask().is_empty());
         assert_eq!(locks.replied("a", 1, &raw(r#"{"locked":true}"#)), Some(true));
         assert_eq!(locks.held().count(), 1);
         assert_eq!(locks.disconnected(), ["a"]);
         assert_eq!(locks.disconnected(), [""; 0]);
-        assert_eq!(locks.ask(), [("a".into(), LockMode::Wait, 1)]);
+        assert_eq!(locks.ask(), [ask(LockMode::Wait, false)]);
+    }
+
+    #[test]
+    fn a_thief_that_is_robbed_queues_up_anew() {
+        let mut locks = Locks::default();
+        locks.want("a", LockMode::Steal);
+        locks.ask();
+        assert_eq!(locks.replied("a", 1, &raw(r#"{"locked":true}"#)), Some(true));
+        assert!(locks.notified("a", false));
+        assert_eq!(locks.ask(), [ask(LockMode::Wait, true)]);
+        assert_eq!(locks.replied("a", 1, &raw(r#"{"locked":false}"#)), Some(false));
+        assert!(locks.notified("a", true));
+        // Now it is one that has waited, and the server keeps its place.
+        assert!(locks.notified("a", false));
+        assert!(locks.ask().is_empty());
+        assert!(locks.notified("a", true));
+    }
+
+    #[test]
+    fn what_is_waited_for_may_still_be_stolen() {
+        let mut locks = Locks::default();
+        locks.want("a", LockMode::Wait);
+        locks.want("a", LockMode::Steal);
+        assert_eq!(locks.ask(), [ask(LockMode::Steal, false)], "not asked for yet");
+        assert_eq!(locks.replied("a", 1, &raw(r#"{"locked":true}"#)), Some(true));
+        locks.disconnected();
+        assert_eq!(locks.ask(), [ask(LockMode::Wait, false)]);
+        locks.want("a", LockMode::Steal);
+        assert!(locks.ask().is_empty(), "the reply has not come");
+        assert_eq!(locks.replied("a", 1, &raw(r#"{"locked":false}"#)), Some(false));
+        assert_eq!(locks.ask(), [ask(LockMode::Steal, true)]);
+        assert_eq!(locks.replied("a", 1, &raw(r#"{"locked":true}"#)), Some(true));
+        locks.want("a", LockMode::Steal);
+        assert!(locks.ask().is_empty(), "nobody steals from himself");
+        locks.disconnected();
+        locks.ask();
+        assert_eq!(locks.replied("a", 1, &raw(r#"{"locked":false}"#)), Some(false));
+        locks.want("a", LockMode::Steal);
+        assert_eq!(locks.ask(), [ask(LockMode::Steal, true)], "out of the queue");
+        assert_eq!(locks.drop("a"), Some((true, false)));
     }
 
     #[test]

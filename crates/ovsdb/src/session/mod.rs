@@ -293,11 +293,11 @@ impl Session {
         seq.unwrap_or_else(|| panic!("table {table} is not in the model of {}", self.database))
     }
 
-    /// Wants a lock, on this connection and all later ones. [`Event::Lock`] tells when it is ours.
+    /// Wants a lock, on this connection and all later ones. [`Event::Lock`] tells when it is ours. One that is wanted
+    /// already can be stolen after all; else nothing changes.
     pub fn lock(&mut self, _now: Instant, name: &str, mode: LockMode) {
-        if self.locks.want(name, mode) {
-            self.send_locks();
-        }
+        self.locks.want(name, mode);
+        self.send_locks();
     }
 
     /// Wants a lock no longer.
@@ -311,9 +311,12 @@ impl Session {
         }
     }
 
-    /// Other remotes from now on. A connection to one that stays in the list stays too.
-    pub fn set_remotes(&mut self, now: Instant, remotes: Vec<Remote>) {
-        let kept = self.rotation.replace(remotes);
+    /// Other remotes from now on, in this cluster. A connection to one that stays in the list stays too, unless another
+    /// cluster is wanted.
+    pub fn set_remotes(&mut self, now: Instant, remotes: Remotes) {
+        let same_cluster = self.config.cluster_id == remotes.cluster_id;
+        self.config.cluster_id = remotes.cluster_id;
+        let kept = self.rotation.replace(remotes.list) && same_cluster;
         self.rotation.begin_round(&mut self.random);
         match self.phase {
             Phase::Waiting { .. } => {
@@ -336,11 +339,6 @@ impl Session {
             }
             _ => self.close(now, CloseReason::Asked),
         }
-    }
-
-    /// Forgets how far a cluster was: the database was restored, and what it has now is right.
-    pub fn forget_index(&mut self) {
-        self.watermark.reset();
     }
 
     /// The next thing to do.

@@ -5,6 +5,9 @@
 //! and sends what was set meanwhile as a change. The one exception: when a change was in flight, the server may have
 //! applied it and sent a part of it, so nobody knows what the replica holds. Then everything is asked for again under
 //! the newest conditions; the reload is a comparison, so only true changes come out of it.
+//!
+//! A server that refuses a load under conditions that were never in force is asked again under those that were, and
+//! gets the others as a change, which it refuses by itself: one bad condition keeps nobody from following the rest.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -164,12 +167,22 @@ impl Conditions {
 
     /// The monitor is gone. `true` if a request was under way: what the replica holds is uncertain.
     pub(super) fn lost(&mut self) -> bool {
+        let under_way = self.requested.is_some();
+        self.put_back();
+        under_way
+    }
+
+    /// What was requested counts as set again. `true` if that is anything: the request carried more than is in force.
+    pub(super) fn put_back(&mut self) -> bool {
+        self.requested = None;
+        let mut any = false;
         for entry in self.tables.values_mut() {
             if let Some(condition) = entry.requested.take() {
                 entry.set.get_or_insert(condition);
+                any = true;
             }
         }
-        self.requested.take().is_some()
+        any
     }
 
     /// The condition that a monitor request carries for a table.

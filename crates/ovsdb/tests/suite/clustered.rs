@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ovsdb::client::{Feed, FeedEvent};
-use ovsdb::session::{Progress, SyncKind};
-use ovsdb::{Client, CommitError, Model, Transaction};
+use ovsdb::session::{CloseReason, Progress, Refusal, SyncKind};
+use ovsdb::{Client, CommitError, Model, Transaction, Uuid};
 use serde_json::json;
 use tokio::sync::watch;
 
 use crate::support::backend::{config, in_sync, model, synced};
 use crate::support::feed::{next, next_change};
-use crate::support::server::{Cluster, Server, Standalone};
+use crate::support::server::{Cluster, Member, Server, Standalone};
 use crate::support::stable::{self, Horse, horse, id};
 use crate::support::{eventually, soon};
 
@@ -215,6 +215,30 @@ async fn a_writer_goes_to_the_leader_and_a_reader_stays_with_a_follower() {
     cluster.members[leader].kill();
     moved(cluster.members[leader].tcp()).await;
     writer.commit(&row(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_the_cluster_that_the_remotes_name_is_taken() {
+    let member = Member::start(stable::SCHEMA, "Stable").await;
+    let remote = member.server.unix();
+    let anyone = synced(config(&remote), model()).await;
+    let right = anyone.status().borrow().server.as_ref().unwrap().cluster_id.unwrap();
+    let wrong = Uuid::from_u128(7);
+    let refused = async |client: &Client| {
+        let mut status = client.status();
+        let why = CloseReason::Refused(Refusal::WrongCluster { expected: wrong, found: Some(right) });
+        soon("it is refused", status.wait_for(|status| status.last_close.as_ref() == Some(&why)))
+            .await
+            .unwrap();
+    };
+    refused(&Client::open(config(&format!("{remote},cid:{wrong}")), model())).await;
+    let client = synced(config(&format!("{remote},cid:{right}")), model()).await;
+
+    // Remotes that are set later name a cluster too.
+    client.set_remotes(format!("{remote},cid:{wrong}").parse().unwrap()).await;
+    refused(&client).await;
+    client.set_remotes(format!("{remote},cid:{right}").parse().unwrap()).await;
+    in_sync(&client).await;
 }
 
 #[tokio::test]

@@ -1,10 +1,18 @@
 //! Locks: waiting, stealing, losing, and asserting them in transactions.
 
+use ovsdb::client::LockState;
 use ovsdb::{CommitError, Transaction};
 
 use crate::support::backend::on;
 use crate::support::soon;
 use crate::support::stable::{Horse, horse, id};
+
+/// A transaction that asserts the lock.
+fn asserting(n: u128) -> Transaction {
+    let mut txn = Transaction::new();
+    txn.assert_lock("gate").insert(id(n), &horse(format!("h{n}"), 1));
+    txn
+}
 
 on! {
     // A lock lives in one server's memory; a relay asks another one to assert it.
@@ -14,11 +22,6 @@ on! {
         let mut of_a = a.lock("gate").await;
         assert!(soon("the lock is free", of_a.held()).await);
         let mut of_b = b.lock("gate").await;
-        let asserting = |n: u128| {
-            let mut txn = Transaction::new();
-            txn.assert_lock("gate").insert(id(n), &horse(format!("h{n}"), 1));
-            txn
-        };
         a.commit(&asserting(1)).await.unwrap();
         let not_ours = CommitError::NotOwner { lock: "gate".into() };
         assert_eq!(b.commit(&asserting(2)).await.unwrap_err(), not_ours);
@@ -58,8 +61,59 @@ on! {
         soon("the loss is told", lock.lost()).await;
         backend.start().await;
         assert!(soon("held again", lock.held()).await);
-        let mut txn = Transaction::new();
-        txn.assert_lock("gate").insert(id(1), &horse("a", 1));
-        client.commit(&txn).await.unwrap();
+        client.commit(&asserting(1)).await.unwrap();
+    }
+}
+
+on! {
+    // A lock lives in one server's memory; a relay asks another one to assert it.
+    [real, fake, cluster]
+    async fn a_thief_that_is_robbed_has_the_lock_again_once_it_is_free(backend) {
+        let (a, b) = (backend.client().await, backend.client().await);
+        let mut of_a = a.steal("gate").await;
+        assert!(soon("stealing", of_a.held()).await);
+        let mut of_b = b.steal("gate").await;
+        assert!(soon("stealing from a thief", of_b.held()).await);
+        soon("the loss is told", of_a.lost()).await;
+        drop(of_b);
+        assert!(soon("the second thief gives it back", of_a.held()).await);
+        a.commit(&asserting(1)).await.unwrap();
+        // It has waited now, and keeps its place when it is robbed again.
+        let mut of_b = b.steal("gate").await;
+        assert!(soon("stealing again", of_b.held()).await);
+        soon("the loss is told again", of_a.lost()).await;
+        drop(of_b);
+        assert!(soon("it is given back again", of_a.held()).await);
+    }
+}
+
+on! {
+    // A lock lives in one server's memory; a relay asks another one to assert it.
+    [real, fake, cluster]
+    async fn several_of_one_name_are_one_lock(backend) {
+        let (a, b) = (backend.client().await, backend.client().await);
+        let mut first = a.lock("gate").await;
+        assert!(soon("the lock is free", first.held()).await);
+        let mut second = a.lock("gate").await;
+        assert!(soon("it is ours already", second.held()).await);
+        let state = first.state();
+        drop(first);
+        a.commit(&asserting(1)).await.unwrap();
+        assert!(second.is_held());
+        assert_eq!(*state.borrow(), LockState::Waiting, "who has left holds nothing");
+
+        // Who waits may become impatient.
+        let mut waiting = b.lock("gate").await;
+        let not_ours = CommitError::NotOwner { lock: "gate".into() };
+        assert_eq!(b.commit(&asserting(2)).await.unwrap_err(), not_ours);
+        let mut impatient = b.steal("gate").await;
+        assert!(soon("stealing", impatient.held()).await);
+        assert!(soon("it is one lock", waiting.held()).await);
+        soon("the loss is told", second.lost()).await;
+        drop(impatient);
+        b.commit(&asserting(2)).await.unwrap();
+        assert!(waiting.is_held());
+        drop(waiting);
+        assert!(soon("the last one gives it back", second.held()).await);
     }
 }

@@ -10,10 +10,10 @@ use ovsdb::{Map, Ref, Set, Str, Table, Transaction};
 use serde_json::json;
 
 use crate::support::backend::{config, delete, insert, model, on_all, synced, update};
-use crate::support::eventually;
 use crate::support::feed::{horses, next, next_change};
 use crate::support::server::Standalone;
 use crate::support::stable::{Horse, Rider, id};
+use crate::support::{eventually, soon};
 
 on_all! {
     async fn rows_are_read_typed(backend) {
@@ -110,6 +110,24 @@ on_all! {
         assert_eq!(names(&client), ["a", "b", "c"]);
         backend.transact(json!([insert(id(4), "d", 4)])).await;
         assert_eq!(next_change(&mut feed).await, ["d: none -> 4"], "the session lives on");
+    }
+}
+
+on_all! {
+    async fn a_bad_condition_set_while_disconnected_is_refused_and_keeps_nobody_out(backend) {
+        backend.transact(json!([insert(id(1), "a", 1)])).await;
+        let client = backend.client().await;
+        let mut feed = client.subscribe();
+        backend.stop().await;
+        assert!(matches!(next(&mut feed).await, FeedEvent::Disconnected { .. }));
+        let nonsense = Condition::column::<Horse>(Horse::COLOUR, Function::Less, &Some(Str::from("x")));
+        let (error, ()) = soon("the refusal", async {
+            tokio::join!(client.set_condition::<Horse>(nonsense), backend.start())
+        }).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("the server refused the condition: "), "{error}");
+        backend.transact(json!([insert(id(2), "b", 2)])).await;
+        assert_eq!(next_change(&mut feed).await, ["b: none -> 2"], "what was in force stays in force");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ovsdb::client::FeedEvent;
 use ovsdb::fake::{Fault, Model as Kind, When};
-use ovsdb::session::SyncKind;
+use ovsdb::session::{CloseReason, Refusal, Status, SyncKind};
 use ovsdb::{CommitError, Transaction, Uuid};
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::support::backend::{
     Backend, Fake, config, delete, in_sync, insert, model, on, on_all, synced, update,
 };
 use crate::support::feed::{horses, next, next_change};
-use crate::support::server::{Server, Standalone};
+use crate::support::server::{Member, Server, Standalone};
 use crate::support::stable::{self, Horse, horse, id};
 use crate::support::{PATIENCE, eventually, soon};
 
@@ -125,6 +125,72 @@ async fn a_restored_database_is_taken_as_it_is() {
     assert!(told.iter().all(|line| line.ends_with("-> none")));
     soon("in sync", client.synced()).await.unwrap();
     assert!(client.snapshot().table::<Horse>().is_empty());
+}
+
+#[tokio::test]
+async fn a_database_restored_from_a_copy_is_taken_once_it_is_all_there_is() {
+    let mut member = Member::start(stable::SCHEMA, "Stable").await;
+    let (file, copy) = (member.dir.path().join("db"), member.dir.path().join("copy"));
+    let mut config = config(&member.server.unix());
+    config.session.stale_limit = Some(std::time::Duration::from_secs(1));
+    let client = synced(config, model()).await;
+    let mut feed = client.subscribe();
+    for n in 1..=20u128 {
+        let mut txn = Transaction::new();
+        txn.insert(id(n), &horse(format!("h{n}"), n as i64));
+        client.commit(&txn).await.unwrap();
+        next_change(&mut feed).await;
+        if n == 5 {
+            std::fs::copy(&file, &copy).unwrap();
+        }
+    }
+    // The same cluster, a younger log.
+    member.server.kill();
+    std::fs::rename(&copy, &file).unwrap();
+    member.server.run();
+    let mut status = client.status();
+    let stale =
+        |status: &Status| matches!(status.last_close, Some(CloseReason::Refused(Refusal::Stale { .. })));
+    soon("it is refused at first", status.wait_for(stale)).await.unwrap();
+    let mut gone: Vec<_> = (6..=20).map(|n| format!("h{n}: {n} -> none")).collect();
+    gone.sort();
+    assert_eq!(next_change(&mut feed).await, gone);
+    assert!(matches!(next(&mut feed).await, FeedEvent::Reconnected { how: SyncKind::Reloaded }));
+    let mut txn = Transaction::new();
+    txn.insert(id(6), &horse("h6", 60));
+    client.commit(&txn).await.unwrap();
+    assert_eq!(next_change(&mut feed).await, ["h6: none -> 60"]);
+}
+
+#[tokio::test]
+async fn a_member_that_lags_behind_is_refused_until_it_has_caught_up() {
+    let member = |server| Kind::Clustered { cluster: Uuid::from_u128(1), server: Uuid::from_u128(server) };
+    let (mut used, other) = (Fake::start(member(2)).await, Fake::start(member(3)).await);
+    used.server.transact(&json!([insert(id(1), "a", 1)]));
+    other.server.follow(&used.server);
+    let mut config = config(&format!("{},{}", used.server.remote(), other.server.remote()));
+    config.session.leader_only = false;
+    config.session.shuffle = false;
+    let client = synced(config, model()).await;
+    let mut feed = client.subscribe();
+    used.server.transact(&json!([update(id(1), json!({"seq": 2})), insert(id(2), "b", 2)]));
+    assert_eq!(next_change(&mut feed).await, ["a: 1 -> 2", "b: none -> 2"]);
+
+    used.server.stop().await;
+    assert!(matches!(next(&mut feed).await, FeedEvent::Disconnected { .. }));
+    let mut status = client.status();
+    let old = |status: &Status| {
+        status.last_close.as_ref().is_some_and(|why| why.to_string().contains("data is old"))
+    };
+    soon("the other one is refused", status.wait_for(old)).await.unwrap();
+    assert!(feed.try_next().is_none());
+    assert_eq!(client.snapshot().get::<Horse>(id(1)).unwrap().seq, 2, "nothing goes back in time");
+    other.server.follow(&used.server);
+    let FeedEvent::Reconnected { how } = next(&mut feed).await else { panic!() };
+    assert_eq!(how, SyncKind::Resumed);
+    assert!(feed.try_next().is_none(), "nothing is told twice");
+    other.server.transact(&json!([delete(id(2))]));
+    assert_eq!(next_change(&mut feed).await, ["b: 2 -> none"]);
 }
 
 #[tokio::test]

@@ -144,7 +144,23 @@ fn the_watermark_rises_and_falls_only_for_a_reason() {
     assert_eq!(mark.floor(&ServerRow { cluster_id: Some(B), ..low.clone() }, limit, now), (0, true));
     mark.accept(&member());
     assert_eq!(mark.floor(&standalone(), limit, now), (0, true));
+}
+
+#[test]
+fn staleness_is_waited_for_from_round_to_round() {
+    let (now, s) = (Instant::now(), Duration::from_secs(1));
+    let low = ServerRow { index: Some(3), ..member() };
+    let mut mark = Watermark::default();
     mark.accept(&member());
-    mark.reset();
-    assert_eq!(mark.index(), 0);
+    mark.stale(now);
+    mark.end_round();
+    mark.stale(now + 30 * s);
+    mark.end_round();
+    assert_eq!(mark.floor(&low, Some(60 * s), now + 60 * s), (0, true));
+    mark.accept(&member());
+    mark.stale(now);
+    mark.end_round();
+    // A round in which no server said anything.
+    mark.end_round();
+    assert_eq!(mark.floor(&low, Some(60 * s), now + 60 * s), (7, false));
 }

@@ -64,6 +64,62 @@ fn a_condition_set_before_the_connection_goes_with_the_first_request() {
 }
 
 #[test]
+fn a_bad_condition_set_before_the_connection_is_refused_and_the_rest_is_followed() {
+    let no_column = json!({"error": "unknown column", "details": "No column n."});
+    let mut rig = Rig::new();
+    rig.only(1);
+    rig.open();
+    rig.greet(row(json!({})));
+    let params = rig.refuse("monitor_cond_since", no_column.clone());
+    assert_eq!(params[2]["T"][0]["where"].to_string(), ONLY_1);
+    let params = rig.answer("monitor_cond_since", json!([false, NIL, content(&[(1, "a"), (2, "b")])]));
+    assert_eq!(params[2]["T"][0].get("where"), None, "what was in force");
+    rig.refuse("monitor_cond_change", no_column.clone());
+    assert_eq!(
+        rig.events()[2..],
+        ["changed +a +b", "synced Fresh", "condition 1 refused: unknown column (No column n.)"]
+    );
+    assert!(rig.session.is_synced());
+    // It is gone for good.
+    rig.eof();
+    rig.wait();
+    let params = rig.sync(row(json!({})), false, 0, content(&[(1, "a"), (2, "b")]));
+    assert_eq!(params[2]["T"][0].get("where"), None);
+    rig.forget();
+
+    // The connection breaks before the refusal comes.
+    rig.only(2);
+    rig.eof();
+    rig.wait();
+    rig.forget();
+    rig.open();
+    rig.greet(row(json!({})));
+    rig.refuse("monitor_cond_since", no_column.clone());
+    rig.answer("monitor_cond_since", json!([false, NIL, content(&[(1, "a"), (2, "b")])]));
+    rig.refuse("monitor_cond_change", no_column);
+    assert_eq!(rig.events()[2..], ["synced Reloaded", "condition 2 refused: unknown column (No column n.)"]);
+}
+
+#[test]
+fn content_that_is_refused_whatever_the_condition_ends_the_connection() {
+    let denied = json!({"error": "permission error"});
+    let mut rig = Rig::new();
+    rig.only(1);
+    for _ in 0..2 {
+        rig.open();
+        rig.greet(row(json!({})));
+        rig.refuse("monitor_cond_since", denied.clone());
+        rig.refuse("monitor_cond_since", denied.clone());
+        assert_eq!(rig.take_actions().last().unwrap(), "close monitor_refused");
+        rig.wait();
+    }
+    // Nobody said that the condition was to blame, so it is still wanted.
+    let params = rig.sync(row(json!({})), false, 0, content(&[(1, "a")]));
+    assert_eq!(params[2]["T"][0]["where"].to_string(), ONLY_1);
+    assert_eq!(rig.events().last().unwrap(), "condition 1");
+}
+
+#[test]
 fn a_condition_set_while_the_content_is_under_way_is_a_change_afterwards() {
     let mut rig = Rig::new();
     rig.open();

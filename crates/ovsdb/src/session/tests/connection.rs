@@ -95,20 +95,20 @@ fn a_session_without_remotes_says_so_and_waits_for_some() {
     assert!(rig.session.next_timeout().is_some());
     rig.wait();
     assert!(rig.session.next_timeout().is_some());
-    rig.session.set_remotes(rig.now, "tcp:h:7".parse::<Remotes>().unwrap().list);
+    rig.session.set_remotes(rig.now, "tcp:h:7".parse().unwrap());
     assert_eq!(rig.take_actions(), ["dial tcp:h:7"]);
 }
 
 #[test]
 fn changed_remotes_keep_a_connection_that_is_still_among_them() {
     let mut rig = Rig::synced(&[]);
-    rig.session.set_remotes(rig.now, "tcp:h:9,tcp:h:1".parse::<Remotes>().unwrap().list);
+    rig.session.set_remotes(rig.now, "tcp:h:9,tcp:h:1".parse().unwrap());
     assert!(rig.take_actions().is_empty() && rig.session.is_synced());
-    rig.session.set_remotes(rig.now, "tcp:h:9".parse::<Remotes>().unwrap().list);
+    rig.session.set_remotes(rig.now, "tcp:h:9".parse().unwrap());
     assert_eq!(rig.take_actions(), ["close remotes_changed", "dial tcp:h:9"]);
     // Changed again before the driver saw the request to connect: that one is never seen.
-    rig.session.set_remotes(rig.now, "tcp:h:8".parse::<Remotes>().unwrap().list);
-    rig.session.set_remotes(rig.now, "tcp:h:7".parse::<Remotes>().unwrap().list);
+    rig.session.set_remotes(rig.now, "tcp:h:8".parse().unwrap());
+    rig.session.set_remotes(rig.now, "tcp:h:7".parse().unwrap());
     assert_eq!(rig.take_actions(), ["close remotes_changed", "dial tcp:h:7"]);
 }
 

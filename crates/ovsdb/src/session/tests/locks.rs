@@ -57,6 +57,34 @@ fn locks_end_with_the_connection_and_are_asked_for_again() {
 }
 
 #[test]
+fn a_thief_that_is_robbed_asks_again() {
+    let mut rig = Rig::synced(&[]);
+    lock(&mut rig, "l", LockMode::Steal);
+    rig.answer("steal", json!({"locked": true}));
+    rig.forget();
+    rig.notify("stolen", json!(["l"]));
+    assert_eq!(rig.take_actions(), ["unlock", "lock"]);
+    rig.answer("unlock", json!({}));
+    rig.answer("lock", json!({"locked": false}));
+    rig.notify("locked", json!(["l"]));
+    assert_eq!(rig.events(), ["lock l false", "lock l true"]);
+    assert!(rig.take_actions().is_empty());
+}
+
+#[test]
+fn a_lock_that_is_waited_for_is_stolen_after_all() {
+    let mut rig = Rig::synced(&[]);
+    lock(&mut rig, "l", LockMode::Wait);
+    rig.answer("lock", json!({"locked": false}));
+    rig.forget();
+    lock(&mut rig, "l", LockMode::Steal);
+    assert_eq!(rig.take_actions(), ["unlock", "steal"]);
+    rig.answer("unlock", json!({}));
+    rig.answer("steal", json!({"locked": true}));
+    assert_eq!(rig.events(), ["lock l true"]);
+}
+
+#[test]
 fn a_lock_is_given_back() {
     let mut rig = Rig::synced(&[]);
     lock(&mut rig, "l", LockMode::Wait);

@@ -15,6 +15,9 @@ use crate::session::*;
 /// Rows by number, each with its column `n`.
 type Rows = BTreeMap<u64, i64>;
 
+/// What the server does not take as a condition for `n`.
+const NONSENSE: i64 = 3;
+
 /// A server with history: all members of its cluster at once.
 #[derive(Debug, Default)]
 struct Server {
@@ -153,6 +156,8 @@ impl Server {
                 let only = only(&params[2]["T"][0]);
                 if version > self.method {
                     Err(json!("unknown method"))
+                } else if only == Some(NONSENSE) {
+                    Err(json!({"error": "syntax error"}))
                 } else {
                     self.wire.monitor = Some((params[1].clone(), version, only));
                     let now = Self::seen(&self.now().1, only);
@@ -168,6 +173,9 @@ impl Server {
             }
             "monitor_cond_change" => match self.wire.monitor.clone() {
                 None => Err(json!({"error": "unknown monitor session"})),
+                Some(_) if only(&params[2]["T"][0]) == Some(NONSENSE) => {
+                    Err(json!({"error": "syntax error"}))
+                }
                 Some((name, version, old)) => {
                     let new = only(&params[2]["T"][0]);
                     self.wire.monitor = Some((name, version, new));
@@ -241,7 +249,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Convert),
         2 => Just(Step::CatchUp),
         6 => change().prop_map(|(row, n)| Step::Submit(row, n)),
-        2 => (0i64..3).prop_map(Step::Only),
+        2 => (0..=NONSENSE).prop_map(Step::Only),
         1 => Just(Step::Everything),
         1 => any::<bool>().prop_map(Step::Lock),
         1 => any::<bool>().prop_map(Step::Unlock),
@@ -410,7 +418,9 @@ proptest! {
         prop_assert_eq!(held, expected);
         let status = world.rig.session.status();
         prop_assert!(status.conditions >= world.asked);
-        prop_assert!(method == 1 || only == world.only, "the last condition is in force");
+        prop_assert_ne!(only, Some(NONSENSE));
+        let refused = world.only == Some(NONSENSE);
+        prop_assert!(method == 1 || refused || only == world.only, "the last condition is in force");
         world.rig.eof();
         world.settle();
         world.submitted.sort();

@@ -114,7 +114,7 @@ fn when_all_are_stale_for_long_their_data_is_taken_as_what_there_is() {
 }
 
 #[test]
-fn stale_data_is_never_taken_where_the_limit_is_off_until_told_so() {
+fn stale_data_is_never_taken_where_the_limit_is_off() {
     let mut rig = Rig::clustered(1, |config| config.stale_limit = None, &[]);
     rig.eof();
     for _ in 0..100 {
@@ -125,10 +125,48 @@ fn stale_data_is_never_taken_where_the_limit_is_off_until_told_so() {
         rig.greet(member(true, 3));
         assert_eq!(rig.session.status().last_close.unwrap().label(), "stale");
     }
-    rig.session.forget_index();
-    rig.wait();
-    rig.sync(member(true, 3), false, 100, json!({}));
-    assert!(rig.session.is_synced());
+}
+
+#[test]
+fn the_time_in_which_no_server_is_reached_says_nothing_about_stale_ones() {
+    let mut rig = Rig::clustered(2, |config| config.backoff_max = S, &[(1, "a")]);
+    rig.eof();
+    rig.open();
+    rig.greet(member(true, 3));
+    assert_eq!(rig.session.status().last_close.unwrap().label(), "stale");
+    let begin = rig.now;
+    while rig.now < begin + 70 * S {
+        rig.wait();
+        rig.closed(CloseReason::Dial("nobody there".into()));
+    }
+    if rig.session.status().progress == Progress::Waiting {
+        rig.wait();
+    }
+    rig.open();
+    rig.greet(member(true, 3));
+    assert_eq!(rig.session.status().last_close.unwrap().label(), "stale");
+    assert_eq!(rig.session.status().min_index, 10);
+}
+
+#[test]
+fn a_restored_cluster_is_taken_though_not_every_member_is_there_and_only_one_leads() {
+    let mut rig = Rig::clustered(3, |config| config.backoff_max = S, &[(1, "a")]);
+    rig.eof();
+    let begin = rig.now;
+    while rig.session.status().progress != Progress::Loading {
+        assert!(rig.now < begin + 70 * S);
+        match rig.session.status().progress {
+            Progress::Waiting => rig.wait(),
+            _ => match rig.session.status().remote.unwrap().to_string().as_str() {
+                "tcp:h:1" => rig.closed(CloseReason::Dial("nobody there".into())),
+                at => {
+                    rig.open();
+                    rig.greet(member(at == "tcp:h:2", 3));
+                }
+            },
+        }
+    }
+    assert!(rig.now >= begin + 60 * S, "{:?}", rig.now - begin);
 }
 
 #[test]
@@ -161,6 +199,21 @@ fn another_cluster_than_the_configured_one_is_refused() {
     assert!(rig.take_actions().contains(&"close wrong_cluster".to_owned()));
     let said = rig.session.status().last_close.unwrap().to_string();
     assert!(said.contains(CLUSTER) && said.contains(&uuid(5)), "{said}");
+}
+
+#[test]
+fn another_cluster_may_be_configured_later() {
+    let mut rig = Rig::clustered(1, |_| {}, &[(1, "a")]);
+    rig.session.set_remotes(rig.now, format!("tcp:h:1,tcp:h:2,cid:{CLUSTER}").parse().unwrap());
+    assert_eq!(rig.take_actions(), ["close remotes_changed", "dial tcp:h:1"]);
+    rig.sync(member(true, 11), true, 101, json!({}));
+    rig.session.set_remotes(rig.now, format!("tcp:h:1,cid:{CLUSTER}").parse().unwrap());
+    assert!(rig.session.is_synced(), "the same cluster, and the remote is still among them");
+    rig.session.set_remotes(rig.now, format!("tcp:h:1,cid:{}", uuid(5)).parse().unwrap());
+    rig.forget();
+    rig.open();
+    rig.greet(member(true, 12));
+    assert!(rig.take_actions().contains(&"close wrong_cluster".to_owned()));
 }
 
 #[test]
