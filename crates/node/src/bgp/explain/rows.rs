@@ -283,7 +283,8 @@ impl<'s> Asking<'s> {
         let vip_ports: Vec<_> =
             ports.filter(|port| is_vip_port(port) && port.ips().contains(&self.ip)).collect();
         // Of a tenant network, or hidden: its port has told why nobody announces it.
-        let told = vip_ports.iter().any(|port| opted_out(port) || self.localnet(port.datapath.uuid()).is_none());
+        let told =
+            vip_ports.iter().any(|port| opted_out(port) || self.localnet(port.datapath.uuid()).is_none());
         let balancers: Vec<_> = self.balancers_of(&[self.ip]).collect();
         if let ([], [port, ..], false) = (&balancers[..], &vip_ports[..], told) {
             let name = &port.logical_port;
