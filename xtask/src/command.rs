@@ -65,6 +65,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// The project's files that match a pattern of git's, those included that are not committed yet.
+pub(crate) fn files(pattern: &str) -> Result<Vec<String>> {
+    files_in(root(), pattern)
+}
+
+fn files_in(root: &Path, pattern: &str) -> Result<Vec<String>> {
+    let list = ["ls-files", "--cached", "--others", "--exclude-standard", pattern];
+    let listed = output(Command::new("git").current_dir(root).args(list))?;
+    Ok(listed.lines().filter(|file| root.join(file).is_file()).map(str::to_owned).collect())
+}
+
 /// Runs a command, passes its output on as it comes, and hands every line (colour removed) to `see`. Gives whether it
 /// succeeded.
 pub(crate) fn tee(command: &mut Command, mut see: impl FnMut(&str) + Send) -> Result<bool> {
@@ -96,5 +107,26 @@ fn forward(from: Option<impl Read>, mut to: impl Write, send: &std::sync::mpsc::
         let _ = to.write_all(&line).and_then(|()| to.flush());
         let _ = send.send(String::from_utf8_lossy(&line).trim_end().to_owned());
         line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_those_that_are_there_and_not_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |args: &[&str]| output(Command::new("git").current_dir(dir.path()).args(args)).unwrap();
+        git(&["init", "--quiet"]);
+        for name in ["kept.rs", "gone.rs", "ignored.rs", "new.rs", "other.md"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        std::fs::write(dir.path().join(".gitignore"), "ignored.rs\n").unwrap();
+        git(&["add", "kept.rs", "gone.rs"]);
+        std::fs::remove_file(dir.path().join("gone.rs")).unwrap();
+        let mut found = files_in(dir.path(), "*.rs").unwrap();
+        found.sort();
+        assert_eq!(found, ["kept.rs", "new.rs"]);
     }
 }

@@ -9,24 +9,18 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
-use crate::command::{cargo, output, root, run, target_dir};
+use crate::command::{cargo, files, root, run, target_dir};
 use crate::{problems, trace};
 
 /// The programs whose subcommands are checked, as they are typed.
 const PROGRAMS: [&str; 2] = ["cargo xtask", "meridian"];
 
 pub(crate) fn check() -> Result<()> {
-    let files = output(Command::new("git").current_dir(root()).args([
-        "ls-files",
-        "-co",
-        "--exclude-standard",
-        "*.md",
-    ]))?;
     let sources = sources()?;
     let mut problems = problems::problems()?;
     problems.extend(other_samples()?);
     let mut mentions: BTreeMap<Mention, PathBuf> = BTreeMap::new();
-    for file in files.lines().map(PathBuf::from) {
+    for file in files("*.md")?.into_iter().map(PathBuf::from) {
         let text = std::fs::read_to_string(root().join(&file))
             .with_context(|| format!("cannot read {}", file.display()))?;
         problems.extend(broken_links(root(), &file, &text));
@@ -57,13 +51,11 @@ pub(crate) fn check() -> Result<()> {
 
 /// Every Rust file of the project.
 fn sources() -> Result<Vec<trace::Source>> {
-    let listed = output(Command::new("git").current_dir(root()).args(["ls-files", "*.rs"]))?;
-    let files = listed.lines().map(PathBuf::from).filter(|file| root().join(file).is_file());
     let read = |file: PathBuf| {
         let text = std::fs::read_to_string(root().join(&file));
         text.map(|text| (file.clone(), text)).with_context(|| format!("cannot read {}", file.display()))
     };
-    files.map(read).collect()
+    files("*.rs")?.into_iter().map(PathBuf::from).map(read).collect()
 }
 
 /// Pages that show a file of the package, with that file: they show all of it, as it is.

@@ -1,8 +1,11 @@
-//! What a server may do that is rare: refuse by role, and send very much at once.
+//! What is rare: a server that refuses by role or sends very much at once, a reader that is much too slow.
 
 mod common;
 
-use common::server::Server;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use common::server::{Running, Server, eventually};
 use common::{meridian, run_args};
 use serde_json::{Value, json};
 
@@ -70,4 +73,60 @@ fn a_message_of_many_megabytes_is_sent_and_taken() {
     let output = dump.args(timeout).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty());
     assert!(output.stdout.len() > SIZE && output.stdout.ends_with(b"}\n"));
+}
+
+#[test]
+fn a_slow_reader_of_a_watch_gets_the_sum_of_what_it_missed() {
+    const ROWS: usize = 3000;
+    let mut server = Server::northbound();
+    let file = server.dir().join("ops.json");
+    let transact = |server: &Server, ops: Value| {
+        std::fs::write(&file, ops.to_string()).unwrap();
+        let ops = format!("@{}", file.display());
+        run_args(&["ovsdb", "txn", "--remote", &server.remote(), "OVN_Northbound", &ops]).ok();
+    };
+    let row = |n| json!({"op": "insert", "table": "Logical_Switch", "row": {"name": format!("sw{n}")}});
+    transact(&server, (0..ROWS).map(row).collect());
+
+    let admin = server.dir().join("admin.sock").display().to_string();
+    let mut command = meridian();
+    command.args(["ovsdb", "watch", "--remote", &server.remote(), "--admin-socket", &admin]);
+    command.args(["OVN_Northbound", "Logical_Switch"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = Running(command.spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert!((0..ROWS).all(|_| next()["event"] == "insert"));
+    assert_eq!(next(), json!({"event": "synced"}));
+
+    // Nobody reads: what the pipe does not hold stays behind, until it is too much to be kept one by one.
+    let metric = |name: &str, value: u64| {
+        let line = format!("meridian_ovsdb_{name}{{database=\"OVN_Northbound\"}} {value}");
+        run_args(&["status", "--socket", &admin, "--metrics"]).ok().lines().any(|found| found == line)
+    };
+    let mut rounds = 0;
+    eventually("the reader lags", || {
+        rounds += 1;
+        let row = json!({"other_config": ["map", [["round", rounds.to_string()]]]});
+        transact(&server, json!({"op": "update", "table": "Logical_Switch", "where": [], "row": row}));
+        metric("feed_lags_total", 1)
+    });
+    server.kill();
+    eventually("the loss is noticed", || metric("synced", 0));
+    server.start();
+    eventually("it is back", || metric("synced", 1));
+
+    // First the change that filled the pipe, then the sum of all others: one line for each row.
+    let mut modified = || -> Vec<(Value, Value)> {
+        let mut rounds: Vec<_> = (0..ROWS)
+            .map(|_| next())
+            .inspect(|line| assert_eq!(line["event"], "modify", "{line}"))
+            .map(|line| (line["old"]["other_config"].clone(), line["new"]["other_config"].clone()))
+            .collect();
+        rounds.dedup();
+        rounds
+    };
+    let first = modified();
+    assert!(first.len() == 1 && first[0].0 == json!({}), "{first:?}");
+    assert_eq!(modified(), [(first[0].1.clone(), json!({"round": rounds.to_string()}))]);
+    assert_eq!([next(), next()].map(|line| line["event"].clone()), ["disconnected", "reconnected"]);
 }

@@ -48,10 +48,13 @@ struct ColumnInput {
 /// Implements `ovsdb::Table`.
 #[proc_macro_derive(Table, attributes(ovsdb))]
 pub fn derive_table(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    match TableInput::from_derive_input(&input) {
-        Ok(table) => expand(table).into(),
-        Err(error) => error.write_errors().into(),
+    derive(&parse_macro_input!(input as DeriveInput)).into()
+}
+
+fn derive(input: &DeriveInput) -> TokenStream {
+    match TableInput::from_derive_input(input) {
+        Ok(table) => expand(table),
+        Err(error) => error.write_errors(),
     }
 }
 
@@ -173,3 +176,6 @@ fn expand(input: TableInput) -> TokenStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

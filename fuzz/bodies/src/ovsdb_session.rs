@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
+use ovsdb::model::Condition;
 use ovsdb::session::{Action, CloseReason, LockMode, Session, SessionConfig};
 
 use crate::ovsdb_update::model;
 
-/// What the server sends, one message per line. A line that begins with a letter is something else that happens: `c` the
-/// connection breaks, `t` time passes, `s` a transaction is submitted, `l` a lock is asked for.
+/// What the server sends, one message per line; the first is lent, the second given away, and so on. A line that begins with
+/// a letter is something else that happens: `c` the connection breaks, `t` time passes, `s` a transaction is submitted, `l` a
+/// lock is asked for, `x` stolen, `u` given back, `n` no ports are wanted any more, `a` all of them.
 pub fn session(data: &[u8]) {
     converse(data);
 }
@@ -19,6 +21,7 @@ fn converse(data: &[u8]) -> (bool, Vec<String>) {
     let mut session = Session::new(config, model(), now, 1);
     let (mut synced, mut sent) = (false, Vec::new());
     act(&mut session, now, &mut sent);
+    let mut given = false;
     for line in data.split(|byte| *byte == b'\n').take(256) {
         match line.first() {
             Some(b'c') => session.handle_close(now, CloseReason::Eof),
@@ -28,7 +31,17 @@ fn converse(data: &[u8]) -> (bool, Vec<String>) {
             }
             Some(b's') => drop(session.submit(now, "[]".to_owned())),
             Some(b'l') => session.lock(now, "fuzz", LockMode::Wait),
-            _ => session.handle_message(now, line),
+            Some(b'x') => session.lock(now, "fuzz", LockMode::Steal),
+            Some(b'u') => session.unlock(now, "fuzz"),
+            Some(b'n') => drop(session.set_condition(now, "Port", Condition::None)),
+            Some(b'a') => drop(session.set_condition(now, "Port", Condition::All)),
+            _ => {
+                match given {
+                    false => session.handle_message(now, line),
+                    true => session.handle_message(now, line.to_vec()),
+                }
+                given = !given;
+            }
         }
         act(&mut session, now, &mut sent);
         synced |= session.is_synced();
@@ -56,10 +69,21 @@ mod tests {
     /// A corpus whose conversations break off at once would find nothing.
     #[test]
     fn the_corpus_has_whole_conversations() {
-        for seed in ["whole", "canceled", "old_server"] {
+        let all = ["monitor_cond_since", "monitor_cond_change", "lock", "steal", "unlock", "transact"];
+        for (seed, methods) in [
+            ("whole", &["transact", "lock"][..]),
+            ("canceled", &[]),
+            ("old_server", &[]),
+            ("wishes", &all),
+            ("wishes_lent", &all),
+        ] {
             let path = format!("{}/../corpus/session/{seed}", env!("CARGO_MANIFEST_DIR"));
             let (synced, sent) = converse(&std::fs::read(path).unwrap());
-            assert!(synced, "{seed} was never in sync; sent:\n{}", sent.join("\n"));
+            let sent = sent.join("\n");
+            assert!(synced, "{seed} was never in sync; sent:\n{sent}");
+            for method in methods {
+                assert!(sent.contains(&format!(r#""method":"{method}""#)), "{seed}: no {method} in\n{sent}");
+            }
         }
     }
 }

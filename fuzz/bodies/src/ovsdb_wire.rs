@@ -1,5 +1,7 @@
 //! Bodies on the OVSDB wire format.
 
+use std::borrow::Cow;
+
 use ovn::sb::{Chassis, PortBinding};
 use ovsdb::Table;
 use ovsdb::wire::cursor::Cursor;
@@ -12,27 +14,53 @@ use serde_json::value::RawValue;
 /// Small, so that the limit itself is met often.
 const LIMIT: usize = 4096;
 
-/// A stream cut into JSON texts: the pieces in which it arrives make no difference. The first byte says how it is cut.
+/// More than a splitter lends: a text with this in it is given away.
+const LARGE: usize = 1 << 17;
+
+/// A stream cut into JSON texts: the pieces in which it arrives make no difference, nor whether texts are lent or taken. The
+/// first byte says how it is cut. The first NUL, which no text may have, stands for very many bytes.
 pub fn frame(data: &[u8]) {
     let Some((&step, stream)) = data.split_first() else { return };
-    let whole = frames(std::iter::once(stream));
-    let pieces = frames(stream.chunks(usize::from(step) + 1));
+    let mut limit = LIMIT;
+    let mut stream = stream.to_vec();
+    if let Some(at) = stream.iter().position(|byte| *byte == 0) {
+        stream.splice(at..=at, std::iter::repeat_n(b'x', LARGE));
+        limit += LARGE;
+    }
+    let mut step = usize::from(step) + 1;
+    let lent = frames(limit, std::iter::once(&*stream), lend);
+    let taken = frames(limit, std::iter::once(&*stream), FrameSplitter::take_frame);
+    assert_eq!(lent, taken, "lent and taken");
+    if limit > LIMIT {
+        step *= 1024;
+    }
+    let pieces = frames(limit, stream.chunks(step), FrameSplitter::take_frame);
     // With a limit, an over-long text may be refused before or after its end has arrived, but never only one way.
-    assert_eq!(whole, pieces, "cut into pieces of {}", usize::from(step) + 1);
-    for text in &whole.0 {
-        assert!(text.len() <= LIMIT);
+    assert_eq!(lent, pieces, "cut into pieces of {step}");
+    for text in &lent.0 {
+        assert!(text.len() <= limit);
         assert!(matches!(text.first(), Some(b'{' | b'[')));
     }
 }
 
-fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, Option<FrameError>) {
-    let mut splitter = FrameSplitter::new(LIMIT);
+fn lend(splitter: &mut FrameSplitter) -> Result<Option<Cow<'_, [u8]>>, FrameError> {
+    Ok(splitter.next_frame()?.map(Cow::Borrowed))
+}
+
+type Next = fn(&mut FrameSplitter) -> Result<Option<Cow<'_, [u8]>>, FrameError>;
+
+fn frames<'a>(
+    limit: usize,
+    pieces: impl Iterator<Item = &'a [u8]>,
+    next: Next,
+) -> (Vec<Vec<u8>>, Option<FrameError>) {
+    let mut splitter = FrameSplitter::new(limit);
     let mut texts = Vec::new();
     for piece in pieces {
         splitter.push(piece);
         loop {
-            match splitter.next_frame() {
-                Ok(Some(text)) => texts.push(text.to_vec()),
+            match next(&mut splitter) {
+                Ok(Some(text)) => texts.push(text.into_owned()),
                 Ok(None) => break,
                 Err(error) => return (texts, Some(error)),
             }

@@ -44,7 +44,7 @@ counters! {
     deltas,
     /// Rows that changed in them.
     rows_changed,
-    /// Times a feed was too slow and compared snapshots instead.
+    /// Times a feed's reader was too slow and changes were summed up for it.
     feed_lags,
     /// Transactions that were committed.
     committed,

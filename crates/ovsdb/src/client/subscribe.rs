@@ -53,7 +53,7 @@ pub struct Feed {
 }
 
 /// Whether the replica follows the server, as far as a reader knows or the client.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 enum Standing {
     /// Not yet.
     Never,
@@ -62,14 +62,18 @@ enum Standing {
 }
 
 impl Standing {
-    /// The event that brings a reader who knows of another standing to this one.
-    fn told_after(&self, told: &Standing) -> Option<FeedEvent> {
+    /// The events that bring a reader who knows of another standing to this one, with the last break that it missed.
+    fn told_after(&self, told: &Standing, missed: Option<CloseReason>) -> Vec<FeedEvent> {
+        let disconnected = |reason| FeedEvent::Disconnected { reason };
         match (told, self) {
-            (told, now) if told == now => None,
-            (Self::Down(_), Self::Synced(how)) => Some(FeedEvent::Reconnected { how: *how }),
-            (_, Self::Synced(how)) => Some(FeedEvent::Synced { how: *how }),
-            (_, Self::Down(reason)) => Some(FeedEvent::Disconnected { reason: reason.clone() }),
-            (_, Self::Never) => None,
+            (_, Self::Never) | (Self::Down(_), Self::Down(_)) => Vec::new(),
+            (_, Self::Down(reason)) => vec![disconnected(reason.clone())],
+            (Self::Never, Self::Synced(how)) => vec![FeedEvent::Synced { how: *how }],
+            (Self::Down(_), Self::Synced(how)) => vec![FeedEvent::Reconnected { how: *how }],
+            (Self::Synced(_), Self::Synced(how)) => match missed {
+                Some(reason) => vec![disconnected(reason), FeedEvent::Reconnected { how: *how }],
+                None => Vec::new(),
+            },
         }
     }
 }
@@ -103,16 +107,21 @@ struct Lag {
     /// cheap, and yet no row is held more than a few times.
     late: Vec<Arc<Delta>>,
     weight: usize,
+    /// Why the replica ceased to follow the server, if it did: the last time.
+    broke: Option<CloseReason>,
 }
 
 impl Lag {
     /// The sum of what was to be told; nothing where no rows changed.
     fn of(events: impl Iterator<Item = FeedEvent>, seq: Seq) -> Self {
-        let mut lag = Lag { sum: Delta::none(seq), late: Vec::new(), weight: 0 };
-        lag.late.extend(events.filter_map(|event| match event {
-            FeedEvent::Changed { delta, .. } => Some(delta),
-            _ => None,
-        }));
+        let mut lag = Lag { sum: Delta::none(seq), late: Vec::new(), weight: 0, broke: None };
+        for event in events {
+            match event {
+                FeedEvent::Changed { delta, .. } => lag.late.push(delta),
+                FeedEvent::Disconnected { reason } => lag.broke = Some(reason),
+                FeedEvent::Synced { .. } | FeedEvent::Reconnected { .. } => {}
+            }
+        }
         lag.settle();
         lag
     }
@@ -158,7 +167,12 @@ impl Mailbox {
             FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => {
                 state.standing = Standing::Synced(*how)
             }
-            FeedEvent::Disconnected { reason } => state.standing = Standing::Down(reason.clone()),
+            FeedEvent::Disconnected { reason } => {
+                state.standing = Standing::Down(reason.clone());
+                if let Some(lag) = &mut state.lag {
+                    lag.broke = Some(reason.clone());
+                }
+            }
         }
         if state.lag.is_none() {
             state.weight += weight(event);
@@ -234,7 +248,7 @@ impl Feed {
         lag.settle();
         let changed = FeedEvent::Changed { delta: Arc::new(lag.sum), lagged: true };
         self.pending.extend(Some(changed).filter(|changed| weight(changed) > 1));
-        self.pending.extend(standing.told_after(&self.told));
+        self.pending.extend(standing.told_after(&self.told, lag.broke));
     }
 }
 
@@ -313,7 +327,7 @@ impl Publisher {
             if !delta.is_empty() {
                 events.push_back(FeedEvent::Changed { delta: Arc::new(delta), lagged: false });
             }
-            events.extend(standing.told_after(&told));
+            events.extend(standing.told_after(&told, None));
         }
         let state = MailState {
             weight: events.iter().map(weight).sum(),

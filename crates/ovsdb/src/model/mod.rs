@@ -3,6 +3,8 @@
 //! [`Table`] is derived. A struct names only the columns its users need, and only those are monitored. [`fit`] compares
 //! structs with a server's schema when a connection is made; what a server does not have is left out or refused there.
 
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub mod collection;
 pub mod column;
 pub mod condition;

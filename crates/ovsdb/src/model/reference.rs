@@ -1,5 +1,7 @@
 //! References between rows, told apart by the table they lead to.
 
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -41,7 +41,7 @@ pub struct Transaction {
     database: Option<&'static str>,
     text: Vec<u8>,
     ops: Vec<Op>,
-    written: SmallVec<[Written; 2]>,
+    named: SmallVec<[Named; 2]>,
 }
 
 /// One operation: text that is already there, or an expectation whose columns depend on what the server has.
@@ -63,9 +63,9 @@ enum Body {
     },
 }
 
-/// Columns of a table that were given a value.
+/// Columns of a table without which the transaction has no meaning: those that are given a value or looked for by one.
 #[derive(Clone)]
-struct Written {
+struct Named {
     table: &'static str,
     specs: &'static [ColumnSpec],
     columns: ColumnSet,
@@ -135,7 +135,7 @@ impl Transaction {
     pub fn insert<T: Table>(&mut self, row: impl Into<Ref<T>>, value: &T) -> &mut Self {
         let uuid = row.into().uuid();
         let columns = compose::insert(&mut self.text, uuid, value);
-        self.wrote::<T>(columns);
+        self.names::<T>(columns);
         self.push(OpKind::Insert, Str::new_static(T::TABLE), Some(uuid))
     }
 
@@ -158,7 +158,7 @@ impl Transaction {
         self.write(row, after, whole);
         if !mutations.is_empty() {
             compose::mutate(&mut self.text, T::TABLE, row.uuid(), mutations.into_iter());
-            self.wrote::<T>(differing);
+            self.names::<T>(differing);
             self.push(OpKind::Mutate, Str::new_static(T::TABLE), Some(row.uuid()));
         }
         self
@@ -171,7 +171,7 @@ impl Transaction {
         }
         let uuid = row.into().uuid();
         compose::update(&mut self.text, uuid, value, columns);
-        self.wrote::<T>(columns);
+        self.names::<T>(columns);
         self.push(OpKind::Update, Str::new_static(T::TABLE), Some(uuid))
     }
 
@@ -190,7 +190,7 @@ impl Transaction {
         let uuid = row.into().uuid();
         let mutations = std::iter::once((T::COLUMNS[column].name, mutation));
         compose::mutate(&mut self.text, T::TABLE, uuid, mutations);
-        self.wrote::<T>([column].into_iter().collect());
+        self.names::<T>([column].into_iter().collect());
         self.push(OpKind::Mutate, Str::new_static(T::TABLE), Some(uuid))
     }
 
@@ -227,16 +227,17 @@ impl Transaction {
         self.push(OpKind::Wait, Str::new_static(T::TABLE), Some(uuid))
     }
 
-    /// Makes the transaction fail as a conflict unless exactly these rows have this value in the column.
+    /// Makes the transaction fail as a conflict unless exactly these rows have this value in the column, which the server
+    /// must have.
     pub fn expect_rows<T: Table>(
         &mut self,
         column: usize,
         value: &impl ColumnType,
         rows: &[Ref<T>],
     ) -> &mut Self {
-        self.database.get_or_insert(T::DATABASE);
         let rows: Vec<Uuid> = rows.iter().map(|row| row.uuid()).collect();
         compose::expect_rows(&mut self.text, T::TABLE, T::COLUMNS[column].name, &value.to_datum(), &rows);
+        self.names::<T>([column].into_iter().collect());
         self.push(OpKind::Wait, Str::new_static(T::TABLE), None)
     }
 
@@ -288,8 +289,8 @@ impl Transaction {
             }
             op
         }));
-        for written in &other.written {
-            self.note(written.clone());
+        for named in &other.named {
+            self.note(named.clone());
         }
         self.database = self.database.or(other.database);
         self
@@ -298,11 +299,11 @@ impl Transaction {
     /// The operations as text, for a server that lacks the columns for which `lacks` holds: it is given a table and a
     /// column by their names, as several structs may stand for one table.
     pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<Composed, CommitError> {
-        for written in &self.written {
-            let mut names = written.columns.iter().map(|at| written.specs[at].name);
-            if let Some(column) = names.find(|column| lacks(written.table, column)) {
+        for named in &self.named {
+            let mut names = named.columns.iter().map(|at| named.specs[at].name);
+            if let Some(column) = names.find(|column| lacks(named.table, column)) {
                 return Err(CommitError::Unsupported {
-                    table: Str::new_static(written.table),
+                    table: Str::new_static(named.table),
                     column: Str::new_static(column),
                 });
             }
@@ -334,21 +335,21 @@ impl Transaction {
         self
     }
 
-    fn wrote<T: Table>(&mut self, columns: ColumnSet) {
+    fn names<T: Table>(&mut self, columns: ColumnSet) {
         self.database.get_or_insert(T::DATABASE);
-        self.note(Written { table: T::TABLE, specs: T::COLUMNS, columns });
+        self.note(Named { table: T::TABLE, specs: T::COLUMNS, columns });
     }
 
-    fn note(&mut self, written: Written) {
-        if written.columns.is_empty() {
+    fn note(&mut self, named: Named) {
+        if named.columns.is_empty() {
             return;
         }
-        match self.written.iter_mut().find(|w| w.table == written.table) {
+        match self.named.iter_mut().find(|known| known.table == named.table) {
             // Two structs may stand for one table; their positions differ, so they are kept apart.
-            Some(known) if std::ptr::eq(known.specs, written.specs) => {
-                known.columns = known.columns.or(written.columns);
+            Some(known) if std::ptr::eq(known.specs, named.specs) => {
+                known.columns = known.columns.or(named.columns);
             }
-            _ => self.written.push(written),
+            _ => self.named.push(named),
         }
     }
 }

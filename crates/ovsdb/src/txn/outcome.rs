@@ -99,7 +99,7 @@ pub enum CommitError {
         /// What happened to the answer.
         reason: String,
     },
-    /// It writes a column that this server does not have.
+    /// It writes a column that this server does not have, or looks for rows by one.
     #[error("the server's schema has no column {column} in table {table}")]
     Unsupported {
         /// The table.

@@ -56,7 +56,10 @@ impl View {
     }
 
     /// The rows that have this value in a column. Which they are counts; what else is in them does not, unless they
-    /// are read.
+    /// are read. The server must have the column.
+    ///
+    /// Expected are exactly the rows that the replica holds, and the server compares with all that it has: under a monitor
+    /// condition that leaves out rows with this value, every attempt is a conflict.
     pub fn matching<T: Table>(&mut self, column: usize, value: &impl ColumnType) -> Vec<Ref<T>> {
         let wanted = value.to_datum();
         let rows = self.snapshot.table::<T>().iter().filter(|(_, row)| row.datum(column) == wanted);

@@ -8,6 +8,7 @@
 mod backlog;
 mod bad_input;
 mod clustered;
+mod conditions;
 mod loading;
 mod locks;
 mod reading;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ovsdb::client::FeedEvent;
 use ovsdb::model::Condition;
-use ovsdb::replica::{Columns, Model};
+use ovsdb::replica::{Columns, Model, References, Snapshot};
 use ovsdb::wire::clause::Function;
 use ovsdb::{Map, Ref, Set, Str, Table, Transaction};
 use serde_json::json;
@@ -128,6 +128,43 @@ on_all! {
         assert!(error.starts_with("the server refused the condition: "), "{error}");
         backend.transact(json!([insert(id(2), "b", 2)])).await;
         assert_eq!(next_change(&mut feed).await, ["b: none -> 2"], "what was in force stays in force");
+    }
+}
+
+on_all! {
+    async fn a_weak_reference_goes_with_the_row_that_it_leads_to(backend) {
+        type Friends = References<Horse, { Horse::FRIEND }>;
+        let friend = json!({"friend": ["uuid", id(1).to_string()]});
+        backend.transact(json!([insert(id(1), "a", 1), insert(id(2), "b", 2), update(id(2), friend)])).await;
+        let only_b = Condition::column::<Horse>(Horse::NAME, Function::Equal, &Str::from("b"));
+        let both = Model::new("Stable").table::<Horse>().index::<Friends>();
+        let narrow = Model::new("Stable").table_where::<Horse>(only_b).index::<Friends>();
+        let friends_of_a = |snapshot: &Snapshot| -> Vec<Str> {
+            snapshot.lookup::<Friends>(&id(1)).map(|(_, horse)| horse.name.clone()).collect()
+        };
+        for (model, holds_a, told) in
+            [(both, true, &["a: 1 -> none", "b: 2 -> 2"][..]), (narrow, false, &["b: 2 -> 2"])]
+        {
+            let client = synced(backend.config(), model).await;
+            let mut feed = client.subscribe();
+            let snapshot = client.snapshot();
+            let friend = snapshot.get::<Horse>(id(2)).unwrap().friend.expect("b has a friend");
+            assert_eq!(friend, id(1).into());
+            assert_eq!(snapshot.get(friend).map(|horse| horse.name.as_str()), holds_a.then_some("a"));
+            assert_eq!(friends_of_a(&snapshot), ["b"]);
+
+            backend.transact(json!([delete(id(1))])).await;
+            let FeedEvent::Changed { delta, .. } = next(&mut feed).await else { panic!() };
+            assert_eq!(horses(&delta), told);
+            let of_b = delta.table::<Horse>().find(|change| change.uuid == id(2)).unwrap();
+            assert_eq!(of_b.columns(), [Horse::FRIEND].into_iter().collect());
+            let [before, after] = [&of_b.before, &of_b.after].map(|horse| horse.as_ref().unwrap().friend);
+            assert_eq!((before, after), (Some(friend), None));
+            assert!(friends_of_a(&client.snapshot()).is_empty());
+            assert_eq!(client.snapshot().get(friend), None);
+            let again = json!({"friend": ["uuid", id(1).to_string()]});
+            backend.transact(json!([insert(id(1), "a", 1), update(id(2), again)])).await;
+        }
     }
 }
 

@@ -57,6 +57,8 @@ on! {
     async fn the_schema_is_converted_while_connected(backend) {
         backend.transact(json!([insert(id(1), "a", 1)])).await;
         let client = backend.client().await;
+        let mut lock = client.lock("gate").await;
+        assert!(soon("the lock is free", lock.held()).await);
         let mut tall = Transaction::new();
         tall.insert(id(2), &Horse { height: 170, ..horse("b", 2) });
         assert!(matches!(client.commit(&tall).await, Err(CommitError::Unsupported { .. })));
@@ -76,6 +78,14 @@ on! {
             (client.snapshot().get::<Horse>(id(2))?.height == 0).then_some(())
         }).await;
         assert_eq!(client.snapshot().table::<Horse>().len(), 2);
+
+        // All of it on one connection, so what hangs on that is as it was.
+        assert!(lock.is_held());
+        let mut asserting = Transaction::new();
+        asserting.assert_lock("gate").insert(id(3), &horse("c", 3));
+        soon("in sync again", client.synced()).await.unwrap();
+        client.commit(&asserting).await.unwrap();
+        assert_eq!((client.metrics().connections, client.metrics().disconnections), (1, 0));
     }
 }
 

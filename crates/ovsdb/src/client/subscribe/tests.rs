@@ -63,6 +63,8 @@ struct Reader {
     feed: Feed,
     believes: BTreeMap<Uuid, i64>,
     standing: Option<bool>,
+    /// It was lost when this reader knew it in sync, and that is still to be told.
+    lost: bool,
 }
 
 impl Reader {
@@ -84,14 +86,17 @@ impl Reader {
                 }
                 assert!(self.feed.snapshot().seq() >= delta.seq(), "what was told is in the newest snapshot");
             }
-            FeedEvent::Synced { .. } => self.standing = Some(true),
+            FeedEvent::Synced { .. } => {
+                assert_ne!(self.standing, Some(false), "who knew it away is told that it is back");
+                self.standing = Some(true);
+            }
             FeedEvent::Reconnected { .. } => {
                 assert_eq!(self.standing, Some(false), "back after it was away");
                 self.standing = Some(true);
             }
             FeedEvent::Disconnected { .. } => {
                 assert_ne!(self.standing, Some(false), "a loss is told once");
-                self.standing = Some(false);
+                (self.standing, self.lost) = (Some(false), false);
             }
         }
         true
@@ -103,8 +108,8 @@ enum Step {
     Change(u128, Option<i64>),
     Read(usize),
     Subscribe,
-    Synced,
-    Down,
+    Synced(SyncKind),
+    Down(CloseReason),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -112,8 +117,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0u128..6, proptest::option::of(0i64..4)).prop_map(|(row, size)| Step::Change(row, size)),
         4 => (0usize..4).prop_map(Step::Read),
         1 => Just(Step::Subscribe),
-        1 => Just(Step::Synced),
-        1 => Just(Step::Down),
+        1 => prop_oneof![Just(SyncKind::Fresh), Just(SyncKind::Resumed), Just(SyncKind::Reloaded)]
+            .prop_map(Step::Synced),
+        1 => prop_oneof![Just(CloseReason::Eof), Just(CloseReason::Asked)].prop_map(Step::Down),
     ];
     proptest::collection::vec(step, 0..80)
 }
@@ -132,14 +138,16 @@ proptest! {
                     feed: rig.publisher.subscribe(true),
                     believes: BTreeMap::new(),
                     standing: None,
+                    lost: false,
                 }),
-                Step::Synced => {
+                Step::Synced(how) => {
                     synced = Some(true);
-                    rig.publisher.synced(SyncKind::Reloaded);
+                    rig.publisher.synced(how);
                 }
-                Step::Down => {
+                Step::Down(reason) => {
                     synced = synced.map(|_| false);
-                    rig.publisher.down(&CloseReason::Eof);
+                    readers.iter_mut().for_each(|reader| reader.lost |= reader.standing == Some(true));
+                    rig.publisher.down(&reason);
                 }
             }
         }
@@ -151,8 +159,47 @@ proptest! {
             prop_assert_eq!(&reader.believes, &there.collect::<BTreeMap<_, _>>());
             prop_assert_eq!(&reader.believes, &rig.rows);
             prop_assert_eq!(reader.standing, synced);
+            prop_assert!(!reader.lost, "a loss is told also to who was late, before it is said to be back");
         }
     }
+}
+
+/// What a feed of two events at most tells to a reader that knows it in sync and reads no more before all this happened.
+fn told_late(steps: &[Step]) -> Vec<String> {
+    let mut rig = Rig::new(2);
+    let mut feed = rig.publisher.subscribe(true);
+    rig.publisher.synced(SyncKind::Fresh);
+    assert!(matches!(feed.try_next(), Some(FeedEvent::Synced { .. })));
+    for size in 0..4 {
+        rig.change(1, Some(size));
+    }
+    for step in steps {
+        match step {
+            Step::Synced(how) => rig.publisher.synced(*how),
+            Step::Down(reason) => rig.publisher.down(reason),
+            _ => unreachable!("only the standing changes"),
+        }
+    }
+    let events = std::iter::from_fn(|| feed.try_next());
+    let told = events.map(|event| match event {
+        FeedEvent::Changed { delta, lagged } => format!("{} changed, lagged {lagged}", delta.len()),
+        FeedEvent::Synced { how } => format!("synced {how:?}"),
+        FeedEvent::Reconnected { how } => format!("reconnected {how:?}"),
+        FeedEvent::Disconnected { reason } => format!("disconnected {reason:?}"),
+    });
+    told.collect()
+}
+
+#[test]
+fn who_is_late_is_told_that_it_was_away_and_is_back() {
+    use {CloseReason::*, Step::*, SyncKind::*};
+    let sum = "1 changed, lagged true";
+    for how in [Fresh, Reloaded] {
+        let told = told_late(&[Down(Eof), Synced(Resumed), Down(Asked), Synced(how)]);
+        assert_eq!(told, [sum, "disconnected Asked", &format!("reconnected {how:?}")]);
+        assert_eq!(told_late(&[Synced(how)]), [sum], "it never was away");
+    }
+    assert_eq!(told_late(&[Down(Eof), Synced(Resumed), Down(Asked)]), [sum, "disconnected Asked"]);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Reading feeds as lines.
 
+use std::collections::BTreeMap;
+
 use ovsdb::client::{Feed, FeedEvent};
-use ovsdb::replica::Delta;
+use ovsdb::replica::{Delta, Snapshot};
+use ovsdb::session::SyncKind;
 
 use super::soon;
 use super::stable::Horse;
@@ -34,4 +37,42 @@ pub fn horses(delta: &Delta) -> Vec<String> {
         .collect();
     lines.sort();
     lines
+}
+
+/// One that believes only what it is told: horses by name, each with its sequence number.
+pub struct Reader {
+    pub horses: BTreeMap<String, i64>,
+}
+
+impl Reader {
+    /// One that knows what is there.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let horses = snapshot.table::<Horse>().iter();
+        Self { horses: horses.map(|(_, horse)| (horse.name.to_string(), horse.seq)).collect() }
+    }
+
+    /// Reads until these are the horses and the server is back, each change from what was told before; how it came back.
+    pub async fn until(&mut self, feed: &mut Feed, wanted: &BTreeMap<String, i64>) -> Vec<SyncKind> {
+        let mut back = Vec::new();
+        while self.horses != *wanted || back.is_empty() {
+            match next(feed).await {
+                FeedEvent::Changed { delta, .. } => self.take(&delta),
+                FeedEvent::Reconnected { how } => back.push(how),
+                FeedEvent::Disconnected { .. } => {}
+                FeedEvent::Synced { .. } => panic!("it was in sync before"),
+            }
+        }
+        back
+    }
+
+    fn take(&mut self, delta: &Delta) {
+        for change in delta.table::<Horse>() {
+            if let Some(before) = &change.before {
+                assert_eq!(self.horses.remove(before.name.as_str()), Some(before.seq), "told before");
+            }
+            if let Some(after) = &change.after {
+                assert_eq!(self.horses.insert(after.name.to_string(), after.seq), None, "told twice");
+            }
+        }
+    }
 }
