@@ -133,7 +133,7 @@ async fn follow(nb: Client, sb: Client, told: Told, agent_down_time: u32) {
                     next.southbound_changed(&delta);
                     agents = delta.touches::<Chassis>() || delta.touches::<ChassisPrivate>();
                 }
-                Some(FeedEvent::Synced { .. }) => (agents, seen) = (true, true),
+                Some(FeedEvent::Synced { .. } | FeedEvent::Reconnected { .. }) => (agents, seen) = (true, true),
                 Some(_) => {}
             },
             _ = tick.tick() => agents = true,
