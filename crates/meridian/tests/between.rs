@@ -2,8 +2,11 @@
 
 mod common;
 
-use std::os::unix::net::UnixStream;
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::server::{Running, Server, eventually, slow_line};
 use common::watch::Watch;
@@ -71,6 +74,30 @@ fn an_answer_that_comes_to_a_halt_is_given_up() {
     assert!(ran.fails(3, server.dir()).starts_with("error: "));
 }
 
+/// Lives and answers nothing: it asks every now and then whether the client lives, as a relay does that has just lost the
+/// server behind it.
+fn probing(socket: &Path) -> String {
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                while client.write_all(br#"{"method":"echo","params":[],"id":"echo"}"#).is_ok() {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            });
+        }
+    });
+    format!("unix:{}", socket.display())
+}
+
+#[test]
+fn probes_are_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let remote = probing(&dir.path().join("s"));
+    let err = dump(&remote, &["--timeout", "1s"]).fails(3, dir.path());
+    assert!(err.starts_with("error: unix:DIR/s did not answer transact within 1s\n"), "{err}");
+}
+
 #[test]
 fn a_server_that_hangs_is_told_of_and_waited_for() {
     let server = Server::northbound();
@@ -126,8 +153,8 @@ fn a_relay_is_as_good_as_its_source_until_it_has_lost_it() {
     eventually("the relay has lost its source", || dump(&remote, &[]).code != 0);
     assert_eq!(
         dump(&remote, &[]).fails(3, server.dir()),
-        "error: no server can be used for OVN_Northbound: unix:DIR/relay.sock is a relay that has lost the server behind it\n  \
-         try: the server behind the relay with --remote, or `meridian ovsdb watch`, which shows what the relay had\n"
+        "error: no server can be used for OVN_Northbound: unix:DIR/relay.sock is a relay that cannot reach the server behind it\n  \
+         try: the server behind the relay with --remote, or `meridian ovsdb watch`, which shows what the relay still has\n"
     );
     let late = Watch::at(&remote, &["Logical_Switch"], |_| {});
     let mut had = [late.row("insert"), late.row("insert")].map(|line| line["new"]["name"].clone());

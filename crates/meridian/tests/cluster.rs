@@ -208,6 +208,9 @@ fn tls_with_certificates_of_ovs_pki() {
     assert!(err.starts_with(&format!("error: cannot prepare TLS for {remote}\n  cause: ")), "{err}");
     let err = dump(&["-p", "/gone", "-c", &certificate, "-C", &ca]).fails(3, dir.path());
     assert!(err.contains("/gone"), "{err}");
+    let args = ["ovsdb", "dump", "--remote", "ssl:127.0.0.1:1", "-C", &ca, "OVN_Northbound", "NAT"];
+    let err = run_args(&args).fails(3, dir.path());
+    assert!(err.contains("`ovsdb-server --remote=pssl:PORT`"), "certificates are not to blame: {err}");
     // The server wants a certificate and gets none.
     let err = dump(&["-C", &ca]).fails(3, dir.path());
     assert!(err.starts_with("error: "), "{err}");

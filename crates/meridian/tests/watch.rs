@@ -508,7 +508,10 @@ fn a_recorded_session_replays_to_the_same_lines() {
     );
     std::fs::write(&other, "").unwrap();
     let err = replay(path).fails(5, server.dir());
-    assert!(err.starts_with("error: DIR/other is no recording of a session\n"), "{err}");
+    assert!(
+        err.starts_with("error: DIR/other is no recording of a session\n  try: a file made with "),
+        "{err}"
+    );
     let err = replay("/gone").fails(5, server.dir());
     assert!(err.starts_with("error: cannot read the recording /gone\n  cause: No such file"), "{err}");
 }

@@ -104,10 +104,11 @@ impl Target {
         };
         let remotes: Remotes = text.parse().map_err(|error| {
             let failure = Failure::new(Exit::Usage, error);
-            match &guessed {
+            let failure = match &guessed {
                 Some(because) => failure.while_(format!("{because}, and it is wrong")),
                 None => failure.while_(format!("the remote from {} is wrong", config.remote.origin)),
-            }
+            };
+            if text.starts_with('/') { failure.try_(format!("unix:{text}")) } else { failure }
         })?;
         if config.timeout.value.is_zero() {
             return Err(
@@ -166,6 +167,7 @@ impl Target {
             attempt,
             DialError::Handshake { .. } | DialError::Tls { .. } | DialError::NoCertificates { .. }
         );
+        let unknown = matches!(attempt, DialError::Resolve { .. });
         let mut cause = anyhow::Error::new(attempt);
         if let Some(because) = &self.guessed {
             cause = cause.context(format!("{remote} was tried because {because}"));
@@ -177,6 +179,10 @@ impl Target {
                  in its certificate, or --no-verify-names"
             }
             _ if tls => "--private-key, --certificate and --ca-cert of the same CA as the server's",
+            _ if unknown => "the name of the host as DNS or /etc/hosts has it, or its address",
+            Remote::Ssl(_) => {
+                "whether the server runs and listens there (`ovsdb-server --remote=pssl:PORT`), and the firewall"
+            }
             Remote::Unix(_) => {
                 "the path that the server was given with --remote=punix:PATH, as a user who may open it"
             }
@@ -242,7 +248,7 @@ impl fmt::Display for Unfit {
         match self {
             Self::NotLeader => f.write_str("is not the leader"),
             Self::CutOff => f.write_str("is cut off from its cluster"),
-            Self::LoneRelay => f.write_str("is a relay that has lost the server behind it"),
+            Self::LoneRelay => f.write_str("is a relay that cannot reach the server behind it"),
             Self::Elsewhere { wanted, found: Some(found) } => {
                 write!(f, "belongs to the cluster {found}, not {wanted}")
             }
@@ -258,7 +264,7 @@ impl Unfit {
                 "the remotes of all members with --remote, or --no-leader-only to use any of them"
             }
             Self::LoneRelay => {
-                "the server behind the relay with --remote, or `meridian ovsdb watch`, which shows what the relay had"
+                "the server behind the relay with --remote, or `meridian ovsdb watch`, which shows what the relay still has"
             }
             Self::Elsewhere { .. } => "the remotes of the cluster, or another `cid:`",
         }
