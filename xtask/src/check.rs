@@ -3,10 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use console::style;
 
-use crate::command::{cargo, heading, run};
+use crate::command::{cargo, heading, root, run};
 use crate::guides;
 use crate::packages::{self, CargoTool};
 use crate::purity;
@@ -17,6 +17,8 @@ const FETCH_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) fn check() -> Result<()> {
     heading("format");
     run(cargo().args(["fmt", "--all", "--check"])).context("run `cargo fmt --all`")?;
+    heading("files");
+    in_git()?;
     heading("purity");
     purity::check()?;
     heading("dependencies");
@@ -39,6 +41,20 @@ pub(crate) fn check() -> Result<()> {
     heading("guides");
     guides::check()?;
     eprintln!("{}", style("all checks passed").for_stderr().green());
+    Ok(())
+}
+
+/// What is not in git is not in a clone, and nothing that is built here would tell. What is ignored is meant to be away.
+fn in_git() -> Result<()> {
+    let mut git = Command::new("git");
+    let listed = git.current_dir(root()).args(["ls-files", "--others", "--exclude-standard"]).output();
+    let listed = listed.context("git is needed to tell which files a clone has")?;
+    if !listed.status.success() {
+        eprintln!("{} this is no checkout of git", style("skipped:").for_stderr().yellow());
+        return Ok(());
+    }
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    ensure!(listed.is_empty(), "a clone would not have these files: `git add` or remove them\n{listed}");
     Ok(())
 }
 

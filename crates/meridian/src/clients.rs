@@ -78,6 +78,13 @@ impl Collector for Clients {
             let labels = [("database", client.database())];
             ConstGauge::new(i64::from(synced)).encode(family.encode_family(&labels)?)?;
         }
+        let help = "Rows that cannot be read and are left out";
+        let mut family = encoder.encode_descriptor("ovsdb_unreadable_rows", help, None, gauge)?;
+        for (client, _) in &clients {
+            let rows = i64::try_from(client.snapshot().unreadable().count()).unwrap_or(i64::MAX);
+            let labels = [("database", client.database())];
+            ConstGauge::new(rows).encode(family.encode_family(&labels)?)?;
+        }
         let mut family = encoder.encode_descriptor("ovsdb_rows", "Rows held", None, gauge)?;
         for database in self.0.databases() {
             for (table, rows) in &database.rows {
@@ -87,5 +94,90 @@ impl Collector for Clients {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use central::{Database, Server};
+    use ovsdb::model::AtomType;
+    use ovsdb::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
+    use ovsdb::{ClientConfig, Model, Str, Table, Transaction, Uuid};
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::process;
+
+    /// OVN's tables take whatever a server may hold, so here is one that does not.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    struct Short(Str);
+
+    impl FromAtom for Short {
+        fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
+            match Str::from_atom(atom)? {
+                text if text.len() < 5 => Ok(Self(text)),
+                text => Err(ValueError::new("a short text", text)),
+            }
+        }
+    }
+
+    impl AtomType for Short {
+        const KIND: AtomKind = AtomKind::String;
+        fn to_atom(&self) -> Atom {
+            Atom::String(self.0.clone())
+        }
+    }
+
+    #[derive(Clone, Debug, Default, PartialEq, Table)]
+    #[ovsdb(database = "OVN_Northbound", table = "Logical_Switch")]
+    struct Picky {
+        name: Short,
+    }
+
+    struct Holder(Client);
+
+    impl Subject for Holder {
+        fn clients(&self) -> Vec<Client> {
+            vec![self.0.clone()]
+        }
+        fn databases(&self) -> Vec<process::Database> {
+            vec![process::Database::of(&self.0, [].into())]
+        }
+        fn healthy(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn rows_that_cannot_be_read_are_counted_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(dir.path(), Database::Northbound).unwrap();
+        let config = ClientConfig::new(server.remote().parse().unwrap());
+        let client = Client::open(config, Model::new("OVN_Northbound").table::<Picky>());
+        client.synced_within(Duration::from_secs(60)).await.unwrap();
+        let shown = || {
+            let mut registry = Registry::default();
+            registry.register_collector(Box::new(Clients(Arc::new(Holder(client.clone())))));
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            let line =
+                text.lines().find(|line| line.starts_with("ovsdb_unreadable_rows{")).unwrap().to_owned();
+            (line, Holder(client.clone()).databases().remove(0))
+        };
+        assert_eq!(shown().0, r#"ovsdb_unreadable_rows{database="OVN_Northbound"} 0"#);
+        let mut txn = Transaction::new();
+        for (n, name) in [(1, "abc"), (2, "abcdef"), (3, "uvwxyz")] {
+            txn.insert(Uuid::from_u128(n), &Picky { name: Short(name.into()) });
+        }
+        client.commit(&txn).await.unwrap();
+        let (line, database) = shown();
+        assert_eq!(line, r#"ovsdb_unreadable_rows{database="OVN_Northbound"} 2"#);
+        assert_eq!(database.unreadable_rows, 2);
+        assert_eq!(
+            database.unreadable[0],
+            "Logical_Switch 00000000-0000-0000-0000-000000000002, column name: expected a short text, found abcdef"
+        );
     }
 }

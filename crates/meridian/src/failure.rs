@@ -63,6 +63,15 @@ impl Failure {
         self
     }
 
+    /// Says what else to do.
+    pub(crate) fn or_try(mut self, advice: impl fmt::Display) -> Self {
+        self.advice = Some(match self.advice {
+            Some(before) => format!("{before}; or {advice}"),
+            None => advice.to_string(),
+        });
+        self
+    }
+
     /// Output could not be written. A reader that went away (`| head`) is no failure.
     pub(crate) fn output(error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;

@@ -60,7 +60,16 @@ pub(crate) struct Database {
     pub(crate) last_error: Option<String>,
     /// Rows held, by table.
     pub(crate) rows: BTreeMap<String, u64>,
+    /// How many rows cannot be read and are left out.
+    #[serde(default)]
+    pub(crate) unreadable_rows: u64,
+    /// The first of them: which, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreadable: Vec<String>,
 }
+
+/// As many rows that cannot be read are named; the log has more.
+const NAMED: usize = 5;
 
 impl Database {
     /// What a client says of its connection; `rows` are those it holds, by table.
@@ -72,6 +81,7 @@ impl Database {
             Progress::Dialing => "connecting",
             Progress::Greeting | Progress::ReadingSchema | Progress::Loading => "syncing",
         };
+        let snapshot = client.snapshot();
         Self {
             database: client.database().to_owned(),
             state: state.to_owned(),
@@ -79,6 +89,8 @@ impl Database {
             reconnects: client.metrics().connections.saturating_sub(1),
             last_error: status.last_close.map(|reason| reason.to_string()),
             rows,
+            unreadable_rows: snapshot.unreadable().count() as u64,
+            unreadable: snapshot.unreadable().take(NAMED).map(|row| row.to_string()).collect(),
         }
     }
 }

@@ -99,6 +99,7 @@ fn metrics_health_and_explanations_tell_what_is_there_and_what_is_not() {
         r#"meridian_ovsdb_synced{database="Open_vSwitch"} 1"#,
         r#"meridian_ovsdb_synced{database="OVN_Southbound"} 1"#,
         r#"meridian_ovsdb_connections_total{database="OVN_Southbound"} 1"#,
+        r#"meridian_ovsdb_unreadable_rows{database="OVN_Southbound"} 0"#,
         r#"meridian_ovsdb_rows{database="OVN_Southbound",table="Chassis"} 1"#,
         r#"meridian_ovsdb_transactions_total{database="Open_vSwitch",outcome="refused"} 0"#,
     ] {

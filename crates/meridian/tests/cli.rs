@@ -166,6 +166,19 @@ fn a_misspelt_variable_is_warned_about() {
 }
 
 #[test]
+fn remotes_that_lead_nowhere_are_told_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let err = run("ovsdb dump --remote /run/ovn/nb.sock D T").fails(2, dir.path());
+    assert!(err.ends_with("  try: unix:/run/ovn/nb.sock\n"), "{err}");
+    let err = run("ovsdb dump --remote tcp:no..where:6641 D T").fails(3, dir.path());
+    assert!(
+        err.starts_with("error: cannot find the address of no..where\n")
+            && err.contains("  try: the name of the host"),
+        "{err}"
+    );
+}
+
+#[test]
 fn installed_schemas_fit() {
     let out = run("ovsdb check-schema /usr/share/ovn/ovn-nb.ovsschema /usr/share/ovn/ovn-sb.ovsschema \
                    /usr/share/openvswitch/vswitch.ovsschema")

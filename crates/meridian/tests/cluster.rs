@@ -194,10 +194,23 @@ fn tls_with_certificates_of_ovs_pki() {
         err.starts_with(&format!("error: no TLS with {remote}: ")) && err.contains("  try: --private-key"),
         "{err}"
     );
+    let watch = ["ovsdb", "watch", "--remote", &remote, "-p", &key, "-c", &certificate, "-C", &other];
+    let ran = run_args(&[&watch[..], &["OVN_Northbound", "NAT"]].concat());
+    let err = ran.fails(3, dir.path());
+    assert!(
+        err.starts_with(&format!(
+            "error: cannot watch OVN_Northbound at {remote}\n  cause: no TLS with {remote}: "
+        )) && err.contains("  try: --private-key, --certificate and --ca-cert of the same CA")
+            && err.contains("; or --wait"),
+        "{err}"
+    );
     let err = dump(&["-p", &certificate, "-c", &certificate, "-C", &ca]).fails(3, dir.path());
     assert!(err.starts_with(&format!("error: cannot prepare TLS for {remote}\n  cause: ")), "{err}");
     let err = dump(&["-p", "/gone", "-c", &certificate, "-C", &ca]).fails(3, dir.path());
     assert!(err.contains("/gone"), "{err}");
+    let args = ["ovsdb", "dump", "--remote", "ssl:127.0.0.1:1", "-C", &ca, "OVN_Northbound", "NAT"];
+    let err = run_args(&args).fails(3, dir.path());
+    assert!(err.contains("`ovsdb-server --remote=pssl:PORT`"), "certificates are not to blame: {err}");
     // The server wants a certificate and gets none.
     let err = dump(&["-C", &ca]).fails(3, dir.path());
     assert!(err.starts_with("error: "), "{err}");

@@ -8,82 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 use common::server::{LIMIT, Running, Server, eventually, impostor};
+use common::watch::Watch;
 use common::{Ran, meridian, run_args, signal};
 use serde_json::{Value, json};
-
-/// A running watch and the lines it prints.
-struct Watch {
-    child: Running,
-    lines: Receiver<Value>,
-}
-
-impl Watch {
-    fn start(server: &Server, rest: &[&str]) -> Self {
-        Self::start_with(server, rest, |_| {})
-    }
-
-    fn start_with(server: &Server, rest: &[&str], adjust: impl FnOnce(&mut std::process::Command)) -> Self {
-        let mut command = meridian();
-        command.args(["ovsdb", "watch", "--remote", &server.remote(), "OVN_Northbound"]).args(rest);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        adjust(&mut command);
-        let mut child = command.spawn().unwrap();
-        let (send, lines) = channel();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if send.send(serde_json::from_str(&line).expect(&line)).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { child: Running(child), lines }
-    }
-
-    #[track_caller]
-    fn next(&self) -> Value {
-        self.lines.recv_timeout(LIMIT).expect("a line")
-    }
-
-    /// The next line about a row, as event and name, and the whole line.
-    #[track_caller]
-    fn row(&self, event: &str) -> Value {
-        let line = self.next();
-        assert_eq!(line["event"], event, "{line}");
-        let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["event", "new", "old", "table", "uuid"], "{line}");
-        line
-    }
-
-    #[track_caller]
-    fn state(&self, event: &str) -> Value {
-        let line = self.next();
-        assert_eq!(line["event"], event, "{line}");
-        line
-    }
-
-    /// That nothing more is printed for a while.
-    #[track_caller]
-    fn quiet(&self) {
-        let next = self.lines.recv_timeout(Duration::from_millis(300));
-        assert_eq!(next, Err(RecvTimeoutError::Timeout));
-    }
-
-    fn end(mut self) -> Ran {
-        signal("TERM", self.child.0.id());
-        let status = self.child.0.wait().unwrap();
-        let mut err = String::new();
-        if let Some(mut log) = self.child.0.stderr.take() {
-            log.read_to_string(&mut err).unwrap();
-        }
-        let code = status.code().unwrap_or(-1);
-        Ran { code, out: self.lines.try_iter().map(|line| line.to_string()).collect(), err }
-    }
-}
 
 #[test]
 fn changes_are_told_with_old_and_new() {
@@ -284,7 +213,7 @@ fn what_cannot_be_watched_is_said_at_once() {
     let err = fails(3, &["--remote", &gone, "OVN_Northbound", "Logical_Switch"]);
     assert!(
         err.starts_with(
-            "error: cannot watch OVN_Northbound at unix:DIR/gone.sock\n  cause: cannot connect: "
+            "error: cannot watch OVN_Northbound at unix:DIR/gone.sock\n  cause: cannot connect to unix:DIR/gone.sock\n"
         ) && err.contains("--wait to wait until it is there"),
         "{err}"
     );
@@ -579,7 +508,10 @@ fn a_recorded_session_replays_to_the_same_lines() {
     );
     std::fs::write(&other, "").unwrap();
     let err = replay(path).fails(5, server.dir());
-    assert!(err.starts_with("error: DIR/other is no recording of a session\n"), "{err}");
+    assert!(
+        err.starts_with("error: DIR/other is no recording of a session\n  try: a file made with "),
+        "{err}"
+    );
     let err = replay("/gone").fails(5, server.dir());
     assert!(err.starts_with("error: cannot read the recording /gone\n  cause: No such file"), "{err}");
 }

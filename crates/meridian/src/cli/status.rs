@@ -98,6 +98,16 @@ fn text(status: &Status, coloured: bool) -> String {
         for (table, rows) in &db.rows {
             let _ = writeln!(out, "  {table}: {rows} rows");
         }
+        if db.unreadable_rows > 0 {
+            let count = db.unreadable_rows;
+            let _ = writeln!(
+                out,
+                "  ! {count} rows cannot be read and are left out: correct them, or upgrade this program"
+            );
+            for row in &db.unreadable {
+                let _ = writeln!(out, "    {row}");
+            }
+        }
     }
     status.components.iter().for_each(|component| of_component(&mut out, component));
     for vlan in &status.vlans {
@@ -153,6 +163,26 @@ fn span(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Database;
+
+    #[test]
+    fn rows_that_cannot_be_read_are_shown_with_what_to_do() {
+        let row = "Port_Binding 1, column tag: expected integer, found x".to_owned();
+        let database = Database {
+            database: "OVN_Southbound".into(),
+            unreadable_rows: 7,
+            unreadable: vec![row],
+            ..Database::default()
+        };
+        let text = text(&Status { databases: vec![database], ..Status::default() }, false);
+        assert!(
+            text.ends_with(
+                "reconnects\n  ! 7 rows cannot be read and are left out: correct them, or upgrade this program\n    \
+                 Port_Binding 1, column tag: expected integer, found x\n"
+            ),
+            "{text}"
+        );
+    }
 
     #[test]
     fn spans_have_two_units() {

@@ -202,7 +202,11 @@ impl Config {
             ),
             (key("ovsdb", "leader_only", "Of a cluster, talk to the leader only"), &mut ovsdb.leader_only),
             (
-                key("ovsdb", "timeout", "How long a command waits for a connection or a reply"),
+                key(
+                    "ovsdb",
+                    "timeout",
+                    "How long a command waits for a connection, a reply or the next part of it",
+                ),
                 &mut ovsdb.timeout,
             ),
             (

@@ -4,6 +4,7 @@
 
 pub(crate) mod raft;
 pub(crate) mod server;
+pub(crate) mod watch;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -38,6 +38,37 @@ pub(crate) fn impostor(socket: &Path, answer: Option<&'static str>) -> String {
     format!("unix:{}", socket.display())
 }
 
+/// A line to a server, as `--remote` takes it, that is slow in one direction: what the server says comes through in small
+/// parts with pauses between. After `until` bytes nothing more does.
+pub(crate) fn slow_line(socket: &Path, server: &Path, until: usize) -> String {
+    const PART: usize = 2048;
+    const PAUSE: Duration = Duration::from_millis(100);
+    let listener = UnixListener::bind(socket).unwrap();
+    let server = server.to_owned();
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let (mut from, mut to) = (UnixStream::connect(&server).unwrap(), client.try_clone().unwrap());
+            let (mut asked, mut asking) = (client, from.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut asked, &mut asking);
+                // The client went, and so does its connection.
+                let _ = asking.shutdown(std::net::Shutdown::Both);
+            });
+            std::thread::spawn(move || {
+                let (mut part, mut passed) = ([0; PART], 0);
+                while let Ok(count @ 1..) = from.read(&mut part) {
+                    passed += count;
+                    if passed <= until && to.write_all(&part[..count]).is_err() {
+                        break;
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+            });
+        }
+    });
+    format!("unix:{}", socket.display())
+}
+
 /// A process that ends with the value, also when a test fails.
 pub(crate) struct Running(pub(crate) Child);
 
@@ -84,7 +115,7 @@ impl Server {
         self.dir().join(format!("{}.db", self.short))
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.dir().join(format!("{}.sock", self.short))
     }
 
@@ -121,6 +152,11 @@ impl Server {
             .expect("ovsdb-server is installed");
         self.child = Some(Running(child));
         eventually("ovsdb-server listens", || UnixStream::connect(socket).is_ok());
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").0.id()
     }
 
     /// Ends it at once, as a crash would.

@@ -175,6 +175,29 @@ fn another_deployments_row_is_left_alone_and_reported() {
 }
 
 #[test]
+fn a_row_that_cannot_be_read_is_left_alone_and_reported_and_the_rest_is_done() {
+    let mut have = Model::new("26.03");
+    have.hidden.insert(RowId::of::<nb::LogicalSwitch>(uuid(1)));
+    let mut want = Desired::new();
+    want.own(object("network", "hidden"), uuid(1), switch("hidden"));
+    want.own(object("network", "plain"), uuid(2), switch("plain"));
+    let found = problems(&want, &have);
+    let told: Vec<_> = found.iter().map(|problem| format!("{} {}", problem.code, problem.object)).collect();
+    assert_eq!(told, ["unreadable-row network/hidden"]);
+    assert_eq!(
+        lines(&want, &have),
+        ["network/plain: + Logical_Switch 00000000-0000-0000-0000-000000000002 name=plain \
+          external_ids={meridian:object=network/plain, meridian:owner=cloud}"]
+    );
+    have.run(&want, &ownership());
+    assert_eq!(lines(&want, &have), [""; 0], "nothing is tried again");
+    // Nobody wants it any more; what cannot be read cannot be known as ours.
+    want = Desired::new();
+    want.own(object("network", "plain"), uuid(2), switch("plain"));
+    assert_eq!((lines(&want, &have).len(), problems(&want, &have).len()), (0, 0));
+}
+
+#[test]
 fn what_a_server_cannot_hold_is_left_out_and_reported() {
     let have = Model::new("23.03");
     let mut want = Desired::new();

@@ -82,15 +82,17 @@ pub enum RpcError {
         #[source]
         source: MessageError,
     },
-    /// No answer came in time.
-    #[error("{remote} did not answer {method} within {after:?}")]
+    /// No answer came in time, or it came to a halt.
+    #[error("{remote} {} {method} within {after:?}", if *begun { "sent no more of its answer to" } else { "did not answer" })]
     Timeout {
         /// The remote.
         remote: Remote,
         /// What was asked.
         method: String,
-        /// The time it was given.
+        /// For how long nothing came.
         after: Duration,
+        /// A part of a message had come.
+        begun: bool,
     },
     /// The server refused.
     #[error("the server refused {method}: {error}{}{details}", if details.is_empty() { "" } else { ": " })]
@@ -128,7 +130,8 @@ fn list(attempts: &[DialError]) -> String {
 }
 
 impl Rpc {
-    /// Connects to the first remote that answers, in the order given. `timeout` bounds every step from here on.
+    /// Connects to the first remote that answers, in the order given. `timeout` bounds every step from here on; an answer
+    /// may take longer for as long as parts of it come.
     pub async fn connect(remotes: &Remotes, dialer: &Dialer, timeout: Duration) -> Result<Self, RpcError> {
         let dialer = Dialer { timeout: timeout.min(dialer.timeout), ..dialer.clone() };
         let mut attempts = Vec::new();
@@ -225,7 +228,10 @@ impl Rpc {
         }
     }
 
+    /// The next message. While one comes, each part of it moves the deadline on. Probes do not: a server that lives may
+    /// yet never answer.
     async fn receive(&mut self, deadline: Instant, method: &str) -> Result<Incoming, RpcError> {
+        let mut limit = deadline;
         loop {
             let frame = match self.splitter.next_frame() {
                 Ok(frame) => frame,
@@ -249,22 +255,26 @@ impl Rpc {
                             _ => message::refusal(id, &"unknown method"),
                         };
                         self.send(&answer).await?;
+                        limit = deadline;
                     }
                     Err(source) => return Err(RpcError::Message { remote: self.remote.clone(), source }),
                 }
                 continue;
             }
             let read = self.stream.read_buf(self.splitter.read_buffer());
-            match time::timeout_at(deadline, read).await {
+            match time::timeout_at(limit, read).await {
                 Ok(Ok(0)) => {
                     let silent = !self.heard && matches!(self.remote, Remote::Tcp(_));
                     return Err(RpcError::Closed { remote: self.remote.clone(), silent });
                 }
-                Ok(Ok(_)) => self.heard = true,
+                Ok(Ok(_)) => {
+                    self.heard = true;
+                    limit = limit.max(Instant::now() + self.timeout);
+                }
                 Ok(Err(source)) => return Err(RpcError::Io { remote: self.remote.clone(), source }),
                 Err(_) => {
-                    let (remote, method) = (self.remote.clone(), method.to_owned());
-                    return Err(RpcError::Timeout { remote, method, after: self.timeout });
+                    let (remote, method, begun) = (self.remote.clone(), method.to_owned(), limit > deadline);
+                    return Err(RpcError::Timeout { remote, method, after: self.timeout, begun });
                 }
             }
         }

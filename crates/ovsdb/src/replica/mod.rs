@@ -14,6 +14,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod apply;
+mod aside;
 mod codec;
 mod delta;
 mod dynamic;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::apply::{Staged, UpdateVersion};
+use super::aside;
 use super::codec::{Codec, Typed};
 use super::delta::{AnyChanges, Changes};
 use super::error::ApplyError;
@@ -69,13 +70,7 @@ impl<C: Codec> TableState<C> {
     /// Takes staged changes in.
     fn commit(&mut self, mut staged: Staged<C::Row>) -> Option<Arc<dyn AnyChanges>> {
         if !staged.unreadable.is_empty() {
-            let unreadable = Arc::make_mut(&mut self.unreadable);
-            for (uuid, raw) in staged.unreadable {
-                match raw {
-                    Some(raw) => drop(unreadable.insert(uuid, raw)),
-                    None => drop(unreadable.remove(&uuid)),
-                }
-            }
+            aside::take(&self.name, Arc::make_mut(&mut self.unreadable), staged.unreadable);
         }
         let changes = &mut staged.changes;
         changes.sort_unstable_by_key(|change| change.uuid);

@@ -222,7 +222,7 @@ async fn a_row_of_64_megabytes_is_decoded() {
 
 /// A number that refuses to be odd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Even(i64);
+pub struct Even(i64);
 
 impl FromAtom for Even {
     fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError> {
@@ -242,7 +242,7 @@ impl AtomType for Even {
 
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "Stable", table = "Horse")]
-struct Picky {
+pub struct Picky {
     name: Str,
     seq: Even,
 }

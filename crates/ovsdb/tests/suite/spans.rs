@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ovsdb::{CommitError, Transaction};
-use serde_json::json;
+use ovsdb::{CommitError, Model, Transaction};
+use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::support::backend::{Fake, insert};
+use crate::bad_input::Picky;
+use crate::support::backend::{Fake, config, in_sync, insert, synced, update};
+use crate::support::eventually;
 use crate::support::feed::next_change;
 use crate::support::stable::{horse, id};
 use ovsdb::fake::Model as Kind;
@@ -40,6 +42,8 @@ struct Told {
     entered: Vec<usize>,
     /// Messages, each with the span it was told in.
     events: Vec<(String, Option<&'static str>)>,
+    /// What the warnings said beside.
+    warnings: Vec<BTreeMap<&'static str, String>>,
 }
 
 /// Writes down all up to a level. Tests run on one thread, so what was entered last is where one is.
@@ -84,6 +88,9 @@ impl Subscriber for Listener {
         event.record(&mut fields);
         let mut told = self.told();
         let within = told.entered.last().map(|at| told.spans[*at].name);
+        if *event.metadata().level() == Level::WARN {
+            told.warnings.push(fields.0.clone());
+        }
         let message = fields.0.remove("message").unwrap_or_default();
         told.events.push((message, within));
     }
@@ -146,4 +153,47 @@ async fn who_listens_for_less_is_shown_no_commits() {
     client.commit(&row(1)).await.unwrap();
     let told = listener.told();
     assert_eq!(told.spans.iter().map(|span| span.name).collect::<Vec<_>>(), ["ovsdb"]);
+}
+
+#[tokio::test]
+async fn a_row_that_does_not_decode_is_warned_of_once() {
+    let listener = Listener::new(Level::WARN);
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let fake = Fake::start(Kind::Standalone).await;
+    fake.server.transact(&json!([insert(id(1), "even", 2), insert(id(2), "odd", 3)]));
+    let client = synced(config(&fake.server.remote()), Model::new("Stable").table::<Picky>()).await;
+    let warnings = || {
+        let mut all = std::mem::take(&mut listener.told().warnings);
+        all.retain(|warning| warning.contains_key("table"));
+        all
+    };
+    let told = warnings();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let told = &told[0];
+    assert_eq!((&*told["table"], &*told["uuid"], &*told["column"]), ("Horse", &*id(2).to_string(), "seq"));
+    assert_eq!(told["problem"], "expected an even number, found 3");
+    assert!(told["message"].ends_with("correct it, or upgrade this program"), "{told:?}");
+
+    // What changes in a row that is set aside is no change to readers; that of the other row is.
+    let set = async |of_odd: Value| {
+        let before = client.snapshot().seq();
+        let even = json!({"op": "mutate", "table": "Horse", "where": [["name", "==", "even"]], "mutations": [["seq", "+=", 2]]});
+        fake.server.transact(&json!([update(id(2), of_odd), even]));
+        eventually("the change is there", async || (client.snapshot().seq() > before).then_some(())).await;
+        warnings().len()
+    };
+    assert_eq!(set(json!({"name": "odder"})).await, 0, "the same trouble");
+    assert_eq!(set(json!({"seq": 5})).await, 1, "another value");
+    client.reconnect().await;
+    eventually("it is connected anew", async || (client.metrics().connections == 2).then_some(())).await;
+    in_sync(&client).await;
+    assert_eq!(set(json!({"name": "oddest"})).await, 0, "known from before");
+    assert_eq!(set(json!({"seq": 4})).await, 0, "cured");
+    assert_eq!(set(json!({"seq": 7})).await, 1, "and ill again");
+
+    let many: Vec<_> = (100..150).map(|n| insert(id(n), &format!("h{n}"), 1)).collect();
+    fake.server.transact(&json!(many));
+    let told = set(json!({"name": "last"})).await;
+    assert_eq!(client.snapshot().unreadable().count(), 51);
+    assert_eq!(told, 21, "twenty are named, and one warning is for the rest");
 }

@@ -1,7 +1,10 @@
 //! The options of every command that talks to a server, and how one-shot commands reach it.
 
+use std::fmt;
 use std::time::Duration;
 
+use ovsdb::Uuid;
+use ovsdb::client::connect::DialError;
 use ovsdb::client::rpc::RpcError;
 use ovsdb::client::{Dialer, Rpc, TlsConfig};
 use ovsdb::session::{Remote, Remotes};
@@ -37,7 +40,7 @@ pub(super) struct ConnectionArgs {
     /// Trust every server whose certificate the CA has signed (this is the default)
     #[arg(long, overrides_with = "verify_names")]
     no_verify_names: bool,
-    /// How long to wait for a connection or a reply, as 5s or 500ms
+    /// How long to wait for a connection, a reply or the next part of it, as 5s or 500ms: what comes slowly may take longer
     #[arg(short = 't', long, value_name = "TIME")]
     timeout: Option<String>,
     /// Of a cluster, talk to the leader only (this is the default)
@@ -101,10 +104,11 @@ impl Target {
         };
         let remotes: Remotes = text.parse().map_err(|error| {
             let failure = Failure::new(Exit::Usage, error);
-            match &guessed {
+            let failure = match &guessed {
                 Some(because) => failure.while_(format!("{because}, and it is wrong")),
                 None => failure.while_(format!("the remote from {} is wrong", config.remote.origin)),
-            }
+            };
+            if text.starts_with('/') { failure.try_(format!("unix:{text}")) } else { failure }
         })?;
         if config.timeout.value.is_zero() {
             return Err(
@@ -119,7 +123,7 @@ impl Target {
     /// Connects to the first remote that answers and, in a cluster, may speak for the database.
     pub(super) async fn open(&self, database: Option<&str>) -> Outcome<Rpc> {
         let mut last = None;
-        let mut unfit = Vec::new();
+        let mut unfit: Vec<(&Remote, Unfit)> = Vec::new();
         for remote in &self.remotes.list {
             let one = Remotes { list: vec![remote.clone()], cluster_id: self.remotes.cluster_id };
             let mut rpc = match Rpc::connect(&one, &self.dialer, self.timeout).await {
@@ -132,7 +136,7 @@ impl Target {
             let Some(database) = database else { return Ok(rpc) };
             match self.unfit(&mut rpc, database).await {
                 Ok(None) => return Ok(rpc),
-                Ok(Some(why)) => unfit.push(format!("{remote} {why}")),
+                Ok(Some(why)) => unfit.push((remote, why)),
                 Err(failure) => last = Some(failure),
             }
         }
@@ -142,22 +146,29 @@ impl Target {
                 "none of the {} remotes could be used; the last one",
                 self.remotes.list.len()
             ))),
-            _ => Err(Failure::told(
-                Exit::Connect,
-                format!("no server can be used for {}: {}", database.unwrap_or("this"), unfit.join("; ")),
-            )
-            .try_("the remotes of all members with --remote, or --no-leader-only to use any of them")),
+            _ => {
+                let told: Vec<String> = unfit.iter().map(|(remote, why)| format!("{remote} {why}")).collect();
+                let (database, told) = (database.unwrap_or("this"), told.join("; "));
+                // Where one only lacks the lead, its cluster works.
+                let worth = unfit.iter().map(|(_, why)| why).max_by_key(|why| **why == Unfit::NotLeader);
+                Err(Failure::told(Exit::Connect, format!("no server can be used for {database}: {told}"))
+                    .try_(worth.map_or("another --remote", Unfit::advice)))
+            }
         }
     }
 
     fn unreachable(&self, remote: &Remote, error: RpcError) -> Failure {
-        let (mut cause, tls) = match error {
+        let attempt = match error {
             // One remote was tried, so there is one attempt.
-            RpcError::Unreachable(mut attempts) if attempts.len() == 1 => {
-                (anyhow::Error::new(attempts.remove(0)), matches!(remote, Remote::Ssl(_)))
-            }
+            RpcError::Unreachable(mut attempts) if attempts.len() == 1 => attempts.remove(0),
             other => return failure(other),
         };
+        let tls = matches!(
+            attempt,
+            DialError::Handshake { .. } | DialError::Tls { .. } | DialError::NoCertificates { .. }
+        );
+        let unknown = matches!(attempt, DialError::Resolve { .. });
+        let mut cause = anyhow::Error::new(attempt);
         if let Some(because) = &self.guessed {
             cause = cause.context(format!("{remote} was tried because {because}"));
         }
@@ -168,6 +179,10 @@ impl Target {
                  in its certificate, or --no-verify-names"
             }
             _ if tls => "--private-key, --certificate and --ca-cert of the same CA as the server's",
+            _ if unknown => "the name of the host as DNS or /etc/hosts has it, or its address",
+            Remote::Ssl(_) => {
+                "whether the server runs and listens there (`ovsdb-server --remote=pssl:PORT`), and the firewall"
+            }
             Remote::Unix(_) => {
                 "the path that the server was given with --remote=punix:PATH, as a user who may open it"
             }
@@ -178,9 +193,8 @@ impl Target {
         Failure::new(Exit::Connect, cause).try_(advice)
     }
 
-    /// Why this server may not speak for the database: a member of a cluster that is cut off, or no leader. Servers
-    /// before OVS 2.9 have no `_Server` database and no clusters.
-    async fn unfit(&self, rpc: &mut Rpc, database: &str) -> Outcome<Option<String>> {
+    /// Why this server may not speak for the database. Servers before OVS 2.9 have no `_Server` database and no clusters.
+    async fn unfit(&self, rpc: &mut Rpc, database: &str) -> Outcome<Option<Unfit>> {
         let select = json!({
             "op": "select", "table": "Database", "where": [["name", "==", database]],
             "columns": ["model", "connected", "leader", "cid"],
@@ -196,21 +210,64 @@ impl Target {
             return Err(Failure::told(Exit::Protocol, told).try_("the address of an OVSDB server"));
         }
         let row = &answer[0]["rows"][0];
-        if row["model"] == "standalone" || row.is_null() {
+        if row.is_null() {
+            return Ok(None);
+        }
+        let (relay, cid) = (row["model"] == "relay", row["cid"][1].as_str());
+        // A relay does not say which cluster is behind it.
+        if let Some(wanted) = self.remotes.cluster_id
+            && !relay
+            && cid != Some(wanted.to_string().as_str())
+        {
+            return Ok(Some(Unfit::Elsewhere { wanted, found: cid.map(str::to_owned) }));
+        }
+        if row["model"] == "standalone" {
             return Ok(None);
         }
         if row["connected"] == Value::Bool(false) {
-            return Ok(Some("is cut off from its cluster".into()));
-        }
-        if let Some(wanted) = self.remotes.cluster_id
-            && row["cid"][1].as_str().is_some_and(|cid| cid != wanted.to_string())
-        {
-            return Ok(Some(format!("belongs to the cluster {}, not {wanted}", row["cid"][1])));
+            return Ok(Some(if relay { Unfit::LoneRelay } else { Unfit::CutOff }));
         }
         if self.leader_only && row["model"] == "clustered" && row["leader"] == Value::Bool(false) {
-            return Ok(Some("is not the leader".into()));
+            return Ok(Some(Unfit::NotLeader));
         }
         Ok(None)
+    }
+}
+
+/// Why a server may not speak for a database.
+#[derive(Debug, PartialEq, Eq)]
+enum Unfit {
+    NotLeader,
+    CutOff,
+    LoneRelay,
+    Elsewhere { wanted: Uuid, found: Option<String> },
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLeader => f.write_str("is not the leader"),
+            Self::CutOff => f.write_str("is cut off from its cluster"),
+            Self::LoneRelay => f.write_str("is a relay that cannot reach the server behind it"),
+            Self::Elsewhere { wanted, found: Some(found) } => {
+                write!(f, "belongs to the cluster {found}, not {wanted}")
+            }
+            Self::Elsewhere { wanted, found: None } => write!(f, "belongs to no cluster, not to {wanted}"),
+        }
+    }
+}
+
+impl Unfit {
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::NotLeader | Self::CutOff => {
+                "the remotes of all members with --remote, or --no-leader-only to use any of them"
+            }
+            Self::LoneRelay => {
+                "the server behind the relay with --remote, or `meridian ovsdb watch`, which shows what the relay still has"
+            }
+            Self::Elsewhere { .. } => "the remotes of the cluster, or another `cid:`",
+        }
     }
 }
 

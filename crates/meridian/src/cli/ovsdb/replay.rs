@@ -119,11 +119,11 @@ fn monitored(request: &str, database: &str) -> Option<BTreeMap<String, Vec<Strin
 
 pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     let recorded = read(&args.file)?;
-    let remotes: Remotes = recorded.remotes.join(",").parse().map_err(|error| {
-        Failure::new(Exit::Local, error)
-            .while_(format!("{} is no recording of a session", args.file.display()))
+    let none = || {
+        Failure::told(Exit::Local, format!("{} is no recording of a session", args.file.display()))
             .try_("a file made with `meridian ovsdb watch --record`")
-    })?;
+    };
+    let remotes: Remotes = recorded.remotes.join(",").parse().map_err(|_| none())?;
     let mut session: SessionConfig = remotes.into();
     session.leader_only = config.ovsdb.leader_only.value;
     session.probe_interval = config.ovsdb.probe_interval.value;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ovsdb::client::{Client, ClientConfig, Feed, FeedEvent, OpenError};
 use ovsdb::model::Misfit;
 use ovsdb::replica::{Columns, Model};
-use ovsdb::session::{CloseReason, Refusal};
+use ovsdb::session::{CloseReason, Progress, Refusal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -209,7 +209,8 @@ impl Watch<'_> {
         let mut status = self.client.status();
         let sync = self.client.synced();
         tokio::pin!(sync);
-        let limit = tokio::time::Instant::now() + self.target.dialer.timeout;
+        let timeout = self.target.dialer.timeout;
+        let (mut limit, mut received) = (tokio::time::Instant::now() + timeout, 0);
         loop {
             let failure = tokio::select! {
                 synced = &mut sync => match synced {
@@ -231,17 +232,27 @@ impl Watch<'_> {
                     }
                     match last {
                         Some(CloseReason::Misfit { first, .. }) => self.misfit(&[first]).await,
+                        Some(reason @ CloseReason::Dial(_)) if rounds > 0 => self.unreachable(&reason).await,
                         // Every remote had its turn, and waiting will not help.
                         Some(reason) if rounds > 0 && is_final(&reason) => self.failed(&reason),
                         _ => continue,
                     }
                 }
                 () = tokio::time::sleep_until(limit), if !self.args.wait => {
-                    let last = status.borrow().last_close.clone();
+                    let (progress, last) = {
+                        let status = status.borrow();
+                        (status.progress, status.last_close.clone())
+                    };
+                    // A large database is no reason to give up, as long as it comes.
+                    let so_far = self.client.metrics().bytes_received;
+                    if progress == Progress::Loading && so_far > received {
+                        (limit, received) = (tokio::time::Instant::now() + timeout, so_far);
+                        continue;
+                    }
                     match last {
                         Some(reason) => self.failed(&reason),
                         None => Failure::told(Exit::Connect, format!(
-                            "{} was not in sync within {:?}", self.args.database, self.target.dialer.timeout
+                            "{} was not in sync within {timeout:?}", self.args.database
                         )).try_("a longer --timeout, or --wait"),
                     }
                 }
@@ -254,7 +265,7 @@ impl Watch<'_> {
             }
             sync.set(self.client.synced());
             // A misfit is told again at once while it lasts.
-            tokio::time::sleep(self.target.dialer.timeout).await;
+            tokio::time::sleep(timeout).await;
         }
     }
 
@@ -269,12 +280,7 @@ impl Watch<'_> {
             | CloseReason::MonitorRefused(_) => Exit::Refused,
             _ => Exit::Connect,
         };
-        let remotes: Vec<String> = self.target.remotes.list.iter().map(ToString::to_string).collect();
-        let failure = Failure::new(exit, reason.clone()).while_(format!(
-            "cannot watch {} at {}",
-            self.args.database,
-            remotes.join(", ")
-        ));
+        let failure = Failure::new(exit, reason.clone()).while_(self.attempt());
         match reason {
             CloseReason::Refused(Refusal::NotLeader) => failure
                 .try_("the remotes of all members with --remote, or --no-leader-only to watch any of them"),
@@ -282,6 +288,19 @@ impl Watch<'_> {
                 failure.try_("another --remote, or --wait to wait until it is there")
             }
             _ => failure,
+        }
+    }
+
+    fn attempt(&self) -> String {
+        let remotes: Vec<String> = self.target.remotes.list.iter().map(ToString::to_string).collect();
+        format!("cannot watch {} at {}", self.args.database, remotes.join(", "))
+    }
+
+    /// Says why no server can be reached as the other commands do, which takes another look.
+    async fn unreachable(&self, reason: &CloseReason) -> Failure {
+        match self.target.open(Some(&self.args.database)).await {
+            Err(failure) => failure.while_(self.attempt()).or_try("--wait to wait until it is there"),
+            Ok(_) => self.failed(reason),
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Model {
     schema: Arc<DatabaseSchema>,
     tables: Vec<&'static str>,
     rows: BTreeMap<RowId, Box<dyn Row>>,
+    /// Rows that the server has and nobody can read.
+    pub(super) hidden: BTreeSet<RowId>,
 }
 
 macro_rules! tables {
@@ -80,8 +82,8 @@ impl View for Model {
         &self.tables
     }
 
-    fn hides(&self, _: RowId) -> bool {
-        false
+    fn hides(&self, id: RowId) -> bool {
+        self.hidden.contains(&id)
     }
 }
 
@@ -119,7 +121,8 @@ impl Model {
             "26.03" => &NEW,
             other => panic!("no schema of {other}"),
         };
-        Model { schema: Arc::clone(schema), tables: TABLES.to_vec(), rows: BTreeMap::new() }
+        let (tables, rows, hidden) = (TABLES.to_vec(), BTreeMap::new(), BTreeSet::new());
+        Model { schema: Arc::clone(schema), tables, rows, hidden }
     }
 
     /// Puts a row in by hand, unchecked.
@@ -139,7 +142,8 @@ impl Model {
 
     pub(super) fn copy(&self) -> Model {
         let rows = self.values().into_iter().map(|(id, values)| (id, rebuild(id.table, &values))).collect();
-        Model { schema: Arc::clone(&self.schema), tables: self.tables.clone(), rows }
+        let (schema, tables, hidden) = (Arc::clone(&self.schema), self.tables.clone(), self.hidden.clone());
+        Model { schema, tables, rows, hidden }
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = RowId> {

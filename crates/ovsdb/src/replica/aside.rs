@@ -1,0 +1,54 @@
+//! Rows that were set aside, as people are told of them: none of them is in a table, so nobody else would say so.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::snapshot::UnreadableRow;
+use super::table::RawRow;
+
+/// As many rows of a table are named for one message; a column that a new version writes in another way has the rest.
+const NAMED: usize = 20;
+
+/// Takes in rows that became unreadable (`Some`) and that stopped to be so. Each is warned about once: not again when
+/// something else of it changes, nor when everything is loaded anew.
+pub(super) fn take(
+    table: &str,
+    aside: &mut BTreeMap<Uuid, Arc<RawRow>>,
+    staged: Vec<(Uuid, Option<Arc<RawRow>>)>,
+) {
+    let mut new = 0;
+    for (uuid, raw) in staged {
+        let Some(raw) = raw else {
+            aside.remove(&uuid);
+            continue;
+        };
+        let known = |before: &Arc<RawRow>| before.column == raw.column && before.problem == raw.problem;
+        if !aside.get(&uuid).is_some_and(known) {
+            new += 1;
+            if new <= NAMED {
+                let (column, problem) = (&*raw.column, &raw.problem);
+                tracing::warn!(
+                    table, %uuid, column, %problem,
+                    "a row cannot be read and is left out: correct it, or upgrade this program"
+                );
+            }
+        }
+        aside.insert(uuid, raw);
+    }
+    if new > NAMED {
+        let more = new - NAMED;
+        tracing::warn!(table, more, "more rows of this table cannot be read");
+    }
+}
+
+impl fmt::Display for UnreadableRow<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, uuid, column, problem, .. } = self;
+        write!(f, "{table} {uuid}, column {column}: {problem}")
+    }
+}
