@@ -90,8 +90,8 @@ enum Link {
 /// The most commands taken at once, so that reading gets its turn.
 const TURN: usize = 256;
 
-/// Texts up to this size are taken in within a fraction of a millisecond, for which readers may wait.
-const SMALL: usize = 1 << 16;
+/// Texts up to this size, a thousand rows or so, are taken in within a few milliseconds, for which readers may wait.
+const SMALL: usize = 1 << 20;
 
 /// What ended a wait.
 enum Wake {

@@ -104,18 +104,19 @@ impl<T: Ord> Set<T> {
 
     /// Symmetric difference: what `update2` means by a modified set.
     pub fn toggle(&mut self, diff: Set<T>) {
-        // Both are sorted, so one pass does. A switch may have thousands of ports and get hundreds more at once.
+        // A switch may have thousands of ports and get hundreds more at once: both are sorted, so one pass does, and what
+        // lies between two differences is moved without a look at each.
         let mut items = Vec::with_capacity(self.len() + diff.len());
-        let mut diff = diff.into_iter().peekable();
-        for item in std::mem::take(self) {
-            while let Some(new) = diff.next_if(|new| *new < item) {
-                items.push(new);
-            }
-            if diff.next_if(|gone| *gone == item).is_none() {
-                items.push(item);
+        let mut old = std::mem::take(self).into_iter();
+        for other in diff {
+            let below = count_below(old.as_slice(), &other);
+            items.extend(old.by_ref().take(below));
+            match old.as_slice().first() {
+                Some(item) if *item == other => drop(old.next()),
+                _ => items.push(other),
             }
         }
-        items.extend(diff);
+        items.extend(old);
         self.0 = items.into_boxed_slice();
     }
 }
@@ -284,6 +285,16 @@ fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize>
     order
 }
 
+/// How many of these sorted items are below another one; soon found where they are few.
+fn count_below<T: Ord>(items: &[T], limit: &T) -> usize {
+    let mut far = 1;
+    while far <= items.len() && items[far - 1] < *limit {
+        far *= 2;
+    }
+    let (near, far) = (far / 2, far.min(items.len()));
+    near + items[near..far].partition_point(|item| item < limit)
+}
+
 /// Takes items out, into no more memory than they need.
 fn exact<A: smallvec::Array>(items: &mut SmallVec<A>) -> Box<[A::Item]> {
     let mut taken = Vec::with_capacity(items.len());
@@ -377,6 +388,9 @@ impl<K: Ord + Clone + 'static, V, const N: usize> From<[(K, V); N]> for Map<K, V
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::btree_set;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -387,6 +401,16 @@ mod tests {
         set.toggle([0, 5].into());
         assert_eq!(&*set, [1, 2, 5]);
         assert!(set.holds(&5) && !set.holds(&0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_toggles_to_what_only_one_has(old in btree_set(0..200_u8, 0..150), diff in btree_set(0..200_u8, 0..150)) {
+            let mut set: Set<u8> = old.iter().copied().collect();
+            set.toggle(diff.iter().copied().collect());
+            let expected: Vec<u8> = old.symmetric_difference(&diff).copied().collect();
+            prop_assert_eq!(&*set, expected);
+        }
     }
 
     #[test]
