@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::shape::{known, learn, share};
+use super::shape::{known, learn, share, widen};
 
 /// Atoms of a set, collected on the stack while they are few: rows then get exactly the memory they need.
 pub(crate) type Few<T> = SmallVec<[T; 4]>;
@@ -152,16 +152,22 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         match self.position(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.values[at], value)),
             Err(at) => {
-                let mut keys = Vec::with_capacity(self.len() + 1);
-                keys.extend_from_slice(&self.keys);
-                keys.insert(at, key);
-                let mut values = std::mem::take(&mut self.values).into_vec();
-                values.reserve_exact(1);
-                values.insert(at, value);
-                *self = Self::sorted(keys, values);
+                self.put(at, key, value);
                 None
             }
         }
+    }
+
+    /// Puts a key that is not there in its place.
+    fn put(&mut self, at: usize, key: K, value: V) {
+        self.keys = widen(&self.keys, at, key);
+        // Into new memory: what was just copied has no room to grow into.
+        let mut values = Vec::with_capacity(self.keys.len());
+        let mut old = std::mem::take(&mut self.values).into_vec().into_iter();
+        values.extend(old.by_ref().take(at));
+        values.push(value);
+        values.extend(old);
+        self.values = values.into_boxed_slice();
     }
 
     /// Takes a key out; the value it had.
@@ -221,7 +227,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         match self.position(key) {
             Ok(at) if self.values[at] != values[0] => self.values[at] = values.remove(0),
             Ok(_) => drop(self.remove(&keys[0])),
-            Err(_) => drop(self.insert(keys.remove(0), values.remove(0))),
+            Err(at) => self.put(at, keys.remove(0), values.remove(0)),
         }
     }
 

@@ -42,6 +42,24 @@ pub(super) fn known<K: Ord + 'static>(keys: &[K]) -> Option<Arc<[K]>> {
     with(|shapes: &mut Shapes<K>| shapes.known(keys))
 }
 
+/// The keys and one more at this place, shared with an equal list; made only where there is none.
+pub(super) fn widen<K: Ord + Clone + 'static>(keys: &[K], at: usize, key: K) -> Arc<[K]> {
+    let (before, behind) = keys.split_at(at);
+    with(|shapes| {
+        let wide = |list: &[K]| {
+            list.len() == keys.len() + 1
+                && list[at] == key
+                && list[..at] == *before
+                && list[at + 1..] == *behind
+        };
+        let known = shapes.find(wide);
+        known.unwrap_or_else(|| {
+            let (before, behind) = (before.iter().cloned(), behind.iter().cloned());
+            shapes.learn(before.chain([key]).chain(behind).collect())
+        })
+    })
+}
+
 fn with<K: Ord + 'static, R>(act: impl FnOnce(&mut Shapes<K>) -> R) -> R {
     SHAPES.with_borrow_mut(|shapes| {
         let at = shapes.iter().position(|(kind, _)| *kind == TypeId::of::<K>()).unwrap_or_else(|| {
@@ -55,7 +73,11 @@ fn with<K: Ord + 'static, R>(act: impl FnOnce(&mut Shapes<K>) -> R) -> R {
 
 impl<K: Ord + 'static> Shapes<K> {
     fn known(&mut self, keys: &[K]) -> Option<Arc<[K]>> {
-        let at = self.lists.iter().position(|list| **list == *keys)?;
+        self.find(|list| *list == *keys)
+    }
+
+    fn find(&mut self, is_it: impl Fn(&[K]) -> bool) -> Option<Arc<[K]>> {
+        let at = self.lists.iter().position(|list| is_it(list))?;
         // Lists that are used move to the front, by halves.
         self.lists.swap(at, at / 2);
         Some(Arc::clone(&self.lists[at / 2]))
@@ -86,6 +108,13 @@ mod tests {
         }
         assert!((0..3).all(|_| Arc::ptr_eq(&first, &list(1))));
         assert_eq!(*list(7), [7, 8]);
+        for (at, key) in [(0, 0), (1, 2), (2, 9)] {
+            let mut wide = vec![1, 3];
+            wide.insert(at, key);
+            let made = widen(&[1, 3], at, key);
+            assert_eq!(*made, *wide);
+            assert!(Arc::ptr_eq(&made, &share(wide)) && Arc::ptr_eq(&made, &widen(&[1, 3], at, key)));
+        }
         assert!(share(Vec::<u32>::new()).is_empty());
     }
 }

@@ -90,13 +90,10 @@ impl<K> Group<K> {
 
     /// The next batch to send, as an array of operations; `None` while one is on its way or none is queued.
     pub fn next_batch(&mut self) -> Option<String> {
-        if self.sent.is_some() {
+        if self.sent.is_some() || self.queued == 0 {
             return None;
         }
         let batch = self.parts.pop_front().unwrap_or_else(|| self.gather());
-        if batch.is_empty() {
-            return None;
-        }
         let size = size(&batch);
         self.queued -= size;
         let mut text = String::with_capacity(size + 1);
