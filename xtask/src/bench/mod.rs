@@ -137,8 +137,8 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
     let mut bench = Run { dir: &dir.0, meridian, python, changes, rounds, report: Report::default() };
     for &rows in &args.rows {
         bench.size(rows)?;
-        bench.plan(rows)?;
     }
+    bench.plans(&args.rows)?;
     bench.notes()?;
     let mut report = bench.report;
     report.add_growth();
@@ -204,22 +204,29 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the write target's plan costs, which no other client has.
-    fn plan(&mut self, rows: usize) -> Result<()> {
-        heading(&format!("plans for {rows} ports"));
+    /// What the write target's plan costs, which no other client has. By turns, so that the sizes can be compared.
+    fn plans(&mut self, sizes: &[usize]) -> Result<()> {
+        heading("plans");
         for _ in 0..self.rounds {
-            let mut command = Command::new(&self.meridian);
-            command.arg("--plan").arg(Database::Northbound.schema()).arg(rows.to_string());
-            let told: serde_json::Value = serde_json::from_str(&output(&mut command)?)?;
-            for (key, what) in [
-                ("new", "plan, every row new"),
-                ("same", "plan, nothing to do"),
-                ("one", "plan, one row changed"),
-                ("gone", "plan, every row gone"),
-            ] {
-                let seconds = told[key].as_f64().context("no seconds")?;
-                self.report.add(rows, what, "CPU s", Who::Meridian, seconds, None);
+            for &rows in sizes {
+                self.plan(rows)?;
             }
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, rows: usize) -> Result<()> {
+        let mut command = Command::new(&self.meridian);
+        command.arg("--plan").arg(Database::Northbound.schema()).arg(rows.to_string());
+        let told: serde_json::Value = serde_json::from_str(&output(&mut command)?)?;
+        for (key, what) in [
+            ("new", "plan, every row new"),
+            ("same", "plan, nothing to do"),
+            ("one", "plan, one row changed"),
+            ("gone", "plan, every row gone"),
+        ] {
+            let seconds = told[key].as_f64().context("no seconds")?;
+            self.report.add(rows, what, "CPU s", Who::Meridian, seconds, None);
         }
         Ok(())
     }
