@@ -4,8 +4,8 @@
 //! * [`Northbound`]: the writer. Of several servers the one that holds the lock writes; each transaction asserts the lock and
 //!   a generation that is raised with every change of writer, so that one that was overtaken fails instead of writing.
 //! * `clock`: which waits are over. `target`: rows as the driver's target, and up to which change of the world they are
-//!   written. `fence`: the generation. `applied`: how far the writer has come, as other servers see it. `tidy`: what must be
-//!   removed from the Southbound, and the poke for signs of life.
+//!   written. `fence`: the generation. `removals`: whether the writer may delete rows. `applied`: how far the writer has come,
+//!   as other servers see it. `tidy`: what must be removed from the Southbound, and the poke for signs of life.
 //!
 //! A database that is away is waited for, never failed on: what changes meanwhile is in the world, and is written when it is
 //! back.
@@ -13,6 +13,7 @@
 mod applied;
 mod clock;
 mod fence;
+mod removals;
 mod sight;
 mod target;
 mod tidy;
@@ -21,6 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use ovsdb::client::LockState;
 use ovsdb::session::Progress;
 use reconcile::{Driver, Handle, Metrics, Timing, Waiting};
@@ -29,12 +31,15 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::desired::{Decider, ownership};
+use crate::fault::Fault;
 use crate::settings::Settings;
 use crate::snapshot::sessions::Sessions;
 use crate::snapshot::{Ability, Snapshot};
-use crate::world::World;
+use crate::store::Store;
+use crate::world::{Revision, World};
 use clock::Clock;
 use fence::Fence;
+pub use removals::Removals;
 pub use sight::Sight;
 use target::NorthboundTarget;
 pub use tidy::forget_adopted;
@@ -49,10 +54,23 @@ pub struct Northbound {
     applied: watch::Receiver<u64>,
     lock: watch::Receiver<LockState>,
     spent: watch::Receiver<Vec<Uuid>>,
+    fence: Fence,
+}
+
+/// Tells whether a state is the store's own or one of its past.
+pub type History = Arc<dyn Fn(Revision) -> BoxFuture<'static, Result<bool, Fault>> + Send + Sync>;
+
+/// The past of a store.
+pub fn history(store: &Store) -> History {
+    let store = store.clone();
+    Arc::new(move |revision| {
+        let store = store.clone();
+        Box::pin(async move { store.contains(revision).await })
+    })
 }
 
 /// How the loop is to run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The loop's delays.
     pub timing: Timing,
@@ -60,9 +78,8 @@ pub struct Options {
     pub verify: bool,
     /// Where the loop counts.
     pub metrics: Metrics,
-    /// Other servers work on the same world: they are told how far this one has come while it writes, and asked while it
-    /// does not.
-    pub shared: bool,
+    /// The past of the store that the worlds come from.
+    pub history: History,
 }
 
 impl Default for Options {
@@ -75,7 +92,8 @@ impl Default for Options {
             limit: Duration::from_secs(30),
             ..Timing::default()
         };
-        Options { timing, verify: false, metrics: Metrics::default(), shared: false }
+        let history: History = Arc::new(|_| Box::pin(std::future::ready(Ok(true))));
+        Options { timing, verify: false, metrics: Metrics::default(), history }
     }
 }
 
@@ -93,23 +111,29 @@ impl Northbound {
         let lock = nb.lock(&name).await;
         let held = lock.state();
         let fence = Fence::default();
-        let (applied, own) = watch::channel(0);
+        let (applied, own) = watch::channel(Revision::default());
         let (alarm, alarms) = watch::channel(None);
 
-        let fenced = fence.clone();
-        let mut target = NorthboundTarget::new(sight.database(), ownership(&settings.owner), &name, applied)
-            .guarded(move || fenced.guard());
+        let target = NorthboundTarget::new(
+            sight.database(),
+            ownership(&settings.owner),
+            &name,
+            applied,
+            fence.clone(),
+        );
         let spent = target.spent();
-        let mut applied_to = own.clone();
-        if options.shared {
-            let (fenced, key) = (fence.clone(), applied::key(&settings.owner));
-            target = target.noting(move |seq| fenced.row().map(|row| applied::note(row, &key, seq)));
-            let (known, seen) = watch::channel(0);
-            let (nb, fence, lock) = (nb.clone(), fence.clone(), name.clone());
-            let (key, held) = (applied::key(&settings.owner), held.clone());
-            tokio::spawn(applied::Exchange { nb, fence, lock, key, held, own, known }.run());
-            applied_to = seen;
-        }
+        let (known, applied_to) = watch::channel(0);
+        let exchange = applied::Exchange {
+            nb: nb.clone(),
+            fence: fence.clone(),
+            lock: name.clone(),
+            key: applied::key(&settings.owner),
+            held: held.clone(),
+            worlds: worlds.clone(),
+            own,
+            known,
+        };
+        tokio::spawn(exchange.run());
         let inputs = Inputs {
             sight: sight.clone(),
             settings: Arc::clone(&settings),
@@ -130,19 +154,37 @@ impl Northbound {
         handle.follow(sight.fleet());
         handle.follow(sight.seen());
         handle.follow(held.clone());
-        tokio::spawn(fence::keep(fence, nb.clone(), lock, settings.owner.clone(), handle.clone()));
+        let election = fence::Election {
+            nb: nb.clone(),
+            lock,
+            owner: settings.owner.clone(),
+            worlds: worlds.clone(),
+            history: options.history,
+            handle: handle.clone(),
+        };
+        tokio::spawn(election.run(fence.clone()));
         tokio::spawn(wake_on_changes(nb.clone(), handle.clone()));
         tokio::spawn(wake_on_time(alarms, handle.clone()));
         tokio::spawn(tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
         tokio::spawn(tidy::forget_neighbours(worlds, sight.southbound().clone(), held.clone()));
         tokio::spawn(tidy::poke(nb, name, held.clone(), settings.agent_down_time));
         driver.run_on_thread()?;
-        Ok(Northbound { handle, applied: applied_to, lock: held, spent })
+        Ok(Northbound { handle, applied: applied_to, lock: held, spent, fence })
     }
 
     /// The loop's remote control: its status, a preview of what it would do, and a stop.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// An operator's word: rows that this server's store does not know may go. Fails if this server is not the writer.
+    pub fn allow_deletions(&self) -> Result<(), NotWriter> {
+        if !self.fence.allow_deletions() {
+            return Err(NotWriter);
+        }
+        tracing::warn!("an operator allowed the deletion of rows that the store does not know");
+        self.handle.run_now();
+        Ok(())
     }
 
     /// Who writes, as it changes.
@@ -172,6 +214,11 @@ impl Northbound {
         self.applied.clone().wait_for(|applied| *applied >= seq).await.is_ok()
     }
 }
+
+/// Only the writer deletes rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this server is not the writer of the Northbound: ask the one that is")]
+pub struct NotWriter;
 
 /// The lock's name: OVSDB takes letters, digits and underscores.
 fn lock_name(owner: &str) -> String {
@@ -214,6 +261,9 @@ impl Inputs {
             return Err(Waiting("the Southbound database".into()));
         }
         let world = self.worlds.borrow().clone();
+        let Some(removals) = self.fence.removals(&world, self.settings.max_takeover_deletions) else {
+            return Err(Waiting("a comparison of the store with what was written before".into()));
+        };
         let report = self.sight.report().borrow().clone();
         let settings = Arc::clone(&self.settings);
         let mut sessions = Sessions::of(&world, &report, &settings, &imbl::OrdSet::new());
@@ -225,7 +275,8 @@ impl Inputs {
             sessions = Sessions::of(&world, &report, &settings, &late.overdue);
         }
         let fleet = self.sight.fleet().borrow().clone();
-        Ok(Snapshot { world, report, settings, fleet, ability: Ability::of(&schema), late, sessions })
+        let ability = Ability::of(&schema);
+        Ok(Snapshot { world, report, settings, fleet, ability, late, sessions, removals })
     }
 }
 

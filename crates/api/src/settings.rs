@@ -114,6 +114,9 @@ settings! {
     bfd_detect_mult: Option<u32> = None,
     /// Seconds after which all rows are compared again though nothing is known to have changed.
     resync_interval: u32 = 300,
+    /// Percent of all rows that a server which becomes the writer may delete without an operator's word
+    /// (`meridian allow-deletions`); 100 is no limit.
+    max_takeover_deletions: u8 = 10,
     /// Seconds after which routes of a gateway that no chassis hosts are taken out.
     unhosted_grace: u32 = 5,
     /// Chassis without the gateway mark may carry gateways if none has it.
@@ -214,6 +217,11 @@ impl Settings {
         must(self.ha_bfd_min_tx > 0, "ha_bfd_min_tx", "it must be at least 1 millisecond");
         must(self.ha_bfd_mult > 0, "ha_bfd_mult", "it must be at least 1");
         must(self.resync_interval > 0, "resync_interval", "it must be at least 1 second");
+        must(
+            self.max_takeover_deletions <= 100,
+            "max_takeover_deletions",
+            "it must be within 0 to 100 percent",
+        );
         must(!self.tenant_network_types.is_empty(), "tenant_network_types", "it must name at least one");
         let flat = self.tenant_network_types.contains(&NetworkType::Flat);
         must(!flat, "tenant_network_types", "flat networks are made only by naming their physical network");

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::desired::Key;
 use crate::fleet::Fleet;
+use crate::northbound::Removals;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::world::World;
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub late: Late,
     /// BFD sessions that several routers share; empty where none do.
     pub sessions: Sessions,
+    /// Whether the writer may delete rows.
+    pub removals: Removals,
 }
 
 /// What this OVN can do, as its schema tells.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use api::model::{Network, NetworkType, Router, Segment, Standard, Subnet};
 use api::store::{Store, StoreError, Url};
-use api::world::{Link, Outside, Txn};
+use api::world::{Link, Outside, Revision, Txn};
 use api::{Fault, World};
 use jiff::Timestamp;
 use lab::postgres::Postgres;
@@ -348,6 +348,109 @@ async fn tables_of_a_later_version_are_left_alone() {
     let refused = open(&place.url()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Newer { found: 99, .. }), "{refused}");
     assert!(refused.to_string().contains("version 99"));
+}
+
+/// Makes a store as the first version made it, with a router in it.
+fn first_version(place: &Place) {
+    let fill = format!(
+        "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);
+         {}
+         INSERT INTO routers (id, project_id, body) VALUES ('{COUNTER}', 'p', '{}');
+         INSERT INTO changes VALUES (1, '{COUNTER}', 'routers', '{COUNTER}');
+         UPDATE state SET seq = 1;",
+        include_str!("store/version_1.sql"),
+        serde_json::to_string(&router(COUNTER)).unwrap()
+    );
+    match place {
+        Place::Sqlite(dir) => sqlite(&dir.path().join("api.db"), &fill),
+        Place::Postgres(postgres, _) => drop(postgres.sql("meridian", &fill).unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn tables_of_the_first_version_are_upgraded_and_keep_everything() {
+    for place in Place::both() {
+        first_version(&place);
+        let store = place.open().await;
+        let before = store.world().revision();
+        assert_eq!((before.seq, before.batch), (1, COUNTER));
+        assert!(!before.store.is_nil(), "it has a name");
+        assert_eq!(counted(&count(&store).await.unwrap()), 1);
+        drop(store);
+        let store = place.open().await;
+        assert_eq!(store.world().revision().store, before.store, "and keeps it");
+        assert!(store.contains(before).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_for_one_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api.db");
+    let store = open(&Url::Sqlite(path.clone())).await.unwrap();
+    let link = dir.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for path in [&path, &link] {
+        let refused = open(&Url::Sqlite(path.clone())).await.unwrap_err();
+        assert!(matches!(refused, StoreError::InUse { .. }), "{refused}");
+        let words = refused.to_string();
+        assert!(words.contains(&format!("process {}", std::process::id())), "{words}");
+    }
+    let mode = |name: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(["api.db", "api.db-wal", "api.db.lock"].map(mode), [0o600; 3]);
+    store.execute(begin_counting).await.unwrap();
+    drop(store);
+    assert_eq!(counted(&open(&Url::Sqlite(path)).await.unwrap().world()), 0, "the lock goes with its holder");
+}
+
+#[tokio::test]
+async fn a_store_knows_its_own_past_and_no_other() {
+    for place in Place::both() {
+        let store = place.open().await;
+        let mut past = vec![store.world().revision()];
+        store.execute(begin_counting).await.unwrap();
+        for _ in 0..3 {
+            past.push(count(&store).await.unwrap().revision());
+        }
+        let last = *past.last().unwrap();
+        for revision in past {
+            assert!(store.contains(revision).await.unwrap(), "{revision}");
+        }
+        let another = Uuid::from_u128(1);
+        for stranger in [
+            Revision { store: another, ..last },
+            Revision { seq: last.seq + 1, ..last },
+            Revision { seq: last.seq - 1, batch: another, ..last },
+            Revision { batch: another, ..last },
+        ] {
+            assert!(!store.contains(stranger).await.unwrap(), "{stranger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_database_restored_from_a_backup_is_read_anew() {
+    let place = Place::postgres();
+    let store = place.open().await;
+    store.execute(begin_counting).await.unwrap();
+    count(&store).await.unwrap();
+    let before = store.world().revision();
+    // The backup is one change behind, and has gone on differently by the time this server looks.
+    let batch = Uuid::from_u128(0xbac);
+    let restore = format!(
+        "UPDATE changes SET batch = '{batch}' WHERE seq = 2;
+         UPDATE routers SET body = replace(body, '\"revision\":1', '\"revision\":7');"
+    );
+    place.server().sql("meridian", &restore).unwrap();
+    let world = store.fresh().await.unwrap();
+    assert_eq!((world.seq(), world.revision().batch), (before.seq, batch));
+    assert_eq!(counted(&world), 7, "it shows what the database has");
+    assert_eq!(world.restores(), 1);
+    assert!(!store.contains(before).await.unwrap());
+    assert_eq!(counted(&count(&store).await.unwrap()), 8, "and goes on from there");
 }
 
 #[tokio::test]

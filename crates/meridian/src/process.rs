@@ -126,6 +126,10 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn plan(&self) -> Answering<'_> {
         Box::pin(async { Err("this process plans nothing".to_owned()) })
     }
+    /// An operator allows it to delete what it withholds.
+    fn allow_deletions(&self) -> Result<(), String> {
+        Err("this process withholds no deletions".to_owned())
+    }
     /// Why an address is exposed, or why not.
     fn explain(&self, _ip: IpAddr) -> Answering<'_> {
         Box::pin(async { Err("this process exposes no addresses".to_owned()) })

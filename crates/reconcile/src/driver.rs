@@ -182,7 +182,10 @@ where
         };
         let held = self.holds.held(self.at, &plan);
         // How an op shows itself is the target's code, and is contained like the rest of it.
-        let shown = contain::sync(|| plan.steps.iter().map(|step| shown(step, &held)).collect());
+        let shown = contain::sync(|| {
+            let steps = plan.steps.iter().map(|step| shown(step, held.contains(&step.object)));
+            steps.chain(plan.withheld.iter().map(|step| shown(step, true))).collect()
+        });
         let steps = shown.map_err(|panic| NoPlan::Failed(self.panicked(Stage::Plan, panic)))?;
         Ok(Preview {
             component: self.component.clone(),
@@ -389,13 +392,13 @@ where
     }
 }
 
-fn shown<Op: Display + Serialize>(step: &Step<Op>, held: &BTreeSet<ObjectId>) -> PreviewStep {
+fn shown<Op: Display + Serialize>(step: &Step<Op>, held: bool) -> PreviewStep {
     PreviewStep {
         object: step.object.clone(),
         text: step.op.to_string(),
         // An op that has no JSON form is still shown as text.
         op: serde_json::to_value(&step.op).unwrap_or(serde_json::Value::Null),
-        held: held.contains(&step.object),
+        held,
     }
 }
 

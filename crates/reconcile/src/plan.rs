@@ -33,12 +33,15 @@ pub struct Plan<Op> {
     pub have: usize,
     /// What cannot be planned: what this target, as it is now, would not take.
     pub problems: Vec<Problem>,
+    /// Steps that the target does not take before an operator allows them. They are shown with the plan and never applied.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<Step<Op>>,
 }
 
 impl<Op> Plan<Op> {
     /// A plan without steps; `have` of `want` objects are already in place.
     pub fn new(want: usize, have: usize) -> Self {
-        Self { steps: Vec::new(), want, have, problems: Vec::new() }
+        Self { steps: Vec::new(), want, have, problems: Vec::new(), withheld: Vec::new() }
     }
 
     /// Adds a step at the end.
@@ -49,6 +52,14 @@ impl<Op> Plan<Op> {
     /// Reports what cannot be planned.
     pub fn report(&mut self, problem: Problem) {
         self.problems.push(problem);
+    }
+
+    /// Takes the steps for which `holds` is true out of the plan and shows them as withheld.
+    pub fn withhold(&mut self, mut holds: impl FnMut(&Op) -> bool) {
+        let (withheld, steps) =
+            std::mem::take(&mut self.steps).into_iter().partition(|step: &Step<Op>| holds(&step.op));
+        self.steps = steps;
+        self.withheld.extend(withheld);
     }
 
     /// Whether there is nothing to do.

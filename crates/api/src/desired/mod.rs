@@ -56,7 +56,9 @@ use uuid::Uuid;
 use crate::model::{
     Adopted, FloatingIp, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
 };
+use crate::northbound::Removals;
 use crate::snapshot::{Fact, Snapshot};
+use crate::world::Revision;
 pub(crate) use look::Look;
 pub use naming::ownership;
 
@@ -166,8 +168,10 @@ impl Units for Northbound {
 pub struct Wanted {
     /// The rows.
     pub rows: Desired,
-    /// [`World::seq`](crate::World::seq) of the world they follow from.
-    pub seq: u64,
+    /// The state of the store that they follow from.
+    pub revision: Revision,
+    /// Whether rows that nobody wants may be deleted.
+    pub removals: Removals,
 }
 
 /// Decides the Northbound rows, remembering what it decided before.
@@ -248,7 +252,8 @@ impl Desire for Decider {
             self.replace(key, after);
         }
         self.last = Some(snapshot.clone());
-        let mut outcome = Outcome::new(Wanted { rows: self.rows.clone(), seq: snapshot.world.seq() });
+        let (revision, removals) = (snapshot.world.revision(), snapshot.removals);
+        let mut outcome = Outcome::new(Wanted { rows: self.rows.clone(), revision, removals });
         outcome.problems = self.troubled.values().flatten().cloned().chain(update.problems).collect();
         outcome
     }

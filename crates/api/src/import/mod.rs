@@ -37,7 +37,7 @@ use crate::settings::Settings;
 use crate::snapshot::sessions::Sessions;
 use crate::snapshot::{Ability, Snapshot};
 use crate::store::Store;
-use crate::world::{Change, Entity, Row, World};
+use crate::world::{Change, Entity, Revision, Row, World};
 
 pub use document::{Document, DocumentError};
 pub use source::{Credentials, Source, SourceError};
@@ -187,7 +187,7 @@ fn outlook(
 fn snapshot(rows: &[Row], view: &SnapshotView, settings: &Settings) -> Snapshot {
     let mut world = World::default();
     let changes: Vec<Change> = rows.iter().cloned().map(Change::Put).collect();
-    world.advance(1, &changes);
+    world.advance(Revision::default(), &changes);
     let report = Report::default();
     let sessions = Sessions::of(&world, &report, settings, &imbl::OrdSet::new());
     let (settings, ability) = (Arc::new(settings.clone()), Ability::of(view.schema()));

@@ -87,7 +87,7 @@ fn prepared(document: &Document, northbound: Option<&SnapshotView>, settings: &S
 fn world(takeover: &Takeover) -> World {
     let mut world = World::default();
     let changes: Vec<Change> = takeover.rows.iter().cloned().map(Change::Put).collect();
-    world.advance(1, &changes);
+    world.advance(Revision::default(), &changes);
     world
 }
 

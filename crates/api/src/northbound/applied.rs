@@ -1,8 +1,9 @@
-//! How far the writer has come, told to the other servers: requests that wait for the Northbound may reach any of them.
+//! How far the writer has come: the newest state of its store that the Northbound's rows follow from.
 //!
-//! The number of the newest change of the world stands in `NB_Global` and is written with the rows themselves, so it costs
-//! no transaction of its own, is true at every instant, and needs no second channel. Only a change that asks for no rows, or
-//! whose rows had to be written in parts, is told by itself. A server that shares its store with nobody writes none of this.
+//! It stands in `NB_Global` and is written with the rows themselves, so it costs no transaction of its own and is true at
+//! every instant. Only a change that asks for no rows, or whose rows had to be written in parts, is noted by itself. Two
+//! readers need it: servers on the same store, where a request that waits for the Northbound may have come to any of them;
+//! and the next writer, which must not delete what a newer store than its own has made ([`super::removals`]).
 
 use ovn::nb::NbGlobal;
 use ovsdb::client::LockState;
@@ -12,33 +13,35 @@ use tokio::sync::watch;
 use tracing::debug;
 
 use super::fence::Fence;
+use crate::world::{Revision, World};
 
-/// Where the number is.
+/// Where the state is noted.
 pub(super) fn key(owner: &str) -> Str {
     Str::new(format!("meridian:applied:{owner}"))
 }
 
-/// The operation that writes the number.
-pub(super) fn note(row: Uuid, key: &Str, seq: u64) -> Value {
+/// The operation that notes a state.
+pub(super) fn note(row: Uuid, key: &Str, revision: Revision) -> Value {
     json!({
         "op": "mutate", "table": "NB_Global", "where": [["_uuid", "==", ["uuid", row.to_string()]]],
         "mutations": [
             ["external_ids", "delete", ["set", [key]]],
-            ["external_ids", "insert", ["map", [[key, seq.to_string()]]]],
+            ["external_ids", "insert", ["map", [[key, revision.to_string()]]]],
         ],
     })
 }
 
-/// Tells the others, and hears from them.
+/// Tells the other servers, and hears from them.
 pub(super) struct Exchange {
     pub(super) nb: Client,
     pub(super) fence: Fence,
     pub(super) lock: String,
     pub(super) key: Str,
     pub(super) held: watch::Receiver<LockState>,
+    pub(super) worlds: watch::Receiver<World>,
     /// What this server has written itself.
-    pub(super) own: watch::Receiver<u64>,
-    /// What is written, by whichever server.
+    pub(super) own: watch::Receiver<Revision>,
+    /// The sequence number of what is written, by whichever server.
     pub(super) known: watch::Sender<u64>,
 }
 
@@ -46,13 +49,21 @@ impl Exchange {
     /// Runs until the loop ends.
     pub(super) async fn run(mut self) {
         let mut feed = self.nb.subscribe_all();
+        // Written in a former time of office; others may have written since.
+        let mut former = Revision::default();
         loop {
             let own = *self.own.borrow_and_update();
-            let told = self.told();
+            let noted = self.noted();
             let is_writer = *self.held.borrow_and_update() == LockState::Held;
-            let newest = if is_writer { own } else { told };
+            let newest = match noted {
+                _ if is_writer => own.seq,
+                Some(noted) if noted.store == self.worlds.borrow().revision().store => noted.seq,
+                _ => 0,
+            };
             self.known.send_if_modified(|known| std::mem::replace(known, newest) != newest);
-            if is_writer && told < own {
+            if !is_writer {
+                former = own;
+            } else if own != former && noted != Some(own) {
                 self.tell(own).await;
             }
             tokio::select! {
@@ -63,22 +74,21 @@ impl Exchange {
         }
     }
 
-    fn told(&self) -> u64 {
+    fn noted(&self) -> Option<Revision> {
         let snapshot = self.nb.snapshot();
-        let global = snapshot.table::<NbGlobal>().iter().next();
-        let text = global.and_then(|(_, global)| global.external_ids.get(self.key.as_str()).cloned());
-        text.and_then(|text| text.parse().ok()).unwrap_or(0)
+        let (_, global) = snapshot.table::<NbGlobal>().iter().next()?;
+        global.external_ids.get(self.key.as_str())?.parse().ok()
     }
 
-    async fn tell(&self, seq: u64) {
-        let (Some(row), Some(guard)) = (self.fence.row(), self.fence.guard()) else { return };
+    async fn tell(&self, revision: Revision) {
+        let (Some(guard), Some(note)) = (self.fence.guard(), self.fence.note(revision)) else { return };
         let mut txn = Transaction::new();
         txn.assert_lock(&self.lock);
         txn.raw(&guard);
-        txn.raw(&note(row, &self.key, seq));
+        txn.raw(&note);
         if let Err(error) = self.nb.commit(&txn).await {
             // Whoever waits waits longer; the next change tells both.
-            debug!(%error, "could not tell how far the rows have come");
+            debug!(%error, "could not note how far the rows have come");
         }
     }
 }

@@ -1,24 +1,27 @@
 //! Rows as the loop's target, which also tells up to which change of the world they are written.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ovn::target::{ClientDatabase, Op, Ownership, RowTarget, Rules, SnapshotView};
+use ovn::target::{ClientDatabase, Op, Ownership, RowTarget, Rules, SnapshotView, deletions};
 use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError, TextId};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::Removals;
+use super::fence::Fence;
 use crate::desired::Wanted;
+use crate::world::Revision;
 
 /// The Northbound's rows.
 pub(super) struct NorthboundTarget {
     rows: RowTarget<ClientDatabase>,
-    /// The change of the world that the last plan was for.
-    planned: Arc<AtomicU64>,
+    /// The state of the store that the last plan was for.
+    planned: Arc<Mutex<Revision>>,
+    fence: Fence,
     /// Objects that the server refused last time: they hold up nobody who waits for others.
     refused: BTreeSet<ObjectId>,
-    applied: watch::Sender<u64>,
+    applied: watch::Sender<Revision>,
     /// Whether everything is looked at.
     whole: bool,
     spent: watch::Sender<Vec<Uuid>>,
@@ -29,18 +32,17 @@ impl NorthboundTarget {
         database: ClientDatabase,
         ownership: Ownership,
         lock: &str,
-        applied: watch::Sender<u64>,
+        applied: watch::Sender<Revision>,
+        fence: Fence,
     ) -> Self {
-        let rows = RowTarget::new(database, ownership, Rules::northbound()).with_lock(lock);
+        let planned = Arc::<Mutex<Revision>>::default();
+        let (guard, mark, noted) = (fence.clone(), fence.clone(), Arc::clone(&planned));
+        let rows = RowTarget::new(database, ownership, Rules::northbound())
+            .with_lock(lock)
+            .with_guard(move || guard.guard())
+            .with_note(move || mark.note(*noted.lock().unwrap_or_else(PoisonError::into_inner)));
         let spent = watch::Sender::default();
-        NorthboundTarget {
-            rows,
-            planned: Arc::default(),
-            refused: BTreeSet::new(),
-            applied,
-            whole: false,
-            spent,
-        }
+        NorthboundTarget { rows, planned, fence, refused: BTreeSet::new(), applied, whole: false, spent }
     }
 
     /// Records of rows that were taken over ([`Adopted::ours`](crate::model::Adopted)) which nothing hangs on any more, as of
@@ -49,24 +51,9 @@ impl NorthboundTarget {
         self.spent.subscribe()
     }
 
-    pub(super) fn guarded(self, guard: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
-        NorthboundTarget { rows: self.rows.with_guard(guard), ..self }
-    }
-
-    /// Writes with every transaction what this gives for the change of the world that it is for.
-    pub(super) fn noting(self, note: impl Fn(u64) -> Option<serde_json::Value> + Send + 'static) -> Self {
-        let planned = Arc::clone(&self.planned);
-        let rows = self.rows.with_note(move || note(planned.load(Ordering::Relaxed)));
-        NorthboundTarget { rows, ..self }
-    }
-
     fn publish(&self) {
-        let seq = self.planned.load(Ordering::Relaxed);
-        self.applied.send_if_modified(|applied| {
-            let newer = seq > *applied;
-            *applied = seq.max(*applied);
-            newer
-        });
+        let planned = *self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        self.applied.send_if_modified(|applied| std::mem::replace(applied, planned) != planned);
     }
 }
 
@@ -76,8 +63,15 @@ impl Target for NorthboundTarget {
     type Op = Op;
 
     fn plan(&self, want: &Wanted, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
-        let plan = self.rows.plan(&want.rows, keep, have);
-        self.planned.store(want.seq, Ordering::Relaxed);
+        let mut plan = self.rows.plan(&want.rows, keep, have);
+        if want.removals != Removals::Allowed {
+            let made = plan.steps.iter().filter(|step| matches!(step.op, Op::Insert { .. })).count();
+            let rows = want.rows.len().saturating_sub(made) + deletions(&plan);
+            if want.removals.admit(&mut plan, rows) {
+                self.fence.settle();
+            }
+        }
+        *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = want.revision;
         if plan.steps.iter().all(|step| self.refused.contains(&step.object)) {
             self.publish();
         }

@@ -330,3 +330,96 @@ async fn records_of_rows_that_were_taken_over_go_when_the_rows_are_gone() {
     .await;
     assert_eq!(*spent.borrow(), [id(NET)]);
 }
+
+/// The problem of a writer that withholds deletions, when it has it.
+async fn withholds(cloud: &Cloud, reason: &str) {
+    let mut status = cloud.writer().handle().status();
+    let told = status.wait_for(|status| {
+        let problem = status.problems.iter().find(|problem| problem.code == "deletions-withheld");
+        problem.is_some_and(|problem| problem.message.contains(reason))
+    });
+    let told = tokio::time::timeout(std::time::Duration::from_secs(60), told).await;
+    assert!(told.is_ok(), "{reason}: {:#?}", *cloud.writer().handle().status().borrow());
+}
+
+fn remove_port(cloud: &mut Cloud, n: u128) {
+    cloud.scene.edit(|txn| drop(txn.remove::<Port>(&id(n))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to() {
+    let mut cloud = Cloud::bare().await;
+    cloud.nbctl(&["init"]);
+    for n in 0x51..0x54 {
+        cloud.scene.port(n, NET, SUB, &format!("10.0.0.{n}"));
+    }
+    cloud.settle().await;
+    let names = |cloud: &Cloud| cloud.column("Logical_Switch_Port", "name");
+    let noted =
+        |cloud: &Cloud| cloud.nbctl(&["get", "NB_Global", ".", "external_ids:\"meridian:applied:meridian\""]);
+    let newest = noted(&cloud);
+
+    // An older copy of the store: it lacks a port, and has another.
+    cloud.stop().await;
+    cloud.past.store(false, std::sync::atomic::Ordering::Relaxed);
+    remove_port(&mut cloud, 0x53);
+    cloud.scene.port(0x54, NET, SUB, "10.0.0.9");
+    cloud.publish();
+    cloud.start().await;
+    withholds(&cloud, "does not delete 1 of ").await;
+    eventually("it goes on with the rest", async || names(&cloud).contains(&id(0x54).to_string())).await;
+    let preview = cloud.writer().handle().plan().await.unwrap();
+    assert!(preview.steps.iter().all(|step| step.held), "{preview}");
+    assert!(preview.to_string().contains(&format!("- Logical_Switch_Port {}", id(0x53))), "{preview}");
+    // Further changes do not make it the newest, and neither does being asked again.
+    cloud.scene.port(0x55, NET, SUB, "10.0.0.10");
+    remove_port(&mut cloud, 0x54);
+    cloud.publish();
+    cloud.writer().handle().run_now();
+    withholds(&cloud, "does not delete 2 of ").await;
+    assert!(names(&cloud).contains(&id(0x53).to_string()) && names(&cloud).contains(&id(0x54).to_string()));
+    assert_eq!(noted(&cloud), newest, "the note of the newest store stays");
+
+    cloud.writer().allow_deletions().unwrap();
+    eventually("they go", async || {
+        let names = names(&cloud);
+        !names.contains(&id(0x53).to_string()) && !names.contains(&id(0x54).to_string())
+    })
+    .await;
+    cloud.settle().await;
+    eventually("its own state is the newest now", async || noted(&cloud) != newest).await;
+    cloud.stop().await;
+    cloud.past.store(true, std::sync::atomic::Ordering::Relaxed);
+    cloud.start().await;
+    cloud.settle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_writer_does_not_begin_with_a_mass_deletion() {
+    let mut cloud = Cloud::bare().await;
+    cloud.nbctl(&["init"]);
+    let ports = 0x100..0x120u128;
+    for n in ports.clone() {
+        cloud.scene.port(n, NET, SUB, &format!("10.0.0.{}", n - 0xf0));
+    }
+    cloud.settle().await;
+    let count = |cloud: &Cloud| cloud.column("Logical_Switch_Port", "name").len();
+    let all = count(&cloud);
+    cloud.stop().await;
+    for n in ports.clone().take(20) {
+        remove_port(&mut cloud, n);
+    }
+    cloud.publish();
+    cloud.start().await;
+    withholds(&cloud, "more than 10 %").await;
+    assert_eq!(count(&cloud), all);
+    cloud.writer().allow_deletions().unwrap();
+    eventually("they go", async || count(&cloud) == all - 20).await;
+    cloud.settle().await;
+    // A writer that has settled deletes whatever its users do.
+    for n in ports.skip(20) {
+        remove_port(&mut cloud, n);
+    }
+    cloud.settle().await;
+    assert_eq!(count(&cloud), all - 32);
+}

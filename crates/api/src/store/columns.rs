@@ -10,9 +10,7 @@ use std::sync::OnceLock;
 use uuid::Uuid;
 
 use crate::model::{Port, Router};
-use crate::world::{Change, Kind, Row};
-
-use super::schema::CHANGES_KEPT;
+use crate::world::{CHANGES_KEPT, Change, Kind, Revision, Row};
 
 /// A value for a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +39,10 @@ impl Statement {
     }
 }
 
-/// What writes `changes` as `seq`. What goes away goes first, so that what is unique can move within a transaction.
+/// What writes `changes` as a revision. What goes away goes first, so that what is unique can move within a transaction.
 ///
-/// `batch` names the transaction: a writer whose connection broke during the commit looks for it afterwards.
-pub(super) fn statements(seq: u64, batch: Uuid, changes: &[Change]) -> Vec<Statement> {
+/// The batch names the transaction: a writer whose connection broke during the commit looks for it afterwards.
+pub(super) fn statements(Revision { seq, batch, .. }: Revision, changes: &[Change]) -> Vec<Statement> {
     let mut all = Vec::new();
     for change in changes {
         match change {
@@ -233,7 +231,10 @@ mod tests {
         };
         let changes =
             [Change::Put(Row::Network(Arc::new(network))), Change::Remove(Kind::Port, id.to_string())];
-        let sql: Vec<_> = statements(3, id, &changes).into_iter().map(|statement| statement.sql).collect();
+        let sql: Vec<_> = statements(Revision { seq: 3, batch: id, ..Revision::default() }, &changes)
+            .into_iter()
+            .map(|statement| statement.sql)
+            .collect();
         assert_eq!(
             sql,
             [

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::world::{Change, Row};
+use crate::world::{Change, Revision, Row};
 
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
@@ -80,6 +80,14 @@ pub enum StoreError {
         /// Why it could not be seen.
         source: Box<StoreError>,
     },
+    /// Another process has the file open.
+    #[error("the database {} is in use by {holder}: stop that process, or give this one another --data-dir", path.display())]
+    InUse {
+        /// The database file.
+        path: PathBuf,
+        /// The process, as far as it is known.
+        holder: String,
+    },
     /// Its tables are from a later version.
     #[error(
         "the tables are of version {found}, this program knows up to {known}: run the version that wrote them, or a later one"
@@ -114,20 +122,23 @@ impl StoreError {
     }
 }
 
-/// Everything that is stored, as of a sequence number.
+/// Everything that is stored, as of a revision.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    pub(super) seq: u64,
+    pub(super) revision: Revision,
     pub(super) rows: Vec<Row>,
 }
 
 /// What others wrote since.
 #[derive(Debug)]
 pub(super) enum Missed {
-    /// These changes lead to `seq`; none if it is the number that was known.
-    Changes { seq: u64, changes: Vec<Change> },
+    /// These changes lead to a revision; none if it is the one that was known.
+    Changes { revision: Revision, changes: Vec<Change> },
     /// Too much to tell one by one: all of it.
     Everything(Contents),
+    /// The store does not have the revision that was known: it was restored from a backup, or is another one under the same
+    /// name. All of it.
+    AnotherPast(Contents),
 }
 
 /// Decides, with all in view that others wrote, what is to be written.
@@ -162,19 +173,27 @@ impl Engine {
     }
 
     /// What was written after `known`.
-    pub(super) async fn missed(&mut self, known: u64) -> Result<Missed, StoreError> {
+    pub(super) async fn missed(&mut self, known: Revision) -> Result<Missed, StoreError> {
         match self {
-            Engine::Sqlite(_) => Ok(Missed::Changes { seq: known, changes: Vec::new() }),
+            Engine::Sqlite(_) => Ok(Missed::Changes { revision: known, changes: Vec::new() }),
             Engine::Postgres(postgres) => postgres.missed(known).await,
         }
     }
 
     /// One transaction: keeps other writers out, tells `decide` what was written after `known`, and writes what it wants.
-    /// Gives the sequence number that stands then.
-    pub(super) async fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
+    /// Gives the revision that stands then.
+    pub(super) async fn commit(&mut self, known: Revision, decide: Decide) -> Result<Revision, StoreError> {
         match self {
             Engine::Sqlite(sqlite) => sqlite.commit(known, decide),
             Engine::Postgres(postgres) => postgres.commit(known, decide).await,
+        }
+    }
+
+    /// Whether a revision is the store's own or one of its past. Of what is too old to be listed, the store's name tells.
+    pub(super) async fn contains(&mut self, revision: Revision) -> Result<bool, StoreError> {
+        match self {
+            Engine::Sqlite(sqlite) => sqlite.contains(revision),
+            Engine::Postgres(postgres) => postgres.contains(revision).await,
         }
     }
 

@@ -19,6 +19,7 @@
 
 mod columns;
 mod engine;
+mod file_lock;
 mod postgres;
 mod schema;
 mod sqlite;
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::fault::Fault;
-use crate::world::{Outside, Txn, World};
+use crate::world::{Outside, Revision, Txn, World};
 
 pub use engine::{StoreError, Url, UrlError};
 
@@ -107,6 +108,14 @@ impl Store {
             return answered.await.map_err(|_| gone())?;
         }
         Ok(self.world())
+    }
+
+    /// Whether a state is the present one or one of its past.
+    pub async fn contains(&self, revision: Revision) -> Result<bool, Fault> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || Fault::unavailable("The server is stopping.");
+        self.jobs.send(writer::Job::Contains { revision, answer }).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
     }
 
     /// Whether other servers may work on it.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{try_join_all, try_join3};
 use tokio::sync::Notify;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::columns::{self, Statement, Value};
 use super::engine::{Contents, Decide, Missed, StoreError};
 use super::schema;
-use crate::world::{Change, Kind};
+use crate::world::{Ancestry, CHANGES_KEPT, Change, Kind, Revision};
 use tls::Asked;
 
 /// The channel on which writers tell each other that they wrote.
@@ -33,9 +33,8 @@ const ABANDONED: &str = "SET idle_in_transaction_session_timeout = '3s'";
 /// Reads of one instant. They keep nobody out, and much that was read takes its time before the next is asked for.
 const READ: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
-/// The number of the last change, and the same with other writers kept out until the transaction ends.
-const SEQ: &str = "SELECT seq FROM state WHERE one = 1";
-const SEQ_LOCKED: &str = "SELECT seq FROM state WHERE one = 1 FOR UPDATE";
+/// Keeps other writers out until the transaction ends.
+const LOCK_STATE: &str = "SELECT FROM state WHERE one = 1 FOR UPDATE";
 /// How long to look whether a transaction has happened whose end was not answered.
 const DOUBT: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -68,9 +67,17 @@ impl Link {
         Ok(prepared)
     }
 
-    async fn read_seq(&mut self) -> Result<u64, StoreError> {
-        let statement = self.prepare(SEQ).await?;
-        read_seq(&self.client, &statement).await
+    async fn read_revision(&mut self) -> Result<Revision, StoreError> {
+        let statement = self.prepare(schema::REVISION).await?;
+        read_revision(&self.client, &statement).await
+    }
+
+    async fn has_batch(&mut self, seq: u64, batch: Uuid) -> Result<bool, StoreError> {
+        let statement = self.prepare(schema::HAS_BATCH).await?;
+        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+        let row = self.client.query_one(&statement, &[&seq, &batch.to_string()]).await;
+        let row = row.map_err(|error| failed("look for a transaction of the past", error))?;
+        Ok(row.get::<_, i64>(0) > 0)
     }
 }
 
@@ -92,17 +99,17 @@ impl Postgres {
         self.kept(result)
     }
 
-    pub(super) async fn missed(&mut self, known: u64) -> Result<Missed, StoreError> {
+    pub(super) async fn missed(&mut self, known: Revision) -> Result<Missed, StoreError> {
         let link = self.link().await?;
         let result = async {
-            let seq = link.read_seq().await?;
-            if seq == known {
-                return Ok(Missed::Changes { seq, changes: Vec::new() });
+            let revision = link.read_revision().await?;
+            if revision == known {
+                return Ok(Missed::Changes { revision, changes: Vec::new() });
             }
             // What is read must be of one instant, or a row could be newer than the number it goes by.
             execute(&link.client, READ).await?;
-            let seq = link.read_seq().await?;
-            let missed = missed(link, known, seq).await?;
+            let found = link.read_revision().await?;
+            let missed = missed(link, known, found).await?;
             execute(&link.client, "COMMIT").await?;
             Ok(missed)
         };
@@ -110,14 +117,13 @@ impl Postgres {
         self.kept(result)
     }
 
-    pub(super) async fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
-        let batch = Uuid::new_v4();
+    pub(super) async fn commit(&mut self, known: Revision, decide: Decide) -> Result<Revision, StoreError> {
         let link = self.link().await?;
         let decided = match begin(link, known).await {
-            Ok((found, missed)) => prepare(link, found, batch, decide(missed)).await,
+            Ok((found, missed)) => prepare(link, found, decide(missed)).await,
             Err(error) => Err(error),
         };
-        let (seq, writes) = match decided {
+        let (next, writes) = match decided {
             Ok(decided) => decided,
             Err(error) => {
                 // The server has undone everything if this does not reach it, too.
@@ -126,11 +132,11 @@ impl Postgres {
             }
         };
         match finish(&link.client, &writes).await {
-            Ok(()) => Ok(seq),
+            Ok(()) => Ok(next),
             // The end may have come through.
             Err(error) if error.is_transient() && !writes.is_empty() => {
                 self.link = None;
-                if self.has_batch(seq, batch).await? { Ok(seq) } else { Err(error) }
+                if self.has_happened(next).await? { Ok(next) } else { Err(error) }
             }
             Err(error) => self.kept(Err(error)),
         }
@@ -142,10 +148,10 @@ impl Postgres {
 
     /// Whether a transaction whose end was not answered has happened after all. To try it again without knowing could do
     /// everything twice.
-    async fn has_batch(&mut self, seq: u64, batch: Uuid) -> Result<bool, StoreError> {
+    async fn has_happened(&mut self, revision: Revision) -> Result<bool, StoreError> {
         let give_up = tokio::time::Instant::now() + DOUBT;
         loop {
-            match self.look_for_batch(seq, batch).await {
+            match self.look_for(revision).await {
                 Err(source) if tokio::time::Instant::now() >= give_up => {
                     return Err(StoreError::InDoubt { source: Box::new(source) });
                 }
@@ -158,15 +164,20 @@ impl Postgres {
         }
     }
 
-    async fn look_for_batch(&mut self, seq: u64, batch: Uuid) -> Result<bool, StoreError> {
+    async fn look_for(&mut self, revision: Revision) -> Result<bool, StoreError> {
         let link = self.link().await?;
-        let fail = |error| failed("look whether the last transaction has happened", error);
         // The server may still be at it, with all that was sent before the connection broke: it has the lock until its end.
-        link.client.query_one(SEQ_LOCKED, &[]).await.map_err(fail)?;
-        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
-        let sql = "SELECT count(*) FROM changes WHERE seq = $1 AND batch = $2";
-        let row = link.client.query_one(sql, &[&seq, &batch.to_string()]).await.map_err(fail)?;
-        Ok(row.get::<_, i64>(0) > 0)
+        link.client
+            .query_one(LOCK_STATE, &[])
+            .await
+            .map_err(|error| failed("look whether the last transaction has happened", error))?;
+        link.has_batch(revision.seq, revision.batch).await
+    }
+
+    pub(super) async fn contains(&mut self, revision: Revision) -> Result<bool, StoreError> {
+        let link = self.link().await?;
+        let result = contains(link, revision).await;
+        self.kept(result)
     }
 
     /// The connection; a new one if there is none.
@@ -241,6 +252,7 @@ async fn migrate(client: &mut Client) -> Result<(), StoreError> {
     }
     txn.execute("DELETE FROM schema_version", &[]).await.map_err(fail)?;
     txn.execute("INSERT INTO schema_version (version) VALUES ($1)", &[&known]).await.map_err(fail)?;
+    txn.execute(schema::NAME_STORE, &[&Uuid::new_v4().to_string()]).await.map_err(fail)?;
     txn.commit().await.map_err(fail)
 }
 
@@ -252,7 +264,7 @@ async fn load(link: &mut Link) -> Result<Contents, StoreError> {
 }
 
 async fn read_all(link: &mut Link) -> Result<Contents, StoreError> {
-    let mut contents = Contents { seq: link.read_seq().await?, rows: Vec::new() };
+    let mut contents = Contents { revision: link.read_revision().await?, rows: Vec::new() };
     for kind in Kind::ALL {
         let rows = link.client.query(&schema::select_all(*kind), &[]).await;
         for row in rows.map_err(|error| failed("read the database", error))? {
@@ -267,40 +279,41 @@ async fn read_all(link: &mut Link) -> Result<Contents, StoreError> {
     Ok(contents)
 }
 
-/// Begins a transaction that keeps other writers out: the number of the last change, and what is new of it.
-async fn begin(link: &mut Link, known: u64) -> Result<(u64, Missed), StoreError> {
-    let (begin, seq) = (link.prepare("BEGIN").await?, link.prepare(SEQ_LOCKED).await?);
+/// Begins a transaction that keeps other writers out: the revision that stands, and what is new of it.
+async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, Missed), StoreError> {
+    let (begin, lock) = (link.prepare("BEGIN").await?, link.prepare(LOCK_STATE).await?);
+    let revision = link.prepare(schema::REVISION).await?;
     let client = &link.client;
-    let begun = async {
-        let begun = client.execute(&begin, &[]).await;
-        begun.map_err(|error| failed("begin a transaction", error))
+    let run = async |statement| {
+        let ran = client.execute(statement, &[]).await;
+        ran.map_err(|error| failed("begin a transaction", error))
     };
-    // Both are sent before the first answer is waited for.
-    let (_, found) = try_join(begun, read_seq(client, &seq)).await?;
+    // All are sent before the first answer is waited for. The revision is a statement of its own: one that waits for the lock
+    // would see the list of changes as it was before the wait.
+    let (_, _, found) = try_join3(run(&begin), run(&lock), read_revision(client, &revision)).await?;
     Ok((found, missed(link, known, found).await?))
 }
 
 /// A statement that the server knows, and its values.
 type Write = (tokio_postgres::Statement, Vec<Value>);
 
-/// What is left of a transaction that writes `changes`: the number that stands then, and the statements.
+/// What is left of a transaction that writes `changes`: the revision that stands then, and the statements.
 async fn prepare(
     link: &mut Link,
-    found: u64,
-    batch: Uuid,
+    found: Revision,
     changes: Vec<Change>,
-) -> Result<(u64, Vec<Write>), StoreError> {
+) -> Result<(Revision, Vec<Write>), StoreError> {
     if changes.is_empty() {
         return Ok((found, Vec::new()));
     }
-    let seq = found + 1;
+    let next = Revision { seq: found.seq + 1, batch: Uuid::new_v4(), ..found };
     let mut writes = Vec::new();
-    for Statement { sql, values } in columns::statements(seq, batch, &changes) {
+    for Statement { sql, values } in columns::statements(next, &changes) {
         writes.push((link.prepare(&sql).await?, values));
     }
     writes.push((link.prepare(&format!("NOTIFY {CHANNEL}")).await?, Vec::new()));
     writes.push((link.prepare("COMMIT").await?, Vec::new()));
-    Ok((seq, writes))
+    Ok((next, writes))
 }
 
 /// Writes and commits in one go: all is sent before the first answer is waited for, and the server runs it in order. If one
@@ -318,16 +331,18 @@ async fn finish(client: &Client, writes: &[Write]) -> Result<(), StoreError> {
 }
 
 /// What others wrote after `known`, up to `found`.
-async fn missed(link: &mut Link, known: u64, found: u64) -> Result<Missed, StoreError> {
+async fn missed(link: &mut Link, known: Revision, found: Revision) -> Result<Missed, StoreError> {
     if found == known {
-        return Ok(Missed::Changes { seq: found, changes: Vec::new() });
+        return Ok(Missed::Changes { revision: found, changes: Vec::new() });
     }
-    // A number that went backwards is another database under the same name.
-    if found < known || found - known > schema::CHANGES_KEPT / 2 {
+    if !contains(link, known).await? {
+        return read_all(link).await.map(Missed::AnotherPast);
+    }
+    if found.seq - known.seq > CHANGES_KEPT / 2 {
         return read_all(link).await.map(Missed::Everything);
     }
     let tried = "read what other servers wrote";
-    let after = i64::try_from(known).unwrap_or(i64::MAX);
+    let after = i64::try_from(known.seq).unwrap_or(i64::MAX);
     let sql = "SELECT DISTINCT kind, key FROM changes WHERE seq > $1";
     let changed = link.prepare(sql).await?;
     let rows = link.client.query(&changed, &[&after]).await.map_err(|error| failed(tried, error))?;
@@ -349,13 +364,25 @@ async fn missed(link: &mut Link, known: u64, found: u64) -> Result<Missed, Store
         });
     }
     changes.sort_by_key(Change::kind);
-    Ok(Missed::Changes { seq: found, changes })
+    Ok(Missed::Changes { revision: found, changes })
 }
 
-async fn read_seq(client: &Client, statement: &tokio_postgres::Statement) -> Result<u64, StoreError> {
+/// Whether a revision is the present one or of its past.
+async fn contains(link: &mut Link, revision: Revision) -> Result<bool, StoreError> {
+    match link.read_revision().await?.ancestry(revision) {
+        Ancestry::Ancestor => Ok(true),
+        Ancestry::Stranger => Ok(false),
+        Ancestry::Listed => link.has_batch(revision.seq, revision.batch).await,
+    }
+}
+
+async fn read_revision(
+    client: &Client,
+    statement: &tokio_postgres::Statement,
+) -> Result<Revision, StoreError> {
     let row = client.query_one(statement, &[]).await;
     let row = row.map_err(|error| failed("read the state of the database", error))?;
-    Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
+    Ok(schema::revision(row.get(0), row.get(1), row.get(2)))
 }
 
 async fn execute(client: &Client, sql: &str) -> Result<(), StoreError> {

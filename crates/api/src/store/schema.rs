@@ -1,13 +1,10 @@
 //! The tables. One list of steps for both engines: each brings the tables from one version to the next and is never
 //! changed after it was released.
 
-use crate::world::Kind;
+use crate::world::{Kind, Revision};
 
 /// The steps, in order. The version of a database is how many of them it has taken.
-pub(super) const STEPS: &[&str] = &[FIRST];
-
-/// How many sequence numbers back changes are told one by one; a server that is further behind reads everything.
-pub(super) const CHANGES_KEPT: u64 = 10_000;
+pub(super) const STEPS: &[&str] = &[FIRST, STORE_NAME];
 
 /// References are checked at commit, because a transaction writes its rows noun by noun.
 const FIRST: &str = "
@@ -96,6 +93,28 @@ CREATE TABLE quotas (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE agent_settings (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE adopted_rows (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 ";
+
+/// The store gets a name of its own ([`Revision`](crate::world::Revision)).
+const STORE_NAME: &str = "ALTER TABLE state ADD COLUMN store TEXT NOT NULL DEFAULT ''";
+
+/// Names a store that has no name yet.
+pub(super) const NAME_STORE: &str = "UPDATE state SET store = $1 WHERE store = ''";
+
+/// Reads the revision: three columns, of which [`revision`] makes one value.
+///
+/// The batch is read from the list of changes and not kept beside the number, so that it is right even while a server of
+/// the version before writes to the same database.
+pub(super) const REVISION: &str = "SELECT store, seq, \
+    COALESCE((SELECT batch FROM changes WHERE changes.seq = state.seq LIMIT 1), '') FROM state WHERE one = 1";
+
+/// How many rows a transaction left in the list of changes; none if it never happened.
+pub(super) const HAS_BATCH: &str = "SELECT count(*) FROM changes WHERE seq = $1 AND batch = $2";
+
+/// The columns of [`REVISION`] as a value. A store that nobody has written to has no batch yet.
+pub(super) fn revision(store: &str, seq: i64, batch: &str) -> Revision {
+    let uuid = |text: &str| text.parse().unwrap_or_default();
+    Revision { store: uuid(store), seq: u64::try_from(seq).unwrap_or(0), batch: uuid(batch) }
+}
 
 /// What holds the version; made before anything else.
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";

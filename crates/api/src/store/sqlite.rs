@@ -8,24 +8,43 @@ use uuid::Uuid;
 
 use super::columns::{self, Statement, Value};
 use super::engine::{Contents, Decide, Missed, StoreError};
+use super::file_lock::FileLock;
 use super::schema;
-use crate::world::Kind;
+use crate::world::{Ancestry, Kind, Revision};
 
-/// An open file.
+/// An open file, which no other process has open.
 #[derive(Debug)]
-pub(super) struct Sqlite(Connection);
+pub(super) struct Sqlite {
+    connection: Connection,
+    /// Released after the connection is closed: fields are dropped in this order.
+    _lock: FileLock,
+}
 
 impl Sqlite {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        connect(path).map(Sqlite)
+        let lock = FileLock::take(path)?;
+        Ok(Sqlite { connection: connect(path)?, _lock: lock })
     }
 
     pub(super) fn load(&mut self) -> Result<Contents, StoreError> {
-        load(&mut self.0)
+        load(&mut self.connection)
     }
 
-    pub(super) fn commit(&mut self, known: u64, decide: Decide) -> Result<u64, StoreError> {
-        commit(&mut self.0, known, decide)
+    pub(super) fn commit(&mut self, known: Revision, decide: Decide) -> Result<Revision, StoreError> {
+        commit(&mut self.connection, known, decide)
+    }
+
+    pub(super) fn contains(&mut self, revision: Revision) -> Result<bool, StoreError> {
+        match read_revision(&self.connection)?.ancestry(revision) {
+            Ancestry::Ancestor => return Ok(true),
+            Ancestry::Stranger => return Ok(false),
+            Ancestry::Listed => {}
+        }
+        let key = (i64::try_from(revision.seq).unwrap_or(i64::MAX), revision.batch.to_string());
+        let statement = self.connection.prepare_cached(schema::HAS_BATCH);
+        let count = statement.and_then(|mut it| it.query_row(key, |row| row.get::<_, i64>(0)));
+        let count = count.map_err(|error| failed("look for a transaction of the past".into(), error))?;
+        Ok(count > 0)
     }
 }
 
@@ -62,13 +81,14 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     txn.execute("DELETE FROM schema_version", []).map_err(|error| failed(tried(), error))?;
     txn.execute("INSERT INTO schema_version (version) VALUES ($1)", [known])
         .map_err(|error| failed(tried(), error))?;
+    txn.execute(schema::NAME_STORE, [Uuid::new_v4().to_string()]).map_err(|error| failed(tried(), error))?;
     txn.commit().map_err(|error| failed(tried(), error))
 }
 
 fn load(connection: &mut Connection) -> Result<Contents, StoreError> {
     let tried = || "read the database".to_owned();
     let txn = connection.transaction().map_err(|error| failed(tried(), error))?;
-    let mut contents = Contents { seq: read_seq(&txn)?, rows: Vec::new() };
+    let mut contents = Contents { revision: read_revision(&txn)?, rows: Vec::new() };
     for kind in Kind::ALL {
         let mut statement =
             txn.prepare(&schema::select_all(*kind)).map_err(|error| failed(tried(), error))?;
@@ -87,34 +107,42 @@ fn load(connection: &mut Connection) -> Result<Contents, StoreError> {
     Ok(contents)
 }
 
-fn commit(connection: &mut Connection, known: u64, decide: Decide) -> Result<u64, StoreError> {
+fn commit(connection: &mut Connection, known: Revision, decide: Decide) -> Result<Revision, StoreError> {
     let tried = || "write to the database".to_owned();
     let txn = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(|error| failed(tried(), error))?;
-    let found = read_seq(&txn)?;
+    let found = read_revision(&txn)?;
     if found != known {
-        // The file is ours alone; a different number means that somebody else has it open.
-        let why = format!("it is at change {found} instead of {known}: another process writes to it");
+        // Our lock keeps other servers out, but not an operator's `sqlite3`.
+        let why = format!(
+            "it is at change {} instead of {}: another program writes to it; stop that program and restart this server",
+            found.seq, known.seq
+        );
         return Err(StoreError::Refused { tried: tried(), source: why.into() });
     }
-    let changes = decide(Missed::Changes { seq: known, changes: Vec::new() });
+    let changes = decide(Missed::Changes { revision: known, changes: Vec::new() });
     if changes.is_empty() {
         return Ok(known);
     }
-    let seq = known + 1;
-    for statement in columns::statements(seq, Uuid::new_v4(), &changes) {
+    let next = Revision { seq: known.seq + 1, batch: Uuid::new_v4(), ..known };
+    for statement in columns::statements(next, &changes) {
         run(&txn, &statement).map_err(|error| failed(tried(), error))?;
     }
     txn.commit().map_err(|error| failed(tried(), error))?;
-    Ok(seq)
+    Ok(next)
 }
 
-fn read_seq(connection: &Connection) -> Result<u64, StoreError> {
-    let statement = connection.prepare_cached("SELECT seq FROM state WHERE one = 1");
-    let read = statement.and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)));
-    let seq = read.map_err(|error| failed("read the state of the database".into(), error))?;
-    Ok(u64::try_from(seq).unwrap_or(0))
+fn read_revision(connection: &Connection) -> Result<Revision, StoreError> {
+    let statement = connection.prepare_cached(schema::REVISION);
+    let read = statement.and_then(|mut statement| {
+        let columns = |row: &rusqlite::Row<'_>| {
+            let (store, batch): (String, String) = (row.get(0)?, row.get(2)?);
+            Ok(schema::revision(&store, row.get(1)?, &batch))
+        };
+        statement.query_row([], columns)
+    });
+    read.map_err(|error| failed("read the state of the database".into(), error))
 }
 
 fn run(connection: &Connection, statement: &Statement) -> rusqlite::Result<()> {

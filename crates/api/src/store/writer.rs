@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::engine::{Contents, Engine, Missed, StoreError, Url};
 use crate::fault::Fault;
-use crate::world::{Change, Outside, Txn, World};
+use crate::world::{Change, Outside, Revision, Txn, World};
 
 /// Most requests in one transaction.
 const BATCH: usize = 64;
@@ -37,6 +37,8 @@ pub(super) enum Job {
     Run { run: Run, answer: Answer },
     /// Take in what others wrote.
     Refresh { answer: Answer },
+    /// Look for a state in the store's past.
+    Contains { revision: Revision, answer: oneshot::Sender<Result<bool, Fault>> },
 }
 
 pub(super) struct Writer {
@@ -79,7 +81,7 @@ impl Writer {
         outside: watch::Receiver<Arc<Outside>>,
     ) -> Result<(Self, Seen), StoreError> {
         let mut engine = Engine::open(url).await?;
-        let (world, worlds) = watch::channel(whole(engine.load().await?));
+        let (world, worlds) = watch::channel(whole(engine.load().await?, 0));
         let (trouble, troubles) = watch::channel(None);
         Ok((Writer { engine, world, outside, trouble }, Seen { world: worlds, trouble: troubles }))
     }
@@ -119,6 +121,9 @@ impl Writer {
                 match job {
                     Job::Run { run, answer } => runs.push((run, answer)),
                     Job::Refresh { answer } => looks.push(answer),
+                    Job::Contains { revision, answer } => {
+                        let _ = answer.send(self.contains(revision).await);
+                    }
                 }
             }
             let wrote = !runs.is_empty();
@@ -132,15 +137,24 @@ impl Writer {
         }
     }
 
+    async fn contains(&mut self, revision: Revision) -> Result<bool, Fault> {
+        let contains = self.engine.contains(revision).await;
+        self.went(contains.as_ref().err());
+        contains.map_err(|error| {
+            tracing::warn!(error = %chain(&error), "the database does not answer");
+            unavailable()
+        })
+    }
+
     async fn refresh(&mut self, looks: Vec<Answer>) {
-        let known = self.world.borrow().seq();
+        let known = self.world.borrow().revision();
         let missed = self.engine.missed(known).await;
         self.went(missed.as_ref().err());
         let outcome = match missed {
             Ok(missed) => {
                 let present = self.world.borrow().clone();
                 let world = caught_up(present, missed);
-                if world.seq() != known {
+                if world.revision() != known {
                     self.world.send_replace(world.clone());
                 }
                 Ok(world)
@@ -198,7 +212,7 @@ impl Writer {
 
     async fn transaction(&mut self, runs: Vec<(Run, Answer)>) -> (Vec<Ran>, Result<(), StoreError>) {
         let present = self.world.borrow().clone();
-        let known = present.seq();
+        let known = present.revision();
         let outside = Arc::clone(&self.outside.borrow());
         // The engine drops what it was given if it fails before it has asked.
         let shared = Arc::new(Mutex::new((runs, Vec::new(), None)));
@@ -227,16 +241,16 @@ impl Writer {
         let mut ran = std::mem::take(&mut state.1);
         let untouched = std::mem::take(&mut state.0);
         ran.extend(untouched.into_iter().map(|(run, answer)| Ran { run, answer, outcome: Err(internal()) }));
-        let result = result.map(|seq| {
+        let result = result.map(|revision| {
             if let Some(mut world) = state.2.take() {
-                world.advance(seq, []);
+                world.advance(revision, []);
                 for ran in &mut ran {
                     if let Ok(world) = &mut ran.outcome {
-                        world.advance(seq, []);
+                        world.advance(revision, []);
                     }
                 }
                 self.world.send_if_modified(|present| {
-                    let news = present.seq() != seq;
+                    let news = present.revision() != revision;
                     *present = world;
                     news
                 });
@@ -276,18 +290,23 @@ fn again(ran: Vec<Ran>) -> Vec<(Run, Answer)> {
     ran.into_iter().map(|ran| (ran.run, ran.answer)).collect()
 }
 
-fn whole(contents: Contents) -> World {
-    let mut world = World::default();
+fn whole(contents: Contents, restores: u64) -> World {
+    let mut world = World::after_restores(restores);
     let changes: Vec<_> = contents.rows.into_iter().map(Change::Put).collect();
-    world.advance(contents.seq, &changes);
+    world.advance(contents.revision, &changes);
     world
 }
 
 fn caught_up(mut world: World, missed: Missed) -> World {
     match missed {
-        Missed::Everything(contents) => whole(contents),
-        Missed::Changes { seq, changes } => {
-            world.advance(seq, &changes);
+        Missed::Everything(contents) => whole(contents, world.restores()),
+        Missed::AnotherPast(contents) => {
+            let (known, found) = (world.revision(), contents.revision);
+            tracing::warn!(%known, %found, "the database was restored from a backup or replaced; read all of it again");
+            whole(contents, world.restores() + 1)
+        }
+        Missed::Changes { revision, changes } => {
+            world.advance(revision, &changes);
             world
         }
     }

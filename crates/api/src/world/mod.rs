@@ -10,6 +10,7 @@
 
 mod entity;
 mod link;
+mod revision;
 mod runs;
 mod table;
 mod txn;
@@ -28,6 +29,8 @@ use crate::model::{
 
 pub use entity::{Change, Entity, Kind, Row};
 pub use link::Link;
+pub(crate) use revision::{Ancestry, CHANGES_KEPT};
+pub use revision::{Revision, RevisionError};
 pub use runs::{after, before};
 pub use table::Table;
 pub use txn::{Outside, Txn};
@@ -41,13 +44,29 @@ pub struct World {
     runs: runs::Runs,
     tallies: OrdMap<(Kind, SmolStr), u64>,
     loads: OrdMap<(SmolStr, SmolStr, u8), u32>,
-    seq: u64,
+    revision: Revision,
+    restores: u64,
 }
 
 impl World {
     /// The store's sequence number of the last change in it.
     pub fn seq(&self) -> u64 {
-        self.seq
+        self.revision.seq
+    }
+
+    /// Which state of which store it is.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// How often this process found the store restored from a backup, with a past that is not the one it had read.
+    pub fn restores(&self) -> u64 {
+        self.restores
+    }
+
+    /// An empty world that is about to be filled from a store that was restored so often.
+    pub(crate) fn after_restores(restores: u64) -> Self {
+        World { restores, ..World::default() }
     }
 
     /// Whether it has no entity of any noun.
@@ -110,15 +129,15 @@ impl World {
         self.loads.iter().map(|((physical, chassis, rank), ports)| (physical, chassis, *rank, *ports))
     }
 
-    /// Takes in changes that were committed as `seq`: by this process or by another on the same store.
-    pub fn advance<'c>(&mut self, seq: u64, changes: impl IntoIterator<Item = &'c Change>) {
+    /// Takes in changes that lead to `revision`: by this process or by another on the same store.
+    pub fn advance<'c>(&mut self, revision: Revision, changes: impl IntoIterator<Item = &'c Change>) {
         for change in changes {
             match change {
                 Change::Put(row) => row.clone().put_into(self),
                 Change::Remove(kind, key) => kind.remove_from(key, self),
             }
         }
-        self.seq = seq;
+        self.revision = revision;
     }
 
     fn insert<T: Entity>(&mut self, entity: Arc<T>) -> Option<Arc<T>> {

@@ -90,7 +90,7 @@ proptest! {
         }
         // Another copy that only hears of the changes ends up the same.
         let mut other = World::default();
-        other.advance(1, &changes);
+        other.advance(Revision::default(), &changes);
         prop_assert!(other.table::<Port>().changes_since(world.table::<Port>()).all(|(b, a)| b == a));
         prop_assert_eq!(other.links, world.links);
         prop_assert_eq!(other.addresses, world.addresses);

@@ -6,6 +6,7 @@
 //! | `{"request":"status"}` | [`crate::process::Status`] |
 //! | `{"request":"metrics"}` | the metrics, as a string |
 //! | `{"request":"plan"}` | what its loops would do now: a list of [`reconcile::Preview`] |
+//! | `{"request":"allow-deletions"}` | nothing: the server deletes what it has withheld |
 //! | `{"request":"explain","ip":"172.24.4.10"}` | why the address is exposed, or why not: [`node::bgp::explain::Explanation`] |
 //! | `{"request":"log-level"}` | the log's directives |
 //! | `{"request":"log-level","set":"debug"}` | sets them |
@@ -63,6 +64,7 @@ pub(crate) enum Request {
     Status,
     Metrics,
     Plan,
+    AllowDeletions,
     Explain {
         ip: IpAddr,
     },
@@ -91,6 +93,7 @@ mod tests {
             (Request::Status, r#"{"request":"status"}"#),
             (Request::Metrics, r#"{"request":"metrics"}"#),
             (Request::Plan, r#"{"request":"plan"}"#),
+            (Request::AllowDeletions, r#"{"request":"allow-deletions"}"#),
             (
                 Request::Explain { ip: "10.0.0.1".parse().unwrap() },
                 r#"{"request":"explain","ip":"10.0.0.1"}"#,

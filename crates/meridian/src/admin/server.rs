@@ -129,6 +129,9 @@ async fn answer(line: &[u8], process: &Process) -> Answer {
         },
         Request::Metrics => Answer::Result(process.metrics().into()),
         Request::Plan => process.subject().plan().await.map_or_else(Answer::Error, Answer::Result),
+        Request::AllowDeletions => {
+            process.subject().allow_deletions().map_or_else(Answer::Error, |()| Answer::Result(().into()))
+        }
         Request::Explain { ip } => {
             process.subject().explain(ip).await.map_or_else(Answer::Error, Answer::Result)
         }

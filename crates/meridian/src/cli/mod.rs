@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and which module runs it. One file per command, each with a `run`.
 
+mod allow_deletions;
 mod bgp_agent;
 mod completions;
 mod explain;
@@ -68,6 +69,7 @@ enum Command {
     BgpAgent(bgp_agent::Args),
     Status(status::Args),
     Plan(plan::Args),
+    AllowDeletions(allow_deletions::Args),
     Explain(explain::Args),
     Ovsdb(Box<ovsdb::Args>),
     Completions(completions::Args),
@@ -100,6 +102,7 @@ impl Command {
             Self::Node(args) => args.overrides(),
             Self::Status(args) => args.overrides(),
             Self::Plan(args) => args.overrides(),
+            Self::AllowDeletions(args) => args.overrides(),
             Self::Explain(args) => args.overrides(),
             Self::BgpAgent(_) | Self::Completions(_) | Self::Man(_) => Vec::new(),
         }
@@ -165,6 +168,7 @@ fn run(cli: Cli) -> Outcome {
         Command::BgpAgent(_) => with_agent("bgp-agent", agent, control),
         Command::Status(args) => block_on(status::run(&args, &config)),
         Command::Plan(args) => block_on(plan::run(&args, &config)),
+        Command::AllowDeletions(args) => block_on(allow_deletions::run(&args, &config)),
         Command::Explain(args) => block_on(explain::run(&args, &config)),
         Command::Ovsdb(args) => ovsdb::run(&args, &config, control),
         Command::Completions(args) => completions::run(&args),

@@ -138,7 +138,8 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let settings = Arc::new(seen.borrow().settings.clone());
     let sight = Sight::open(nb, sb, settings.agent_down_time);
     tokio::spawn(follow_fleet(sight.fleet(), outside));
-    let mut options = Options { metrics: counts, shared: store.is_shared(), ..Options::default() };
+    let mut options =
+        Options { metrics: counts, history: api::northbound::history(&store), ..Options::default() };
     options.timing.resync = Duration::from_secs(settings.resync_interval.into());
     let northbound =
         Northbound::start(&sight, settings, store.subscribe(), options).await.map_err(|error| {
@@ -168,6 +169,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         sight: sight.clone(),
         store: store.clone(),
         url: url.clone(),
+        northbound: northbound.clone(),
         loops: [northbound.handle().clone(), placing.clone()],
     };
     let process = Process::over(registry, "server", log, shown, |_| {});

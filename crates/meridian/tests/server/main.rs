@@ -28,6 +28,7 @@ mod schemas;
 mod sessions;
 mod site;
 mod status;
+mod stores;
 mod tables;
 mod two_servers;
 mod upstream;

@@ -7,6 +7,7 @@
 //! * [`mod@plan`]: the difference, as ordered ops. Pure. `memory`: which rows can differ since the plan before.
 //! * [`apply`]: ops as one transaction; taken apart by object when the server refuses it. [`ClientDatabase`] is where
 //!   it goes.
+//! * [`withhold_deletions`]: a plan without what it deletes, for a writer that is not trusted with that.
 //! * [`observe`]: the replica's snapshot as the planner reads it; there is nothing to fetch.
 //!
 //! # What is never touched
@@ -27,6 +28,7 @@ pub mod plan;
 pub mod rules;
 pub mod state;
 mod tables;
+mod withhold;
 
 pub use apply::{Database, RowTarget};
 pub use client::ClientDatabase;
@@ -36,6 +38,7 @@ pub use op::Op;
 pub use plan::plan;
 pub use rules::{Keys, Rules};
 pub use state::{Owned, Ownership, Row, RowId, View};
+pub use withhold::{deletions, withhold_deletions};
 
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ use crate::resource::fixture::{self, id};
 use crate::settings::Settings;
 use crate::snapshot::sessions::Sessions;
 use crate::snapshot::{Ability, Snapshot};
-use crate::world::{Entity, Outside, Txn, World};
+use crate::world::{Entity, Outside, Revision, Txn, World};
 
 /// External network on `phy1`.
 pub(crate) const N1: u128 = 0x11;
@@ -77,7 +77,8 @@ impl Scene {
         change(&mut txn);
         let (_, changes) = txn.finish();
         self.seq += 1;
-        self.snapshot.world.advance(self.seq, &changes);
+        let revision = Revision { seq: self.seq, ..Revision::default() };
+        self.snapshot.world.advance(revision, &changes);
         self.refresh();
         self
     }

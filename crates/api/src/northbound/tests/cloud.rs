@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use central::{Central, Database, Server};
@@ -9,7 +10,7 @@ use ovsdb::ClientConfig;
 use tokio::sync::watch;
 
 use crate::desired::tests::scene::Scene;
-use crate::northbound::{Northbound, Options, Sight};
+use crate::northbound::{History, Northbound, Options, Sight};
 use crate::settings::Settings;
 use crate::world::World;
 
@@ -26,6 +27,8 @@ pub(super) struct Cloud {
     pub(super) sight: Sight,
     northbound: Option<Northbound>,
     worlds: watch::Sender<World>,
+    /// Whether what was written before is of the store's past.
+    pub(super) past: Arc<AtomicBool>,
     servers: Servers,
     dir: tempfile::TempDir,
 }
@@ -50,7 +53,8 @@ impl Cloud {
         let scene = Scene::new();
         let worlds = watch::Sender::new(scene.world().clone());
         let sight = sight(&dir);
-        let mut cloud = Cloud { scene, sight, northbound: None, worlds, servers, dir };
+        let past = Arc::new(AtomicBool::new(true));
+        let mut cloud = Cloud { scene, sight, northbound: None, worlds, past, servers, dir };
         cloud.start().await;
         cloud
     }
@@ -58,12 +62,12 @@ impl Cloud {
     /// Starts a server's loop, with connections of its own.
     pub(super) async fn start(&mut self) {
         self.sight = sight(&self.dir);
-        self.northbound = Some(start(&self.sight, &self.worlds).await);
+        self.northbound = Some(start(&self.sight, &self.worlds, &self.past).await);
     }
 
     /// Another server on the same databases.
     pub(super) async fn another(&self) -> Northbound {
-        start(&sight(&self.dir), &self.worlds).await
+        start(&sight(&self.dir), &self.worlds, &self.past).await
     }
 
     pub(super) async fn stop(&mut self) {
@@ -213,9 +217,11 @@ fn sight(dir: &tempfile::TempDir) -> Sight {
     Sight::open(config(Database::Northbound), config(Database::Southbound), 75)
 }
 
-async fn start(sight: &Sight, worlds: &watch::Sender<World>) -> Northbound {
+async fn start(sight: &Sight, worlds: &watch::Sender<World>, past: &Arc<AtomicBool>) -> Northbound {
     let settings = Arc::new(Settings { unhosted_grace: 1, ..Settings::default() });
-    let options = Options { verify: true, shared: true, ..Options::default() };
+    let past = Arc::clone(past);
+    let history: History = Arc::new(move |_| Box::pin(std::future::ready(Ok(past.load(Ordering::Relaxed)))));
+    let options = Options { verify: true, history, ..Options::default() };
     Northbound::start(sight, settings, worlds.subscribe(), options).await.unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::northbound::Sight;
+use api::northbound::{Northbound, Sight};
 use api::status::NetworkStatus;
 use api::store::{Store, Url};
 use ovsdb::Client;
@@ -15,6 +15,7 @@ pub(super) struct Shown {
     pub(super) sight: Sight,
     pub(super) store: Store,
     pub(super) url: Url,
+    pub(super) northbound: Northbound,
     pub(super) loops: [Handle; 2],
 }
 
@@ -72,6 +73,10 @@ impl Subject for Shown {
 
     fn components(&self) -> Vec<reconcile::Status> {
         self.statuses().collect()
+    }
+
+    fn allow_deletions(&self) -> Result<(), String> {
+        self.northbound.allow_deletions().map_err(|error| error.to_string())
     }
 
     fn plan(&self) -> Answering<'_> {
