@@ -4,7 +4,7 @@
 //! * [`Northbound`]: the writer. Of several servers the one that holds the lock writes; each transaction asserts the lock and
 //!   a generation that is raised with every change of writer, so that one that was overtaken fails instead of writing.
 //! * `clock`: which waits are over. `target`: rows as the driver's target, and up to which change of the world they are
-//!   written. `fence`: the generation. `removals`: whether the writer may delete rows. `applied`: how far the writer has come,
+//!   written. `election`: which server writes. `fence`: the generation. `removals`: whether the writer may delete rows. `applied`: how far the writer has come,
 //!   as other servers see it. `tidy`: what must be removed from the Southbound, and the poke for signs of life.
 //!
 //! A database that is away is waited for, never failed on: what changes meanwhile is in the world, and is written when it is
@@ -12,6 +12,7 @@
 
 mod applied;
 mod clock;
+mod election;
 mod fence;
 mod removals;
 mod sight;
@@ -38,6 +39,7 @@ use crate::snapshot::{Ability, Snapshot};
 use crate::store::Store;
 use crate::world::{Revision, World};
 use clock::Clock;
+use election::Election;
 use fence::Fence;
 pub use removals::Removals;
 pub use sight::Sight;
@@ -57,20 +59,32 @@ pub struct Northbound {
     fence: Fence,
 }
 
-/// Tells whether a state is the store's own or one of its past.
-pub type History = Arc<dyn Fn(Revision) -> BoxFuture<'static, Result<bool, Fault>> + Send + Sync>;
+/// What the writer has to know of the store that its worlds come from.
+pub trait Backing: Send + Sync {
+    /// Whether a state is the store's present one or one of its past.
+    fn contains(&self, revision: Revision) -> BoxFuture<'_, Result<bool, Fault>>;
+    /// Whether other servers work on the same store, so that another one can write in this one's place.
+    fn is_shared(&self) -> bool;
+    /// For how long it has not answered, if that is too long.
+    fn silence(&self) -> Option<Duration>;
+}
 
-/// The past of a store.
-pub fn history(store: &Store) -> History {
-    let store = store.clone();
-    Arc::new(move |revision| {
-        let store = store.clone();
-        Box::pin(async move { store.contains(revision).await })
-    })
+impl Backing for Store {
+    fn contains(&self, revision: Revision) -> BoxFuture<'_, Result<bool, Fault>> {
+        Box::pin(Store::contains(self, revision))
+    }
+
+    fn is_shared(&self) -> bool {
+        Store::is_shared(self)
+    }
+
+    fn silence(&self) -> Option<Duration> {
+        Store::silence(self)
+    }
 }
 
 /// How the loop is to run.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The loop's delays.
     pub timing: Timing,
@@ -78,8 +92,6 @@ pub struct Options {
     pub verify: bool,
     /// Where the loop counts.
     pub metrics: Metrics,
-    /// The past of the store that the worlds come from.
-    pub history: History,
 }
 
 impl Default for Options {
@@ -92,8 +104,7 @@ impl Default for Options {
             limit: Duration::from_secs(30),
             ..Timing::default()
         };
-        let history: History = Arc::new(|_| Box::pin(std::future::ready(Ok(true))));
-        Options { timing, verify: false, metrics: Metrics::default(), history }
+        Options { timing, verify: false, metrics: Metrics::default() }
     }
 }
 
@@ -104,12 +115,12 @@ impl Northbound {
         sight: &Sight,
         settings: Arc<Settings>,
         worlds: watch::Receiver<World>,
+        backing: Arc<dyn Backing>,
         options: Options,
     ) -> io::Result<Self> {
         let nb = sight.northbound().clone();
         let name = lock_name(&settings.owner);
-        let lock = nb.lock(&name).await;
-        let held = lock.state();
+        let (office, held) = watch::channel(LockState::Waiting);
         let fence = Fence::default();
         let (applied, own) = watch::channel(Revision::default());
         let (alarm, alarms) = watch::channel(None);
@@ -127,7 +138,7 @@ impl Northbound {
             nb: nb.clone(),
             fence: fence.clone(),
             lock: name.clone(),
-            key: applied::key(&settings.owner),
+            owner: settings.owner.clone(),
             held: held.clone(),
             worlds: worlds.clone(),
             own,
@@ -154,15 +165,17 @@ impl Northbound {
         handle.follow(sight.fleet());
         handle.follow(sight.seen());
         handle.follow(held.clone());
-        let election = fence::Election {
+        let election = Election {
             nb: nb.clone(),
-            lock,
+            lock: name.clone(),
             owner: settings.owner.clone(),
             worlds: worlds.clone(),
-            history: options.history,
+            backing,
+            fence: fence.clone(),
+            office,
             handle: handle.clone(),
         };
-        tokio::spawn(election.run(fence.clone()));
+        tokio::spawn(election.run());
         tokio::spawn(wake_on_changes(nb.clone(), handle.clone()));
         tokio::spawn(wake_on_time(alarms, handle.clone()));
         tokio::spawn(tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));

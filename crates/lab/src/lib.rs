@@ -39,6 +39,7 @@ pub mod probe;
 pub mod process;
 mod progress;
 pub mod python;
+pub mod relay;
 pub mod rootfs;
 pub mod rpc;
 pub mod topology;

@@ -87,7 +87,11 @@ impl Database {
             state: state.to_owned(),
             remote: status.remote.map(|remote| remote.to_string()),
             reconnects: client.metrics().connections.saturating_sub(1),
-            last_error: status.last_close.map(|reason| reason.to_string()),
+            // An error of the past says nothing about a connection that works again; the log has it.
+            last_error: status
+                .last_close
+                .filter(|_| status.progress != Progress::Synced)
+                .map(|reason| reason.to_string()),
             rows,
             unreadable_rows: snapshot.unreadable().count() as u64,
             unreadable: snapshot.unreadable().take(NAMED).map(|row| row.to_string()).collect(),

@@ -15,6 +15,8 @@ use crate::problem::{Class, Problem};
 pub enum State {
     /// It has not had a full look yet, because it just started or an input is not there.
     Starting,
+    /// It is ready, and another process does the work.
+    Standby,
     /// It looked and found nothing left to do.
     Converged,
     /// It is changing the target, or has just done so and looks again.

@@ -13,14 +13,16 @@ use crate::resource::Method;
 
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
 
-/// The answer, if the target needs no credentials.
-pub(super) fn open(target: &Target, method: Option<Method>, base: &Base) -> Option<Answer> {
+/// The answer, if the target needs no credentials. `serves` is whether requests can be answered at all.
+pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves: bool) -> Option<Answer> {
     let answer = match target.parts().as_slice() {
         [] => Answer::json(200, &json!({"versions": [version(base)]})),
         // With a slash it is the list of resources, which needs credentials. Without one it lets clients discover the version
         // of an endpoint that was registered with it.
         ["v2.0"] if !target.slash => Answer::json(200, &json!({"version": version(base)})),
-        ["healthcheck"] => Answer::text(200, "OK"),
+        ["healthcheck"] if serves => Answer::text(200, "OK"),
+        // A load balancer that reads this sends requests to another server. Why is the operator's business alone.
+        ["healthcheck"] => Answer::text(503, "the database does not answer"),
         ["openapi.json"] => Answer::bytes(200, OPENAPI.clone()),
         ["v2.0", ..] => return None,
         _ => return Some(Answer::fault(&Fault::no_such_path())),

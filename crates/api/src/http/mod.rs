@@ -90,7 +90,7 @@ async fn answer(api: &Api, request: Request) -> Answer {
     };
     let method = method(&parts.method);
     let base = Base::of(&parts.headers, api.outside.borrow().settings.network_link_prefix.as_deref());
-    if let Some(answer) = document::open(&target, method, &base) {
+    if let Some(answer) = document::open(&target, method, &base, api.store.trouble().is_none()) {
         return answer;
     }
     let caller = match api.auth.caller(&parts.headers).await {

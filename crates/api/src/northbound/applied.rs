@@ -31,12 +31,19 @@ pub(super) fn note(row: Uuid, key: &Str, revision: Revision) -> Value {
     })
 }
 
+/// The state that the rows follow from, as a writer has noted it.
+pub(super) fn noted(nb: &Client, owner: &str) -> Option<Revision> {
+    let snapshot = nb.snapshot();
+    let (_, global) = snapshot.table::<NbGlobal>().iter().next()?;
+    global.external_ids.get(key(owner).as_str())?.parse().ok()
+}
+
 /// Tells the other servers, and hears from them.
 pub(super) struct Exchange {
     pub(super) nb: Client,
     pub(super) fence: Fence,
     pub(super) lock: String,
-    pub(super) key: Str,
+    pub(super) owner: String,
     pub(super) held: watch::Receiver<LockState>,
     pub(super) worlds: watch::Receiver<World>,
     /// What this server has written itself.
@@ -53,7 +60,7 @@ impl Exchange {
         let mut former = Revision::default();
         loop {
             let own = *self.own.borrow_and_update();
-            let noted = self.noted();
+            let noted = noted(&self.nb, &self.owner);
             let is_writer = *self.held.borrow_and_update() == LockState::Held;
             let newest = match noted {
                 _ if is_writer => own.seq,
@@ -72,12 +79,6 @@ impl Exchange {
                 event = feed.next() => if event.is_none() { return },
             }
         }
-    }
-
-    fn noted(&self) -> Option<Revision> {
-        let snapshot = self.nb.snapshot();
-        let (_, global) = snapshot.table::<NbGlobal>().iter().next()?;
-        global.external_ids.get(self.key.as_str())?.parse().ok()
     }
 
     async fn tell(&self, revision: Revision) {

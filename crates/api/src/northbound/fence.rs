@@ -7,28 +7,19 @@
 //! that they hold it; the number is in the database itself, so the one that was overtaken writes nothing.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use ovn::nb::NbGlobal;
-use ovsdb::client::{Lock, LockState};
-use ovsdb::{Client, Str, Transaction, Uuid};
-use reconcile::Handle;
+use ovsdb::{Str, Uuid};
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tracing::{info, warn};
 
-use super::{History, Removals, applied};
+use super::{Removals, applied};
 use crate::world::{Revision, World};
-
-/// How long the election waits after it failed and nothing has changed since.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// What the writer's transactions expect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fence(Arc<Mutex<State>>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Not the writer, or not yet.
     #[default]
     Down,
@@ -40,22 +31,22 @@ enum State {
 
 /// One time of office of a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Generation {
+pub(super) struct Generation {
     /// The row of `NB_Global`.
-    row: Uuid,
+    pub(super) row: Uuid,
     /// Where the number stands.
-    key: Str,
-    number: Str,
+    pub(super) key: Str,
+    pub(super) number: Str,
     /// Where the newest state that was written stands.
-    applied: Str,
-    standing: Standing,
+    pub(super) applied: Str,
+    pub(super) standing: Standing,
     /// How often the store had been restored when it was judged ([`World::restores`]).
-    restores: u64,
+    pub(super) restores: u64,
 }
 
 /// What the writer's store is to the Northbound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// It has all that was ever written there, and the writer is new.
     Newest,
     /// The same, and the rows are known to follow from it, or an operator said so.
@@ -65,11 +56,12 @@ enum Standing {
 }
 
 impl Fence {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, state: State) -> bool {
+    /// Changes the state; whether that is another one.
+    pub(super) fn set(&self, state: State) -> bool {
         let mut held = self.lock();
         let changed = *held != state;
         *held = state;
@@ -135,120 +127,5 @@ impl Fence {
             ],
             "columns": ["_uuid"], "until": "!=", "rows": [],
         }))
-    }
-}
-
-/// Raises the generation whenever this server becomes the writer.
-pub(super) struct Election {
-    pub(super) nb: Client,
-    pub(super) lock: Lock,
-    pub(super) owner: String,
-    pub(super) worlds: watch::Receiver<World>,
-    pub(super) history: History,
-    pub(super) handle: Handle,
-}
-
-impl Election {
-    /// Raises the generation whenever this server becomes the writer, and again if the number is lost with the database. Holds
-    /// the lock until the loop is stopped.
-    pub(super) async fn run(mut self, fence: Fence) {
-        let mut feed = self.nb.subscribe_all();
-        let mut held = self.lock.state();
-        let mut status = self.handle.status();
-        loop {
-            let mut pending = false;
-            if *held.borrow_and_update() == LockState::Held {
-                let known = fence.lock().clone();
-                match self.claim(&known).await {
-                    // A change that came in between (an operator's word) is of the same generation and stays.
-                    Some(state) if state == known => {}
-                    Some(state) => drop(fence.set(state).then(|| self.handle.run_now())),
-                    None => pending = true,
-                }
-            } else if fence.set(State::Down) {
-                info!("this server is not the writer of the Northbound any more");
-            }
-            let judged = match &*fence.lock() {
-                State::Up(generation) => generation.restores,
-                State::Down | State::Bare => self.worlds.borrow().restores(),
-            };
-            tokio::select! {
-                changed = held.changed() => if changed.is_err() { return },
-                event = feed.next() => if event.is_none() { return },
-                restored = self.worlds.wait_for(|world| world.restores() != judged) => if restored.is_err() { return },
-                _ = status.wait_for(|status| status.state == reconcile::State::Stopped) => return,
-                () = tokio::time::sleep(RETRY), if pending => {}
-            }
-        }
-    }
-
-    /// The state that holds now; none if it cannot be told yet.
-    async fn claim(&self, known: &State) -> Option<State> {
-        let world = self.worlds.borrow().clone();
-        let snapshot = self.nb.snapshot();
-        let Some((row, global)) = snapshot.table::<NbGlobal>().iter().next() else {
-            return Some(State::Bare);
-        };
-        let key = Str::new(format!("meridian:generation:{}", self.owner));
-        let there = global.external_ids.get(key.as_str());
-        if let State::Up(ours) = known
-            && ours.row == row.uuid()
-            && there == Some(&ours.number)
-            && ours.restores == world.restores()
-        {
-            return Some(known.clone());
-        }
-        let applied = applied::key(&self.owner);
-        let newest = global.external_ids.get(applied.as_str()).and_then(|text| text.parse().ok());
-        let standing = self.judge(newest, &world).await?;
-        let number = there.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) + 1;
-        let number = Str::new(number.to_string());
-        let generation = Generation {
-            row: row.uuid(),
-            key: key.clone(),
-            number: number.clone(),
-            applied,
-            standing,
-            restores: world.restores(),
-        };
-        let r#where = json!([["_uuid", "==", ["uuid", row.uuid().to_string()]]]);
-        let mut txn = Transaction::new();
-        txn.assert_lock(self.lock.name());
-        txn.raw(&json!({
-            "op": "mutate", "table": "NB_Global", "where": r#where,
-            "mutations": [
-                ["external_ids", "delete", ["set", [key]]],
-                ["external_ids", "insert", ["map", [[key, number]]]],
-            ],
-        }));
-        match self.nb.commit(&txn).await {
-            Ok(_) => {
-                info!(generation = %number, "this server is the writer of the Northbound");
-                if let Standing::Behind(newest) = standing {
-                    let own = world.revision();
-                    warn!(%newest, %own, "another state of the store was written to this Northbound before; nothing is deleted");
-                }
-                Some(State::Up(generation))
-            }
-            Err(error) => {
-                warn!(%error, "could not become the writer of the Northbound; trying again");
-                None
-            }
-        }
-    }
-
-    /// What our store is to a Northbound whose newest state is known; none if the store cannot be asked.
-    async fn judge(&self, newest: Option<Revision>, world: &World) -> Option<Standing> {
-        let Some(newest) = newest.filter(|newest| *newest != world.revision()) else {
-            return Some(Standing::Newest);
-        };
-        match (self.history)(newest).await {
-            Ok(true) => Some(Standing::Newest),
-            Ok(false) => Some(Standing::Behind(newest)),
-            Err(fault) => {
-                warn!(error = %fault.message, "cannot compare the store with what was written to the Northbound before");
-                None
-            }
-        }
     }
 }

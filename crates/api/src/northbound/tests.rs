@@ -3,8 +3,10 @@
 mod cloud;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use cloud::{Cloud, eventually};
+use cloud::{Behaviour, Cloud, eventually};
 
 use crate::desired::tests::scene::*;
 use crate::model::*;
@@ -361,7 +363,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
 
     // An older copy of the store: it lacks a port, and has another.
     cloud.stop().await;
-    cloud.past.store(false, std::sync::atomic::Ordering::Relaxed);
+    cloud.backing.is_behind.store(true, Ordering::Relaxed);
     remove_port(&mut cloud, 0x53);
     cloud.scene.port(0x54, NET, SUB, "10.0.0.9");
     cloud.publish();
@@ -389,7 +391,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
     cloud.settle().await;
     eventually("its own state is the newest now", async || noted(&cloud) != newest).await;
     cloud.stop().await;
-    cloud.past.store(true, std::sync::atomic::Ordering::Relaxed);
+    cloud.backing.is_behind.store(false, Ordering::Relaxed);
     cloud.start().await;
     cloud.settle().await;
 }
@@ -422,4 +424,40 @@ async fn a_new_writer_does_not_begin_with_a_mass_deletion() {
     }
     cloud.settle().await;
     assert_eq!(count(&cloud), all - 32);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_does_not_hear_from_its_store_lets_another_write() {
+    let mut cloud = Cloud::with_northd().await;
+    cloud.settle().await;
+    // The other server has a store that answers.
+    let healthy = Arc::new(Behaviour::default());
+    let second = cloud.another_with(&healthy).await;
+    assert!(cloud.writer().is_writer() && !second.is_writer());
+    cloud.backing.is_silent.store(true, Ordering::Relaxed);
+    eventually("the other writes", async || second.is_writer() && !cloud.writer().is_writer()).await;
+    cloud.scene.port(0x52, NET, SUB, "10.0.0.6");
+    let seq = cloud.publish();
+    let done = tokio::time::timeout(std::time::Duration::from_secs(30), second.wait_applied(seq)).await;
+    assert_eq!(done, Ok(true));
+    // It takes part again when its store is back, and the one that writes goes on.
+    cloud.backing.is_silent.store(false, Ordering::Relaxed);
+    second.handle().stop();
+    eventually("it is its turn again", async || cloud.writer().is_writer()).await;
+    cloud.scene.port(0x53, NET, SUB, "10.0.0.7");
+    cloud.settle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_store_is_judged_while_its_server_writes() {
+    let mut cloud = Cloud::bare().await;
+    cloud.nbctl(&["init"]);
+    cloud.scene.port(0x51, NET, SUB, "10.0.0.5");
+    cloud.settle().await;
+    cloud.backing.is_behind.store(true, Ordering::Relaxed);
+    cloud.scene.restore();
+    remove_port(&mut cloud, 0x51);
+    cloud.publish();
+    withholds(&cloud, "does not delete 1 of ").await;
+    assert!(cloud.column("Logical_Switch_Port", "name").contains(&id(0x51).to_string()));
 }

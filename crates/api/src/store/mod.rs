@@ -21,11 +21,13 @@ mod columns;
 mod engine;
 mod file_lock;
 mod postgres;
+mod pulse;
 mod schema;
 mod sqlite;
 mod writer;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -34,12 +36,18 @@ use crate::world::{Outside, Revision, Txn, World};
 
 pub use engine::{StoreError, Url, UrlError};
 
+/// How long a change may take, its time in the queue included. It is longer than the writer tries for.
+const CHANGE_LIMIT: Duration = Duration::from_secs(15);
+/// How long a read may wait for the number of the last change.
+const READ_LIMIT: Duration = Duration::from_secs(5);
+
 /// A handle on the store; clones are the same store.
 #[derive(Clone, Debug)]
 pub struct Store {
     jobs: mpsc::Sender<writer::Job>,
     world: watch::Receiver<World>,
     trouble: watch::Receiver<Option<String>>,
+    pulse: pulse::Pulse,
     shared: bool,
 }
 
@@ -59,14 +67,14 @@ impl Store {
         // More than this many waiting requests is overload; those beyond wait before they are even queued.
         let (jobs, queue) = mpsc::channel(1024);
         let shared = matches!(url, Url::Postgres(_));
-        let writer::Seen { world, trouble } = if shared {
+        let writer::Seen { world, trouble, pulse } = if shared {
             let (writer, seen) = writer::Writer::start(url, outside).await?;
             tokio::spawn(writer.run(queue));
             seen
         } else {
             on_a_thread(url.clone(), outside, queue).await?
         };
-        Ok(Store { jobs, world, trouble, shared })
+        Ok(Store { jobs, world, trouble, pulse, shared })
     }
 
     /// Runs a function on the world and makes its changes durable. It may be run again if another server was faster or a
@@ -83,10 +91,7 @@ impl Store {
             *slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(result);
             Ok(())
         });
-        let (answer, answered) = oneshot::channel();
-        let gone = || Fault::unavailable("The server is stopping.");
-        self.jobs.send(writer::Job::Run { run, answer }).await.map_err(|_| gone())?;
-        let world = answered.await.map_err(|_| gone())??;
+        let world = self.ask(CHANGE_LIMIT, |answer| writer::Job::Run { run, answer }).await?;
         let value = value.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         match value {
             Some(value) => Ok(Committed { value, world }),
@@ -102,20 +107,34 @@ impl Store {
     /// A world that holds every write that was answered before this call, by whichever server.
     pub async fn fresh(&self) -> Result<World, Fault> {
         if self.shared {
-            let (answer, answered) = oneshot::channel();
-            let gone = || Fault::unavailable("The server is stopping.");
-            self.jobs.send(writer::Job::Refresh { answer }).await.map_err(|_| gone())?;
-            return answered.await.map_err(|_| gone())?;
+            return self.ask(READ_LIMIT, |answer| writer::Job::Refresh { answer }).await;
         }
         Ok(self.world())
     }
 
     /// Whether a state is the present one or one of its past.
     pub async fn contains(&self, revision: Revision) -> Result<bool, Fault> {
+        self.ask(READ_LIMIT, |answer| writer::Job::Contains { revision, answer }).await
+    }
+
+    /// Queues a job and waits for its answer, but not for ever. A job that nobody waits for any more is not begun.
+    async fn ask<T>(
+        &self,
+        limit: Duration,
+        job: impl FnOnce(oneshot::Sender<Result<T, Fault>>) -> writer::Job,
+    ) -> Result<T, Fault> {
         let (answer, answered) = oneshot::channel();
         let gone = || Fault::unavailable("The server is stopping.");
-        self.jobs.send(writer::Job::Contains { revision, answer }).await.map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        let asked = async {
+            self.jobs.send(job(answer)).await.map_err(|_| gone())?;
+            answered.await.map_err(|_| gone())?
+        };
+        match tokio::time::timeout(limit, asked).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Fault::unavailable(
+                "The database has not answered in time. Look whether the change was made before you try again.",
+            )),
+        }
     }
 
     /// Whether other servers may work on it.
@@ -125,7 +144,13 @@ impl Store {
 
     /// Why the database cannot be used, while it cannot. One that nobody shares is only known to be away when it is written to.
     pub fn trouble(&self) -> Option<String> {
-        self.trouble.borrow().clone()
+        let silent = || self.silence().map(|age| format!("no answer for {} s", age.as_secs()));
+        self.trouble.borrow().clone().or_else(silent)
+    }
+
+    /// For how long a shared database has not answered, if that is too long.
+    pub fn silence(&self) -> Option<Duration> {
+        Some(self.pulse.age()).filter(|age| self.shared && *age >= pulse::SILENT)
     }
 
     /// Every world as it comes.

@@ -27,6 +27,13 @@ const CHANNEL: &str = "meridian_changes";
 /// Keeps two servers from bringing the tables up to date at once.
 const MIGRATION_LOCK: i64 = 0x6d65_7269_6469_616e;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the server may take for one round of statements. Waiting for another writer's lock is part of it, and a writer
+/// that stands still loses its lock after three seconds ([`ABANDONED`]).
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the server may take to hand over everything.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// A connection over which nothing comes back is dead after this, whatever the kernel hopes for.
+const DEAD_PEER: Duration = Duration::from_secs(5);
 /// How long a transaction may stand still before the server ends it: one that a stopped or unreachable host has begun would keep
 /// all other writers out for as long as that host is away.
 const ABANDONED: &str = "SET idle_in_transaction_session_timeout = '3s'";
@@ -88,21 +95,23 @@ impl Postgres {
         let (asked, url) = Asked::read(url).map_err(|error| wrong(error.into()))?;
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| wrong(error.into()))?;
         config.connect_timeout(CONNECT_TIMEOUT).application_name("meridian").ssl_mode(asked.mode());
+        config.keepalives_idle(DEAD_PEER).keepalives_interval(Duration::from_secs(1)).keepalives_retries(3);
+        config.tcp_user_timeout(DEAD_PEER);
         let mut postgres = Postgres { config, asked, link: None, heard: Arc::new(Notify::new()) };
         let link = postgres.link().await?;
-        migrate(&mut link.client).await?;
+        within(LOAD_TIMEOUT, migrate(&mut link.client)).await?;
         Ok(postgres)
     }
 
     pub(super) async fn load(&mut self) -> Result<Contents, StoreError> {
-        let result = load(self.link().await?).await;
+        let result = within(LOAD_TIMEOUT, load(self.link().await?)).await;
         self.kept(result)
     }
 
     pub(super) async fn missed(&mut self, known: Revision) -> Result<Missed, StoreError> {
         let link = self.link().await?;
         let result = async {
-            let revision = link.read_revision().await?;
+            let revision = within(ANSWER_TIMEOUT, link.read_revision()).await?;
             if revision == known {
                 return Ok(Missed::Changes { revision, changes: Vec::new() });
             }
@@ -113,25 +122,24 @@ impl Postgres {
             execute(&link.client, "COMMIT").await?;
             Ok(missed)
         };
-        let result = result.await;
+        let result = within(LOAD_TIMEOUT, result).await;
         self.kept(result)
     }
 
     pub(super) async fn commit(&mut self, known: Revision, decide: Decide) -> Result<Revision, StoreError> {
         let link = self.link().await?;
         let decided = match begin(link, known).await {
-            Ok((found, missed)) => prepare(link, found, decide(missed)).await,
+            Ok((found, missed)) => within(ANSWER_TIMEOUT, prepare(link, found, decide(missed))).await,
             Err(error) => Err(error),
         };
         let (next, writes) = match decided {
             Ok(decided) => decided,
             Err(error) => {
-                // The server has undone everything if this does not reach it, too.
-                let _ = link.client.batch_execute("ROLLBACK").await;
+                // The connection is dropped, and with it the server undoes everything.
                 return self.kept(Err(error));
             }
         };
-        match finish(&link.client, &writes).await {
+        match within(ANSWER_TIMEOUT, finish(&link.client, &writes)).await {
             Ok(()) => Ok(next),
             // The end may have come through.
             Err(error) if error.is_transient() && !writes.is_empty() => {
@@ -151,7 +159,7 @@ impl Postgres {
     async fn has_happened(&mut self, revision: Revision) -> Result<bool, StoreError> {
         let give_up = tokio::time::Instant::now() + DOUBT;
         loop {
-            match self.look_for(revision).await {
+            match within(ANSWER_TIMEOUT, self.look_for(revision)).await {
                 Err(source) if tokio::time::Instant::now() >= give_up => {
                     return Err(StoreError::InDoubt { source: Box::new(source) });
                 }
@@ -176,7 +184,7 @@ impl Postgres {
 
     pub(super) async fn contains(&mut self, revision: Revision) -> Result<bool, StoreError> {
         let link = self.link().await?;
-        let result = contains(link, revision).await;
+        let result = within(ANSWER_TIMEOUT, contains(link, revision)).await;
         self.kept(result)
     }
 
@@ -186,7 +194,8 @@ impl Postgres {
             self.link = None;
         }
         if self.link.is_none() {
-            self.link = Some(connect(&self.config, &self.asked, Arc::clone(&self.heard)).await?);
+            let connected = connect(&self.config, &self.asked, Arc::clone(&self.heard));
+            self.link = Some(within(CONNECT_TIMEOUT, connected).await?);
         }
         match &mut self.link {
             Some(link) => Ok(link),
@@ -201,6 +210,18 @@ impl Postgres {
         }
         result
     }
+}
+
+/// Ends a use of the connection that takes too long. No statement has a time-out of its own: a server that hangs, or that
+/// cannot be reached any more, says nothing.
+async fn within<T>(
+    limit: Duration,
+    used: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    tokio::time::timeout(limit, used).await.unwrap_or_else(|_| {
+        let source = format!("no answer within {} s", limit.as_secs()).into();
+        Err(StoreError::Unavailable { tried: "wait for the database".into(), source })
+    })
 }
 
 async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<Link, StoreError> {
@@ -281,8 +302,9 @@ async fn read_all(link: &mut Link) -> Result<Contents, StoreError> {
 
 /// Begins a transaction that keeps other writers out: the revision that stands, and what is new of it.
 async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, Missed), StoreError> {
-    let (begin, lock) = (link.prepare("BEGIN").await?, link.prepare(LOCK_STATE).await?);
-    let revision = link.prepare(schema::REVISION).await?;
+    let prepared = async { Ok((link.prepare("BEGIN").await?, link.prepare(LOCK_STATE).await?)) };
+    let (begin, lock) = within(ANSWER_TIMEOUT, prepared).await?;
+    let revision = within(ANSWER_TIMEOUT, link.prepare(schema::REVISION)).await?;
     let client = &link.client;
     let run = async |statement| {
         let ran = client.execute(statement, &[]).await;
@@ -290,8 +312,9 @@ async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, Missed), S
     };
     // All are sent before the first answer is waited for. The revision is a statement of its own: one that waits for the lock
     // would see the list of changes as it was before the wait.
-    let (_, _, found) = try_join3(run(&begin), run(&lock), read_revision(client, &revision)).await?;
-    Ok((found, missed(link, known, found).await?))
+    let begun = try_join3(run(&begin), run(&lock), read_revision(client, &revision));
+    let (_, _, found) = within(ANSWER_TIMEOUT, begun).await?;
+    Ok((found, within(LOAD_TIMEOUT, missed(link, known, found)).await?))
 }
 
 /// A statement that the server knows, and its values.
@@ -411,11 +434,12 @@ impl ToSql for Value {
 
 fn failed(tried: &str, error: tokio_postgres::Error) -> StoreError {
     let tried = tried.to_owned();
-    // Class 08 is the connection, 40 a rollback that may be tried again, 53 resources, 57 an operator's intervention, 25P03 a
-    // transaction that stood still; no code at all is a connection that broke.
+    // Class 08 is the connection, 40 a rollback that may be tried again, 53 resources, 57 an operator's intervention, 25006 a
+    // server that has become read-only (a standby after a failover), 25P03 a transaction that stood still; no code at all is a
+    // connection that broke.
     let transient = match error.code().map(SqlState::code) {
         None => true,
-        Some(code) => ["08", "25P03", "40", "53", "57"].iter().any(|class| code.starts_with(class)),
+        Some(code) => ["08", "25006", "25P03", "40", "53", "57"].iter().any(|class| code.starts_with(class)),
     };
     let source = Box::new(error);
     if transient { StoreError::Unavailable { tried, source } } else { StoreError::Refused { tried, source } }

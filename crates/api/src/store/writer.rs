@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::engine::{Contents, Engine, Missed, StoreError, Url};
+use super::pulse::Pulse;
 use crate::fault::Fault;
 use crate::world::{Change, Outside, Revision, Txn, World};
 
@@ -46,6 +47,7 @@ pub(super) struct Writer {
     world: watch::Sender<World>,
     outside: watch::Receiver<Arc<Outside>>,
     trouble: watch::Sender<Option<String>>,
+    pulse: Pulse,
 }
 
 /// What others see of the writer.
@@ -53,6 +55,7 @@ pub(super) struct Seen {
     pub(super) world: watch::Receiver<World>,
     /// Why the database cannot be used, while it cannot.
     pub(super) trouble: watch::Receiver<Option<String>>,
+    pub(super) pulse: Pulse,
 }
 
 /// A request that has been run: what it answers if the transaction succeeds.
@@ -83,11 +86,16 @@ impl Writer {
         let mut engine = Engine::open(url).await?;
         let (world, worlds) = watch::channel(whole(engine.load().await?, 0));
         let (trouble, troubles) = watch::channel(None);
-        Ok((Writer { engine, world, outside, trouble }, Seen { world: worlds, trouble: troubles }))
+        let pulse = Pulse::new();
+        let seen = Seen { world: worlds, trouble: troubles, pulse: pulse.clone() };
+        Ok((Writer { engine, world, outside, trouble, pulse }, seen))
     }
 
     /// Notes how the last use of the database went.
     fn went(&self, error: Option<&StoreError>) {
+        if error.is_none() {
+            self.pulse.beat();
+        }
         self.trouble.send_if_modified(|known| {
             let now = error.map(|error| chain(error));
             let changed = *known != now;
@@ -148,8 +156,18 @@ impl Writer {
 
     async fn refresh(&mut self, looks: Vec<Answer>) {
         let known = self.world.borrow().revision();
-        let missed = self.engine.missed(known).await;
-        self.went(missed.as_ref().err());
+        let give_up = Instant::now() + PATIENCE;
+        let missed = loop {
+            let missed = self.engine.missed(known).await;
+            self.went(missed.as_ref().err());
+            match &missed {
+                // A connection that broke is made again. Nobody waits for a look that the writer takes by itself.
+                Err(error) if error.is_transient() && !looks.is_empty() && Instant::now() < give_up => {
+                    tokio::time::sleep(RETRY).await;
+                }
+                _ => break missed,
+            }
+        };
         let outcome = match missed {
             Ok(missed) => {
                 let present = self.world.borrow().clone();
@@ -222,6 +240,10 @@ impl Writer {
             let mut all = Vec::new();
             let mut state = inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             for (mut run, answer) in std::mem::take(&mut state.0) {
+                // Whoever asked has given up and may have asked again: done now, it would be done twice.
+                if answer.is_closed() {
+                    continue;
+                }
                 let txn = Txn::new(world.clone(), Timestamp::now(), fastrand::u64(..), Arc::clone(&outside));
                 let outcome = match attempt(&mut run, txn) {
                     Ok((after, changes)) => {
@@ -291,7 +313,7 @@ fn again(ran: Vec<Ran>) -> Vec<(Run, Answer)> {
 }
 
 fn whole(contents: Contents, restores: u64) -> World {
-    let mut world = World::after_restores(restores);
+    let mut world = World::default().with_restores(restores);
     let changes: Vec<_> = contents.rows.into_iter().map(Change::Put).collect();
     world.advance(contents.revision, &changes);
     world

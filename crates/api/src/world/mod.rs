@@ -64,9 +64,9 @@ impl World {
         self.restores
     }
 
-    /// An empty world that is about to be filled from a store that was restored so often.
-    pub(crate) fn after_restores(restores: u64) -> Self {
-        World { restores, ..World::default() }
+    /// The same world, from a store that was restored so often.
+    pub(crate) fn with_restores(self, restores: u64) -> Self {
+        World { restores, ..self }
     }
 
     /// Whether it has no entity of any noun.

@@ -98,6 +98,8 @@ const DATABASE: &str = "api.db";
 const FIRST_LOOK: Duration = Duration::from_secs(3);
 /// How long a database of OVN that does not answer is left alone at most.
 const LONGEST_BACKOFF: Duration = Duration::from_millis(400);
+/// How long a member of a clustered Northbound may say nothing before it is asked for a sign of life, and for that sign.
+const MEMBER_PROBE: Duration = Duration::from_secs(1);
 /// How long requests that have begun may take when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -138,11 +140,11 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let settings = Arc::new(seen.borrow().settings.clone());
     let sight = Sight::open(nb, sb, settings.agent_down_time);
     tokio::spawn(follow_fleet(sight.fleet(), outside));
-    let mut options =
-        Options { metrics: counts, history: api::northbound::history(&store), ..Options::default() };
+    let mut options = Options { metrics: counts, ..Options::default() };
     options.timing.resync = Duration::from_secs(settings.resync_interval.into());
-    let northbound =
-        Northbound::start(&sight, settings, store.subscribe(), options).await.map_err(|error| {
+    let northbound = Northbound::start(&sight, settings, store.subscribe(), Arc::new(store.clone()), options)
+        .await
+        .map_err(|error| {
             Failure::new(Exit::Local, error).while_("cannot start the thread that writes the Northbound")
         })?;
     let (placing, repairing) = api::placing::start(store.clone(), seen.clone(), northbound.writer());
@@ -259,6 +261,14 @@ pub(super) fn client_config(
     // Servers are few and OVN is next door: one that is back is to be noticed soon, however long it was away.
     client.session.backoff_max = LONGEST_BACKOFF;
     client.session.probe_interval = config.ovsdb.probe_interval.value;
+    // A leader that hangs is left for another member, and soon: nothing is written meanwhile. A database without other members
+    // is worth waiting for, as it may only be busy.
+    if client.session.leader_only
+        && target.remotes.list.len() > 1
+        && config.ovsdb.probe_interval.origin == Origin::Default
+    {
+        client.session.probe_interval = MEMBER_PROBE;
+    }
     Ok(client)
 }
 

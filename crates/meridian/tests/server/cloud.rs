@@ -486,7 +486,9 @@ const CONFIG: &str = "meridian.toml";
 fn outside(ovn: &Path, args: &[&str]) -> Vec<String> {
     let database = |name: &str| [format!("--{name}"), remote(ovn, name)];
     let args = ["--data-dir", "."].iter().chain(args).map(|arg| (*arg).to_owned());
-    [database("nb"), database("sb")].concat().into_iter().chain(args).collect()
+    let named = |name: &&str| args.clone().any(|arg| arg == format!("--{name}"));
+    let databases = ["nb", "sb"].into_iter().filter(|name| !named(name)).flat_map(database);
+    databases.chain(args.clone()).collect()
 }
 
 /// How clients name a database (`nb`, `sb`) whose socket is in a directory, or those of its members.

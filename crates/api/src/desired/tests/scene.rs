@@ -83,6 +83,14 @@ impl Scene {
         self
     }
 
+    /// The store was restored from a backup that has the same.
+    pub(crate) fn restore(&mut self) -> &mut Self {
+        let world = self.snapshot.world.clone();
+        let restores = world.restores() + 1;
+        self.snapshot.world = world.with_restores(restores);
+        self
+    }
+
     /// What follows from the rest.
     pub(crate) fn refresh(&mut self) {
         let Snapshot { world, report, settings, late, .. } = &self.snapshot;

@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use central::{Central, Database, Server};
+use futures_util::future::BoxFuture;
 use ovsdb::ClientConfig;
 use tokio::sync::watch;
 
 use crate::desired::tests::scene::Scene;
-use crate::northbound::{History, Northbound, Options, Sight};
+use crate::fault::Fault;
+use crate::northbound::{Backing, Northbound, Options, Sight};
 use crate::settings::Settings;
-use crate::world::World;
+use crate::world::{Revision, World};
 
 /// How long anything may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -27,10 +29,33 @@ pub(super) struct Cloud {
     pub(super) sight: Sight,
     northbound: Option<Northbound>,
     worlds: watch::Sender<World>,
-    /// Whether what was written before is of the store's past.
-    pub(super) past: Arc<AtomicBool>,
+    /// How the store behind the world behaves.
+    pub(super) backing: Arc<Behaviour>,
     servers: Servers,
     dir: tempfile::TempDir,
+}
+
+/// The store behind the world, which does as it is told.
+#[derive(Default)]
+pub(super) struct Behaviour {
+    /// It does not have what was written before.
+    pub(super) is_behind: AtomicBool,
+    /// It does not answer.
+    pub(super) is_silent: AtomicBool,
+}
+
+impl Backing for Behaviour {
+    fn contains(&self, _: Revision) -> BoxFuture<'_, Result<bool, Fault>> {
+        Box::pin(std::future::ready(Ok(!self.is_behind.load(Ordering::Relaxed))))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn silence(&self) -> Option<Duration> {
+        self.is_silent.load(Ordering::Relaxed).then_some(Duration::from_secs(2))
+    }
 }
 
 impl Cloud {
@@ -53,8 +78,8 @@ impl Cloud {
         let scene = Scene::new();
         let worlds = watch::Sender::new(scene.world().clone());
         let sight = sight(&dir);
-        let past = Arc::new(AtomicBool::new(true));
-        let mut cloud = Cloud { scene, sight, northbound: None, worlds, past, servers, dir };
+        let backing = Arc::default();
+        let mut cloud = Cloud { scene, sight, northbound: None, worlds, backing, servers, dir };
         cloud.start().await;
         cloud
     }
@@ -62,12 +87,17 @@ impl Cloud {
     /// Starts a server's loop, with connections of its own.
     pub(super) async fn start(&mut self) {
         self.sight = sight(&self.dir);
-        self.northbound = Some(start(&self.sight, &self.worlds, &self.past).await);
+        self.northbound = Some(start(&self.sight, &self.worlds, &self.backing).await);
     }
 
     /// Another server on the same databases.
     pub(super) async fn another(&self) -> Northbound {
-        start(&sight(&self.dir), &self.worlds, &self.past).await
+        self.another_with(&self.backing).await
+    }
+
+    /// Another server on the same databases, whose way to the store is its own.
+    pub(super) async fn another_with(&self, backing: &Arc<Behaviour>) -> Northbound {
+        start(&sight(&self.dir), &self.worlds, backing).await
     }
 
     pub(super) async fn stop(&mut self) {
@@ -217,12 +247,11 @@ fn sight(dir: &tempfile::TempDir) -> Sight {
     Sight::open(config(Database::Northbound), config(Database::Southbound), 75)
 }
 
-async fn start(sight: &Sight, worlds: &watch::Sender<World>, past: &Arc<AtomicBool>) -> Northbound {
+async fn start(sight: &Sight, worlds: &watch::Sender<World>, backing: &Arc<Behaviour>) -> Northbound {
     let settings = Arc::new(Settings { unhosted_grace: 1, ..Settings::default() });
-    let past = Arc::clone(past);
-    let history: History = Arc::new(move |_| Box::pin(std::future::ready(Ok(past.load(Ordering::Relaxed)))));
-    let options = Options { verify: true, history, ..Options::default() };
-    Northbound::start(sight, settings, worlds.subscribe(), options).await.unwrap()
+    let options = Options { verify: true, ..Options::default() };
+    let backing = Arc::clone(backing);
+    Northbound::start(sight, settings, worlds.subscribe(), backing, options).await.unwrap()
 }
 
 /// Waits for something that happens by itself.

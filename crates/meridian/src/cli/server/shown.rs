@@ -21,7 +21,14 @@ pub(super) struct Shown {
 
 impl Shown {
     fn statuses(&self) -> impl Iterator<Item = reconcile::Status> {
-        self.loops.iter().map(|handle| handle.status().borrow().clone())
+        let standby = !self.northbound.is_writer();
+        self.loops.iter().map(move |handle| {
+            let mut status = handle.status().borrow().clone();
+            if standby && status.state == State::Starting {
+                status.state = State::Standby;
+            }
+            status
+        })
     }
 
     fn stored(&self) -> Database {
