@@ -257,6 +257,7 @@ pub(super) fn client_config(
     // Servers are few and OVN is next door: one that is back is to be noticed soon, however long it was away.
     client.session.backoff_max = LONGEST_BACKOFF;
     client.session.probe_interval = config.ovsdb.probe_interval.value;
+    client.max_message = config.ovsdb.max_message.value.saturating_mul(1 << 20);
     Ok(client)
 }
 
