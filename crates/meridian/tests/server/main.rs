@@ -8,6 +8,7 @@ mod clustered;
 mod commands;
 mod core;
 mod gateways;
+mod hostile_text;
 mod journal;
 mod multihoming;
 mod neighbours;
