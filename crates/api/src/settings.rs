@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ovn::MacAddr;
+use ovn::text::DomainName;
+use ovn::text::dhcp::{DhcpOption, DhcpVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::model::NetworkType;
@@ -54,9 +56,9 @@ settings! {
     dhcp_default_lease_time: u32 = 43_200,
     /// Resolvers of subnets that name none; those of the server's host if there are none here, none at all for 0.0.0.0 or ::.
     dns_servers: Vec<IpAddr> = Vec::new(),
-    /// Added to every DHCPv4 row.
+    /// Added to every DHCPv4 row: OVN's names of options, and values of their types.
     ovn_dhcp4_global_options: BTreeMap<String, String> = BTreeMap::new(),
-    /// Added to every DHCPv6 row.
+    /// Added to every DHCPv6 row: OVN's names of options, and values of their types.
     ovn_dhcp6_global_options: BTreeMap<String, String> = BTreeMap::new(),
     /// Seconds a learned neighbour is kept.
     mac_binding_age_threshold: u32 = 300,
@@ -203,11 +205,11 @@ impl Settings {
     }
 
     /// What cannot work, as (key, why). Types have been checked by then.
-    pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
+    pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
-        let mut must = |holds: bool, key, why| {
+        let mut must = |holds: bool, key, why: &str| {
             if !holds {
-                faults.push((key, why));
+                faults.push((key, why.to_owned()));
             }
         };
         must(!self.owner.is_empty(), "owner", "it must not be empty");
@@ -234,8 +236,32 @@ impl Settings {
         must(!self.base_mac.is_multicast(), "base_mac", "it must not be a multicast address");
         must(self.pagination_max_limit != Some(0), "pagination_max_limit", "it must be at least 1");
         must(self.agent_down_time > 0, "agent_down_time", "it must be at least 1 second");
+        let domain = self.dns_domain.is_empty() || self.dns_domain.parse::<DomainName>().is_ok();
+        must(
+            domain,
+            "dns_domain",
+            "it must be a DNS name: letters, digits, '-' and '_', with dots between labels",
+        );
+        for (key, version, options) in [
+            ("ovn_dhcp4_global_options", DhcpVersion::V4, &self.ovn_dhcp4_global_options),
+            ("ovn_dhcp6_global_options", DhcpVersion::V6, &self.ovn_dhcp6_global_options),
+        ] {
+            faults.extend(
+                options.iter().filter_map(|(name, value)| Some((key, dhcp_fault(version, name, value)?))),
+            );
+        }
         faults
     }
+}
+
+/// Why an option that all rows are to have cannot be written.
+fn dhcp_fault(version: DhcpVersion, name: &str, value: &str) -> Option<String> {
+    let Ok(option) = DhcpOption::named(version, name) else {
+        let names: Vec<_> = DhcpOption::all(version).iter().map(DhcpOption::name).collect();
+        return Some(format!("OVN has no option {name:?}; it knows {}", names.join(", ")));
+    };
+    let error = option.parse(value).err()?;
+    Some(format!("the value of {name} must be {}: {error}", option.kind().expected()))
 }
 
 /// The resolvers of a resolv.conf that instances can reach too.
@@ -288,6 +314,29 @@ mod tests {
         assert_eq!(of(HaFailover::Conservative), [2000, 200, 3]);
         assert_eq!(of(HaFailover::Manual), [700, 70, 5]);
         assert_eq!(Settings { ha_bfd_mult: 0, ..Settings::default() }.faults()[0].0, "ha_bfd_mult");
+    }
+
+    #[test]
+    fn options_of_dhcp_are_checked_before_any_row_is_written() {
+        let options = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let settings = Settings {
+            ovn_dhcp4_global_options: options(&[
+                ("ntp_server", "{192.0.2.1, 192.0.2.2}"),
+                ("offerip", "192.0.2.3"),
+                ("wpad", "http://wpad.example/"),
+                ("mtu", "1400); drop; x(y = 1"),
+            ]),
+            ovn_dhcp6_global_options: options(&[("domain_search", "a example")]),
+            dns_domain: "exa mple".into(),
+            ..Settings::default()
+        };
+        let faults = settings.faults();
+        let keys: Vec<_> = faults.iter().map(|(key, _)| *key).collect();
+        assert_eq!(keys, ["dns_domain", "ovn_dhcp4_global_options", "ovn_dhcp4_global_options"]);
+        assert!(faults[1].1.contains("mtu must be a number from 0 to 65535"), "{}", faults[1].1);
+        assert!(faults[2].1.contains("no option \"offerip\"; it knows netmask, router"), "{}", faults[2].1);
     }
 
     #[test]

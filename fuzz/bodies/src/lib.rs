@@ -7,7 +7,9 @@
 
 mod agent_config;
 mod api_request;
+mod flow_lexer;
 mod node;
+mod ovn_flow;
 mod ovn_text;
 mod ovsdb_session;
 mod ovsdb_update;
@@ -16,6 +18,7 @@ mod ovsdb_wire;
 pub use agent_config::oslo_ini;
 pub use api_request::{api_body, api_query};
 pub use node::{flow_stats, rt_tables, running_config, vty_reply};
+pub use ovn_flow::flow_text;
 pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
 pub use ovsdb_session::session;
 pub use ovsdb_update::update;
@@ -32,6 +35,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("bridge_mappings", bridge_mappings),
     ("datum", datum),
     ("flow_stats", flow_stats),
+    ("flow_text", flow_text),
     ("frame", frame),
     ("match_expr", match_expr),
     ("message", message),

@@ -55,7 +55,7 @@ fn act(session: &mut Session, now: Instant, sent: &mut Vec<String>) {
     while let Some(action) = session.poll_action() {
         match action {
             Action::Dial(_) => session.handle_open(now),
-            Action::Send(text) => sent.push(text),
+            Action::Send(text) | Action::Transact(text) => sent.push(text),
             Action::Close(_) => {}
         }
     }

@@ -1,84 +1,127 @@
 //! `DHCP_Options`: what OVN's DHCP server tells. One row per subnet, and one per port that has options of its own.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
 use ovn::ident::row_uuid;
 use ovn::nb::DhcpOptions;
-use ovn::target::Part;
 use ovn::text::Text;
-use ovn::text::dhcp::{AddressList, QuotedText, StaticRoutes};
+use ovn::text::dhcp::{
+    AddressList, DhcpError, DhcpOption, DhcpOptionSet, DhcpValue, DhcpVersion, StaticRoutes,
+};
 use ovn::text::neutron::key;
+use ovn::text::quoted::QuotedString;
 use ovsdb::Str;
+use reconcile::{Class, Problem};
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{dhcp_option, map, object, text, word};
-use crate::model::{Ipv6Mode, Network, Port, Subnet};
+use super::{Compiled, map, object, text};
+use crate::model::{ExtraDhcpOpt, Ipv6Mode, Network, Port, Subnet};
 
 /// Where instances ask for their metadata.
 const METADATA: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(169, 254, 169, 254), 32);
 const ANYWHERE: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::UNSPECIFIED, 0);
 
-pub(super) const STATIC_ROUTES: &str = "classless_static_route";
+const STATIC_ROUTES: &str = "classless_static_route";
 
-type Options = BTreeMap<Str, Str>;
+/// The options of a row, and those that had to be left out.
+struct Draft {
+    options: DhcpOptionSet,
+    left_out: Vec<(String, DhcpError)>,
+}
+
+impl Draft {
+    fn new(version: DhcpVersion) -> Self {
+        Draft { options: DhcpOptionSet::new(version), left_out: Vec::new() }
+    }
+
+    fn put(&mut self, name: &str, value: DhcpValue) {
+        let put = self.options.put(name, value);
+        self.note(name, put);
+    }
+
+    fn note(&mut self, name: &str, put: Result<(), DhcpError>) {
+        if let Err(error) = put {
+            self.left_out.push((name.to_owned(), error));
+        }
+    }
+}
 
 /// The row of a subnet's options.
 pub(super) fn row(look: &Look<'_, '_>, subnet: Uuid) -> Uuid {
     look.row(row_uuid("subnet", &subnet.to_string(), "dhcp"))
 }
 
-pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let Some(subnet) = look.subnet(id).filter(|subnet| answers(subnet)) else { return };
     let Some(network) = look.network(subnet.network_id) else { return };
+    let Draft { options, left_out } = options(look, subnet, network);
     let options = DhcpOptions {
         cidr: Text::from(subnet.cidr),
-        options: map(options(look, subnet, network)),
+        options: options.to_map(),
         external_ids: map(external_ids(subnet)),
     };
-    to.own(object("subnet", id), row(look, id), options);
+    to.part.own(object("subnet", id), row(look, id), options);
+    for (name, error) in left_out {
+        let text = format!("DHCP option {name} is left out: {error}");
+        to.problems.push(Problem::error(object("subnet", id), Class::Refused, "dhcp-option", text));
+    }
 }
 
 /// The rows that answer a port, for either family; makes the port's own where it has some.
-pub(super) fn of_port(look: &Look<'_, '_>, port: &Port, to: &mut Part) -> (Option<Uuid>, Option<Uuid>) {
+pub(super) fn of_port(look: &Look<'_, '_>, port: &Port, to: &mut Compiled) -> (Option<Uuid>, Option<Uuid>) {
     if ["network:", "neutron:"].iter().any(|prefix| port.device_owner.starts_with(prefix)) {
         return (None, None);
     }
     (of_family(look, port, 4, to), of_family(look, port, 6, to))
 }
 
-fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Part) -> Option<Uuid> {
-    let extra = dhcp_option::of_port(port, version)?;
+fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Compiled) -> Option<Uuid> {
+    let extra = port.extra_dhcp_opts.iter().filter(|extra| extra.ip_version == version);
+    if extra.clone().any(ExtraDhcpOpt::disables_dhcp) {
+        return None;
+    }
     let subnets = port.fixed_ips.iter().filter_map(|fixed| look.subnet(fixed.subnet_id));
     let subnets = subnets.filter(|subnet| subnet.ip_version() == version).filter(|subnet| answers(subnet));
     // Where one of them gives addresses, that one is asked.
     let subnet = subnets.min_by_key(|subnet| subnet.ipv6_address_mode == Some(Ipv6Mode::Dhcpv6Stateless))?;
-    if extra.is_empty() {
-        return Some(row(look, subnet.id));
-    }
     let network = look.network(subnet.network_id)?;
-    let mut all = options(look, subnet, network);
-    for (name, value) in extra {
+    let mut own = false;
+    // The subnet tells of what it cannot write itself.
+    let mut draft = Draft { left_out: Vec::new(), ..options(look, subnet, network) };
+    for extra in extra.filter(|extra| !extra.is_boot_stage() || port.binding.vnic_type == "baremetal") {
+        let Some((option, value)) = extra.typed() else { continue };
         // Routes come on top of the subnet's; anything else takes its place.
-        let before = all.get(&name).filter(|_| name == STATIC_ROUTES);
-        let value = before.and_then(|before| joined(before, &value)).unwrap_or(value);
-        all.insert(name, value);
+        let put = value.and_then(|value| match value {
+            DhcpValue::Routes(routes) if option.name() == STATIC_ROUTES => {
+                draft.options.add_routes(STATIC_ROUTES, routes)
+            }
+            value => draft.options.put(option.name(), value),
+        });
+        own |= put.is_ok();
+        draft.note(&extra.opt_name, put);
+    }
+    for (name, error) in draft.left_out {
+        let text = format!(
+            "DHCP option {name:?} of extra_dhcp_opts is left out: {error}. Set it anew, or remove it with a null value"
+        );
+        to.problems.push(Problem::error(object("port", port.id), Class::Refused, "dhcp-option", text));
+    }
+    if !own {
+        return Some(row(look, subnet.id));
     }
     let row =
         look.row(row_uuid("port", &port.id.to_string(), if version == 4 { "dhcpv4" } else { "dhcpv6" }));
     let mut ids = external_ids(subnet);
     ids.push((key::DHCP_PORT_ID, text(port.id)));
-    let options = DhcpOptions { cidr: Text::from(subnet.cidr), options: map(all), external_ids: map(ids) };
-    to.own(object("port", port.id), row, options);
+    let options = DhcpOptions {
+        cidr: Text::from(subnet.cidr),
+        options: draft.options.to_map(),
+        external_ids: map(ids),
+    };
+    to.part.own(object("port", port.id), row, options);
     Some(row)
-}
-
-/// Two lists in braces as one.
-fn joined(first: &str, second: &str) -> Option<Str> {
-    let inner = |list: &str| Some(list.trim().strip_prefix('{')?.strip_suffix('}')?.trim().to_owned());
-    Some(text(format_args!("{{{}, {}}}", inner(first)?, inner(second)?)))
 }
 
 /// Whether DHCP has anything to say on a subnet.
@@ -94,39 +137,48 @@ fn external_ids(subnet: &Subnet) -> Vec<(&'static str, Str)> {
     ]
 }
 
-fn options(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Options {
+fn options(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Draft {
     let settings = look.settings();
-    let (mut options, global) = match subnet.cidr {
-        IpNet::V4(_) => (options_v4(look, subnet, network), &settings.ovn_dhcp4_global_options),
-        IpNet::V6(_) => (options_v6(look, subnet), &settings.ovn_dhcp6_global_options),
+    let (version, mut draft, global) = match subnet.cidr {
+        IpNet::V4(_) => {
+            (DhcpVersion::V4, options_v4(look, subnet, network), &settings.ovn_dhcp4_global_options)
+        }
+        IpNet::V6(_) => (DhcpVersion::V6, options_v6(look, subnet), &settings.ovn_dhcp6_global_options),
     };
-    if !options.is_empty() {
+    if !draft.options.is_empty() {
         for (name, value) in global {
-            options.entry(Str::new(name)).or_insert_with(|| Str::new(value));
+            if draft.options.contains(name) {
+                continue;
+            }
+            let value = DhcpOption::named(version, name).and_then(|option| option.parse(value));
+            let put = value.and_then(|value| draft.options.put(name, value));
+            draft.note(name, put);
         }
     }
-    options
+    draft
 }
 
-fn options_v4(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Options {
+fn options_v4(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Draft {
     let settings = look.settings();
     let metadata = look.metadata_ip(subnet);
-    let mut options = Options::new();
+    let mut draft = Draft::new(DhcpVersion::V4);
     // Somebody must be the server.
-    let Some(server) = subnet.gateway_ip.or(metadata) else { return options };
-    let mut put = |name: &'static str, value: Str| drop(options.insert(Str::new_static(name), value));
-    put("server_id", text(server));
-    put("server_mac", text(subnet.dhcp_server_mac));
-    put("lease_time", text(settings.dhcp_default_lease_time));
-    put("mtu", text(network.mtu));
+    let Some(server) = subnet.gateway_ip.or(metadata) else { return draft };
+    draft.put("server_id", DhcpValue::Address(server));
+    draft.put("server_mac", DhcpValue::Mac(subnet.dhcp_server_mac));
+    draft.put("lease_time", DhcpValue::Number(settings.dhcp_default_lease_time));
+    draft.put("mtu", DhcpValue::Number(network.mtu));
     if let Some(gateway) = subnet.gateway_ip {
-        put("router", text(gateway));
+        draft.put("router", DhcpValue::Address(gateway));
     }
     if let Some(servers) = resolvers(look, subnet) {
-        put("dns_server", text(servers));
+        draft.put("dns_server", DhcpValue::Addresses(servers));
     }
     if !settings.dns_domain.is_empty() && settings.dns_domain != "openstacklocal" {
-        put("domain_name", text(QuotedText(settings.dns_domain.clone())));
+        match QuotedString::new(&settings.dns_domain) {
+            Ok(domain) => draft.put("domain_name", DhcpValue::Text(domain)),
+            Err(error) => draft.note("domain_name", Err(error.into())),
+        }
     }
     let mut routes = Vec::new();
     if let Some(IpAddr::V4(metadata)) = metadata {
@@ -142,20 +194,21 @@ fn options_v4(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Option
         if let Some(IpAddr::V4(gateway)) = subnet.gateway_ip {
             routes.push((ANYWHERE, gateway));
         }
-        put(STATIC_ROUTES, text(StaticRoutes(routes)));
+        draft.put(STATIC_ROUTES, DhcpValue::Routes(StaticRoutes(routes)));
     }
-    options
+    draft
 }
 
-fn options_v6(look: &Look<'_, '_>, subnet: &Subnet) -> Options {
-    let mut options = Options::from([(Str::new_static("server_id"), text(subnet.dhcp_server_mac))]);
+fn options_v6(look: &Look<'_, '_>, subnet: &Subnet) -> Draft {
+    let mut draft = Draft::new(DhcpVersion::V6);
+    draft.put("server_id", DhcpValue::Mac(subnet.dhcp_server_mac));
     if let Some(servers) = resolvers(look, subnet) {
-        options.insert(Str::new_static("dns_server"), text(servers));
+        draft.put("dns_server", DhcpValue::Addresses(servers));
     }
     if subnet.ipv6_address_mode == Some(Ipv6Mode::Dhcpv6Stateless) {
-        options.insert(Str::new_static("dhcpv6_stateless"), word(true));
+        draft.put("dhcpv6_stateless", DhcpValue::Flag(true));
     }
-    options
+    draft
 }
 
 /// The subnet's resolvers, else the operator's. An unspecified address means none at all.

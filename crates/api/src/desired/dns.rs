@@ -5,36 +5,48 @@ use std::net::IpAddr;
 
 use ovn::ident::{name, row_uuid};
 use ovn::nb::{Dns, LogicalSwitch};
-use ovn::target::Part;
+use ovn::text::domain_name::{DomainName, DomainNameError};
 use ovn::text::neutron::{Spaced, key};
 use ovsdb::Str;
+use reconcile::{Class, ObjectId, Problem};
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{map, object, switch, text, word};
+use super::{Compiled, map, object, switch, text, word};
 
-pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let ports = look.named_ports(id);
     let (Some(network), false) = (look.network(id), ports.is_empty()) else { return };
-    let domains = [look.settings().dns_domain.as_str(), network.dns_domain.as_str()];
-    let domains = domains.map(|domain| domain.trim_end_matches('.').to_ascii_lowercase());
+    let mut refuse = |of: ObjectId, code: &'static str, error: DomainNameError| {
+        to.problems.push(Problem::error(of, Class::Refused, code, format!("it is left out of DNS: {error}")));
+    };
+    let mut domains = Vec::new();
+    for domain in [&look.settings().dns_domain, &network.dns_domain].into_iter().filter(|it| !it.is_empty()) {
+        match domain.parse::<DomainName>() {
+            Ok(domain) => domains.push(domain),
+            Err(error) => refuse(object("network", id), "dns-domain", error),
+        }
+    }
     let mut records: BTreeMap<String, Str> = BTreeMap::new();
     for port in ports {
-        let host = port.dns_name.trim_end_matches('.').to_ascii_lowercase();
         let addresses: Vec<IpAddr> = port.fixed_ips.iter().map(|fixed| fixed.ip_address).collect();
         if addresses.is_empty() {
             continue;
         }
-        let full: Vec<String> = domains
-            .iter()
-            .filter(|domain| !domain.is_empty())
-            .map(|domain| format!("{host}.{domain}"))
-            .collect();
+        let host = match port.dns_name.parse::<DomainName>() {
+            Ok(host) => host,
+            Err(error) => {
+                refuse(object("port", port.id), "dns-name", error);
+                continue;
+            }
+        };
+        // A name that is too long in one domain may be short enough in the other.
+        let full: Vec<DomainName> = domains.iter().filter_map(|domain| host.within(domain).ok()).collect();
         for name in full.iter().chain([&host]) {
-            records.insert(name.clone(), text(Spaced(&addresses)));
+            records.insert(name.to_lowercase().to_string(), text(Spaced(&addresses)));
         }
         for address in &addresses {
-            records.insert(reverse(*address), text(full.first().unwrap_or(&host)));
+            records.insert(reverse(*address), text(full.first().unwrap_or(&host).to_lowercase()));
         }
     }
     let options = look.ability().dns_options.then(|| ("ovn-owned", word(true)));
@@ -44,8 +56,8 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
         external_ids: map([(key::DNS_SWITCH, text(name::switch(id)))]),
     };
     let (object, row) = (object("network", id), look.row(row_uuid("network", &id.to_string(), "dns")));
-    to.own(object.clone(), row, dns);
-    to.member::<LogicalSwitch>(object, switch::row(look, id), LogicalSwitch::DNS_RECORDS, row);
+    to.part.own(object.clone(), row, dns);
+    to.part.member::<LogicalSwitch>(object, switch::row(look, id), LogicalSwitch::DNS_RECORDS, row);
 }
 
 /// The name under which an address is asked for.

@@ -28,7 +28,6 @@ mod acl;
 pub mod bfd;
 mod chassis_group;
 mod dhcp;
-mod dhcp_option;
 mod dns;
 mod localnet;
 mod look;
@@ -142,9 +141,9 @@ impl Units for Northbound {
                 port_group::compile_drop(&look, &mut to.part);
             }
             Key::Network(id) => switch::compile(&look, id, &mut to.part),
-            Key::Names(id) => dns::compile(&look, id, &mut to.part),
-            Key::Subnet(id) => dhcp::compile(&look, id, &mut to.part),
-            Key::Port(id) => port::compile(&look, id, &mut to.part),
+            Key::Names(id) => dns::compile(&look, id, &mut to),
+            Key::Subnet(id) => dhcp::compile(&look, id, &mut to),
+            Key::Port(id) => port::compile(&look, id, &mut to),
             Key::Placement(id) => chassis_group::compile(&look, id, &mut to.part),
             Key::Router(id) => router::compile(&look, id, &mut to),
             Key::FloatingIp(id) => nat::compile_floating_ip(&look, id, &mut to.part),

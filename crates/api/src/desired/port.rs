@@ -3,14 +3,17 @@
 use ovn::PortType;
 use ovn::ident::name;
 use ovn::nb::{LogicalSwitch, LogicalSwitchPort, PortGroup};
-use ovn::target::Part;
+use ovn::text::chassis::{ChassisName, ChassisNameError, RequestedChassis};
 use ovn::text::neutron::{Spaced, key};
 use ovsdb::{Ref, Str};
+use reconcile::{Class, Problem};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{chassis_group, dhcp, map, object, port_addresses, port_group, router_port, switch, text, word};
+use super::{
+    Compiled, chassis_group, dhcp, map, object, port_addresses, port_group, router_port, switch, text, word,
+};
 use crate::model::{FixedIp, Network, Port, owner};
 
 /// Kinds of interface that live outside of OVN's switches.
@@ -36,11 +39,13 @@ pub(super) fn is_secured(port: &Port) -> bool {
     port.port_security_enabled && !is_trusted(port)
 }
 
-pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let Some(port) = look.port(id).filter(|port| port.device_owner != owner::FLOATING_IP) else { return };
     let Some(network) = look.network(port.network_id) else { return };
-    let (kind, options) = kind(look, port);
+    let (kind, options) = kind(look, port, &mut to.problems);
+    let (parent_name, tag_request) = nested(port, &mut to.problems);
     let (dhcpv4, dhcpv6) = dhcp::of_port(look, port, to);
+    let to = &mut to.part;
     let group = match kind {
         PortType::External => chassis_group::compile_external_port(look, port, to),
         _ => None,
@@ -54,8 +59,8 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
         external_ids: map(external_ids(look, port, network, &kind)),
         kind,
         options: map(options),
-        parent_name: profile(port, "parent_name").map(Str::new),
-        tag_request: port.binding.profile.get("tag").and_then(Value::as_i64),
+        parent_name,
+        tag_request,
         enabled: Some(port.admin_state_up),
         dhcpv4_options: dhcpv4.map(ovsdb::Weak::new),
         dhcpv6_options: dhcpv6.map(ovsdb::Weak::new),
@@ -77,7 +82,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
 type Options = Vec<(&'static str, Str)>;
 
 /// What the port is to OVN, with the options that go with it.
-fn kind(look: &Look<'_, '_>, port: &Port) -> (PortType, Options) {
+fn kind(look: &Look<'_, '_>, port: &Port, problems: &mut Vec<Problem>) -> (PortType, Options) {
     if port.router_id().is_some() {
         let mut options = vec![("router-port", text(name::router_port(port.id)))];
         if port.is_gateway() {
@@ -93,7 +98,11 @@ fn kind(look: &Look<'_, '_>, port: &Port) -> (PortType, Options) {
     if let [(physical_key, Some(physical)), (logical_key, Some(logical))] = vtep {
         return (PortType::Vtep, vec![(physical_key, Str::new(physical)), (logical_key, Str::new(logical))]);
     }
-    let options = requested_chassis(port);
+    let options = requested_chassis(port).unwrap_or_else(|error| {
+        let text = format!("the port is not bound: {error}");
+        problems.push(Problem::error(object("port", port.id), Class::Refused, "host-name", text));
+        Vec::new()
+    });
     if is_external(port) {
         return (PortType::External, options);
     }
@@ -103,18 +112,34 @@ fn kind(look: &Look<'_, '_>, port: &Port) -> (PortType, Options) {
     }
 }
 
-fn requested_chassis(port: &Port) -> Options {
+fn requested_chassis(port: &Port) -> Result<Options, ChassisNameError> {
     let host = port.binding.host_id.as_str();
     if host.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    match profile(port, "migrating_to").filter(|next| *next != host) {
+    let next = profile(port, "migrating_to").filter(|next| *next != host);
+    let names = [host].into_iter().chain(next).map(ChassisName::new).collect::<Result<_, _>>()?;
+    let mut options = vec![("requested-chassis", text(RequestedChassis(names)))];
+    if next.is_some() {
         // The port is on both until the instance speaks from its new place.
-        Some(next) => vec![
-            ("requested-chassis", text(format_args!("{host},{next}"))),
-            ("activation-strategy", Str::new_static("rarp")),
-        ],
-        None => vec![("requested-chassis", Str::new(host))],
+        options.push(("activation-strategy", Str::new_static("rarp")));
+    }
+    Ok(options)
+}
+
+/// The port that a port is nested in, and its VLAN tag there.
+fn nested(port: &Port, problems: &mut Vec<Problem>) -> (Option<Str>, Option<i64>) {
+    let mut refuse = |what: &str| {
+        let text = format!("{what} in binding:profile; the port is not nested");
+        problems.push(Problem::error(object("port", port.id), Class::Refused, "binding-profile", text));
+        (None, None)
+    };
+    let Some(parent) = profile(port, "parent_name") else { return (None, None) };
+    let Ok(parent) = Uuid::try_parse(parent) else { return refuse("parent_name is not the id of a port") };
+    match port.binding.profile.get("tag").map(Value::as_i64) {
+        None => (Some(text(parent)), None),
+        Some(Some(tag @ 0..=4095)) => (Some(text(parent)), Some(tag)),
+        Some(_) => refuse("tag is not a number from 0 to 4095"),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
 use ovn::MacAddr;
 use ovn::ident::{name, row_uuid};
 use ovn::nb::{
@@ -10,6 +11,7 @@ use ovn::nb::{
     LogicalSwitchPort, Nat, NatType, NbGlobal,
 };
 use ovn::target::{Part, RowId};
+use ovn::text::dhcp::{DhcpOption, DhcpVersion};
 use ovn::text::neutron::{boolean, key};
 use ovsdb::{Ref, Snapshot, Str, Table};
 use uuid::Uuid;
@@ -141,6 +143,16 @@ pub(super) fn notes(northbound: &Snapshot, settings: &Settings) -> Vec<String> {
     notes
 }
 
+/// Whether two texts are one value of an option, spelled in two ways. Neutron writes some strings without quotes.
+fn is_one_value(row: &DhcpOptions, option: &str, one: Option<&Str>, other: Option<&Str>) -> bool {
+    let version = match row.cidr.value() {
+        Some(IpNet::V4(_)) => DhcpVersion::V4,
+        _ => DhcpVersion::V6,
+    };
+    let value = |text: Option<&Str>| DhcpOption::named(version, option).ok()?.parse(text?).ok();
+    value(one).is_some_and(|one| Some(one) == value(other))
+}
+
 /// What instances would be told otherwise than by Neutron, option by option. Settings of ours that are not as Neutron's were
 /// show here.
 pub(super) fn dhcp_notes<'p>(
@@ -158,7 +170,7 @@ pub(super) fn dhcp_notes<'p>(
             ours.options.iter().chain(theirs.options.iter()).map(|(key, _)| key).collect();
         for option in options {
             let (then, now) = (ours.options.get(option), theirs.options.get(option));
-            if then != now {
+            if then != now && !is_one_value(ours, option, then, now) {
                 let said =
                     |value: Option<&Str>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
                 differing.entry(option).or_insert_with(|| (0, said(then), said(now))).0 += 1;

@@ -122,6 +122,9 @@ impl Takeover {
     }
 }
 
+/// Codes of problems with texts that Neutron took, and that are stored and not written into rows.
+const UNWRITTEN: [&str; 5] = ["dhcp-option", "dns-name", "dns-domain", "host-name", "binding-profile"];
+
 /// Reads a document and, if it is given, the Northbound; says what is taken over. `now` stands where an object does not tell
 /// when it was made.
 pub fn prepare(
@@ -150,7 +153,9 @@ pub fn prepare(
     takeover.rows.extend(placements.into_iter().map(|it| Placement::row(Arc::new(it))));
     if let Some(view) = northbound {
         let mut before = Decider::default();
-        before.desire(&snapshot(&takeover.rows, view, settings));
+        let problems = before.desire(&snapshot(&takeover.rows, view, settings)).problems;
+        let unwritten = problems.iter().filter(|problem| UNWRITTEN.contains(&problem.code.as_str()));
+        takeover.notes.extend(unwritten.map(|problem| format!("{}: {}.", problem.object, problem.message)));
         let wanted = before.parts().map(|compiled| &compiled.part);
         let matched = matching::matched(wanted.clone(), view.snapshot());
         takeover.notes.extend(learn::dhcp_notes(wanted, &matched.found, view.snapshot()));

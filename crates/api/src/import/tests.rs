@@ -389,6 +389,28 @@ fn settings_that_would_have_dhcp_tell_something_else_are_told() {
 }
 
 #[test]
+fn texts_that_are_stored_and_not_written_are_told() {
+    let mut document = two_gateways();
+    let inside = Uuid::from_u128(0x21);
+    let mut answered = subnet(inside, NET, "10.0.0.0/24");
+    answered["enable_dhcp"] = json!(true);
+    document.add("subnets", [answered]);
+    let mut hostile = port(9, "10.0.0.9", "compute:nova");
+    hostile["fixed_ips"] = json!([{"subnet_id": inside, "ip_address": "10.0.0.9"}]);
+    hostile["extra_dhcp_opts"] = json!([{"opt_name": "mtu", "opt_value": "1400); drop; x(y = 1", "ip_version": 4},
+                                        {"opt_name": "ntp-server", "opt_value": "10.0.0.7", "ip_version": 4}]);
+    hostile["dns_name"] = json!("a\" b");
+    document.add("ports", [hostile]);
+    let view = northbound(&json!({}));
+    let notes = prepared(&document, Some(&view), &Settings::default()).notes;
+    for part in ["DHCP option \"mtu\" of extra_dhcp_opts is left out", "it is left out of DNS"] {
+        let of = format!("port/{}", port_id(9));
+        assert!(notes.iter().any(|note| note.starts_with(&of) && note.contains(part)), "{part}: {notes:?}");
+    }
+    assert_eq!(notes.len(), 2, "{notes:?}");
+}
+
+#[test]
 fn a_document_is_read_back_and_other_files_are_refused() {
     let document = two_gateways();
     assert_eq!(Document::parse(&document.to_text()).unwrap(), document);

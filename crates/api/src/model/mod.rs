@@ -7,6 +7,7 @@
 mod address_scope;
 mod adopted;
 mod agent_setting;
+mod dhcp_option;
 mod floating_ip;
 mod network;
 mod placement;

@@ -1,6 +1,7 @@
 //! Where ports are bound: what the host is told, and the hosts that a port may move to.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use ovn::text::chassis::ChassisName;
 use serde_json::{Map, Value, json};
 
 use super::engine::unwrap;
@@ -25,6 +26,20 @@ pub const VNIC_TYPES: &[&str] = &[
     "accelerator-direct-physical",
     "remote-managed",
 ];
+
+/// The name of a host, or nothing.
+pub const HOST: Shape = Shape::Word { format: "hostname", parse: parse_host };
+
+/// A host's name goes into a list of chassis, where a comma would name another one.
+fn parse_host(text: &str) -> Result<String, String> {
+    if text.chars().count() > 255 {
+        return Err(format!("'{text}' exceeds maximum length of 255"));
+    }
+    if !text.is_empty() {
+        ChassisName::new(text).map_err(|error| error.to_string())?;
+    }
+    Ok(text.to_owned())
+}
 
 /// Longest profile, as JSON.
 const LONGEST_PROFILE: usize = 4095;
@@ -230,7 +245,7 @@ fn shown(
 
 /// What a request to prepare a host may say.
 const BINDING: &[Field] = &[
-    Field::required("host", Shape::Text { max: 255 }),
+    Field::required("host", HOST),
     Field::new("vnic_type", Shape::Nullable(&Shape::OneOf(VNIC_TYPES))),
     Field::new("profile", Shape::Nullable(&Shape::Free)),
     Field::new("project_id", Shape::Nullable(&Shape::Text { max: 255 })),

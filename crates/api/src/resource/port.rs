@@ -101,7 +101,7 @@ static ATTRIBUTES: &[Attribute] = &[
         .create()
         .update()
         .preset(Preset::List),
-    Attribute::new("binding:host_id", Shape::Nullable(&DEVICE), "The host it is to be on.")
+    Attribute::new("binding:host_id", Shape::Nullable(&binding::HOST), "The host it is to be on.")
         .create_by(Who::Service)
         .update_by(Who::Service)
         .preset(Preset::Text(""))

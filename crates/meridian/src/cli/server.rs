@@ -269,6 +269,7 @@ pub(super) fn client_config(
     {
         client.session.probe_interval = MEMBER_PROBE;
     }
+    client.max_message = config.ovsdb.max_message.value.saturating_mul(1 << 20);
     Ok(client)
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Ovsdb {
     pub(crate) leader_only: Setting<bool>,
     pub(crate) timeout: Setting<Duration>,
     pub(crate) probe_interval: Setting<Duration>,
+    /// In MiB.
+    pub(crate) max_message: Setting<usize>,
 }
 
 /// `[log]`: what goes to standard error.
@@ -127,6 +129,7 @@ impl Default for Config {
                 leader_only: Setting::default(true),
                 timeout: Setting::default(Duration::from_secs(10)),
                 probe_interval: Setting::default(Duration::from_secs(5)),
+                max_message: Setting::default(ovsdb::client::MAX_MESSAGE >> 20),
             },
             log: Log {
                 level: Setting::default(Level::Info),
@@ -216,6 +219,14 @@ impl Config {
                     "After how long a silent server is asked whether it lives; 0: never",
                 ),
                 &mut ovsdb.probe_interval,
+            ),
+            (
+                key(
+                    "ovsdb",
+                    "max_message",
+                    "Longest message of a server, in MiB: its whole database when it is loaded",
+                ),
+                &mut ovsdb.max_message,
             ),
             (key("log", "level", "What is logged"), &mut log.level),
             (

@@ -46,7 +46,7 @@ impl Network {
             Ok(settings) => settings,
             Err(error) => unreachable!("each value fits alone: {error}"),
         };
-        problems.extend(settings.faults().into_iter().map(|(name, why)| self.problem(name, why)));
+        problems.extend(settings.faults().into_iter().map(|(name, why)| self.problem(name, &why)));
         if problems.is_empty() { Ok(settings) } else { Err(problems) }
     }
 

@@ -9,6 +9,7 @@ mod commands;
 mod core;
 mod failover;
 mod gateways;
+mod hostile_text;
 mod journal;
 mod multihoming;
 mod neighbours;

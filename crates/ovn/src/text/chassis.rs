@@ -1,8 +1,11 @@
-//! What a chassis tells the scheduler: `other_config:ovn-cms-options`, a comma list of words and `key=value` pairs.
+//! Chassis by name: what a chassis tells the scheduler in `other_config:ovn-cms-options`, a comma list of words and `key=value`
+//! pairs, and the chassis that a port asks for in `options:requested-chassis`, a comma list of names.
 
 use std::fmt;
 
 use smol_str::SmolStr;
+
+use super::host_addr::clip;
 
 /// The option that lets a chassis host gateway ports.
 const GATEWAY: &str = "enable-chassis-as-gw";
@@ -57,9 +60,51 @@ impl fmt::Display for CmsOptions {
     }
 }
 
+/// The name of a chassis, or of the host that it is on, in a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChassisName(SmolStr);
+
+/// A name that a list would not hold as one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the name of a host: it is empty, or has commas, blanks or control characters")]
+pub struct ChassisNameError(String);
+
+impl ChassisName {
+    /// Checks a name.
+    pub fn new(name: &str) -> Result<Self, ChassisNameError> {
+        let splits = |c: char| c == ',' || c.is_whitespace() || c.is_control();
+        if name.is_empty() || name.contains(splits) {
+            return Err(ChassisNameError(clip(name)));
+        }
+        Ok(ChassisName(SmolStr::new(name)))
+    }
+}
+
+/// `options:requested-chassis`: the one that has the port, and those that may have it too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedChassis(pub Vec<ChassisName>);
+
+impl fmt::Display for RequestedChassis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, ChassisName(name)) in self.0.iter().enumerate() {
+            write!(f, "{}{name}", if i > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_one_name() {
+        let names = ["h1", "h2.example"].map(|name| ChassisName::new(name).unwrap());
+        assert_eq!(RequestedChassis(names.into()).to_string(), "h1,h2.example");
+        for name in ["", "a,b", "a b", "a\n", "\0"] {
+            assert!(ChassisName::new(name).is_err(), "{name:?}");
+        }
+    }
     use crate::text::strategy;
     use proptest::prelude::*;
 

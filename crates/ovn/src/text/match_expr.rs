@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use smol_str::SmolStr;
 
 use super::host_addr::clip;
+use super::quoted::Quoted;
 use crate::mac::MacAddr;
 
 /// An expression.
@@ -266,11 +267,6 @@ impl Match {
         Match::Any(any)
     }
 
-    /// The text with a trailing `/* comment */`, which OVN skips and people read.
-    pub fn with_comment(&self, comment: &str) -> String {
-        format!("{self} /* {} */", comment.replace("*/", "* /"))
-    }
-
     fn write(&self, f: &mut fmt::Formatter<'_>, around: Level) -> fmt::Result {
         match self {
             Match::Is(predicate) => f.write_str(predicate.symbol()),
@@ -435,27 +431,6 @@ impl Relation {
 impl From<IpAddr> for Family {
     fn from(ip: IpAddr) -> Self {
         if ip.is_ipv4() { Family::V4 } else { Family::V6 }
-    }
-}
-
-/// A string of the language: JSON's escapes between double quotes.
-pub(super) struct Quoted<'a>(pub(super) &'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("\"")?;
-        for c in self.0.chars() {
-            match c {
-                '"' => f.write_str("\\\"")?,
-                '\\' => f.write_str("\\\\")?,
-                '\n' => f.write_str("\\n")?,
-                '\t' => f.write_str("\\t")?,
-                '\r' => f.write_str("\\r")?,
-                c if (c as u32) < 0x20 => write!(f, "\\u{:04x}", c as u32)?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        f.write_str("\"")
     }
 }
 

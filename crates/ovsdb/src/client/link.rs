@@ -15,17 +15,34 @@ use crate::wire::frame::FrameSplitter;
 pub(super) struct Up {
     stream: Stream,
     pub(super) splitter: FrameSplitter,
-    out: VecDeque<Vec<u8>>,
+    out: VecDeque<Chunk>,
     /// Bytes of the first chunk that are gone already.
     written: usize,
     /// Bytes that wait.
     pub(super) backlog: usize,
+    /// Those of them that are not commits.
+    pub(super) others: usize,
     /// Written, but perhaps still in a buffer of TLS.
     unflushed: bool,
     /// Whether anything has come.
     pub(super) heard: bool,
     /// Whether it is TCP without TLS.
     pub(super) plain: bool,
+}
+
+/// Who decides how much of it there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traffic {
+    /// Committers, who wait for room.
+    Commit,
+    /// The session and the server: requests of the handshake, answers to the server's requests.
+    Other,
+}
+
+/// Texts of one kind that go together.
+struct Chunk {
+    bytes: Vec<u8>,
+    traffic: Traffic,
 }
 
 /// Texts smaller than this share a chunk, and with it a system call.
@@ -49,6 +66,7 @@ impl Up {
             out: VecDeque::new(),
             written: 0,
             backlog: 0,
+            others: 0,
             unflushed: false,
             heard: false,
             plain,
@@ -56,11 +74,16 @@ impl Up {
     }
 
     /// Puts a text behind what is to go.
-    pub(super) fn push(&mut self, text: String) {
+    pub(super) fn push(&mut self, text: String, traffic: Traffic) {
         self.backlog += text.len();
+        if traffic == Traffic::Other {
+            self.others += text.len();
+        }
         match self.out.back_mut() {
-            Some(chunk) if chunk.len() + text.len() <= CHUNK => chunk.extend_from_slice(text.as_bytes()),
-            _ => self.out.push_back(text.into_bytes()),
+            Some(chunk) if chunk.traffic == traffic && chunk.bytes.len() + text.len() <= CHUNK => {
+                chunk.bytes.extend_from_slice(text.as_bytes());
+            }
+            _ => self.out.push_back(Chunk { bytes: text.into_bytes(), traffic }),
         }
     }
 
@@ -69,7 +92,11 @@ impl Up {
         self.unflushed = count > 0;
         self.backlog -= count;
         self.written += count;
-        if self.out.front().is_some_and(|chunk| chunk.len() == self.written) {
+        let Some(chunk) = self.out.front() else { return };
+        if chunk.traffic == Traffic::Other {
+            self.others -= count;
+        }
+        if chunk.bytes.len() == self.written {
             self.out.pop_front();
             self.written = 0;
         }
@@ -93,7 +120,7 @@ impl Up {
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let stream = Pin::new(&mut self.stream);
         match self.out.front() {
-            Some(chunk) => stream.poll_write(cx, &chunk[self.written..]),
+            Some(chunk) => stream.poll_write(cx, &chunk.bytes[self.written..]),
             None => Poll::Ready(ready!(stream.poll_flush(cx)).map(|()| 0)),
         }
     }

@@ -50,6 +50,9 @@ use record::Recorder;
 use subscribe::Publisher;
 use task::{Command, Driver, Limits};
 
+/// The default of [`ClientConfig::max_message`].
+pub const MAX_MESSAGE: usize = 512 << 20;
+
 /// How a client is to be. [`ClientConfig::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
@@ -57,9 +60,12 @@ pub struct ClientConfig {
     pub session: SessionConfig,
     /// How they are reached.
     pub dialer: Dialer,
-    /// The longest message that is taken from a server. Default: 1 GiB.
+    /// The longest message that is taken from a server; memory is taken as its bytes come, not before. The longest by far is
+    /// the content of a database in the reply to a monitor: 100,000 rows of 5 KB each fit into the default of 512 MiB. Rows of
+    /// `Logical_Switch_Port` and `Port_Binding` have 1 to 2 KB.
     pub max_message: usize,
-    /// Bytes that may wait to be sent, those of grouped commits included, before commits have to wait. Default: 16 MiB.
+    /// Bytes that may wait to be sent, those of grouped commits included, before commits have to wait. If answers to a server
+    /// alone are more, it does not read them, and the connection is dropped. Default: 16 MiB.
     pub max_backlog: usize,
     /// Rows and events that a feed holds for a slow reader before they are summed up. Default: 100,000.
     pub feed_limit: usize,
@@ -77,7 +83,7 @@ impl ClientConfig {
         Self {
             session: remotes.into(),
             dialer: Dialer::default(),
-            max_message: 1 << 30,
+            max_message: MAX_MESSAGE,
             max_backlog: 16 << 20,
             feed_limit: 100_000,
             group: GroupLimits::default(),

@@ -19,6 +19,7 @@ use crate::replica::{Model, Snapshot};
 use crate::session::{Action, CloseReason, Event, LockMode, Remotes, Session, SessionConfig};
 use crate::wire::clause::{Clause, Function};
 use crate::wire::datum::Datum;
+use crate::wire::excerpt::Excerpt;
 
 /// Something that a session is told.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,7 @@ impl Recorder {
             Input::Close(reason) => {
                 let (kind, text) = match reason {
                     CloseReason::Dial(text) | CloseReason::Io(text) | CloseReason::Protocol(text) => {
-                        (reason.label(), text.clone())
+                        (reason.label(), text.to_string())
                     }
                     other => (other.label(), String::new()),
                 };
@@ -164,7 +165,7 @@ impl Recorder {
 fn recorded(action: &Action) -> Entry {
     match action {
         Action::Dial(remote) => Entry::Dial(remote.to_string()),
-        Action::Send(text) => Entry::Out(text.clone()),
+        Action::Send(text) | Action::Transact(text) => Entry::Out(text.clone()),
         Action::Close(reason) => Entry::Hangup(reason.label().into()),
     }
 }
@@ -253,7 +254,7 @@ pub fn replay(path: &Path, config: SessionConfig, model: Model) -> Result<Replay
         let now = start + Duration::from_micros(at);
         if let Some(recorded) = give(&mut session, now, entry, line)? {
             let done = session.poll_action().map(|action| {
-                sent += usize::from(matches!(action, Action::Send(_)));
+                sent += usize::from(matches!(action, Action::Send(_) | Action::Transact(_)));
                 json!(self::recorded(&action)).to_string()
             });
             if done.as_ref() != Some(&recorded) && difference.is_none() {
@@ -279,7 +280,7 @@ fn give(
     match &entry {
         Entry::Open => Input::Open.give(session, now),
         Entry::Close { kind, text } => {
-            let text = text.clone();
+            let text = Excerpt::from(text.as_str());
             let reason = match kind.as_str() {
                 "dial" => CloseReason::Dial(text),
                 "io" => CloseReason::Io(text),

@@ -10,6 +10,7 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{self, Instant};
 
+use super::MAX_MESSAGE;
 use super::connect::{DialError, Dialer, Stream};
 use crate::session::{Remote, Remotes, with_causes};
 use crate::txn::outcome;
@@ -17,8 +18,8 @@ use crate::wire::frame::{FrameError, FrameSplitter};
 use crate::wire::message::{self, Message, MessageError};
 use crate::wire::schema::{DatabaseSchema, SchemaError};
 
-/// A schema or a dump of a large table is one message.
-const MAX_MESSAGE: usize = 1 << 30;
+/// Bytes of news that are kept while an answer is awaited. A server that sends more of them is not going to answer.
+const MAX_NOTES: usize = 64 << 20;
 
 /// A plain connection to a server.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct Rpc {
     next_id: u64,
     heard: bool,
     notes: VecDeque<Note>,
+    /// Bytes of them.
+    noted: usize,
 }
 
 /// Something that the server tells without being asked.
@@ -94,6 +97,14 @@ pub enum RpcError {
         /// A part of a message had come.
         begun: bool,
     },
+    /// The server sends notifications without end in place of an answer.
+    #[error("{remote} sends notifications and does not answer {method}")]
+    Unanswered {
+        /// The remote.
+        remote: Remote,
+        /// What was asked.
+        method: String,
+    },
     /// The server refused.
     #[error("the server refused {method}: {error}{}{details}", if details.is_empty() { "" } else { ": " })]
     Refused {
@@ -126,7 +137,7 @@ pub enum RpcError {
 
 /// Several attempts, each with its cause: there is no one source.
 fn list(attempts: &[DialError]) -> String {
-    attempts.iter().map(|attempt| with_causes(attempt)).collect::<Vec<_>>().join("; ")
+    attempts.iter().map(|attempt| with_causes(attempt).to_string()).collect::<Vec<_>>().join("; ")
 }
 
 impl Rpc {
@@ -140,7 +151,16 @@ impl Rpc {
                 Ok(stream) => {
                     let splitter = FrameSplitter::new(MAX_MESSAGE);
                     let (remote, notes) = (remote.clone(), VecDeque::new());
-                    return Ok(Self { remote, stream, splitter, timeout, next_id: 0, heard: false, notes });
+                    return Ok(Self {
+                        remote,
+                        stream,
+                        splitter,
+                        timeout,
+                        next_id: 0,
+                        heard: false,
+                        notes,
+                        noted: 0,
+                    });
                 }
                 Err(error) => attempts.push(error),
             }
@@ -181,7 +201,16 @@ impl Rpc {
                     });
                 }
                 Incoming::Answer { .. } => {}
-                Incoming::Note(note) => self.notes.push_back(note),
+                Incoming::Note(note) => {
+                    self.noted += note.params.get().len();
+                    if self.noted > MAX_NOTES {
+                        return Err(RpcError::Unanswered {
+                            remote: self.remote.clone(),
+                            method: method.into(),
+                        });
+                    }
+                    self.notes.push_back(note);
+                }
             }
         }
     }
@@ -189,6 +218,7 @@ impl Rpc {
     /// The next thing that the server tells without being asked; `None` if it tells nothing within the time.
     pub async fn note(&mut self, within: Duration) -> Result<Option<Note>, RpcError> {
         if let Some(note) = self.notes.pop_front() {
+            self.noted -= note.params.get().len();
             return Ok(Some(note));
         }
         let deadline = Instant::now() + within;

@@ -4,7 +4,9 @@
 //! what it tells: changes to the feeds, replies to whoever waits for them. A snapshot is published before the reply of
 //! the transaction that made it is, so who has the reply sees its own writes.
 //!
-//! What waits to be sent is bounded: above the limit no more commits are taken (`queue`), so committers wait in turn.
+//! Bytes that wait to be sent are bounded. Above the limit no more commits are taken (`queue`), so committers wait in turn.
+//! Answers to a server cannot wait in turn, as the server decides how many there are; if those alone are above the limit, it does
+//! not read, and the connection is dropped.
 
 use std::collections::HashMap;
 use std::future::{Future, pending, poll_fn};
@@ -17,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Sleep;
 
 use super::connect::{DialError, Dialer, Stream};
-use super::link::{Transfer, Up};
+use super::link::{Traffic, Transfer, Up};
 use super::lock::{Holders, LockState};
 use super::metrics;
 use super::queue::Queue;
@@ -267,7 +269,7 @@ impl Driver {
                     }
                     return;
                 }
-                Err(error) => return self.lost(CloseReason::Protocol(error.to_string())),
+                Err(error) => return self.lost(CloseReason::Protocol(error.to_string().into())),
             }
         }
     }
@@ -347,13 +349,23 @@ impl Driver {
                 let dialer = self.dialer.clone();
                 self.link = Link::Dialing(Box::pin(async move { dialer.dial(&remote).await }));
             }
+            Action::Transact(text) => self.push(text, Traffic::Commit),
             Action::Send(text) => {
-                if let Link::Up(up) = &mut self.link {
-                    metrics::count(&self.shared.meters.messages_sent);
-                    up.push(text);
+                self.push(text, Traffic::Other);
+                if let Link::Up(up) = &self.link
+                    && up.others > self.limits.backlog
+                {
+                    self.lost(CloseReason::Unread(up.others));
                 }
             }
             Action::Close(_) => self.link = Link::Down,
+        }
+    }
+
+    fn push(&mut self, text: String, traffic: Traffic) {
+        if let Link::Up(up) = &mut self.link {
+            metrics::count(&self.shared.meters.messages_sent);
+            up.push(text, traffic);
         }
     }
 

@@ -14,6 +14,7 @@ use super::monitor::CondSeq;
 use super::remote::Remote;
 use crate::model::{Misfit, Str};
 use crate::replica::{Delta, Fit};
+use crate::wire::excerpt::Excerpt;
 use crate::wire::schema::DatabaseSchema;
 
 /// Something to do, in this order.
@@ -21,14 +22,17 @@ use crate::wire::schema::DatabaseSchema;
 pub enum Action {
     /// Connect; then `handle_open`, or `handle_close` if it fails.
     Dial(Remote),
-    /// Send this text.
+    /// Send this transaction. Whoever submits them decides how many may wait to be sent.
+    Transact(String),
+    /// Send this text. Most are answers to the server, which thus decides how many there are: if it does not read them, they
+    /// must not pile up.
     Send(String),
     /// Drop the connection, or the attempt. No `handle_close` for it any more: the session knows.
     Close(CloseReason),
 }
 
 /// An error with its causes in one line, for reasons that are told as text.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> Excerpt {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -36,7 +40,7 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
         text.push_str(&next.to_string());
         cause = next.source();
     }
-    text
+    text.into()
 }
 
 /// A transaction that was submitted; unique in its session. Its number is also the id of the request.
@@ -147,7 +151,7 @@ pub enum Event {
 pub enum CloseReason {
     /// It could not be made.
     #[error("cannot connect: {0}")]
-    Dial(String),
+    Dial(Excerpt),
     /// It did not come about in time.
     #[error("no connection within {0:?}: is the address right, does a firewall drop it?")]
     DialTimeout(Duration),
@@ -156,22 +160,27 @@ pub enum CloseReason {
     Eof,
     /// Reading or writing failed.
     #[error("the connection broke: {0}")]
-    Io(String),
+    Io(Excerpt),
     /// Nothing came, not even an answer to a probe.
     #[error("the server has been silent for {0:?}: it hangs, or the network is cut")]
     Silent(Duration),
+    /// The server sends requests and does not read our answers.
+    #[error(
+        "the server sends requests and does not read the answers, of which {0} bytes wait: it hangs, or it is not an OVSDB server"
+    )]
+    Unread(usize),
     /// The server sent something that is not OVSDB.
     #[error("the server does not keep to the protocol: {0}")]
-    Protocol(String),
+    Protocol(Excerpt),
     /// The server is not good enough.
     #[error(transparent)]
     Refused(Refusal),
     /// The schema cannot be had.
     #[error("the server does not give the schema: {0}")]
-    SchemaRefused(String),
+    SchemaRefused(Excerpt),
     /// The schema cannot be read.
     #[error("the server's schema cannot be read: {0}")]
-    SchemaUnreadable(String),
+    SchemaUnreadable(Excerpt),
     /// The schema does not fit the model.
     #[error(
         "the server's schema does not fit ({problems} problems, first: {first}): upgrade the server or this program"
@@ -184,10 +193,10 @@ pub enum CloseReason {
     },
     /// The server does not let us monitor.
     #[error("the server does not let us monitor: {0}: check permissions and conditions")]
-    MonitorRefused(String),
+    MonitorRefused(Excerpt),
     /// An update could not be applied, and again after a reload.
     #[error("the server's updates do not fit together: {0}")]
-    Inconsistent(String),
+    Inconsistent(Excerpt),
     /// There is no remote to connect to.
     #[error("no remotes are configured")]
     NoRemotes,
@@ -213,6 +222,7 @@ impl CloseReason {
             Self::Eof => "eof",
             Self::Io(_) => "io",
             Self::Silent(_) => "silent",
+            Self::Unread(_) => "unread",
             Self::Protocol(_) => "protocol",
             Self::Refused(Refusal::NoDatabase { .. }) => "no_database",
             Self::Refused(Refusal::NotReady) => "not_ready",
@@ -236,8 +246,8 @@ impl CloseReason {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerError {
     /// The word that names it, e.g. `unknown database`.
-    pub(super) word: String,
-    pub(super) details: String,
+    pub(super) word: Excerpt,
+    pub(super) details: Excerpt,
     /// An object: the server looked into the request. Plain words: it did not get that far.
     pub(super) examined: bool,
 }
@@ -255,20 +265,18 @@ impl ServerError {
             },
         }
         match serde_json::from_str(error.get()) {
-            Ok(Shape::Word(word)) => Self { word, details: String::new(), examined: false },
+            Ok(Shape::Word(word)) => Self { word: word.into(), details: Excerpt::default(), examined: false },
             Ok(Shape::Object { error, details }) => {
-                Self { word: error, details: details.unwrap_or_default(), examined: true }
+                let details = details.unwrap_or_default().into();
+                Self { word: error.into(), details, examined: true }
             }
-            Err(_) => {
-                let text: String = error.get().chars().take(200).collect();
-                Self { word: text, details: String::new(), examined: true }
-            }
+            Err(_) => Self { word: error.get().into(), details: Excerpt::default(), examined: true },
         }
     }
 
     /// The server does not know the method, so an older one may do.
     pub(super) fn is_unknown_method(&self) -> bool {
-        !self.examined || self.word == "unknown method"
+        !self.examined || &*self.word == "unknown method"
     }
 }
 

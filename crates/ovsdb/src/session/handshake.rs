@@ -172,7 +172,10 @@ impl Session {
     /// What the server says about itself, the first time or later.
     pub(super) fn server_changed(&mut self, now: Instant, body: &str) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
-        connection.rows.apply(body).map_err(|error| CloseReason::Protocol(format!("_Server: {error}")))?;
+        connection
+            .rows
+            .apply(body)
+            .map_err(|error| CloseReason::Protocol(format!("_Server: {error}").into()))?;
         let row = connection.rows.find(&self.database, self.config.cluster_id).cloned();
         let mut min_index = 0;
         if let Some(row) = &row {
@@ -218,8 +221,8 @@ impl Session {
             return Ok(());
         }
         let loading = matches!(connection.stage, Stage::Loading | Stage::Synced);
-        let schema =
-            DatabaseSchema::parse(text).map_err(|error| CloseReason::SchemaUnreadable(error.to_string()))?;
+        let schema = DatabaseSchema::parse(text)
+            .map_err(|error| CloseReason::SchemaUnreadable(error.to_string().into()))?;
         if loading && connection.schema.as_deref() == Some(&schema) {
             return Ok(());
         }
@@ -238,7 +241,7 @@ impl Session {
                 }
                 return Err(match first {
                     Some(first) => CloseReason::Misfit { first, problems },
-                    None => CloseReason::SchemaUnreadable("it does not fit".to_owned()),
+                    None => CloseReason::SchemaUnreadable("it does not fit".into()),
                 });
             }
         }
@@ -298,7 +301,7 @@ impl Session {
                 return Ok(());
             }
         }
-        Err(CloseReason::MonitorRefused(error.to_string()))
+        Err(CloseReason::MonitorRefused(error.to_string().into()))
     }
 
     /// The content came.
@@ -403,7 +406,7 @@ impl Session {
         if again {
             return Err(CloseReason::Inconsistent(with_causes(error)));
         }
-        tracing::warn!(error = with_causes(error), "an update does not fit the replica, reloading");
+        tracing::warn!(error = %with_causes(error), "an update does not fit the replica, reloading");
         connection.repaired_at = Some(now);
         let method = connection.method;
         self.counters.repairs += 1;

@@ -143,11 +143,11 @@ impl Session {
     }
 
     fn no_schema(&self, error: &ServerError) -> CloseReason {
-        if error.word == "unknown database" {
+        if &*error.word == "unknown database" {
             let database = self.database.clone();
             return CloseReason::Refused(super::Refusal::NoDatabase { database });
         }
-        CloseReason::SchemaRefused(error.to_string())
+        CloseReason::SchemaRefused(error.to_string().into())
     }
 
     fn notified(&mut self, now: Instant, method: &str, params: &RawValue) -> Result<(), CloseReason> {
@@ -180,7 +180,7 @@ impl Session {
     }
 
     fn updated(&mut self, now: Instant, method: &str, params: &str) -> Result<(), CloseReason> {
-        let malformed = |problem: &str| CloseReason::Protocol(format!("{method}: {problem}"));
+        let malformed = |problem: &str| CloseReason::Protocol(format!("{method}: {problem}").into());
         let wrong = |error: serde_json::Error| malformed(&error.to_string());
         let mut cursor = Cursor::new(params);
         cursor.take(b'[').map_err(wrong)?;

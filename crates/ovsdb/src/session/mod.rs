@@ -277,7 +277,7 @@ impl Session {
         self.outstanding += 1;
         self.counters.transactions += 1;
         self.counters.sent += 1;
-        self.actions.push_back(Queued { action: Action::Send(text), txn: Some(txn) });
+        self.actions.push_back(Queued { action: Action::Transact(text), txn: Some(txn) });
         txn
     }
 

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::builder::{Label, OpKind};
 use crate::model::Str;
 use crate::wire::atom::Atom;
+use crate::wire::excerpt::Excerpt;
 
 /// The transaction is in the database, and in the replica's snapshot.
 #[derive(Clone, Debug, Default)]
@@ -212,13 +213,20 @@ pub(crate) struct Failure {
     pub(crate) details: String,
 }
 
+impl Failure {
+    /// A server's text is kept, logged and shown, so that only its beginning is taken.
+    fn new(at: Option<usize>, error: &str, details: &str) -> Self {
+        Self { at, error: Excerpt::from(error).into(), details: Excerpt::from(details).into() }
+    }
+}
+
 /// Reads the answer to so many operations: their results, or the one that failed.
 pub(crate) fn read(result: &RawValue, count: usize) -> Result<Result<Vec<OpResult>, Failure>, String> {
     let answers: Answers<'_> = serde_json::from_str(result.get())
-        .map_err(|error| format!("the server's answer is no list of results: {error}"))?;
+        .map_err(|error| Excerpt::from(format!("the server's answer is no list of results: {error}")))?;
     if let Some((at, error)) = answers.failure {
         let at = (at < count).then_some(at);
-        return Ok(Err(Failure { at, error: error.error.into(), details: error.details.into() }));
+        return Ok(Err(Failure::new(at, &error.error, &error.details)));
     }
     if answers.results.len() != count {
         let found = answers.results.len();
@@ -230,12 +238,11 @@ pub(crate) fn read(result: &RawValue, count: usize) -> Result<Result<Vec<OpResul
 /// Reads the refusal of a whole request.
 pub(crate) fn read_refusal(error: &RawValue) -> Failure {
     match serde_json::from_str::<Refusal<'_>>(error.get()) {
-        Ok(refusal) => Failure { at: None, error: refusal.error.into(), details: refusal.details.into() },
-        Err(_) => {
-            let bare = serde_json::from_str::<String>(error.get());
-            let error = bare.unwrap_or_else(|_| error.get().chars().take(200).collect());
-            Failure { at: None, error, details: String::new() }
-        }
+        Ok(refusal) => Failure::new(None, &refusal.error, &refusal.details),
+        Err(_) => match serde_json::from_str::<Cow<'_, str>>(error.get()) {
+            Ok(bare) => Failure::new(None, &bare, ""),
+            Err(_) => Failure::new(None, error.get(), ""),
+        },
     }
 }
 

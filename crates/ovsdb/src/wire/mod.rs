@@ -10,6 +10,7 @@ mod block;
 pub mod clause;
 pub mod cursor;
 pub mod datum;
+pub mod excerpt;
 pub mod frame;
 pub mod message;
 pub(crate) mod scan;

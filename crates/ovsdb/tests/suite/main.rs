@@ -17,5 +17,6 @@ mod replaying;
 mod spans;
 mod support;
 mod tls;
+mod unread;
 mod versions;
 mod writing;

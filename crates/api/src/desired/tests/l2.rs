@@ -94,6 +94,67 @@ fn scenario_9_pairs_options_and_groups_of_a_port() {
 }
 
 #[test]
+fn dhcp_options_that_no_type_allows_are_left_out_and_told() {
+    let mut scene = Scene::new();
+    let mut port = port(0x51, NET, SUB, "10.0.0.5");
+    let attack =
+        r#"1400); outport = "p"; next(pipeline=egress,table=8); reg0[3] = put_dhcp_opts(offerip = 1.2.3.4"#;
+    let many = vec!["10.1.2.3/32,10.0.0.9"; 28].join(",");
+    port.extra_dhcp_opts = vec![
+        dhcp_option("mtu", attack),
+        dhcp_option("67", "\"a\"); drop; x(y = \"b\""),
+        dhcp_option("bootfile-name-alt", attack),
+        dhcp_option("121", "{10.0.0.0/8,10.0.0.1}); drop; {10.0.0.0/8,10.0.0.1}"),
+        dhcp_option("ntp-server", "10.0.0.7,10.0.0.8"),
+        dhcp_option("client-id", attack),
+        dhcp_option("tag:ipxe,67", "x"),
+    ];
+    scene.put(port.clone());
+    let all = rows(&scene);
+    let own = |all: &Rows| {
+        let row = all.one("Logical_Switch_Port", "name", &id(0x51).to_string())["dhcpv4_options"].clone();
+        let found = all.table("DHCP_Options").into_iter().find(|(id, _)| id.uuid.to_string() == row);
+        found.unwrap().1["options"].clone()
+    };
+    let options = own(&all);
+    assert!(options.contains("ntp_server={10.0.0.7, 10.0.0.8}"), "the good ones go on: {options}");
+    assert!(options.contains("mtu=1442"), "the subnet's value stays: {options}");
+    let written = r#"bootfile_name_alt="1400); outport = \"p\"; next("#;
+    assert!(options.contains(written), "a string may say anything, in quotes: {options}");
+    assert!(!options.contains("bootfile_name=") && !options.contains("drop"), "{options}");
+    assert_eq!(all.problems.len(), 3, "{:?}", all.problems);
+    for (problem, name) in all.problems.iter().zip(["mtu", "67", "121"]) {
+        assert!(problem.contains("dhcp-option") && problem.contains(&format!("{name:?}")), "{problem}");
+    }
+    // Routes join those of the subnet as routes. More than fit into one option are left out as a whole.
+    scene.edit(|txn| {
+        drop(txn.edit::<Subnet>(&id(SUB), |subnet| {
+            let route =
+                HostRoute { destination: "10.7.0.0/16".parse().unwrap(), nexthop: [10, 0, 0, 3].into() };
+            subnet.host_routes = vec![route];
+        }));
+    });
+    port.extra_dhcp_opts = vec![dhcp_option("121", "10.8.0.0/16,10.0.0.4")];
+    scene.put(port.clone());
+    let joined = "classless_static_route={10.7.0.0/16,10.0.0.3, 0.0.0.0/0,10.0.0.1, 10.8.0.0/16,10.0.0.4}";
+    let all = rows(&scene);
+    assert!(own(&all).contains(joined), "{}", own(&all));
+    assert_eq!(all.problems, [] as [&str; 0]);
+    port.extra_dhcp_opts = vec![dhcp_option("121", &many), dhcp_option("mtu", "1400")];
+    scene.put(port.clone());
+    let all = rows(&scene);
+    let stays = "classless_static_route={10.7.0.0/16,10.0.0.3, 0.0.0.0/0,10.0.0.1}";
+    assert!(own(&all).contains(stays) && own(&all).contains("mtu=1400"), "{}", own(&all));
+    assert!(all.problems[0].contains("of the 255"), "{:?}", all.problems);
+    // Where nothing is left, the subnet's row answers.
+    port.extra_dhcp_opts = vec![dhcp_option("mtu", attack)];
+    scene.put(port);
+    let all = rows(&scene);
+    let subnets = rows(&Scene::new()).table("DHCP_Options").len();
+    assert_eq!((all.table("DHCP_Options").len(), all.problems.len()), (subnets, 1));
+}
+
+#[test]
 fn virtual_router_macs_where_ovn_knows_them() {
     let mut scene = Scene::new();
     let mut port = port(0x51, NET, SUB, "10.0.0.5");
@@ -475,6 +536,36 @@ fn rules_as_matches() {
         assert_eq!(all.one("ACL", "priority", "1002")["match"], format!("{ingress} && ip.proto == {number}"));
         assert!(all.problems[0].contains("unmatched-ports"), "{:?}", all.problems);
     }
+}
+
+/// As stored by an earlier version, or imported: the API takes none of these.
+#[test]
+fn names_that_are_none_are_left_out_and_told() {
+    let mut scene = Scene::new();
+    let hostile = "web\" = 1); drop;";
+    scene.edit(|txn| drop(txn.edit::<Network>(&id(NET), |network| network.dns_domain = hostile.into())));
+    scene.put(Port { dns_name: "web".into(), ..port(0x51, NET, SUB, "10.0.0.5") });
+    scene.put(Port { dns_name: hostile.into(), ..port(0x52, NET, SUB, "10.0.0.6") });
+    let mut bound = port(0x53, NET, SUB, "10.0.0.7");
+    bound.binding.host_id = "h1,h2".into();
+    bound.binding.profile = json!({"parent_name": "x\" || 1", "tag": 5}).as_object().unwrap().clone();
+    scene.put(bound);
+    let all = rows(&scene);
+    let records = &all.table("DNS")[0].1["records"];
+    assert_eq!(
+        records,
+        "{5.0.0.10.in-addr.arpa=web.openstacklocal, web=10.0.0.5, web.openstacklocal=10.0.0.5}"
+    );
+    let row = all.one("Logical_Switch_Port", "name", &id(0x53).to_string());
+    assert!(
+        ["options", "parent_name", "tag_request"].iter().all(|column| !row.contains_key(column)),
+        "{row:?}"
+    );
+    let codes = ["dns-domain", "dns-name", "host-name", "binding-profile"];
+    for code in codes {
+        assert!(all.problems.iter().any(|problem| problem.contains(code)), "{code}: {:?}", all.problems);
+    }
+    assert_eq!(all.problems.len(), codes.len(), "{:?}", all.problems);
 }
 
 #[test]

@@ -18,7 +18,9 @@ pub(super) struct Asked {
 
 /// An option's name in a request.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    // A comma and an exclamation mark are in the names that bare metal has for the stages of its boot.
+    let fits =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b',' | b'!');
     if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
         return Err(format!("'{text}' is not the name of a DHCP option"));
     }
@@ -45,13 +47,33 @@ pub(super) fn merge(mut options: Vec<ExtraDhcpOpt>, value: &Value) -> Result<Vec
             (_, Some(text)) if text.trim().is_empty() => {
                 return refused(format!("the value of '{opt_name}' is empty"));
             }
-            (Some(at), Some(opt_value)) => options[at].opt_value = opt_value,
+            (at, Some(opt_value)) => {
+                let option = ExtraDhcpOpt { opt_name, opt_value, ip_version };
+                check(&option)?;
+                match at {
+                    Some(at) => options[at] = option,
+                    None => options.push(option),
+                }
+            }
             (Some(at), None) => drop(options.remove(at)),
-            (None, Some(opt_value)) => options.push(ExtraDhcpOpt { opt_name, opt_value, ip_version }),
             (None, None) => {}
         }
     }
     Ok(options)
+}
+
+/// Refuses a value that is not of the type that OVN gives the option. Options that OVN does not know are not written, so that
+/// they may have any value.
+fn check(extra: &ExtraDhcpOpt) -> Result<(), Fault> {
+    match extra.typed() {
+        Some((option, Err(error))) => {
+            let (name, expected) = (&extra.opt_name, option.kind().expected());
+            let reason =
+                format!("the value of '{name}' for IPv{} must be {expected}: {error}", extra.ip_version);
+            Err(Fault::invalid("extra_dhcp_opts", reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The options as the API shows them.

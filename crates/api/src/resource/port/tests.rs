@@ -131,6 +131,18 @@ fn what_is_refused() {
         (option("a b", "x"), bad),
         (option("mtu", ""), bad),
         (option("mtu", &long), bad),
+        (option("mtu", "1400); outport = \"x\"; output; reg0[3] = put_dhcp_opts(offerip = 1.2.3.4"), bad),
+        (option("26", "70000"), bad),
+        (option("router", "10.0.0.1; drop"), bad),
+        (option("121", "{10.0.0.0/8,10.0.0.1}); drop; {"), bad),
+        (option("67", "\"pxe.0\"); drop; x(y = \"\""), bad),
+        (option("bootfile-name", &"ü".repeat(200)), bad),
+        (option("domain-search", "a.example; b"), bad),
+        (option("tag:ipxe,67", "\"a"), bad),
+        (
+            json!({"extra_dhcp_opts": [{"opt_name": "dns-server", "opt_value": "10.0.0.1", "ip_version": 6}]}),
+            bad,
+        ),
         (json!({"extra_dhcp_opts": [{"opt_name": "mtu", "opt_value": "1", "ip_version": 5}]}), bad),
         (
             json!({"extra_dhcp_opts": [{"opt_name": "mtu", "opt_value": "1"}, {"opt_name": "mtu", "opt_value": "2"}]}),

@@ -295,7 +295,9 @@ pub(super) fn failure(error: RpcError) -> Failure {
         RpcError::Io { .. } | RpcError::Closed { .. } => {
             (Exit::Connect, Some("again; the log of the server says why it closed the connection"))
         }
-        RpcError::Timeout { .. } => (Exit::Connect, Some("a longer --timeout, or whether the server hangs")),
+        RpcError::Timeout { .. } | RpcError::Unanswered { .. } => {
+            (Exit::Connect, Some("a longer --timeout, or whether the server hangs"))
+        }
         RpcError::Frame { .. } | RpcError::Message { .. } => {
             (Exit::Protocol, Some("the address of an OVSDB server; something else listens at this one"))
         }

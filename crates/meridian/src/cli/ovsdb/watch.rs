@@ -130,6 +130,7 @@ fn client_config(args: &Args, config: &Config, target: &Target) -> Outcome<Clien
     client.session.leader_only = target.leader_only;
     client.session.connect_timeout = config.ovsdb.timeout.value;
     client.session.probe_interval = config.ovsdb.probe_interval.value;
+    client.max_message = config.ovsdb.max_message.value.saturating_mul(1 << 20);
     if let Some(file) = &args.record {
         // The client goes on without its recording; who asked for one wants to know.
         std::fs::File::create(file).map_err(|error| {
@@ -331,6 +332,7 @@ fn is_final(reason: &CloseReason) -> bool {
         CloseReason::Eof
             | CloseReason::Io(_)
             | CloseReason::Silent(_)
+            | CloseReason::Unread(_)
             | CloseReason::Refused(
                 Refusal::NotReady | Refusal::CutOff | Refusal::NotLeader | Refusal::Stale { .. }
             )

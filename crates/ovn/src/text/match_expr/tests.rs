@@ -38,7 +38,6 @@ fn security_group_rules() {
 fn router_policies() {
     let metadata = Match::port(Side::In, "lrp-1").and(Match::ip(End::Dst, net("169.254.169.254/32")));
     assert_eq!(metadata.to_string(), "inport == \"lrp-1\" && ip4.dst == 169.254.169.254");
-    assert_eq!(metadata.with_comment("sw */ x"), format!("{metadata} /* sw * / x */"));
     let pods = |set: &str| Match::Test(Test::AddressSet(Family::V4, End::Src, group(set)));
     let egress =
         pods("eip").or(pods("svc")).and(Test::AddressSet(Family::V4, End::Dst, group("nodes")).into());

@@ -140,12 +140,12 @@ impl Driver {
                         self.session.handle_open(Instant::now());
                     }
                     Err(error) => {
-                        let reason = CloseReason::Dial(error.to_string());
+                        let reason = CloseReason::Dial(error.to_string().into());
                         self.session.handle_close(Instant::now(), reason);
                     }
                 },
                 Action::Dial(other) => panic!("not configured: {other}"),
-                Action::Send(text) => {
+                Action::Send(text) | Action::Transact(text) => {
                     if let Some((stream, _)) = &mut self.stream {
                         stream.write_all(text.as_bytes()).unwrap();
                     }
@@ -162,7 +162,7 @@ impl Driver {
                     Ok(0) => closed = Some(CloseReason::Eof),
                     Ok(n) => splitter.push(&buffer[..n]),
                     Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                    Err(error) => closed = Some(CloseReason::Io(error.to_string())),
+                    Err(error) => closed = Some(CloseReason::Io(error.to_string().into())),
                 }
                 while let Some(frame) = splitter.next_frame().unwrap() {
                     self.session.handle_message(Instant::now(), frame);

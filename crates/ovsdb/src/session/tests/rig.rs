@@ -112,7 +112,7 @@ impl Rig {
                     self.requests.clear();
                     self.actions.push(format!("close {}", reason.label()));
                 }
-                Action::Send(text) => {
+                Action::Send(text) | Action::Transact(text) => {
                     let message: Value = serde_json::from_str(&text).unwrap();
                     match (message["id"].as_u64(), message["method"].as_str()) {
                         (Some(id), Some(method)) => {

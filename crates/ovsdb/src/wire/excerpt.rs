@@ -1,0 +1,64 @@
+//! Texts of a peer that are kept, logged or shown: never more than the beginning of one.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::fmt;
+use std::ops::Deref;
+
+/// Bytes that are kept. The longest text that ovsdb-server itself makes, of a failed transaction, has some hundred.
+const LONGEST: usize = 1024;
+
+/// The beginning of a text, with the number of bytes that were cut off. A server may send megabytes where a line is meant,
+/// and such a text is kept as the reason of a disconnection, logged at each attempt and shown to people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Excerpt(Box<str>);
+
+impl From<String> for Excerpt {
+    fn from(text: String) -> Self {
+        let cut = text.floor_char_boundary(LONGEST);
+        if cut == text.len() {
+            return Self(text.into());
+        }
+        Self(format!("{}... ({} more bytes)", &text[..cut], text.len() - cut).into())
+    }
+}
+
+impl From<&str> for Excerpt {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<Excerpt> for String {
+    fn from(excerpt: Excerpt) -> Self {
+        excerpt.0.into()
+    }
+}
+
+impl Deref for Excerpt {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(&*Excerpt::from("short"), "short");
+        assert_eq!(Excerpt::from("x".repeat(LONGEST)).len(), LONGEST);
+        let cut = Excerpt::from(format!("x{}", "ü".repeat(5_000_000)));
+        assert!(cut.len() < LONGEST + 40, "{}", cut.len());
+        assert!(cut.ends_with("ü... (9998978 more bytes)"), "{cut}");
+    }
+}
