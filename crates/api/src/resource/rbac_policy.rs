@@ -19,8 +19,8 @@ use crate::model::{
 use crate::world::{Kind, Link, Txn, World};
 
 pub use permission::{
-    EVERYBODY, foreign_guests, foreign_users, forget, open_to_all, permits, permits_external, set_external,
-    set_open_to_all,
+    EVERYBODY, foreign_guests, foreign_users, forget, names, open_to_all, permits, permits_external,
+    set_external, set_open_to_all,
 };
 
 /// The noun `rbac_policy`.
