@@ -218,8 +218,11 @@ fn create_one<R: Resource>(
     body: &Map<String, Value>,
 ) -> Result<Uuid, Fault> {
     let new = Checked::create(R::NAME, R::attributes(), who.caller, body)?;
-    if new.project().is_empty() && !body.contains_key("project_id") && !body.contains_key("tenant_id") {
-        return Err(Fault::bad("The credentials name no project: say which one with 'project_id'"));
+    // What belongs to nobody would be under no quota, and nobody could delete it but an administrator.
+    if new.project().is_empty() {
+        return Err(Fault::bad(
+            "An object needs a project: neither the credentials nor 'project_id' in the request name one",
+        ));
     }
     R::create(txn, who.caller, &new)
 }

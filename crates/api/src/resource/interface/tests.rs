@@ -224,13 +224,17 @@ fn a_policy_for_this_very_project_gives_the_gateway() {
     assert_eq!(port(&cloud, &answer).fixed_ips[0].ip_address, ip("10.0.9.1"));
 }
 
+/// Gives a router to a project.
+fn own(cloud: &mut Cloud, router: Uuid, project: &str) {
+    let give = |txn: &mut Txn| Ok(txn.edit::<Router>(&router, |router| router.project = project.into()));
+    cloud.change(give).unwrap();
+}
+
 #[test]
 fn floating_ips_do_not_go_through_a_router_that_a_stranger_attached() {
     let mut cloud = shared_with_all();
     let strangers = cloud.router_on(&[N1]);
-    cloud
-        .change(|txn| Ok(drop(txn.edit::<Router>(&strangers, |router| router.project = "p".into()))))
-        .unwrap();
+    own(&mut cloud, strangers, "p");
     let beside =
         cloud.by(Caller::member("p"), |cloud| cloud.create("ports", json!({"network_id": id(0x40)})));
     let beside = beside.unwrap()["id"].clone();
@@ -242,7 +246,7 @@ fn floating_ips_do_not_go_through_a_router_that_a_stranger_attached() {
     refused(answer, 404, "ExternalGatewayForFloatingIPNotFound");
     // The gateway of the subnet is what everybody on it goes through.
     let gateway = cloud.router_on(&[N1]);
-    cloud.change(|txn| Ok(drop(txn.edit::<Router>(&gateway, |router| router.project = "q".into())))).unwrap();
+    own(&mut cloud, gateway, "q");
     cloud.by(Caller::member("q"), |cloud| cloud.attach(gateway, 0x41)).unwrap();
     let floating = cloud.by(victim, |cloud| cloud.create("floatingips", body)).unwrap();
     assert_eq!(floating["router_id"], json!(gateway));
