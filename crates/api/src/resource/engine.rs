@@ -5,6 +5,7 @@
 //! noun's own function. Everything happens in one [`Txn`], so a bulk request is all or nothing.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use uuid::Uuid;
 use super::list::{self, Page, Query};
 use super::{
     Act, Action, Attribute, Call, Checked, Method, Reply, Resource, Scene, Selection, Shown, View, Who,
-    absent, tags,
+    absent, quota, tags,
 };
 use crate::report::Report;
-use crate::world::Outside;
+use crate::world::{Entity, Outside};
 use crate::{Caller, Fault, Txn, World};
 
 /// What can be done with a noun besides looking.
@@ -212,11 +213,8 @@ fn shown<R: Resource>(txn: &Txn, who: &Precondition<'_>, id: Uuid) -> Result<Sho
     Ok(view.finish())
 }
 
-fn create_one<R: Resource>(
-    txn: &mut Txn,
-    who: &Precondition<'_>,
-    body: &Map<String, Value>,
-) -> Result<Uuid, Fault> {
+/// A create request, checked as far as it can be without looking at the world.
+fn check_new<R: Resource>(who: &Precondition<'_>, body: &Map<String, Value>) -> Result<Checked, Fault> {
     let new = Checked::create(R::NAME, R::attributes(), who.caller, body)?;
     // What belongs to nobody would be under no quota, and nobody could delete it but an administrator.
     if new.project().is_empty() {
@@ -224,7 +222,42 @@ fn create_one<R: Resource>(
             "An object needs a project: neither the credentials nor 'project_id' in the request name one",
         ));
     }
-    R::create(txn, who.caller, &new)
+    Ok(new)
+}
+
+/// Checks the elements of a bulk request, and that all of them together are within their projects' limits, before the first is made.
+fn check_many<R: Resource>(
+    txn: &Txn,
+    who: &Precondition<'_>,
+    elements: &[Value],
+) -> Result<Vec<Checked>, Fault> {
+    let most = txn.outside().settings.max_bulk_size;
+    match elements.len() {
+        0 => return Err(Fault::bad("Resources required")),
+        count if count > most => {
+            let text = format!(
+                "A request may create at most {most} objects, and this one has {count}: send several"
+            );
+            return Err(Fault::bad(text));
+        }
+        _ => {}
+    }
+    let check = |element: &Value| {
+        let element = element.as_object().ok_or_else(invalid_body)?;
+        match element.get(R::NAME) {
+            Some(Value::Object(inner)) if element.len() == 1 => check_new::<R>(who, inner),
+            _ => check_new::<R>(who, element),
+        }
+    };
+    let checked: Vec<Checked> = elements.iter().map(check).collect::<Result<_, _>>()?;
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for new in &checked {
+        *counts.entry(new.project()).or_default() += 1;
+    }
+    for (project, count) in counts {
+        quota::check(txn, R::Entity::KIND, project, count)?;
+    }
+    Ok(checked)
 }
 
 /// Whether the caller may run an action on an object that it sees.
@@ -285,22 +318,14 @@ impl<R: Resource> Noun for Of<R> {
             return Err(Fault::forbidden(format!("create_{}", R::NAME)));
         }
         let Some(many) = body.as_object().ok_or_else(invalid_body)?.get(R::COLLECTION) else {
-            let id = create_one::<R>(txn, who, unwrap(R::NAME, body)?)?;
+            let new = check_new::<R>(who, unwrap(R::NAME, body)?)?;
+            let id = R::create(txn, who.caller, &new)?;
             return shown::<R>(txn, who, id).map(Changed::One);
         };
         let elements = many.as_array().ok_or_else(invalid_body)?;
-        if elements.is_empty() {
-            return Err(Fault::bad("Resources required"));
-        }
-        let mut ids = Vec::with_capacity(elements.len());
-        for element in elements {
-            let element = element.as_object().ok_or_else(invalid_body)?;
-            let body = match element.get(R::NAME) {
-                Some(Value::Object(inner)) if element.len() == 1 => inner,
-                _ => element,
-            };
-            ids.push(create_one::<R>(txn, who, body)?);
-        }
+        let checked = check_many::<R>(txn, who, elements)?;
+        let ids: Vec<Uuid> =
+            checked.iter().map(|new| R::create(txn, who.caller, new)).collect::<Result<_, _>>()?;
         // Shown when all are there: a later one may have changed an earlier one.
         ids.into_iter().map(|id| shown::<R>(txn, who, id)).collect::<Result<_, _>>().map(Changed::Many)
     }

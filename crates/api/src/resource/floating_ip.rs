@@ -274,15 +274,16 @@ fn check_address(world: &World, network: Uuid, address: IpAddr, subnet: Option<U
     Ok(())
 }
 
+/// Why there is no address in the subnet that was asked for. A subnet that is not the network's gets one answer, whether it is
+/// somebody else's or nobody's: the network is all that the caller is known to see.
 fn no_subnet(world: &World, network: Uuid, asked: Option<Uuid>) -> Fault {
     let Some(asked) = asked else { return no_address(network) };
     match world.get::<Subnet>(&asked) {
-        None => Fault::absent("SubnetNotFound", "Subnet", asked),
-        Some(subnet) if subnet.network_id != network || subnet.ip_version() != 4 => {
+        Some(subnet) if subnet.network_id == network && subnet.ip_version() == 4 => no_address(network),
+        _ => {
             let text = format!("Subnet {asked} is not an IPv4 subnet of network {network}");
             Fault::senseless("floatingip", text)
         }
-        Some(_) => no_address(network),
     }
 }
 

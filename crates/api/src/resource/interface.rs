@@ -128,6 +128,8 @@ fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Resu
     }
     let fixed = FixedIp { subnet_id: subnet.id, ip_address: gateway };
     if let Some(shared) = ipv6_port(txn, id, subnet.network_id).filter(|_| gateway.is_ipv6()).cloned() {
+        let count = shared.fixed_ips.len();
+        quota::check_growth(txn, "port_fixed_ip", &shared.project, count, count + 1)?;
         let now = txn.now();
         let port = txn.edit::<Port>(&shared.id, |port| {
             port.fixed_ips.push(fixed);

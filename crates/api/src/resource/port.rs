@@ -29,7 +29,7 @@ use super::{
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{Binding, FixedIp, Network, Placement, Port, Standard};
+use crate::model::{Binding, FixedIp, Network, Placement, Port, Router, Standard};
 use crate::world::{Kind, Link, Txn, World};
 
 pub use addresses::{add_address, drop_addresses, form_addresses};
@@ -239,6 +239,8 @@ impl Resource for Ports {
         quota::check(txn, Kind::Port, new.project(), 1)?;
         let mac = mac::choose(txn, network.id, asked_mac(new)?)?;
         let request: Option<Vec<FixedIpRequest>> = asked_addresses(new);
+        let asked = request.as_ref().map_or(0, Vec::len);
+        quota::check_growth(txn, "port_fixed_ip", new.project(), 0, asked)?;
         let fixed_ips = ipam::allocate(txn, network.id, request.as_deref(), device_owner, mac)?;
         let port_security_enabled = security::of_new(new, &network, device_owner);
         let security_groups = security::groups_of_new(txn, caller, new, port_security_enabled, device_owner)?;
@@ -299,6 +301,8 @@ impl Resource for Ports {
         if request.is_some() || port.mac != before.mac {
             let kept = || before.fixed_ips.iter().copied().map(FixedIpRequest::from).collect();
             let request = request.unwrap_or_else(kept);
+            let counted_in = counted_in(txn, &before);
+            quota::check_growth(txn, "port_fixed_ip", &counted_in, before.fixed_ips.len(), request.len())?;
             port.fixed_ips = ipam::reallocate(txn, &before, &request, &port.device_owner, port.mac)?;
         }
         binding::set(&mut port.binding, change, &outside.fleet, &network)?;
@@ -327,6 +331,15 @@ pub fn remove(txn: &mut Txn, id: Uuid) {
 /// A port, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<Port>, Fault> {
     world.get::<Port>(&id).ok_or_else(|| super::absent::<Ports>(id))
+}
+
+/// The project whose limits a port's addresses are under: its own, or that of the router whose gateway it is.
+fn counted_in(world: &World, port: &Port) -> String {
+    let router = port.router_id().and_then(|id| world.get::<Router>(&id));
+    match router {
+        Some(router) if port.project.is_empty() => router.project.clone(),
+        _ => port.project.clone(),
+    }
 }
 
 /// What on a network of somebody else only its owner may choose: it could be used to pose as another port.

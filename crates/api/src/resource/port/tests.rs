@@ -432,7 +432,7 @@ fn floating_ips_let_go_of_a_port_that_goes_and_hold_its_address() {
 #[test]
 fn scenario_63_ports_are_counted_and_those_of_nobody_are_not() {
     let (mut desk, network) = desk();
-    desk.outside.settings.quotas.insert("port".into(), 1);
+    desk.outside.settings.quotas.set("port", 1);
     let gateway = Internal { device_owner: owner::ROUTER_GATEWAY.into(), ..Internal::on(uuid(&network)) };
     for _ in 0..3 {
         desk.run(|txn| create_internal(txn, gateway.clone())).unwrap();
