@@ -14,12 +14,13 @@ use uuid::Uuid;
 
 use super::ipam::{self, FixedIpRequest};
 use super::{
-    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent, attribute,
-    network, port, quota,
+    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, absent, attribute, network,
+    port, quota,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{FloatingIp, Network, Port, Standard, Subnet, owner};
+use crate::policy;
 use crate::world::{Kind, Link, Txn, World};
 
 pub use association::{release_lost, release_port};
@@ -42,7 +43,7 @@ static ATTRIBUTES: &[Attribute] = &[
         OPTIONAL_ADDRESS,
         "The address; any free one if none is asked for.",
     )
-    .create_by(Who::Manager)
+    .create_by(policy::MANAGER)
     .preset(Preset::Null),
     Attribute::new("subnet_id", OPTIONAL_ID, "The subnet to take the address from.")
         .create()
