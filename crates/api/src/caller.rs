@@ -20,9 +20,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// An administrator working in `project`.
+    /// An administrator working in `project`, where nobody else is there to be another service either.
     pub fn admin(project: impl Into<String>) -> Self {
-        Caller { admin: true, manager: true, ..Self::member(project) }
+        Caller { admin: true, manager: true, service: true, ..Self::member(project) }
     }
 
     /// A member of `project`.

@@ -26,6 +26,7 @@ pub mod import;
 pub mod model;
 pub mod northbound;
 pub mod placing;
+pub mod policy;
 pub mod report;
 pub mod resource;
 pub mod scheduler;

@@ -1,5 +1,7 @@
 //! What an operator can choose about the API. Names and defaults are Neutron's where Neutron has the option.
 
+mod quotas;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -9,6 +11,8 @@ use ovn::text::dhcp::{DhcpOption, DhcpVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::model::NetworkType;
+
+pub use quotas::DefaultQuotas;
 
 /// Writes the struct, its defaults and the list of its keys from one text.
 macro_rules! settings {
@@ -104,8 +108,10 @@ settings! {
     agent_down_time: u32 = 75,
     /// Zones of routers that name none.
     default_availability_zones: Vec<String> = Vec::new(),
-    /// Default quotas by resource; -1 is no limit.
-    quotas: BTreeMap<String, i64> = QUOTAS.into_iter().map(|(resource, limit)| (resource.into(), limit)).collect(),
+    /// Default quotas by resource, -1 for no limit: those named here; the others keep their defaults.
+    quotas: DefaultQuotas = DefaultQuotas::default(),
+    /// Most objects that one request may create.
+    max_bulk_size: usize = 1000,
     /// Whether BFD sessions are shared between routers.
     bfd_session_sharing: BfdSharing = BfdSharing::Port,
     /// Milliseconds; OVN's default if none.
@@ -171,21 +177,6 @@ pub enum BfdSharing {
     Chassis,
 }
 
-/// The default limits.
-const QUOTAS: [(&str, i64); 11] = [
-    ("address_scope", -1),
-    ("floatingip", 50),
-    ("network", 100),
-    ("port", 500),
-    ("rbac_policy", 10),
-    ("router", 10),
-    ("router_route", 30),
-    ("security_group", 10),
-    ("security_group_rule", 100),
-    ("subnet", 100),
-    ("subnetpool", -1),
-];
-
 impl Settings {
     /// Bytes that Geneve, UDP and IPv4 take of a packet.
     pub fn geneve_overhead(&self) -> u32 {
@@ -235,6 +226,7 @@ impl Settings {
         must(self.global_physnet_mtu >= 576, "global_physnet_mtu", "it must be at least 576");
         must(!self.base_mac.is_multicast(), "base_mac", "it must not be a multicast address");
         must(self.pagination_max_limit != Some(0), "pagination_max_limit", "it must be at least 1");
+        must(self.max_bulk_size > 0, "max_bulk_size", "it must be at least 1");
         must(self.agent_down_time > 0, "agent_down_time", "it must be at least 1 second");
         let domain = self.dns_domain.is_empty() || self.dns_domain.parse::<DomainName>().is_ok();
         must(

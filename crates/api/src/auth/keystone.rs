@@ -109,11 +109,20 @@ pub struct Keystone {
 /// What Keystone said about a token.
 #[derive(Clone, Debug)]
 struct Seen {
-    /// Who; none if the token is no good.
-    caller: Option<Caller>,
+    /// Who, or why nobody.
+    caller: Result<Caller, Refusal>,
     at: Instant,
     /// When the token ends by itself.
     ends: Timestamp,
+}
+
+/// Why a token stands for no caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// Keystone does not know it, or no longer.
+    Unknown,
+    /// It is for something else than a project, such as `a domain`.
+    Scope(&'static str),
 }
 
 #[derive(Deserialize)]
@@ -127,6 +136,12 @@ struct Token {
     user: User,
     #[serde(default)]
     project: Option<Named>,
+    /// Of a token for a domain as such: a project's domain is told inside the project.
+    #[serde(default)]
+    domain: Option<serde::de::IgnoredAny>,
+    /// Of a token for the deployment as a whole.
+    #[serde(default)]
+    system: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     roles: Vec<Named>,
 }
@@ -190,26 +205,38 @@ impl Keystone {
         Denied::Unauthorized(self.challenge)
     }
 
+    fn refused(&self, refusal: Refusal) -> Denied {
+        match refusal {
+            Refusal::Unknown => self.denied(),
+            Refusal::Scope(of) => {
+                let text = format!(
+                    "The token is scoped to {of}: the network API takes tokens that are scoped to a project."
+                );
+                Denied::Forbidden(Fault::new(403, "InvalidScope", text))
+            }
+        }
+    }
+
     /// Whom a token stands for.
     pub(super) async fn caller(&self, token: &str) -> Result<Caller, Denied> {
         let id = digest(token);
         let before = self.remembered(&id);
         if let Some(seen) = &before
-            && seen.at.elapsed() < if seen.caller.is_some() { self.memory.fresh } else { self.memory.refused }
+            && seen.at.elapsed() < if seen.caller.is_ok() { self.memory.fresh } else { self.memory.refused }
         {
-            return seen.caller.clone().ok_or_else(|| self.denied());
+            return seen.caller.clone().map_err(|refusal| self.refused(refusal));
         }
         match self.ask(token).await {
             Ok(answer) => {
                 let seen = Seen::of(answer);
                 let caller = seen.caller.clone();
                 self.remember(id, seen);
-                caller.ok_or_else(|| self.denied())
+                caller.map_err(|refusal| self.refused(refusal))
             }
             Err(error) => {
                 warn!(error = &error as &dyn std::error::Error, "Keystone does not answer");
                 match before {
-                    Some(Seen { caller: Some(caller), at, .. }) if at.elapsed() < self.memory.stale => {
+                    Some(Seen { caller: Ok(caller), at, .. }) if at.elapsed() < self.memory.stale => {
                         Ok(caller)
                     }
                     _ => Err(Denied::Unavailable(Fault::unavailable(
@@ -223,13 +250,13 @@ impl Keystone {
     /// What is remembered and has not ended by itself.
     fn remembered(&self, id: &[u8; 32]) -> Option<Seen> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-        seen.filter(|seen| seen.caller.is_none() || seen.ends > Timestamp::now())
+        seen.filter(|seen| seen.caller.is_err() || seen.ends > Timestamp::now())
     }
 
     fn remember(&self, id: [u8; 32], seen: Seen) {
         let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED {
-            all.retain(|_, seen| seen.at.elapsed() < self.memory.fresh && seen.caller.is_some());
+            all.retain(|_, seen| seen.at.elapsed() < self.memory.fresh && seen.caller.is_ok());
         }
         if all.len() >= REMEMBERED {
             all.clear();
@@ -313,8 +340,8 @@ impl Seen {
     fn of(token: Option<Token>) -> Self {
         let at = Instant::now();
         match token {
-            Some(token) => Seen { ends: token.expires_at, caller: Some(token.caller()), at },
-            None => Seen { ends: Timestamp::MAX, caller: None, at },
+            Some(token) => Seen { ends: token.expires_at, caller: token.caller(), at },
+            None => Seen { ends: Timestamp::MAX, caller: Err(Refusal::Unknown), at },
         }
     }
 }
@@ -322,19 +349,30 @@ impl Seen {
 impl Token {
     /// Roles as Keystone names them. It lists the implied ones too; they are added here for those who removed the
     /// implication.
-    fn caller(self) -> Caller {
-        let has = |role: &str| self.roles.iter().any(|it| it.name.eq_ignore_ascii_case(role));
+    ///
+    /// A role counts in the project that it is for. An administrator of a domain is none of the cloud, so tokens for domains and
+    /// for the system are refused, as the `scope_types` of Neutron's policies have it. A token for nothing has no roles.
+    fn caller(self) -> Result<Caller, Refusal> {
+        let project = match self {
+            Token { project: Some(project), .. } => project.id,
+            Token { domain: Some(_), .. } => return Err(Refusal::Scope("a domain")),
+            Token { system: Some(_), .. } => return Err(Refusal::Scope("the system")),
+            Token { .. } => String::new(),
+        };
+        let has = |role: &str| {
+            !project.is_empty() && self.roles.iter().any(|it| it.name.eq_ignore_ascii_case(role))
+        };
         let admin = has("admin");
         let manager = admin || has("manager");
         let member = manager || has("member");
-        Caller {
-            project: self.project.as_ref().map(|project| project.id.clone()).unwrap_or_default(),
-            user: self.user.id,
+        Ok(Caller {
             admin,
             manager,
             member,
             reader: member || has("reader"),
             service: has("service"),
-        }
+            user: self.user.id,
+            project,
+        })
     }
 }

@@ -41,6 +41,8 @@ enum Kind {
 pub enum Denied {
     /// The credentials are missing or wrong; how to say better ones (`WWW-Authenticate`).
     Unauthorized(&'static str),
+    /// They are good, and for something that this API has no use for.
+    Forbidden(Fault),
     /// Nobody could be asked about them.
     Unavailable(Fault),
 }

@@ -7,6 +7,7 @@ use super::document::{refused, resources};
 use super::extension;
 use super::target::{Base, Target};
 use super::{Api, LONGEST_WAIT};
+use crate::policy::PolicyTarget;
 use crate::resource::{
     self, Act, Action, Asked as Call, Changed, Method, Noun, Precondition, Query, Reply, Scene, Shown, Verb,
     quota,
@@ -69,7 +70,7 @@ impl Asked<'_> {
     }
 
     async fn run_root(self, action: &'static Action) -> Result<Answer, Fault> {
-        if !action.who.includes(&self.caller) {
+        if !action.who.includes(&self.caller, &PolicyTarget::default(), None) {
             return Err(Fault::forbidden(action.rule));
         }
         let status = action.status;

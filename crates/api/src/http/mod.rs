@@ -99,7 +99,7 @@ async fn answer(api: &Api, request: Request) -> Answer {
             body::discard(body).await;
             return Answer::unauthorized(challenge);
         }
-        Err(Denied::Unavailable(fault)) => return Answer::fault(&fault),
+        Err(Denied::Forbidden(fault) | Denied::Unavailable(fault)) => return Answer::fault(&fault),
     };
     let Some(method) = method else {
         return Answer::fault(&Fault::not_allowed());

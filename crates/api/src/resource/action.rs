@@ -6,6 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Scene, Shape, Who};
+use crate::policy::Rule;
 use crate::{Caller, Fault, Txn};
 
 /// An HTTP method of the API.
@@ -136,8 +137,8 @@ impl Action {
     }
 
     /// For these only.
-    pub const fn by(self, who: Who) -> Self {
-        Action { who, ..self }
+    pub const fn by(self, rule: Rule) -> Self {
+        Action { who: Who::By(rule), ..self }
     }
 
     /// With another method and status.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::attribute::{ID, NAME, PROJECT_ID, TENANT_ID};
-use super::{Attribute, Checked, Preset, Resource, Scene, Shape, View, Who, quota, rbac_policy, subnet_pool};
+use super::{Attribute, Checked, Preset, Resource, Scene, Shape, View, quota, rbac_policy, subnet_pool};
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{AddressScope, RbacAction, Standard, SubnetPool};
+use crate::policy::{self, Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
 /// The noun `address_scope`.
@@ -24,8 +25,8 @@ static ATTRIBUTES: &[Attribute] = &[
     Attribute::new("ip_version", Shape::Integer { min: 4, max: 6 }, "The family of its addresses.")
         .required(),
     Attribute::new("shared", Shape::Bool, "Whether every project may use it.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Bool(false)),
 ];
 
@@ -35,6 +36,7 @@ impl Resource for AddressScopes {
     const COLLECTION: &'static str = "address_scopes";
     const PATH: &'static str = "address-scopes";
     const ABSENT: (&'static str, &'static str) = ("AddressScopeNotFound", "Address scope");
+    const GET: Rule = Rule(&[Term::Admin, Term::Reader(Party::Owner), Term::Shared]);
     const TAGGED: bool = false;
 
     fn attributes() -> &'static [Attribute] {
@@ -53,8 +55,8 @@ impl Resource for AddressScopes {
         None
     }
 
-    fn visible(scope: &AddressScope, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&scope.project) || is_usable(world, caller, scope)
+    fn target<'w>(scope: &'w AddressScope, world: &'w World) -> PolicyTarget<'w> {
+        PolicyTarget::shareable(&scope.project, world, scope.id, scope.shared)
     }
 
     fn view(scope: &AddressScope, scene: &Scene<'_>, view: &mut View<'_>) {

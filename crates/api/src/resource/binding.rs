@@ -5,10 +5,11 @@ use ovn::text::chassis::ChassisName;
 use serde_json::{Map, Value, json};
 
 use super::engine::unwrap;
-use super::{Action, Call, Checked, Field, Method, Reply, Scene, Shape, Who, network, port};
+use super::{Action, Call, Checked, Field, Method, Reply, Scene, Shape, network, port};
 use crate::fault::Fault;
 use crate::fleet::{Chassis, Fleet};
 use crate::model::{Binding, InactiveBinding, Network, Port, VifType};
+use crate::policy;
 use crate::report::Report;
 use crate::world::Txn;
 
@@ -47,21 +48,21 @@ const LONGEST_PROFILE: usize = 4095;
 /// What can be asked of the bindings of a port.
 pub const ACTIONS: &[Action] = &[
     Action::get("bindings", "The hosts that the port is bound to or may move to.", list)
-        .by(Who::Service)
+        .by(policy::ADMIN_OR_SERVICE)
         .rule("get_port_binding"),
     Action::get("bindings/*", "One host that the port is bound to or may move to.", show)
-        .by(Who::Service)
+        .by(policy::ADMIN_OR_SERVICE)
         .rule("get_port_binding"),
     Action::put("bindings", "Prepares the port to move to a host.", prepare)
-        .by(Who::Service)
+        .by(policy::SERVICE)
         .rule("create_port_binding")
         .with(Method::Post, 201)
         .body(Shape::Object(&[Field::required("binding", Shape::Object(BINDING))])),
     Action::put("bindings/*/activate", "Moves the port to a host that is prepared.", activate)
-        .by(Who::Service)
+        .by(policy::SERVICE)
         .rule("activate"),
     Action::put("bindings/*", "Ends the preparation of a host.", forget)
-        .by(Who::Service)
+        .by(policy::SERVICE)
         .rule("delete_port_binding")
         .with(Method::Delete, 204),
 ];

@@ -10,6 +10,7 @@ use super::{
     Act, Action, Asked, Attribute, Changed, Checked, Filters, Method, Noun, Page, Precondition, Preparation,
     Query, Reply, Scene, Selection, Shown, Verb, View, Who, list,
 };
+use crate::policy::PolicyTarget;
 use crate::{Caller, Fault, Txn, World};
 
 /// A noun that is read from elsewhere.
@@ -92,7 +93,7 @@ fn may_act(action: &Action, caller: &Caller) -> Result<(), Fault> {
     let may = match action.who {
         Who::Nobody => true,
         Who::Owner => caller.admin,
-        who => who.includes(caller),
+        Who::By(rule) => rule.permits(caller, &PolicyTarget::default(), None),
     };
     if may { Ok(()) } else { Err(Fault::forbidden(action.rule)) }
 }
@@ -142,7 +143,8 @@ impl<C: Computed> Noun for Of<C> {
         let outside = txn.outside();
         let row = row::<C>(&who.scene(txn, &outside), id)?;
         may_change(who.caller, || format!("update_{}", C::NAME))?;
-        let change = Checked::update(C::NAME, C::attributes(), who.caller, unwrap(C::NAME, body)?)?;
+        let change = Checked::update(C::attributes(), unwrap(C::NAME, body)?)?;
+        change.permit_update(C::NAME, C::attributes(), who.caller, &PolicyTarget::default())?;
         C::update(txn, who.caller, &row, &change)?;
         shown::<C>(&who.scene(txn, &outside), id, &[])
     }

@@ -5,6 +5,7 @@
 //! noun's own function. Everything happens in one [`Txn`], so a bulk request is all or nothing.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ use uuid::Uuid;
 use super::list::{self, Page, Query};
 use super::{
     Act, Action, Attribute, Call, Checked, Method, Reply, Resource, Scene, Selection, Shown, View, Who,
-    absent, tags,
+    absent, quota, tags,
 };
+use crate::policy::Rule;
 use crate::report::Report;
-use crate::world::Outside;
+use crate::world::{Entity, Outside};
 use crate::{Caller, Fault, Txn, World};
 
 /// What can be done with a noun besides looking.
@@ -85,6 +87,10 @@ pub trait Noun: Send + Sync {
     fn tagged(&self) -> bool;
     /// What else can be asked of one.
     fn actions(&self) -> &'static [Action];
+    /// Who may do what with one: the name of each rule and the rule.
+    fn rules(&self) -> Vec<(String, Rule)> {
+        Vec::new()
+    }
     /// What has to be made before the caller's list can be read, if anything.
     fn prepare(&self, world: &World, caller: &Caller) -> Option<Preparation>;
 
@@ -175,11 +181,11 @@ fn changeable<R: Resource>(
     world: &World,
     who: &Precondition<'_>,
     id: &str,
-    rule: impl FnOnce() -> String,
+    (rule, name): (Rule, impl FnOnce() -> String),
 ) -> Result<(Uuid, Arc<R::Entity>), Fault> {
     let (id, entity) = seen::<R>(world, who.caller, id)?;
-    if !R::changeable(entity, world, who.caller) {
-        return Err(Fault::forbidden(rule()));
+    if !rule.permits(who.caller, &R::target(entity, world), None) {
+        return Err(Fault::forbidden(name()));
     }
     expect::<R>(who, entity)?;
     Ok((id, Arc::clone(entity)))
@@ -212,16 +218,61 @@ fn shown<R: Resource>(txn: &Txn, who: &Precondition<'_>, id: Uuid) -> Result<Sho
     Ok(view.finish())
 }
 
-fn create_one<R: Resource>(
-    txn: &mut Txn,
-    who: &Precondition<'_>,
-    body: &Map<String, Value>,
-) -> Result<Uuid, Fault> {
-    let new = Checked::create(R::NAME, R::attributes(), who.caller, body)?;
-    if new.project().is_empty() && !body.contains_key("project_id") && !body.contains_key("tenant_id") {
-        return Err(Fault::bad("The credentials name no project: say which one with 'project_id'"));
+/// A create request, checked as far as it can be without looking at the world.
+fn check_new<R: Resource>(who: &Precondition<'_>, body: &Map<String, Value>) -> Result<Checked, Fault> {
+    let new = Checked::create(R::attributes(), who.caller, body)?;
+    // What belongs to nobody would be under no quota, and nobody could delete it but an administrator.
+    if new.project().is_empty() {
+        return Err(Fault::bad(
+            "An object needs a project: neither the credentials nor 'project_id' in the request name one",
+        ));
     }
-    R::create(txn, who.caller, &new)
+    Ok(new)
+}
+
+/// Makes one, if the caller may make such a one.
+fn make<R: Resource>(txn: &mut Txn, who: &Precondition<'_>, new: &Checked) -> Result<Uuid, Fault> {
+    let target = R::target_of_new(txn, who.caller, new)?;
+    if !R::CREATE.permits(who.caller, &target, None) {
+        return Err(Fault::forbidden(format!("create_{}", R::NAME)));
+    }
+    new.permit_create(R::NAME, R::attributes(), who.caller, &target)?;
+    R::create(txn, who.caller, new)
+}
+
+/// Checks the elements of a bulk request, and that all of them together are within their projects' limits, before the first is made.
+fn check_many<R: Resource>(
+    txn: &Txn,
+    who: &Precondition<'_>,
+    elements: &[Value],
+) -> Result<Vec<Checked>, Fault> {
+    let most = txn.outside().settings.max_bulk_size;
+    match elements.len() {
+        0 => return Err(Fault::bad("Resources required")),
+        count if count > most => {
+            let text = format!(
+                "A request may create at most {most} objects, and this one has {count}: send several"
+            );
+            return Err(Fault::bad(text));
+        }
+        _ => {}
+    }
+    let check = |element: &Value| {
+        let element = element.as_object().ok_or_else(invalid_body)?;
+        match element.get(R::NAME) {
+            Some(Value::Object(inner)) if element.len() == 1 => check_new::<R>(who, inner),
+            _ => check_new::<R>(who, element),
+        }
+    };
+    let checked: Vec<Checked> = elements.iter().map(check).collect::<Result<_, _>>()?;
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for new in &checked {
+        *counts.entry(new.project()).or_default() += 1;
+    }
+    for (project, count) in counts {
+        quota::check(txn, R::Entity::KIND, project, count)?;
+    }
+    Ok(checked)
 }
 
 /// Whether the caller may run an action on an object that it sees.
@@ -231,10 +282,11 @@ fn may_act<R: Resource>(
     world: &World,
     caller: &Caller,
 ) -> Result<(), Fault> {
+    let target = R::target(entity, world);
     let may = match action.who {
         Who::Nobody => true,
-        Who::Owner => R::changeable(entity, world, caller),
-        who => who.includes(caller),
+        Who::Owner => R::UPDATE.permits(caller, &target, None),
+        Who::By(rule) => rule.permits(caller, &target, None),
     };
     if may { Ok(()) } else { Err(Fault::forbidden(action.rule)) }
 }
@@ -261,6 +313,17 @@ impl<R: Resource> Noun for Of<R> {
     fn actions(&self) -> &'static [Action] {
         R::actions()
     }
+    fn rules(&self) -> Vec<(String, Rule)> {
+        let verb = |verb: Verb, word: &str, rule: Rule| {
+            R::VERBS.contains(&verb).then(|| (format!("{word}_{}", R::NAME), rule))
+        };
+        let mut rules = vec![(format!("get_{}", R::NAME), R::GET)];
+        rules.extend(verb(Verb::Create, "create", R::CREATE));
+        rules.extend(verb(Verb::Update, "update", R::UPDATE));
+        rules.extend(verb(Verb::Delete, "delete", R::DELETE));
+        rules.extend(R::TAGGED.then(|| (format!("update_{}:tags", R::NAME), R::TAGS)));
+        rules
+    }
     fn prepare(&self, world: &World, caller: &Caller) -> Option<Preparation> {
         R::prepare(world, caller)
     }
@@ -278,33 +341,25 @@ impl<R: Resource> Noun for Of<R> {
     }
 
     fn create(&self, txn: &mut Txn, who: &Precondition<'_>, body: &Value) -> Result<Changed, Fault> {
-        if !R::creatable(who.caller) {
+        if !R::CREATE.may_permit(who.caller) {
             return Err(Fault::forbidden(format!("create_{}", R::NAME)));
         }
         let Some(many) = body.as_object().ok_or_else(invalid_body)?.get(R::COLLECTION) else {
-            let id = create_one::<R>(txn, who, unwrap(R::NAME, body)?)?;
+            let new = check_new::<R>(who, unwrap(R::NAME, body)?)?;
+            let id = make::<R>(txn, who, &new)?;
             return shown::<R>(txn, who, id).map(Changed::One);
         };
         let elements = many.as_array().ok_or_else(invalid_body)?;
-        if elements.is_empty() {
-            return Err(Fault::bad("Resources required"));
-        }
-        let mut ids = Vec::with_capacity(elements.len());
-        for element in elements {
-            let element = element.as_object().ok_or_else(invalid_body)?;
-            let body = match element.get(R::NAME) {
-                Some(Value::Object(inner)) if element.len() == 1 => inner,
-                _ => element,
-            };
-            ids.push(create_one::<R>(txn, who, body)?);
-        }
+        let checked = check_many::<R>(txn, who, elements)?;
+        let ids: Vec<Uuid> = checked.iter().map(|new| make::<R>(txn, who, new)).collect::<Result<_, _>>()?;
         // Shown when all are there: a later one may have changed an earlier one.
         ids.into_iter().map(|id| shown::<R>(txn, who, id)).collect::<Result<_, _>>().map(Changed::Many)
     }
 
     fn update(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str, body: &Value) -> Result<Shown, Fault> {
-        let (id, before) = changeable::<R>(txn, who, id, || format!("update_{}", R::NAME))?;
-        let change = Checked::update(R::NAME, R::attributes(), who.caller, unwrap(R::NAME, body)?)?;
+        let (id, before) = changeable::<R>(txn, who, id, (R::UPDATE, || format!("update_{}", R::NAME)))?;
+        let change = Checked::update(R::attributes(), unwrap(R::NAME, body)?)?;
+        change.permit_update(R::NAME, R::attributes(), who.caller, &R::target(&before, txn))?;
         R::update(txn, who.caller, id, &change)?;
         if let Some(description) = change.text("description") {
             txn.edit::<R::Entity>(&id, |entity| {
@@ -318,7 +373,7 @@ impl<R: Resource> Noun for Of<R> {
     }
 
     fn delete(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str) -> Result<(), Fault> {
-        let (id, _) = changeable::<R>(txn, who, id, || format!("delete_{}", R::NAME))?;
+        let (id, _) = changeable::<R>(txn, who, id, (R::DELETE, || format!("delete_{}", R::NAME)))?;
         R::delete(txn, who.caller, id)
     }
 
@@ -362,7 +417,8 @@ impl<R: Resource> Noun for Of<R> {
         method: Method,
         asked: Asked<'_>,
     ) -> Result<(u16, Reply), Fault> {
-        let (id, before) = changeable::<R>(txn, who, asked.id, || format!("update_{}_tags", R::PATH))?;
+        let (id, before) =
+            changeable::<R>(txn, who, asked.id, (R::TAGS, || format!("update_{}_tags", R::PATH)))?;
         let mut tags = R::standard(&before).map(|standard| standard.tags.clone()).unwrap_or_default();
         let answer = tags::apply(&mut tags, asked.id, method, asked.args.first().copied(), asked.body)?;
         txn.edit::<R::Entity>(&id, |entity| {

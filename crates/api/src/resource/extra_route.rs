@@ -83,10 +83,7 @@ fn read(value: &Value) -> Result<Vec<ExtraRoute>, Fault> {
 
 fn set_checked(txn: &mut Txn, id: Uuid, routes: Vec<ExtraRoute>, new: &[ExtraRoute]) -> Result<(), Fault> {
     let router = super::router::found(txn, id)?;
-    if routes.len() > router.routes.len() {
-        let count = u64::try_from(routes.len()).unwrap_or(u64::MAX);
-        quota::check_count(txn, "router_route", &router.project, count)?;
-    }
+    quota::check_growth(txn, "router_route", &router.project, router.routes.len(), routes.len())?;
     reach::check_connected(txn, id, new)?;
     reach::check_not_own(txn, id, new)?;
     txn.edit::<Router>(&id, |router| router.routes = routes);

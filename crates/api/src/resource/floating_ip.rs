@@ -14,12 +14,13 @@ use uuid::Uuid;
 
 use super::ipam::{self, FixedIpRequest};
 use super::{
-    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent, attribute,
-    network, port, quota,
+    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, absent, attribute, network,
+    port, quota,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{FloatingIp, Network, Port, Standard, Subnet, owner};
+use crate::policy;
 use crate::world::{Kind, Link, Txn, World};
 
 pub use association::{release_lost, release_port};
@@ -42,7 +43,7 @@ static ATTRIBUTES: &[Attribute] = &[
         OPTIONAL_ADDRESS,
         "The address; any free one if none is asked for.",
     )
-    .create_by(Who::Manager)
+    .create_by(policy::MANAGER)
     .preset(Preset::Null),
     Attribute::new("subnet_id", OPTIONAL_ID, "The subnet to take the address from.")
         .create()
@@ -274,15 +275,16 @@ fn check_address(world: &World, network: Uuid, address: IpAddr, subnet: Option<U
     Ok(())
 }
 
+/// Why there is no address in the subnet that was asked for. A subnet that is not the network's gets one answer, whether it is
+/// somebody else's or nobody's: the network is all that the caller is known to see.
 fn no_subnet(world: &World, network: Uuid, asked: Option<Uuid>) -> Fault {
     let Some(asked) = asked else { return no_address(network) };
     match world.get::<Subnet>(&asked) {
-        None => Fault::absent("SubnetNotFound", "Subnet", asked),
-        Some(subnet) if subnet.network_id != network || subnet.ip_version() != 4 => {
+        Some(subnet) if subnet.network_id == network && subnet.ip_version() == 4 => no_address(network),
+        _ => {
             let text = format!("Subnet {asked} is not an IPv4 subnet of network {network}");
             Fault::senseless("floatingip", text)
         }
-        Some(_) => no_address(network),
     }
 }
 

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::router::{Routers, reach};
-use super::{Call, Field, Reply, Shape, floating_ip, ipam, network, port, quota, touch};
+use super::{Call, Field, Reply, Shape, floating_ip, ipam, network, port, quota, rbac_policy, touch};
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{FixedIp, FloatingIp, Network, Port, Router, Subnet, owner};
+use crate::model::{FixedIp, FloatingIp, Network, Port, RbacAction, Router, Subnet, owner};
 use crate::world::{Kind, Link, Txn, World};
 
 const OPTIONAL_ID: Shape = Shape::Nullable(&Shape::Uuid);
@@ -116,10 +116,11 @@ fn answer(world: &World, router: Uuid, port: &Port, subnet: Uuid, subnets: &[Uui
 fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Result<Arc<Port>, Fault> {
     let absent = || Fault::absent("SubnetNotFound", "Subnet", subnet_id);
     let subnet = txn.get::<Subnet>(&subnet_id).cloned().ok_or_else(absent)?;
-    may_attach(txn, caller, &subnet).map_err(|_| absent())?;
+    network::visible(txn, caller, subnet.network_id).map_err(|_| absent())?;
     let Some(gateway) = subnet.gateway_ip else {
         return Err(Fault::senseless("router", "Subnet for router interface must have a gateway IP"));
     };
+    check_gives_gateway(txn, caller, &subnet)?;
     check_modes(&subnet)?;
     check_fits(txn, id, &subnet)?;
     if txn.address_holder(subnet.id, gateway).is_some() {
@@ -127,6 +128,8 @@ fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Resu
     }
     let fixed = FixedIp { subnet_id: subnet.id, ip_address: gateway };
     if let Some(shared) = ipv6_port(txn, id, subnet.network_id).filter(|_| gateway.is_ipv6()).cloned() {
+        let count = shared.fixed_ips.len();
+        quota::check_growth(txn, "port_fixed_ip", &shared.project, count, count + 1)?;
         let now = txn.now();
         let port = txn.edit::<Port>(&shared.id, |port| {
             port.fixed_ips.push(fixed);
@@ -183,6 +186,7 @@ fn add_port(txn: &mut Txn, caller: &Caller, id: Uuid, port_id: Uuid) -> Result<(
         check_modes(subnet)?;
         check_fits(txn, id, subnet)?;
     }
+    check_in_pools(txn, caller, &port)?;
     let router = super::router::found(txn, id)?;
     let own = |fixed: &FixedIp| router.routes.iter().any(|route| route.nexthop == fixed.ip_address);
     if port.fixed_ips.iter().any(own) {
@@ -198,15 +202,46 @@ fn add_port(txn: &mut Txn, caller: &Caller, id: Uuid, port_id: Uuid) -> Result<(
     Ok((attached.unwrap_or(port), subnet))
 }
 
-/// Whether the caller may use a subnet: that of a network it sees.
-fn may_attach(world: &World, caller: &Caller, subnet: &Subnet) -> Result<(), Fault> {
-    let network: &Network = network::visible(world, caller, subnet.network_id)?;
-    let own = caller.changes_project(&network.project) || caller.changes_project(&subnet.project);
-    if own || network::is_shared_with(world, network.id, caller) {
-        Ok(())
-    } else {
-        Err(Fault::absent("NetworkNotFound", "Network", network.id))
+/// That the gateway address of a subnet is the caller's to take: the subnet or its network is its own, or the owner shares the
+/// network with that very project. Sharing with everybody lets everybody have ports, and nobody be the gateway of the others.
+fn check_gives_gateway(world: &World, caller: &Caller, subnet: &Subnet) -> Result<(), Fault> {
+    if rules_subnet(world, caller, subnet)
+        || rbac_policy::names(world, subnet.network_id, RbacAction::AccessAsShared, &caller.project)
+    {
+        return Ok(());
     }
+    let text = format!(
+        "Cannot add interface to router because subnet {} is not owned by project making the request",
+        subnet.id
+    );
+    Err(Fault::senseless("router", text))
+}
+
+/// That the addresses of a port are such that anybody could have been given them: in the pools, and so no gateway address.
+/// Others are for those who rule the subnet.
+fn check_in_pools(world: &World, caller: &Caller, port: &Port) -> Result<(), Fault> {
+    for fixed in &port.fixed_ips {
+        let Some(subnet) = world.get::<Subnet>(&fixed.subnet_id) else { continue };
+        let pooled =
+            subnet.allocation_pools.iter().any(|pool| (pool.start..=pool.end).contains(&fixed.ip_address));
+        let given = (pooled || subnet.is_autoconfigured()) && subnet.gateway_ip != Some(fixed.ip_address);
+        if !given && !rules_subnet(world, caller, subnet) {
+            let text = format!(
+                "Cannot add interface to router because specified port {} has an IP address out of the allocation pool of \
+                 subnet {}, which is not owned by the project making the request",
+                port.id, subnet.id
+            );
+            return Err(Fault::senseless("router", text));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the caller may say what a subnet's addresses are for: its owner, its network's, an administrator.
+fn rules_subnet(world: &World, caller: &Caller, subnet: &Subnet) -> bool {
+    let network = world.get::<Network>(&subnet.network_id);
+    caller.changes_project(&subnet.project)
+        || network.is_some_and(|network| caller.changes_project(&network.project))
 }
 
 fn check_modes(subnet: &Subnet) -> Result<(), Fault> {

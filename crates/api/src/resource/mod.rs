@@ -39,12 +39,13 @@ pub mod view;
 use uuid::Uuid;
 
 use crate::model::Standard;
+use crate::policy::{self, PolicyTarget, Rule};
 use crate::report::Report;
 use crate::world::{Entity, Link, Outside};
 use crate::{Caller, Fault, Txn, World};
 
 pub use action::{Act, Action, Call, Method, Reply};
-pub use attribute::{Attribute, Checked, Field, Preset, Shape, Shown as ShownTo, Who};
+pub use attribute::{Attribute, Checked, Field, Part, Preset, Shape, Shown as ShownTo, Who};
 pub use computed::Computed;
 pub use engine::{Asked, Changed, Noun, Precondition, Preparation, Verb, of};
 pub use list::{Filters, Page, Query};
@@ -97,17 +98,32 @@ pub trait Resource: 'static {
     /// The same, to change.
     fn standard_mut(entity: &mut Self::Entity) -> Option<&mut Standard>;
 
-    /// Whether the caller may know that it exists. Its own by default.
-    fn visible(entity: &Self::Entity, _world: &World, caller: &Caller) -> bool {
-        caller.sees_project(Self::project(entity))
+    /// Who may know that it exists.
+    const GET: Rule = policy::READER;
+    /// Who may make one.
+    const CREATE: Rule = policy::MEMBER;
+    /// Who may change one.
+    const UPDATE: Rule = policy::MEMBER;
+    /// Who may remove one.
+    const DELETE: Rule = policy::MEMBER;
+    /// Who may change its labels.
+    const TAGS: Rule = policy::MEMBER;
+
+    /// What the rules look at.
+    fn target<'w>(entity: &'w Self::Entity, _world: &'w World) -> PolicyTarget<'w> {
+        PolicyTarget::of(Self::project(entity))
     }
-    /// Whether the caller may make any at all. Members by default.
-    fn creatable(caller: &Caller) -> bool {
-        caller.admin || caller.member
+    /// The same of one that a request asks for. A fault if what it is to be on is not there for the caller.
+    fn target_of_new<'w>(
+        _world: &'w World,
+        _caller: &Caller,
+        new: &'w Checked,
+    ) -> Result<PolicyTarget<'w>, Fault> {
+        Ok(PolicyTarget::of(new.project()))
     }
-    /// Whether the caller may change or delete it. Its own by default.
-    fn changeable(entity: &Self::Entity, _world: &World, caller: &Caller) -> bool {
-        caller.changes_project(Self::project(entity))
+    /// Whether the caller may know that it exists.
+    fn visible(entity: &Self::Entity, world: &World, caller: &Caller) -> bool {
+        Self::GET.permits(caller, &Self::target(entity, world), None)
     }
     /// Where a filtered list need look: what these links lead to holds all that the filters let through.
     fn reach(_filters: &Filters) -> Option<Vec<Link>> {
@@ -169,7 +185,7 @@ pub static ROOT: &[Action] = &[Action::put(
     |txn, call| agent::rebalance(txn, call.caller).map(Reply::Value),
 )
 .with(Method::Post, 200)
-.by(Who::Admin)];
+.by(policy::ADMIN)];
 
 /// The noun that a path names.
 pub fn at_path(path: &str) -> Option<&'static dyn Noun> {

@@ -6,11 +6,12 @@ mod segment;
 use uuid::Uuid;
 
 use super::{
-    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent, attribute,
+    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, absent, attribute,
     metadata_port, port, quota, rbac_policy, security_group,
 };
 use crate::fleet::Fleet;
 use crate::model::{Network, NetworkType, Port, RbacAction, RbacObject, Standard, Subnet, SubnetPool, owner};
+use crate::policy::{self, Party, PolicyTarget, Rule, Term};
 use crate::settings::Settings;
 use crate::world::{Kind, Link};
 use crate::{Caller, Fault, Txn, World};
@@ -37,30 +38,30 @@ static ATTRIBUTES: &[Attribute] = &[
     Attribute::new("status", Shape::OneOf(&["ACTIVE"]), "Always ACTIVE."),
     Attribute::new("subnets", IDS, "The subnets of the network."),
     Attribute::new("shared", Shape::Bool, "Whether every project may use it.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Bool(false)),
     Attribute::new("router:external", Shape::Bool, "Whether routers may have gateways on it.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Bool(false)),
     Attribute::new("provider:network_type", TYPES, "How its frames go from chassis to chassis.")
-        .create_by(Who::Admin)
+        .create_by(policy::ADMIN)
         .shown(ShownTo::Admin),
     Attribute::new("provider:physical_network", PHYSICAL, "The physical network, of flat and VLAN ones.")
-        .create_by(Who::Admin)
+        .create_by(policy::ADMIN)
         .shown(ShownTo::Admin),
     Attribute::new("provider:segmentation_id", SEGMENT, "The VLAN tag or tunnel key.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .shown(ShownTo::Admin),
     Attribute::new("mtu", Shape::Integer { min: 0, max: 65_535 }, "Bytes; 0 asks for the largest that fits.")
         .create()
         .update()
         .preset(Preset::Integer(0)),
     Attribute::new("port_security_enabled", Shape::Bool, "What new ports start with.")
-        .create()
-        .update()
+        .create_by(policy::MEMBER)
+        .update_by(policy::MEMBER)
         .preset(Preset::Bool(true)),
     Attribute::new("availability_zone_hints", ZONES, "Where it should be.").create().preset(Preset::List),
     Attribute::new("availability_zones", ZONES, "Where it is: the hints."),
@@ -71,8 +72,8 @@ static ATTRIBUTES: &[Attribute] = &[
         .update()
         .preset(Preset::Text("")),
     Attribute::new("is_default", Shape::Bool, "Whether it is the external network taken if none is named.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Bool(false)),
     attribute::DESCRIPTION,
     attribute::TAGS,
@@ -87,6 +88,8 @@ impl Resource for Networks {
     const COLLECTION: &'static str = "networks";
     const PATH: &'static str = "networks";
     const ABSENT: (&'static str, &'static str) = ("NetworkNotFound", "Network");
+    const GET: Rule =
+        Rule(&[Term::Admin, Term::Service, Term::Reader(Party::Owner), Term::Shared, Term::External]);
 
     fn attributes() -> &'static [Attribute] {
         ATTRIBUTES
@@ -104,10 +107,8 @@ impl Resource for Networks {
         Some(&mut entity.standard)
     }
 
-    fn visible(entity: &Network, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&entity.project)
-            || rbac_policy::permits_external(world, entity, &caller.project)
-            || is_shared_with(world, entity.id, caller)
+    fn target<'w>(entity: &'w Network, world: &'w World) -> PolicyTarget<'w> {
+        PolicyTarget::on(&entity.project, world, entity)
     }
 
     fn reach(filters: &Filters) -> Option<Vec<Link>> {

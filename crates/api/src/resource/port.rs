@@ -24,12 +24,13 @@ use super::attribute::{
 };
 use super::ipam::{self, FixedIpRequest};
 use super::{
-    Action, Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, binding,
+    Action, Attribute, Checked, Field, Filters, Part, Preset, Resource, Scene, Shape, ShownTo, View, binding,
     floating_ip, network, quota,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{Binding, FixedIp, Network, Placement, Port, Standard};
+use crate::model::{Binding, FixedIp, Network, Placement, Port, Router, Standard};
+use crate::policy::{self, Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
 pub use addresses::{add_address, drop_addresses, form_addresses};
@@ -58,6 +59,19 @@ const OPTIONS: Shape = Shape::Nullable(&Shape::List { of: &OPTION, max: 256, uni
 const NAMES: Shape = Shape::List { of: &Shape::Any, max: usize::MAX, unique: false };
 const DEVICE: Shape = Shape::Text { max: 255 };
 
+/// Who may have a port on a network.
+const ON_NETWORK: Rule =
+    Rule(&[Term::Admin, Term::Service, Term::Member(Party::Network), Term::SharedMember]);
+/// Who may say what could be used to pose as another port of a network: those whose network it is.
+const NETWORK_OWNER: Rule = Rule(&[Term::Admin, Term::Service, Term::Member(Party::Network)]);
+/// Who may change the MAC of a port that is there.
+const NETWORK_MANAGER: Rule = Rule(&[Term::Admin, Term::Service, Term::Manager(Party::Network)]);
+/// Who may say what a port is for. The network's owner may look on, and delete it.
+const OWN: Rule = Rule(&[Term::Admin, Term::Service, Term::Member(Party::Owner)]);
+/// Device owners of the network itself are for those whose network it is.
+const DEVICE_OWNER: Rule =
+    Rule(&[Term::NoNetworkDevice, Term::Admin, Term::Service, Term::Member(Party::Network)]);
+
 static ATTRIBUTES: &[Attribute] = &[
     ID,
     TENANT_ID,
@@ -71,16 +85,20 @@ static ATTRIBUTES: &[Attribute] = &[
         Shape::Nullable(&Shape::Mac),
         "Its MAC address, unique in the network; null in an update asks for a new one.",
     )
-    .create()
-    .update(),
+    .create_by(NETWORK_OWNER)
+    .update_by(NETWORK_MANAGER),
     Attribute::new("fixed_ips", FIXED_IPS, "Its addresses; one of each family if not named.")
-        .create()
-        .update()
+        .create_by(ON_NETWORK)
+        .update_by(NETWORK_OWNER)
+        .parts(&[Part::new("ip_address", NETWORK_OWNER), Part::new("subnet_id", ON_NETWORK)])
         .filter(),
-    Attribute::new("device_id", DEVICE, "What it belongs to.").create().update().preset(Preset::Text("")),
+    Attribute::new("device_id", DEVICE, "What it belongs to.")
+        .create_by(OWN)
+        .update_by(OWN)
+        .preset(Preset::Text("")),
     Attribute::new("device_owner", DEVICE, "What kind of thing that is.")
-        .create()
-        .update()
+        .create_by(DEVICE_OWNER)
+        .update_by(DEVICE_OWNER)
         .preset(Preset::Text("")),
     Attribute::new(
         "security_groups",
@@ -91,32 +109,33 @@ static ATTRIBUTES: &[Attribute] = &[
     .update()
     .filter(),
     Attribute::new("port_security_enabled", Shape::Bool, "Whether it may send only with its own addresses.")
-        .create()
-        .update(),
+        .create_by(NETWORK_OWNER)
+        .update_by(NETWORK_OWNER),
     Attribute::new("allowed_address_pairs", PAIRS, "Further addresses that it may send with.")
-        .create()
-        .update()
+        .create_by(NETWORK_OWNER)
+        .update_by(NETWORK_OWNER)
+        .parts(&[Part::new("ip_address", NETWORK_OWNER), Part::new("mac_address", NETWORK_OWNER)])
         .preset(Preset::List),
     Attribute::new("extra_dhcp_opts", OPTIONS, "What DHCP tells it beyond the subnet; a null value removes.")
         .create()
         .update()
         .preset(Preset::List),
     Attribute::new("binding:host_id", Shape::Nullable(&binding::HOST), "The host it is to be on.")
-        .create_by(Who::Service)
-        .update_by(Who::Service)
+        .create_by(policy::ADMIN_OR_SERVICE)
+        .update_by(policy::ADMIN_OR_SERVICE)
         .preset(Preset::Text(""))
         .shown(ShownTo::Service),
     Attribute::new("binding:vnic_type", Shape::OneOf(binding::VNIC_TYPES), "The kind of interface.")
-        .create()
-        .update()
+        .create_by(OWN)
+        .update_by(OWN)
         .preset(Preset::Text("normal")),
     Attribute::new(
         "binding:profile",
         Shape::Nullable(&Shape::Free),
         "What the caller wants to tell the switch.",
     )
-    .create_by(Who::Service)
-    .update_by(Who::Service)
+    .create_by(policy::SERVICE)
+    .update_by(policy::SERVICE)
     .preset(Preset::Object)
     .shown(ShownTo::Service),
     Attribute::new("binding:vif_type", Shape::Text { max: 64 }, "How the host plugs it.")
@@ -142,6 +161,12 @@ impl Resource for Ports {
     const COLLECTION: &'static str = "ports";
     const PATH: &'static str = "ports";
     const ABSENT: (&'static str, &'static str) = ("PortNotFound", "Port");
+    const GET: Rule =
+        Rule(&[Term::Admin, Term::Service, Term::Reader(Party::Owner), Term::Reader(Party::Network)]);
+    const CREATE: Rule = ON_NETWORK;
+    const UPDATE: Rule = OWN;
+    const DELETE: Rule =
+        Rule(&[Term::Admin, Term::Service, Term::Member(Party::Owner), Term::Member(Party::Network)]);
 
     fn attributes() -> &'static [Attribute] {
         ATTRIBUTES
@@ -163,21 +188,20 @@ impl Resource for Ports {
         Some(&mut port.standard)
     }
 
-    /// Its owner and the network's.
-    fn visible(port: &Port, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&port.project)
-            || world
-                .get::<Network>(&port.network_id)
-                .is_some_and(|network| caller.sees_project(&network.project))
+    fn target<'w>(port: &'w Port, world: &'w World) -> PolicyTarget<'w> {
+        match world.get::<Network>(&port.network_id) {
+            Some(network) => PolicyTarget::on(&port.project, world, network),
+            None => PolicyTarget::of(&port.project),
+        }
     }
 
-    /// Its owner and the network's, and the services that bind it.
-    fn changeable(port: &Port, world: &World, caller: &Caller) -> bool {
-        caller.service
-            || caller.changes_project(&port.project)
-            || world
-                .get::<Network>(&port.network_id)
-                .is_some_and(|network| caller.changes_project(&network.project))
+    fn target_of_new<'w>(
+        world: &'w World,
+        caller: &Caller,
+        new: &'w Checked,
+    ) -> Result<PolicyTarget<'w>, Fault> {
+        let network = network::visible(world, caller, new.uuid("network_id").unwrap_or_default())?;
+        Ok(PolicyTarget::on(new.project(), world, network))
     }
 
     fn reach(filters: &Filters) -> Option<Vec<Link>> {
@@ -226,19 +250,14 @@ impl Resource for Ports {
     fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
         let outside = txn.outside();
         let network = network::visible(txn, caller, new.uuid("network_id").unwrap_or_default())?.clone();
-        let usable =
-            device::rules_network(caller, &network) || network::is_shared_with(txn, network.id, caller);
-        if !usable {
-            return Err(Fault::forbidden("create_port"));
-        }
         let device_owner = new.text("device_owner").unwrap_or_default();
         let device_id = new.text("device_id").unwrap_or_default();
-        device::check_owner(caller, &network, device_owner, "create")?;
         device::check_device(txn, device_id, device_owner)?;
-        check_rights(caller, &network, new, "create")?;
         quota::check(txn, Kind::Port, new.project(), 1)?;
         let mac = mac::choose(txn, network.id, asked_mac(new)?)?;
         let request: Option<Vec<FixedIpRequest>> = asked_addresses(new);
+        let asked = request.as_ref().map_or(0, Vec::len);
+        quota::check_growth(txn, "port_fixed_ip", new.project(), 0, asked)?;
         let fixed_ips = ipam::allocate(txn, network.id, request.as_deref(), device_owner, mac)?;
         let port_security_enabled = security::of_new(new, &network, device_owner);
         let security_groups = security::groups_of_new(txn, caller, new, port_security_enabled, device_owner)?;
@@ -280,10 +299,6 @@ impl Resource for Ports {
         change.set_text("device_owner", &mut port.device_owner);
         change.set_text("dns_name", &mut port.dns_name);
         change.set_bool("port_security_enabled", &mut port.port_security_enabled);
-        check_rights(caller, &network, change, "update")?;
-        if port.device_owner != before.device_owner {
-            device::check_owner(caller, &network, &port.device_owner, "update")?;
-        }
         if (&port.device_id, &port.device_owner) != (&before.device_id, &before.device_owner) {
             device::check_device(txn, &port.device_id, &port.device_owner)?;
         }
@@ -299,6 +314,8 @@ impl Resource for Ports {
         if request.is_some() || port.mac != before.mac {
             let kept = || before.fixed_ips.iter().copied().map(FixedIpRequest::from).collect();
             let request = request.unwrap_or_else(kept);
+            let counted_in = counted_in(txn, &before);
+            quota::check_growth(txn, "port_fixed_ip", &counted_in, before.fixed_ips.len(), request.len())?;
             port.fixed_ips = ipam::reallocate(txn, &before, &request, &port.device_owner, port.mac)?;
         }
         binding::set(&mut port.binding, change, &outside.fleet, &network)?;
@@ -329,25 +346,12 @@ pub fn found(world: &World, id: Uuid) -> Result<&Arc<Port>, Fault> {
     world.get::<Port>(&id).ok_or_else(|| super::absent::<Ports>(id))
 }
 
-/// What on a network of somebody else only its owner may choose: it could be used to pose as another port.
-fn check_rights(caller: &Caller, network: &Network, request: &Checked, verb: &str) -> Result<(), Fault> {
-    if device::rules_network(caller, network) {
-        return Ok(());
-    }
-    let addresses = asked_addresses(request).unwrap_or_default();
-    let ruled = [
-        ("mac_address", request.get("mac_address").is_some()),
-        ("fixed_ips:ip_address", addresses.iter().any(|wanted| wanted.ip_address.is_some())),
-        // Asking for what is the case anyway takes nothing from anybody.
-        (
-            "port_security_enabled",
-            request.bool("port_security_enabled") == Some(false) && network.port_security_enabled,
-        ),
-        ("allowed_address_pairs", request.get("allowed_address_pairs").is_some_and(|it| *it != json!([]))),
-    ];
-    match ruled.iter().find(|(_, named)| *named) {
-        Some((name, _)) => Err(Fault::forbidden(format!("{verb}_port and rule:{verb}_port:{name}"))),
-        None => Ok(()),
+/// The project whose limits a port's addresses are under: its own, or that of the router whose gateway it is.
+fn counted_in(world: &World, port: &Port) -> String {
+    let router = port.router_id().and_then(|id| world.get::<Router>(&id));
+    match router {
+        Some(router) if port.project.is_empty() => router.project.clone(),
+        _ => port.project.clone(),
     }
 }
 

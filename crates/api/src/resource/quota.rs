@@ -2,30 +2,70 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Shape;
 use super::engine::unwrap;
-use crate::model::QuotaSet;
+use super::{Shape, gateway};
+use crate::model::{Port, QuotaSet, Router};
 use crate::settings::Settings;
 use crate::world::Kind;
 use crate::{Caller, Fault, Txn, World};
 
-/// What can be limited, and the noun that is counted; `router_route` is counted in each router instead of in the project.
-const LIMITED: [(&str, Option<Kind>); 11] = [
-    ("address_scope", Some(Kind::AddressScope)),
-    ("floatingip", Some(Kind::FloatingIp)),
-    ("network", Some(Kind::Network)),
-    ("port", Some(Kind::Port)),
-    ("rbac_policy", Some(Kind::RbacPolicy)),
-    ("router", Some(Kind::Router)),
-    ("router_route", None),
-    ("security_group", Some(Kind::SecurityGroup)),
-    ("security_group_rule", Some(Kind::SecurityGroupRule)),
-    ("subnet", Some(Kind::Subnet)),
-    ("subnetpool", Some(Kind::SubnetPool)),
+/// How much of something there is.
+#[derive(Clone, Copy)]
+enum Measure {
+    /// Objects of a noun in the project.
+    Objects(Kind),
+    /// In each object by itself: the limit is for one, and the one with the most is told.
+    Each(fn(&World, &str) -> usize),
+}
+
+/// What can be limited.
+const LIMITED: [(&str, Measure); 13] = [
+    ("address_scope", Measure::Objects(Kind::AddressScope)),
+    ("floatingip", Measure::Objects(Kind::FloatingIp)),
+    ("network", Measure::Objects(Kind::Network)),
+    ("port", Measure::Objects(Kind::Port)),
+    ("port_fixed_ip", Measure::Each(most_addresses)),
+    ("rbac_policy", Measure::Objects(Kind::RbacPolicy)),
+    ("router", Measure::Objects(Kind::Router)),
+    ("router_gateway", Measure::Each(most_gateways)),
+    ("router_route", Measure::Each(most_routes)),
+    ("security_group", Measure::Objects(Kind::SecurityGroup)),
+    ("security_group_rule", Measure::Objects(Kind::SecurityGroupRule)),
+    ("subnet", Measure::Objects(Kind::Subnet)),
+    ("subnetpool", Measure::Objects(Kind::SubnetPool)),
 ];
+
+impl Measure {
+    fn used(self, world: &World, project: &str) -> u64 {
+        match self {
+            Measure::Objects(kind) => world.tally(kind, project),
+            Measure::Each(most) => u64::try_from(most(world, project)).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+fn routers<'w>(world: &'w World, project: &str) -> impl Iterator<Item = &'w Arc<Router>> {
+    world.table::<Router>().iter().filter(move |router| router.project == project)
+}
+
+fn most_routes(world: &World, project: &str) -> usize {
+    routers(world, project).map(|router| router.routes.len()).max().unwrap_or(0)
+}
+
+fn most_gateways(world: &World, project: &str) -> usize {
+    routers(world, project).map(|router| gateway::of_router(world, router).len()).max().unwrap_or(0)
+}
+
+/// Of the project's ports, and of the gateways of its routers, which are nobody's ports.
+fn most_addresses(world: &World, project: &str) -> usize {
+    let own = world.table::<Port>().iter().filter(|port| port.project == project);
+    let gateways = routers(world, project).flat_map(|router| gateway::of_router(world, router));
+    own.chain(gateways).map(|port| port.fixed_ips.len()).max().unwrap_or(0)
+}
 
 /// What a limit may be.
 const LIMIT: Shape = Shape::Integer { min: -1, max: i32::MAX as i64 };
@@ -48,7 +88,8 @@ pub fn is_limited(name: &str) -> bool {
 
 /// Refuses `more` objects of a noun that would be over the project's limit. What belongs to no project is not limited.
 pub fn check(txn: &Txn, kind: Kind, project: &str, more: u64) -> Result<(), Fault> {
-    let Some((name, _)) = LIMITED.iter().find(|(_, counted)| *counted == Some(kind)) else { return Ok(()) };
+    let of_kind = |measure: &Measure| matches!(measure, Measure::Objects(counted) if *counted == kind);
+    let Some((name, _)) = LIMITED.iter().find(|(_, measure)| of_kind(measure)) else { return Ok(()) };
     check_count(txn, name, project, txn.tally(kind, project) + more)
 }
 
@@ -63,10 +104,19 @@ pub fn check_count(txn: &Txn, name: &str, project: &str, count: u64) -> Result<(
     }
 }
 
+/// Refuses to make something that is limited in each object larger than its limit. What is larger already, because it was
+/// imported or the limit was lowered, stays as it is and may become smaller.
+pub fn check_growth(txn: &Txn, name: &str, project: &str, before: usize, after: usize) -> Result<(), Fault> {
+    if after <= before {
+        return Ok(());
+    }
+    check_count(txn, name, project, u64::try_from(after).unwrap_or(u64::MAX))
+}
+
 /// One limit of a project; below zero is none.
 pub fn limit(world: &World, settings: &Settings, project: &str, name: &str) -> i64 {
     let own = world.get::<QuotaSet>(&project.to_owned()).and_then(|set| set.limits.get(name).copied());
-    own.or_else(|| settings.quotas.get(name).copied()).unwrap_or(-1)
+    own.unwrap_or_else(|| settings.quotas.limit(name))
 }
 
 fn limits(world: &World, settings: &Settings, project: &str) -> Map<String, Value> {
@@ -105,8 +155,8 @@ pub fn details(world: &World, settings: &Settings, caller: &Caller, project: &st
     require_sight(caller, project)?;
     let quota: Map<_, _> = LIMITED
         .iter()
-        .map(|(name, kind)| {
-            let used = kind.map_or(0, |kind| world.tally(kind, project));
+        .map(|(name, measure)| {
+            let used = measure.used(world, project);
             let limit = limit(world, settings, project, name);
             ((*name).to_owned(), json!({"used": used, "limit": limit, "reserved": 0}))
         })
@@ -159,8 +209,8 @@ pub fn reset(txn: &mut Txn, caller: &Caller, project: &str) -> Result<(), Fault>
 
 fn check_use(world: &World, project: &str, changes: &BTreeMap<String, i64>) -> Result<(), Fault> {
     for (name, limit) in changes {
-        let kind = LIMITED.iter().find(|(known, _)| known == name).and_then(|(_, kind)| *kind);
-        let used = kind.map_or(0, |kind| world.tally(kind, project));
+        let measure = LIMITED.iter().find(|(known, _)| known == name);
+        let used = measure.map_or(0, |(_, measure)| measure.used(world, project));
         if u64::try_from(*limit).is_ok_and(|limit| limit < used) {
             let text = format!("Quota limit for {name} cannot be {limit}: {used} are in use.");
             return Err(Fault::bad(text));
@@ -180,7 +230,7 @@ fn require_admin(caller: &Caller, rule: &str) -> Result<(), Fault> {
 
 /// Limits of other projects are nobody's business but an administrator's.
 fn require_sight(caller: &Caller, project: &str) -> Result<(), Fault> {
-    if caller.sees_project(project) { Ok(()) } else { Err(Fault::forbidden("get_quota")) }
+    if caller.admin || caller.owns(project) { Ok(()) } else { Err(Fault::forbidden("get_quota")) }
 }
 
 #[cfg(test)]

@@ -16,11 +16,12 @@ use crate::fault::Fault;
 use crate::model::{
     AddressScope, Network, RbacAction, RbacObject, RbacPolicy, SecurityGroup, Standard, SubnetPool,
 };
+use crate::policy::{Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
 pub use permission::{
-    EVERYBODY, foreign_guests, foreign_users, forget, open_to_all, permits, permits_external, set_external,
-    set_open_to_all,
+    EVERYBODY, foreign_guests, foreign_users, forget, names, open_to_all, permits, permits_external,
+    set_external, set_open_to_all,
 };
 
 /// The noun `rbac_policy`.
@@ -29,6 +30,9 @@ pub struct RbacPolicies;
 
 const OBJECTS: Shape = Shape::OneOf(&["network", "security_group", "subnetpool", "address_scope"]);
 const PERMISSIONS: Shape = Shape::OneOf(&["access_as_shared", "access_as_external"]);
+
+/// Sharing with everybody is for administrators.
+const NOT_EVERYBODY: Rule = Rule(&[Term::Admin, Term::NotEverybody]);
 
 static ATTRIBUTES: &[Attribute] = &[
     ID,
@@ -43,7 +47,8 @@ static ATTRIBUTES: &[Attribute] = &[
         "The project that may, or * for all.",
     )
     .required()
-    .update(),
+    .create_by(NOT_EVERYBODY)
+    .update_by(NOT_EVERYBODY),
 ];
 
 impl Resource for RbacPolicies {
@@ -96,7 +101,6 @@ impl Resource for RbacPolicies {
             return Err(Fault::input(format!("access_as_external is no permission for a {object}")));
         }
         check_object(txn, caller, &policy)?;
-        check_target(caller, &policy.target_project, "create")?;
         check_new(txn, &policy)?;
         quota::check(txn, Kind::RbacPolicy, new.project(), 1)?;
         let id = policy.id;
@@ -107,14 +111,13 @@ impl Resource for RbacPolicies {
         Ok(id)
     }
 
-    fn update(txn: &mut Txn, caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault> {
+    fn update(txn: &mut Txn, _caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault> {
         let before = Arc::clone(found(txn, id)?);
         let mut policy = RbacPolicy::clone(&before);
         change.set_text("target_tenant", &mut policy.target_project);
         if policy.target_project == before.target_project {
             return Ok(());
         }
-        check_target(caller, &policy.target_project, "update")?;
         check_new(txn, &policy)?;
         txn.put(policy);
         withdrawn(txn, &before)
@@ -171,16 +174,6 @@ fn check_object(world: &World, caller: &Caller, policy: &RbacPolicy) -> Result<(
 
 fn sees<R: Resource>(world: &World, caller: &Caller, id: &Uuid) -> bool {
     world.get::<R::Entity>(id).is_some_and(|entity| R::visible(entity, world, caller))
-}
-
-/// Sharing with everybody is for administrators.
-fn check_target(caller: &Caller, target: &str, verb: &str) -> Result<(), Fault> {
-    if target == EVERYBODY && !caller.admin {
-        return Err(Fault::forbidden(format!(
-            "{verb}_rbac_policy and rule:{verb}_rbac_policy:target_tenant"
-        )));
-    }
-    Ok(())
 }
 
 fn check_new(world: &World, policy: &RbacPolicy) -> Result<(), Fault> {

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{
-    Action, Attribute, Checked, Field, Preset, Resource, Scene, Shape, ShownTo, View, Who, absent, agent,
+    Action, Attribute, Checked, Field, Part, Preset, Resource, Scene, Shape, ShownTo, View, absent, agent,
     attribute, extra_route, gateway, interface, network, quota,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{Router, Standard};
+use crate::policy;
 use crate::settings::Settings;
 use crate::world::{Kind, Txn, World};
 
@@ -52,28 +53,33 @@ static ATTRIBUTES: &[Attribute] = &[
         Shape::Nullable(&GATEWAY),
         "The first gateway; null or {} takes it away. Addresses and source NAT are for administrators to choose.",
     )
-    .create()
-    .update(),
+    .create_by(policy::MEMBER)
+    .update_by(policy::MEMBER)
+    .parts(&[
+        Part::new("network_id", policy::MEMBER),
+        Part::new("enable_snat", policy::ADMIN),
+        Part::new("external_fixed_ips", policy::ADMIN),
+    ]),
     Attribute::new("external_gateways", GATEWAYS, "All gateways; changed by the sub-methods."),
     Attribute::new("enable_snat", Shape::Bool, "Whether its gateways translate source addresses."),
     Attribute::new("enable_default_route_ecmp", SWITCH, "A default route for each gateway instead of one.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Null),
     Attribute::new("enable_default_route_bfd", SWITCH, "Default routes leave when their next hop does not answer.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Null),
     Attribute::new("routes", extra_route::ROUTES, "Routes beyond the default ones.").update(),
     Attribute::new("availability_zone_hints", ZONES, "Where its gateways should be.").create().preset(Preset::List),
     Attribute::new("availability_zones", ZONES, "Where its gateways are: the hints."),
     Attribute::new("distributed", SWITCH, "Whether floating IPs leave from the chassis of their instance.")
-        .create_by(Who::Admin)
+        .create_by(policy::ADMIN)
         .preset(Preset::Null)
         .shown(ShownTo::Admin),
     Attribute::new("ha", SWITCH, "Always true: gateways fail over.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Null)
         .shown(ShownTo::Admin),
     Attribute::new("flavor_id", Shape::Nullable(&Shape::Uuid), "Always null."),
@@ -98,9 +104,9 @@ static ACTIONS: &[Action] = &[
     Action::put("remove_external_gateways", "Takes the named gateways away.", gateway::remove_action)
         .body(gateway::element::BODY),
     Action::get("gateway_status", "Where its gateways are and which next hops answer.", gateway::status)
-        .by(Who::Admin),
+        .by(policy::ADMIN),
     Action::get("l3-agents", "The chassis that may host its gateways.", agent::of_router)
-        .by(Who::Admin)
+        .by(policy::ADMIN)
         .rule("get_l3-agents"),
 ];
 
@@ -180,7 +186,7 @@ impl Resource for Routers {
         let id = router.id;
         txn.put(router);
         if let Some(info) = new.get("external_gateway_info")
-            && let Some(element) = gateway::element::read_info(info, caller, "create")?
+            && let Some(element) = gateway::element::read_info(info)?
         {
             gateway::set_info(txn, caller, id, Some(&element))?;
         }
@@ -192,7 +198,7 @@ impl Resource for Routers {
         if change.has("external_gateway_info") {
             let none = serde_json::Value::Null;
             let info = change.get("external_gateway_info").unwrap_or(&none);
-            let element = gateway::element::read_info(info, caller, "update")?;
+            let element = gateway::element::read_info(info)?;
             gateway::set_info(txn, caller, id, element.as_ref())?;
         }
         if let Some(routes) = change.get("routes") {

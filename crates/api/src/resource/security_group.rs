@@ -14,6 +14,7 @@ use super::{Attribute, Checked, Preset, Resource, Scene, Selection, Shape, View,
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{Direction, Ethertype, RbacAction, SecurityGroup, SecurityGroupRule, Standard};
+use crate::policy::{Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
 /// The name of the group that every project has.
@@ -51,6 +52,7 @@ impl Resource for SecurityGroups {
     const COLLECTION: &'static str = "security_groups";
     const PATH: &'static str = "security-groups";
     const ABSENT: (&'static str, &'static str) = ("SecurityGroupNotFound", "Security group");
+    const GET: Rule = Rule(&[Term::Admin, Term::Reader(Party::Owner), Term::Shared]);
 
     fn attributes() -> &'static [Attribute] {
         ATTRIBUTES
@@ -68,9 +70,8 @@ impl Resource for SecurityGroups {
         Some(&mut group.standard)
     }
 
-    fn visible(group: &SecurityGroup, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&group.project)
-            || rbac_policy::permits(world, group.id, RbacAction::AccessAsShared, &caller.project)
+    fn target<'w>(group: &'w SecurityGroup, world: &'w World) -> PolicyTarget<'w> {
+        PolicyTarget::shareable(&group.project, world, group.id, false)
     }
 
     fn view(group: &SecurityGroup, scene: &Scene<'_>, view: &mut View<'_>) {

@@ -4,7 +4,6 @@
 mod protocol;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use uuid::Uuid;
@@ -15,11 +14,15 @@ use super::{Attribute, Checked, Filters, Preset, Resource, Scene, Shape, Verb, V
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{Direction, Ethertype, SecurityGroup, SecurityGroupRule, Standard};
+use crate::policy::{Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
 #[cfg(test)]
 pub(crate) use protocol::names;
 pub use protocol::number;
+
+/// Who may change what a group does.
+const MEMBER_OF_GROUP: Rule = Rule(&[Term::Admin, Term::Member(Party::Group)]);
 
 /// Security group rules.
 #[derive(Debug)]
@@ -73,6 +76,11 @@ impl Resource for SecurityGroupRules {
     const COLLECTION: &'static str = "security_group_rules";
     const PATH: &'static str = "security-group-rules";
     const ABSENT: (&'static str, &'static str) = ("SecurityGroupRuleNotFound", "Security group rule");
+    const GET: Rule = Rule(&[Term::Admin, Term::Reader(Party::Group)]);
+    const CREATE: Rule = MEMBER_OF_GROUP;
+    const UPDATE: Rule = MEMBER_OF_GROUP;
+    const DELETE: Rule = MEMBER_OF_GROUP;
+    const TAGS: Rule = MEMBER_OF_GROUP;
     const VERBS: &'static [Verb] = &[Verb::Create, Verb::Delete];
     const TAGGED: bool = false;
 
@@ -92,19 +100,19 @@ impl Resource for SecurityGroupRules {
         Some(&mut rule.standard)
     }
 
-    /// Whoever may use the group may see what it does.
-    fn visible(rule: &SecurityGroupRule, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&rule.project)
-            || world
-                .get::<SecurityGroup>(&rule.security_group_id)
-                .is_some_and(|group| SecurityGroups::visible(group, world, caller))
+    /// The group's project counts, whoever made the rule.
+    fn target<'w>(rule: &'w SecurityGroupRule, world: &'w World) -> PolicyTarget<'w> {
+        let group = world.get::<SecurityGroup>(&rule.security_group_id);
+        PolicyTarget { group: group.map(|group| group.project.as_str()), ..PolicyTarget::of(&rule.project) }
     }
 
-    /// The group's owner, whoever made the rule.
-    fn changeable(rule: &SecurityGroupRule, world: &World, caller: &Caller) -> bool {
-        world
-            .get::<SecurityGroup>(&rule.security_group_id)
-            .is_some_and(|group| caller.changes_project(&group.project))
+    fn target_of_new<'w>(
+        world: &'w World,
+        caller: &Caller,
+        new: &'w Checked,
+    ) -> Result<PolicyTarget<'w>, Fault> {
+        let group = security_group::usable(world, caller, new.uuid("security_group_id").unwrap_or_default())?;
+        Ok(PolicyTarget { group: Some(&group.project), ..PolicyTarget::of(new.project()) })
     }
 
     fn reach(filters: &Filters) -> Option<Vec<Link>> {
@@ -131,19 +139,15 @@ impl Resource for SecurityGroupRules {
 
     fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
         let rule = read(txn, new);
-        let group = Arc::clone(security_group::usable(txn, caller, rule.security_group_id)?);
-        if !caller.changes_project(&group.project) {
-            return Err(Fault::forbidden("create_security_group_rule"));
-        }
         check(&rule)?;
         if let Some(other) = rule.remote_group_id {
             security_group::usable(txn, caller, other)?;
         }
         check_new(txn, &rule)?;
         quota::check(txn, Kind::SecurityGroupRule, new.project(), 1)?;
-        let id = rule.id;
+        let (id, group) = (rule.id, rule.security_group_id);
         txn.put(rule);
-        touch::<SecurityGroups>(txn, group.id);
+        touch::<SecurityGroups>(txn, group);
         Ok(id)
     }
 

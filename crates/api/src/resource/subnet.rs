@@ -21,13 +21,17 @@ use super::attribute::{
 use super::network::{self, Networks};
 use super::port::{self, mac};
 use super::{
-    Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, Who, gateway,
+    Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, gateway,
     metadata_port, quota, touch,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{AddressRange, HostRoute, Network, Port, Standard, Subnet, owner};
+use crate::policy::{self, Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
+
+/// Who may change a subnet: its members and those of its network.
+const MEMBERS: Rule = Rule(&[Term::Admin, Term::Member(Party::Owner), Term::Member(Party::Network)]);
 
 /// The noun `subnet`.
 #[derive(Debug)]
@@ -106,8 +110,8 @@ static ATTRIBUTES: &[Attribute] = &[
         SERVICES,
         "Device owners that get addresses from it; everybody if empty.",
     )
-    .create_by(Who::Admin)
-    .update_by(Who::Admin)
+    .create_by(policy::ADMIN)
+    .update_by(policy::ADMIN)
     .preset(Preset::List),
     Attribute::new("router:external", Shape::Bool, "Whether its network is external."),
     DESCRIPTION,
@@ -123,6 +127,18 @@ impl Resource for Subnets {
     const COLLECTION: &'static str = "subnets";
     const PATH: &'static str = "subnets";
     const ABSENT: (&'static str, &'static str) = ("SubnetNotFound", "Subnet");
+    const GET: Rule = Rule(&[
+        Term::Admin,
+        Term::Service,
+        Term::Reader(Party::Owner),
+        Term::Reader(Party::Network),
+        Term::Shared,
+        Term::External,
+    ]);
+    const CREATE: Rule = Rule(&[Term::Admin, Term::Member(Party::Network)]);
+    const UPDATE: Rule = MEMBERS;
+    const DELETE: Rule = MEMBERS;
+    const TAGS: Rule = MEMBERS;
 
     fn attributes() -> &'static [Attribute] {
         ATTRIBUTES
@@ -140,16 +156,20 @@ impl Resource for Subnets {
         Some(&mut subnet.standard)
     }
 
-    /// Whoever sees the network.
-    fn visible(subnet: &Subnet, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&subnet.project) || network::visible(world, caller, subnet.network_id).is_ok()
+    fn target<'w>(subnet: &'w Subnet, world: &'w World) -> PolicyTarget<'w> {
+        match world.get::<Network>(&subnet.network_id) {
+            Some(network) => PolicyTarget::on(&subnet.project, world, network),
+            None => PolicyTarget::of(&subnet.project),
+        }
     }
 
-    /// The owner of the network.
-    fn changeable(subnet: &Subnet, world: &World, caller: &Caller) -> bool {
-        world
-            .get::<Network>(&subnet.network_id)
-            .is_some_and(|network| caller.changes_project(&network.project))
+    fn target_of_new<'w>(
+        world: &'w World,
+        caller: &Caller,
+        new: &'w Checked,
+    ) -> Result<PolicyTarget<'w>, Fault> {
+        let network = network::visible(world, caller, new.uuid("network_id").unwrap_or_default())?;
+        Ok(PolicyTarget::on(new.project(), world, network))
     }
 
     fn reach(filters: &Filters) -> Option<Vec<Link>> {
@@ -188,10 +208,6 @@ impl Resource for Subnets {
 
     fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
         let network_id = new.uuid("network_id").unwrap_or_default();
-        let network = network::visible(txn, caller, network_id)?;
-        if !caller.changes_project(&network.project) {
-            return Err(Fault::forbidden("create_subnet"));
-        }
         quota::check(txn, Kind::Subnet, new.project(), 1)?;
         let id = txn.new_id();
         let (cidr, subnetpool_id) = prefix::choose(txn, caller, network_id, new)?;

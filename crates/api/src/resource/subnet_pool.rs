@@ -14,12 +14,13 @@ use super::attribute::{
     CREATED_AT, DESCRIPTION, ID, NAME, PROJECT_ID, REVISION_NUMBER, TAGS, TENANT_ID, UPDATED_AT,
 };
 use super::{
-    Action, Attribute, Call, Checked, Field, Preset, Reply, Resource, Scene, Shape, View, Who, address_scope,
+    Action, Attribute, Call, Checked, Field, Preset, Reply, Resource, Scene, Shape, View, address_scope,
     quota, rbac_policy,
 };
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{RbacAction, Standard, Subnet, SubnetPool};
+use crate::policy::{self, Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
 pub use cut::cut;
@@ -60,11 +61,11 @@ static ATTRIBUTES: &[Attribute] = &[
     .update()
     .preset(Preset::Null),
     Attribute::new("shared", Shape::Bool, "Whether every project may use it.")
-        .create_by(Who::Admin)
+        .create_by(policy::ADMIN)
         .preset(Preset::Bool(false)),
     Attribute::new("is_default", Shape::Bool, "Whether it is taken if a subnet asks for the default pool.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Bool(false)),
     DESCRIPTION,
     TAGS,
@@ -84,6 +85,7 @@ impl Resource for SubnetPools {
     const COLLECTION: &'static str = "subnetpools";
     const PATH: &'static str = "subnetpools";
     const ABSENT: (&'static str, &'static str) = ("SubnetPoolNotFound", "Subnet pool");
+    const GET: Rule = Rule(&[Term::Admin, Term::Reader(Party::Owner), Term::Shared]);
 
     fn attributes() -> &'static [Attribute] {
         ATTRIBUTES
@@ -105,8 +107,8 @@ impl Resource for SubnetPools {
         Some(&mut pool.standard)
     }
 
-    fn visible(pool: &SubnetPool, world: &World, caller: &Caller) -> bool {
-        caller.sees_project(&pool.project) || is_usable(world, caller, pool)
+    fn target<'w>(pool: &'w SubnetPool, world: &'w World) -> PolicyTarget<'w> {
+        PolicyTarget::shareable(&pool.project, world, pool.id, pool.shared)
     }
 
     fn view(pool: &SubnetPool, scene: &Scene<'_>, view: &mut View<'_>) {

@@ -143,6 +143,91 @@ async fn a_real_keystone_says_who_asks() {
     }
 }
 
+/// No object belongs to a token that is for no project, whatever its roles are elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_keystone_gives_tokens_for_domains_and_the_system_which_count_for_nothing_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let started = tokio::task::spawn_blocking(move || {
+        let keystone = lab::keystone::Keystone::start(dir.path()).unwrap();
+        let project = keystone.project("blue").unwrap();
+        let mut tokens = Vec::new();
+        for (user, role) in [("dora", "admin"), ("dan", "member"), ("dirk", "service")] {
+            let id = keystone.user(user, "pw").unwrap();
+            keystone.grant_on_domain(role, &id).unwrap();
+            tokens.push((
+                format!("{role} of the domain"),
+                "a domain",
+                keystone.domain_token(user, "pw").unwrap(),
+            ));
+        }
+        for (user, role) in [("sam", "admin"), ("sue", "member"), ("sid", "reader")] {
+            let id = keystone.user(user, "pw").unwrap();
+            keystone.grant_on_system(role, &id).unwrap();
+            tokens.push((
+                format!("{role} of the system"),
+                "the system",
+                keystone.system_token(user, "pw").unwrap(),
+            ));
+        }
+        let admin = keystone.admin_token().unwrap();
+        (keystone, dir, project, tokens, admin)
+    });
+    let (keystone_process, _dir, project, tokens, admin) = started.await.unwrap();
+    let url = keystone_process.url().trim_end_matches('/').to_owned();
+    let server = Server::with(keystone(&url, None, NEVER)).await;
+    let named = json!({"network": {"name": "n", "project_id": project}});
+    let made = with_token(&server, "POST", "/v2.0/networks", &admin, Some(named.clone())).await;
+    assert_eq!(made.status, 201);
+    let path = format!("/v2.0/networks/{}", made.body["network"]["id"].as_str().unwrap());
+    for (who, scope, token) in &tokens {
+        for (method, path, body) in [
+            ("GET", "/v2.0/networks", None),
+            ("GET", path.as_str(), None),
+            ("POST", "/v2.0/networks", Some(json!({"network": {}}))),
+            ("POST", "/v2.0/networks", Some(named.clone())),
+            (
+                "POST",
+                "/v2.0/security-groups",
+                Some(json!({"security_group": {"name": "g", "project_id": ""}})),
+            ),
+            ("PUT", path.as_str(), Some(json!({"network": {"name": "m"}}))),
+            ("DELETE", path.as_str(), None),
+            ("GET", "/v2.0/agents", None),
+            ("GET", "/v2.0/quotas", None),
+            ("POST", "/v2.0/meridian/rebalance", Some(json!({}))),
+        ] {
+            let got = with_token(&server, method, path, token, body).await;
+            let (status, kind, text) = got.refusal();
+            assert_eq!((status, kind), (403, "InvalidScope"), "{who}: {method} {path}");
+            assert!(text.contains(scope), "{who}: {text}");
+        }
+    }
+    // The administrator of a project names none for what it makes, and nothing comes to be that is nobody's.
+    for body in [json!({"network": {"project_id": ""}}), json!({"network": {"tenant_id": ""}})] {
+        let got = with_token(&server, "POST", "/v2.0/networks", &admin, Some(body)).await;
+        assert_eq!((got.refusal().0, got.refusal().1), (400, "HTTPBadRequest"));
+    }
+    let all = with_token(&server, "GET", "/v2.0/networks", &admin, None).await;
+    assert_eq!(all.body["networks"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_role_counts_only_with_the_project_that_it_is_for() {
+    let (_fake, url) = fake().await;
+    let server = Server::with(keystone(&url, None, NEVER)).await;
+    let create = |token: &'static str| {
+        with_token(&server, "POST", "/v2.0/networks", token, Some(json!({"network": {"project_id": "p"}})))
+    };
+    assert_eq!(create("admin of p").await.status, 201);
+    assert_eq!(create("admin of a domain").await.refusal().0, 403);
+    assert_eq!(create("admin of the system").await.refusal().0, 403);
+    // Keystone does not say such a thing; if it did, it would be about no project.
+    let unscoped = create("admin of nothing").await;
+    assert!((400..404).contains(&unscoped.refusal().0), "{:?}", unscoped.refusal());
+    let listed = with_token(&server, "GET", "/v2.0/networks", "admin of nothing", None).await;
+    assert_eq!((listed.status, &listed.body["networks"]), (200, &json!([])));
+}
+
 /// A Keystone that answers what it is told to and counts.
 struct Fake {
     status: AtomicU16,
@@ -154,11 +239,24 @@ async fn fake() -> (Arc<Fake>, String) {
         fake.asked.fetch_add(1, Ordering::SeqCst);
         let status = StatusCode::from_u16(fake.status.load(Ordering::SeqCst)).unwrap();
         let good = headers.get("x-subject-token").is_some_and(|token| token != "bad");
-        let token = json!({"token": {
+        let mut token = json!({"token": {
             "expires_at": if headers["x-subject-token"] == "short" { "2020-01-01T00:00:00.000000Z" } else { "2999-01-01T00:00:00.000000Z" },
             "user": {"id": "u", "name": "u"}, "project": {"id": "p", "name": "p"},
             "roles": [{"id": "1", "name": "member"}],
         }});
+        let subject = headers["x-subject-token"].to_str().unwrap();
+        if let Some(scope) = subject.strip_prefix("admin of ") {
+            let answer = token["token"].as_object_mut().unwrap();
+            answer["roles"] = json!([{"id": "2", "name": "admin"}]);
+            if scope != "p" {
+                answer.remove("project");
+            }
+            match scope {
+                "a domain" => answer.extend([("domain".into(), json!({"id": "default", "name": "Default"}))]),
+                "the system" => answer.extend([("system".into(), json!({"all": true}))]),
+                _ => {}
+            }
+        }
         match (status, good) {
             (StatusCode::OK, true) => (status, token.to_string()),
             (StatusCode::OK, false) => (StatusCode::NOT_FOUND, "{}".into()),

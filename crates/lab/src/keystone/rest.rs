@@ -31,6 +31,12 @@ impl Keystone {
         self.call("PUT", &format!("projects/{project}/users/{user}/roles/{role}"), None).map(|_| ())
     }
 
+    /// Gives a user a role (by its name) on the domain `Default`.
+    pub fn grant_on_domain(&self, role: &str, user: &str) -> Result<()> {
+        let role = self.role(role)?;
+        self.call("PUT", &format!("domains/default/users/{user}/roles/{role}"), None).map(|_| ())
+    }
+
     /// Gives a user a role (by its name) on the system as a whole.
     pub fn grant_on_system(&self, role: &str, user: &str) -> Result<()> {
         let role = self.role(role)?;
@@ -62,6 +68,11 @@ impl Keystone {
     /// A token of `admin` for the project `admin`.
     pub fn admin_token(&self) -> Result<String> {
         self.token("admin", setup::ADMIN_PASSWORD, "admin")
+    }
+
+    /// A token of a user for the domain `Default`.
+    pub fn domain_token(&self, user: &str, password: &str) -> Result<String> {
+        self.authenticate(user, password, &json!({ "domain": { "id": "default" } }))
     }
 
     /// A token of a user for the system as a whole.

@@ -175,6 +175,27 @@ fn settings_of_the_network_are_checked_by_their_types() {
 }
 
 #[test]
+fn a_quota_that_is_set_leaves_the_others_as_they_are() {
+    let settings = |text: &str| file(text).load().unwrap().config.network.settings();
+    let defaults = settings("").unwrap().quotas;
+    let quotas = settings("[network]\nquotas = { router = 100 }\n").unwrap().quotas;
+    assert_eq!(quotas.limit("router"), 100);
+    for resource in ["port", "floatingip", "network", "address_scope", "router_gateway", "port_fixed_ip"] {
+        assert!(
+            quotas.limit(resource) > 0 && quotas.limit(resource) == defaults.limit(resource),
+            "{resource}"
+        );
+    }
+    let problems = problems("[network]\nquotas = { routers = 100 }\n");
+    assert_eq!(problems.len(), 1);
+    assert!(
+        problems[0].starts_with("m.toml:2: `network.quotas`: `routers` is no resource with a quota"),
+        "{problems:?}"
+    );
+    assert!(problems[0].contains("router, ") && problems[0].contains("subnetpool"), "{problems:?}");
+}
+
+#[test]
 fn settings_of_the_network_come_from_file_and_environment() {
     let mut sources =
         file("[network]\nbfd_min_tx = 300\nvni_range = [10, 20]\ndns_servers = [\"192.0.2.53\"]\n");

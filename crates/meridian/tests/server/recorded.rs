@@ -44,7 +44,7 @@ const CHANGED: [(&str, usize); 12] = [
 
 /// What answers of ours have otherwise: attributes of extensions that only one of us has, and the floating IP of a port
 /// forwarding.
-const ANSWERED: [&str; 16] = [
+const ANSWERED: [&str; 18] = [
     "floatingips - port_forwardings",
     "floatingips - qos_policy_id",
     "floatingips ~ router_id",
@@ -59,6 +59,8 @@ const ANSWERED: [&str; 16] = [
     "ports - qos_policy_id",
     "ports - resource_request",
     "quotas + address_scope",
+    "quotas + port_fixed_ip",
+    "quotas + router_gateway",
     "routers + distributed",
     "security_group_rules - remote_address_group_id",
 ];

@@ -8,8 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Attribute, Who};
+use super::{Attribute, Part, Who};
 use crate::model::Standard;
+use crate::policy::PolicyTarget;
 use crate::{Caller, Fault};
 
 /// The attributes of a create or update request in their normal form.
@@ -25,9 +26,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks the body of a create request for a `resource` (such as `network`).
+    /// Checks the body of a create request, but for who may say it: see [`Checked::permit_create`].
     pub fn create(
-        resource: &str,
         attributes: &'static [Attribute],
         caller: &Caller,
         body: &Map<String, Value>,
@@ -46,47 +46,74 @@ impl Checked {
         let mut checked = Self::of(attributes, body)?;
         checked.project = owner(caller, body)?;
         for attribute in attributes {
-            let preset = attribute.preset.value();
-            match checked.values.get(attribute.name) {
-                // Naming what one would get anyway needs no permission: clients send whole objects.
-                Some(value) if preset.as_ref() != Some(value) && !attribute.create.includes(caller) => {
-                    let name = attribute.name;
-                    let rule = format!("create_{resource} and rule:create_{resource}:{name}");
-                    return Err(Fault::forbidden(rule));
-                }
-                Some(_) => {}
-                None => {
-                    if let Some(value) = preset {
-                        checked.values.insert(attribute.name, value);
-                    }
-                }
+            if let (false, Some(value)) = (checked.has(attribute.name), attribute.preset.value()) {
+                checked.values.insert(attribute.name, value);
             }
         }
         Ok(checked)
     }
 
-    /// Checks the body of an update of a `resource`.
-    pub fn update(
+    /// Whether the caller may name what a create request for a `resource` (such as `network`) names.
+    pub fn permit_create(
+        &self,
         resource: &str,
         attributes: &'static [Attribute],
         caller: &Caller,
-        body: &Map<String, Value>,
-    ) -> Result<Self, Fault> {
+        target: &PolicyTarget<'_>,
+    ) -> Result<(), Fault> {
+        for (attribute, value) in self.named_of(attributes) {
+            // Naming what one would get anyway needs no permission: clients send whole objects.
+            if attribute.preset.value().as_ref() == Some(value) {
+                continue;
+            }
+            let part = |part: &&Part| part.is_in(value) && !part.create.permits(caller, target, None);
+            if !attribute.create.includes(caller, target, Some(value)) {
+                return Err(refused("create", resource, attribute.name, None));
+            }
+            if let Some(part) = attribute.parts.iter().find(part) {
+                return Err(refused("create", resource, attribute.name, Some(part.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the caller may name what an update of a `resource` names.
+    pub fn permit_update(
+        &self,
+        resource: &str,
+        attributes: &'static [Attribute],
+        caller: &Caller,
+        target: &PolicyTarget<'_>,
+    ) -> Result<(), Fault> {
+        for (attribute, value) in self.named_of(attributes) {
+            let part = |part: &&Part| part.is_in(value) && !part.update.permits(caller, target, None);
+            if !attribute.update.includes(caller, target, Some(value)) {
+                return Err(refused("update", resource, attribute.name, None));
+            }
+            if let Some(part) = attribute.parts.iter().find(part) {
+                return Err(refused("update", resource, attribute.name, Some(part.name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn named_of(
+        &self,
+        attributes: &'static [Attribute],
+    ) -> impl Iterator<Item = (&'static Attribute, &Value)> {
+        let named = attributes.iter().filter(|attribute| self.named(attribute.name));
+        named.filter_map(|attribute| Some((attribute, self.values.get(attribute.name)?)))
+    }
+
+    /// Checks the body of an update, but for who may say it: see [`Checked::permit_update`].
+    pub fn update(attributes: &'static [Attribute], body: &Map<String, Value>) -> Result<Self, Fault> {
         known(attributes, body)?;
         let read_only =
             |attribute: &&Attribute| attribute.update == Who::Nobody && body.contains_key(attribute.name);
         if let Some(attribute) = attributes.iter().find(read_only) {
             return Err(Fault::bad(format!("Cannot update read-only attribute {}", attribute.name)));
         }
-        let checked = Self::of(attributes, body)?;
-        for attribute in attributes {
-            if checked.has(attribute.name) && !attribute.update.includes(caller) {
-                let name = attribute.name;
-                let rule = format!("update_{resource} and rule:update_{resource}:{name}");
-                return Err(Fault::forbidden(rule));
-            }
-        }
-        Ok(checked)
+        Self::of(attributes, body)
     }
 
     fn of(attributes: &'static [Attribute], body: &Map<String, Value>) -> Result<Self, Fault> {
@@ -179,6 +206,12 @@ impl Checked {
     }
 }
 
+/// 403 of an attribute, or of a key inside of it.
+fn refused(verb: &str, resource: &str, name: &str, part: Option<&str>) -> Fault {
+    let part = part.map(|part| format!(":{part}")).unwrap_or_default();
+    Fault::forbidden(format!("{verb}_{resource} and rule:{verb}_{resource}:{name}{part}"))
+}
+
 fn known(attributes: &[Attribute], body: &Map<String, Value>) -> Result<(), Fault> {
     let unknown: Vec<_> =
         body.keys().filter(|key| !attributes.iter().any(|it| it.name == key.as_str())).collect();
@@ -199,7 +232,7 @@ fn owner(caller: &Caller, body: &Map<String, Value>) -> Result<String, Fault> {
         (tenant, project) => project.or(tenant),
     };
     match asked {
-        Some(asked) if asked != caller.project && !caller.admin => Err(Fault::bad(
+        Some(asked) if asked != caller.project && !caller.admin && !caller.service => Err(Fault::bad(
             "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin privileges",
         )),
         Some(asked) => Ok(asked.to_owned()),

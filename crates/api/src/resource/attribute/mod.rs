@@ -11,6 +11,7 @@ mod shape;
 use serde_json::{Value, json};
 
 use crate::Caller;
+use crate::policy::{PolicyTarget, Rule};
 
 pub use checked::Checked;
 pub use shape::{Field, Shape};
@@ -32,6 +33,8 @@ pub struct Attribute {
     pub create: Who,
     /// Who may name it in an update.
     pub update: Who,
+    /// Keys inside of it that have rules of their own.
+    pub parts: &'static [Part],
     /// Who sees it.
     pub shown: Shown,
     /// Lists can be filtered by it.
@@ -47,23 +50,44 @@ pub enum Who {
     Nobody,
     /// Whoever may change the object.
     Owner,
-    /// Administrators and other services.
-    Service,
-    /// Administrators and managers of the project.
-    Manager,
-    /// Administrators.
-    Admin,
+    /// Of these, those whom a rule lets.
+    By(Rule),
 }
 
 impl Who {
     /// Whether the caller is one of them. That the caller may change the object at all is asked elsewhere.
-    pub fn includes(self, caller: &Caller) -> bool {
+    pub fn includes(self, caller: &Caller, target: &PolicyTarget<'_>, value: Option<&Value>) -> bool {
         match self {
             Who::Nobody => false,
             Who::Owner => true,
-            Who::Service => caller.admin || caller.service,
-            Who::Manager => caller.admin || caller.manager,
-            Who::Admin => caller.admin,
+            Who::By(rule) => rule.permits(caller, target, value),
+        }
+    }
+}
+
+/// A key inside an attribute's value that has rules of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The key, in the object or in the elements of the list.
+    pub name: &'static str,
+    /// Who may name it in a create request.
+    pub create: Rule,
+    /// Who may name it in an update.
+    pub update: Rule,
+}
+
+impl Part {
+    /// A key with one rule for both.
+    pub const fn new(name: &'static str, rule: Rule) -> Self {
+        Part { name, create: rule, update: rule }
+    }
+
+    /// Whether a value names the key.
+    fn is_in(&self, value: &Value) -> bool {
+        match value {
+            Value::Object(object) => object.contains_key(self.name),
+            Value::Array(elements) => elements.iter().any(|element| element.get(self.name).is_some()),
+            _ => false,
         }
     }
 }
@@ -139,6 +163,7 @@ impl Attribute {
             preset: Preset::Absent,
             create: Who::Nobody,
             update: Who::Nobody,
+            parts: &[],
             shown: Shown::All,
             filter: plain,
             sort: plain,
@@ -152,22 +177,27 @@ impl Attribute {
 
     /// A create request may name it.
     pub const fn create(self) -> Self {
-        self.create_by(Who::Owner)
+        Attribute { create: Who::Owner, ..self }
     }
 
     /// These may name it in a create request; others may still name its preset.
-    pub const fn create_by(self, who: Who) -> Self {
-        Attribute { create: who, ..self }
+    pub const fn create_by(self, rule: Rule) -> Self {
+        Attribute { create: Who::By(rule), ..self }
     }
 
     /// An update may name it.
     pub const fn update(self) -> Self {
-        self.update_by(Who::Owner)
+        Attribute { update: Who::Owner, ..self }
     }
 
     /// These may name it in an update.
-    pub const fn update_by(self, who: Who) -> Self {
-        Attribute { update: who, ..self }
+    pub const fn update_by(self, rule: Rule) -> Self {
+        Attribute { update: Who::By(rule), ..self }
+    }
+
+    /// Keys inside of it that have rules of their own.
+    pub const fn parts(self, parts: &'static [Part]) -> Self {
+        Attribute { parts, ..self }
     }
 
     /// What a create request gets that does not name it.
@@ -224,7 +254,7 @@ pub const TAGS: Attribute = Attribute::new(
     Shape::List { of: &shape::TAG, max: super::tags::MOST, unique: true },
     "Labels; changed through the sub-resource `tags`.",
 )
-.create()
+.create_by(crate::policy::MEMBER)
 .preset(Preset::List);
 /// Grows with every change.
 pub const REVISION_NUMBER: Attribute = Attribute::new(

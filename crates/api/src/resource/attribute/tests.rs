@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::{Fault, policy};
 
 const ROUTE: Shape = Shape::Object(&[
     Field::required("destination", Shape::Cidr),
@@ -89,12 +90,12 @@ static TABLE: &[Attribute] = &[
     NAME,
     Attribute::new("mode", Shape::OneOf(&["a", "b"]), "Must be said.").required(),
     Attribute::new("shared", Shape::Bool, "For administrators.")
-        .create_by(Who::Admin)
-        .update_by(Who::Admin)
+        .create_by(policy::ADMIN)
+        .update_by(policy::ADMIN)
         .preset(Preset::Bool(false)),
     Attribute::new("host", Shape::Text { max: 9 }, "For services.")
-        .create_by(Who::Service)
-        .update_by(Who::Service),
+        .create_by(policy::ADMIN_OR_SERVICE)
+        .update_by(policy::ADMIN_OR_SERVICE),
     DESCRIPTION,
     TAGS,
 ];
@@ -107,15 +108,26 @@ fn member() -> Caller {
     Caller::member("p")
 }
 
+fn create(caller: &Caller, body: &Map<String, Value>) -> Result<Checked, Fault> {
+    let checked = Checked::create(TABLE, caller, body)?;
+    checked.permit_create("thing", TABLE, caller, &PolicyTarget::of("p"))?;
+    Ok(checked)
+}
+
+fn update(caller: &Caller, body: &Map<String, Value>) -> Result<Checked, Fault> {
+    let checked = Checked::update(TABLE, body)?;
+    checked.permit_update("thing", TABLE, caller, &PolicyTarget::of("p"))?;
+    Ok(checked)
+}
+
 #[test]
 fn a_create_body_gets_presets_and_an_owner() {
-    let new =
-        Checked::create("thing", TABLE, &member(), &body(json!({"mode": "a", "shared": false}))).unwrap();
+    let new = create(&member(), &body(json!({"mode": "a", "shared": false}))).unwrap();
     assert_eq!((new.text("mode"), new.text("name"), new.bool("shared")), (Some("a"), Some(""), Some(false)));
     assert_eq!(new.project(), "p");
     assert!(new.named("shared") && !new.named("name") && !new.has("host"));
     let other = body(json!({"mode": "a", "tenant_id": "q", "project_id": "q", "tags": ["x"]}));
-    let new = Checked::create("thing", TABLE, &Caller::admin("p"), &other).unwrap();
+    let new = create(&Caller::admin("p"), &other).unwrap();
     assert_eq!(new.project(), "q");
     assert_eq!(new.standard(jiff::Timestamp::UNIX_EPOCH).tags.len(), 1);
 }
@@ -153,7 +165,7 @@ fn bad_create_bodies_are_refused() {
             "Invalid input for tags. Reason: 'a,b' contains a comma, which separates tags in filters.",
         ),
     ] {
-        let fault = Checked::create("thing", TABLE, &member(), &body(given.clone())).unwrap_err();
+        let fault = create(&member(), &body(given.clone())).unwrap_err();
         assert_eq!((fault.status, fault.message.as_str()), (status, text), "{given}");
     }
 }
@@ -171,11 +183,11 @@ fn bad_update_bodies_are_refused() {
             "(rule:update_thing and rule:update_thing:shared) is disallowed by policy",
         ),
     ] {
-        let fault = Checked::update("thing", TABLE, &member(), &body(given.clone())).unwrap_err();
+        let fault = update(&member(), &body(given.clone())).unwrap_err();
         assert_eq!((fault.status, fault.message.as_str()), (status, text), "{given}");
     }
     let service = Caller { service: true, member: false, ..member() };
-    let change = Checked::update("thing", TABLE, &service, &body(json!({"host": "h"}))).unwrap();
+    let change = update(&service, &body(json!({"host": "h"}))).unwrap();
     assert_eq!(change.text("host"), Some("h"));
     assert!(!change.has("name"), "an update has only what it names");
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{FloatingIps, as_v4, found};
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{FixedIp, FloatingIp, Port, Subnet};
+use crate::model::{FixedIp, FloatingIp, Network, Port, Router, Subnet};
 use crate::resource::router::reach;
 use crate::resource::{port, touch};
 use crate::world::{Link, Txn, World};
@@ -46,7 +46,7 @@ pub(super) fn associate(
         );
         return Err(Fault::conflict("FloatingIPPortAlreadyAssociated", text));
     }
-    let router = router_between(txn, inside.subnet_id, floating.floating_network_id).ok_or_else(|| {
+    let router = router_between(txn, &port, inside.subnet_id, floating.floating_network_id).ok_or_else(|| {
         let text = format!(
             "External network {} is not reachable from subnet {}. Therefore, cannot associate Port {port_id} with a \
              Floating IP.",
@@ -121,20 +121,22 @@ fn address(port: &Port, fixed: Option<IpAddr>) -> Result<FixedIp, Fault> {
     }
 }
 
-/// The router from a subnet to an external network: one with an interface here and any gateway there. Of several, the one that
-/// is the subnet's gateway.
-pub(super) fn router_between(world: &World, subnet_id: Uuid, external: Uuid) -> Option<Uuid> {
-    let gateway_ip = world.get::<Subnet>(&subnet_id)?.gateway_ip;
+/// The router from a port's subnet to an external network: one with an interface here and any gateway there. Of several, the one
+/// that is the subnet's gateway. A router that anybody could attach to a shared network is none: it has to be the gateway, or
+/// belong to the port's project or to those whose subnet and network it is.
+fn router_between(world: &World, port: &Port, subnet_id: Uuid, external: Uuid) -> Option<Uuid> {
+    let subnet = world.get::<Subnet>(&subnet_id)?;
+    let network = world.get::<Network>(&subnet.network_id)?;
+    let is_gateway = |port: &Port| port.fixed_ips.iter().any(|it| Some(it.ip_address) == subnet.gateway_ip);
+    let trusted = [&port.project, &subnet.project, &network.project];
     world
         .linked::<Port>(Link::PortsOfSubnet(subnet_id))
         .filter(|port| port.is_router_interface())
-        .filter_map(|port| Some((port.router_id()?, port)))
+        .filter_map(|port| Some((world.get::<Router>(&port.router_id()?)?, is_gateway(port))))
+        .filter(|(router, is_gateway)| *is_gateway || trusted.contains(&&router.project))
         .filter(|(router, _)| {
-            reach::ports(world, *router).any(|port| port.is_gateway() && port.network_id == external)
+            reach::ports(world, router.id).any(|port| port.is_gateway() && port.network_id == external)
         })
-        .min_by_key(|(router, port)| {
-            let is_gateway = port.fixed_ips.iter().any(|fixed| Some(fixed.ip_address) == gateway_ip);
-            (!is_gateway, *router)
-        })
-        .map(|(router, _)| router)
+        .min_by_key(|(router, is_gateway)| (!is_gateway, router.id))
+        .map(|(router, _)| router.id)
 }

@@ -42,6 +42,27 @@ fn an_address_is_held_by_a_hidden_port() {
 }
 
 #[test]
+fn a_subnet_of_somebody_else_is_answered_as_one_that_is_not_there() {
+    let mut cloud = Cloud::new();
+    let answer = |cloud: &mut Cloud, subnet: u128, extra: Value| {
+        let mut body = json!({"floating_network_id": id(N1), "subnet_id": id(subnet)});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let refused =
+            cloud.by(Caller { manager: true, ..Caller::member("stranger") }, |cloud| create(cloud, body));
+        let fault = refused.unwrap_err();
+        (fault.status, fault.kind, fault.message.replace(&id(subnet).to_string(), "it"))
+    };
+    for extra in
+        [json!({}), json!({"floating_ip_address": "10.0.4.9"}), json!({"floating_ip_address": "192.0.2.9"})]
+    {
+        // Of project p, IPv4 and IPv6; of nobody.
+        let [v4, v6, none] = [S4, S6, 0x99].map(|subnet| answer(&mut cloud, subnet, extra.clone()));
+        assert_eq!(v4, none, "{extra}");
+        assert_eq!(v6, none, "{extra}");
+    }
+}
+
+#[test]
 fn an_address_can_be_asked_for_by_administrators_and_managers() {
     let mut cloud = Cloud::new();
     cloud.add_subnet(subnet(0x31, N1, "203.0.113.0/24"));
@@ -61,7 +82,7 @@ fn an_address_can_be_asked_for_by_administrators_and_managers() {
         (json!({"floating_ip_address": "192.0.2.1"}), 400, "BadRequest"),
         (json!({"floating_ip_address": "2001:db8::1"}), 400, "HTTPBadRequest"),
         (json!({"subnet_id": id(S2)}), 400, "BadRequest"),
-        (json!({"subnet_id": id(0x99)}), 404, "SubnetNotFound"),
+        (json!({"subnet_id": id(0x99)}), 400, "BadRequest"),
     ];
     for (extra, status, kind) in table {
         refused(create(&mut cloud, with(extra)), status, kind);
@@ -216,8 +237,8 @@ fn other_projects_ports_are_out_of_reach() {
 #[test]
 fn quotas_count_floating_ips_and_not_their_ports() {
     let mut cloud = Cloud::new();
-    cloud.outside.settings.quotas.insert("floatingip".into(), 1);
-    cloud.outside.settings.quotas.insert("port".into(), 0);
+    cloud.outside.settings.quotas.set("floatingip", 1);
+    cloud.outside.settings.quotas.set("port", 0);
     create(&mut cloud, on(N1)).unwrap();
     refused(create(&mut cloud, on(N1)), 409, "OverQuota");
 }

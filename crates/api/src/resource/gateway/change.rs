@@ -25,6 +25,7 @@ pub fn add(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) -> Re
         return Ok(());
     }
     let before = Before::of(txn, id)?;
+    check::limits(txn, &before, before.gateways.len() + elements.len(), elements)?;
     check::elements(txn, caller, elements)?;
     let made = create_many(txn, &before, elements.iter().enumerate())?;
     let (mut compat, mut snat) = (before.router.gw_port_id, before.router.enable_snat);
@@ -38,6 +39,7 @@ pub fn add(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) -> Re
 /// Makes the gateways of a router those of a list: ports that an element means keep their ids, the others go, new ones come.
 pub fn update(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) -> Result<(), Fault> {
     let before = Before::of(txn, id)?;
+    check::limits(txn, &before, elements.len(), elements)?;
     check::elements(txn, caller, elements)?;
     let found = matching::update(&before.existing(), before.router.gw_port_id, elements)
         .map_err(|error| unmatched(id, error))?;
@@ -96,7 +98,10 @@ pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>
         let compat = heir(txn, &before.router);
         return finish(txn, &before, compat, before.router.enable_snat);
     };
-    check::elements(txn, caller, std::slice::from_ref(element))?;
+    let element_only = std::slice::from_ref(element);
+    let count = before.gateways.len() + usize::from(present.is_none());
+    check::limits(txn, &before, count, element_only)?;
+    check::elements(txn, caller, element_only)?;
     let compat = match present {
         Some(port) if port.network_id == element.network_id => {
             if !element.fixed_ips.is_empty() {

@@ -12,8 +12,8 @@ use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{FixedIp, FloatingIp, Port, Router, Subnet};
 use crate::resource::router::reach;
-use crate::resource::{ipam, network};
-use crate::world::{Link, World};
+use crate::resource::{ipam, network, quota};
+use crate::world::{Link, Txn, World};
 
 /// What can be said of the elements alone: external networks that the caller sees, addresses that are not a subnet's gateway and
 /// do not repeat.
@@ -35,6 +35,17 @@ pub(super) fn elements(world: &World, caller: &Caller, elements: &[Element]) -> 
         }
     }
     Ok(())
+}
+
+/// That a router takes no more of what everybody shares than its project may: gateways, and addresses of each. Asked before
+/// anything is looked up for an element, so that a long list costs nothing.
+pub(super) fn limits(txn: &Txn, before: &Before, count: usize, elements: &[Element]) -> Result<(), Fault> {
+    let project = &before.router.project;
+    quota::check_growth(txn, "router_gateway", project, before.gateways.len(), count)?;
+    // An element may stand for any gateway that is there, so none needs to shrink.
+    let largest = before.gateways.iter().map(|port| port.fixed_ips.len()).max().unwrap_or(0);
+    let asked = elements.iter().map(|element| element.fixed_ips.len()).max().unwrap_or(0);
+    quota::check_growth(txn, "port_fixed_ip", project, largest, asked)
 }
 
 /// That a gateway does not take the address that its default route goes through. `resource` is what the request is about.

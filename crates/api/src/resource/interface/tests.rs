@@ -158,9 +158,98 @@ fn members_attach_what_they_may_use() {
     let router = cloud.router();
     cloud.attach(router, S4).unwrap();
     refused(cloud.attach(router, 0x41), 404, "SubnetNotFound");
-    refused(cloud.attach(router, S1), 404, "SubnetNotFound");
+    // An external network is there to be seen, and to have gateways on.
+    refused(cloud.attach(router, S1), 400, "BadRequest");
     cloud.caller = Caller::reader("p");
     refused(cloud.attach(router, S5), 403, "PolicyNotAuthorized");
+}
+
+/// Project `q` has a network that everybody may use: 0x40 with 0x41 10.0.9.0/24.
+fn shared_with_all() -> Cloud {
+    let mut cloud = Cloud::new();
+    cloud.change(|txn| Ok(txn.put(network(0x40, "q")))).unwrap();
+    cloud.add_subnet(Subnet { project: "q".into(), ..subnet(0x41, 0x40, "10.0.9.0/24") });
+    cloud.update("networks", id(0x40), json!({"shared": true})).unwrap();
+    cloud
+}
+
+#[test]
+fn who_may_only_use_a_shared_network_does_not_become_its_gateway() {
+    let mut cloud = shared_with_all();
+    let member = || Caller::member("p");
+    let router = cloud.by(member(), Cloud::router);
+    let text = refused(cloud.by(member(), |cloud| cloud.attach(router, 0x41)), 400, "BadRequest");
+    assert!(text.contains("is not owned by project making the request"), "{text}");
+    // Nor by a port: it cannot choose the address, and one that somebody else made for it is not taken.
+    let gateway = json!([{"ip_address": "10.0.9.1"}]);
+    let asked = json!({"network_id": id(0x40), "fixed_ips": gateway});
+    refused(cloud.by(member(), |cloud| cloud.create("ports", asked)), 403, "PolicyNotAuthorized");
+    let port = cloud.by(member(), |cloud| cloud.create("ports", json!({"network_id": id(0x40)}))).unwrap();
+    let port = port["id"].as_str().unwrap().to_owned();
+    for change in [
+        json!({"fixed_ips": gateway}),
+        json!({"fixed_ips": [{"subnet_id": id(0x41), "ip_address": "10.0.9.1"}]}),
+        json!({"allowed_address_pairs": gateway}),
+    ] {
+        let moved = cloud.by(member(), |cloud| cloud.update("ports", &port, change.clone()));
+        refused(moved, 403, "PolicyNotAuthorized");
+    }
+    let made = cloud.create(
+        "ports",
+        json!({"network_id": id(0x40), "project_id": "p", "fixed_ips": [{"ip_address": "10.0.9.1"}]}),
+    );
+    let made = made.unwrap()["id"].clone();
+    let text =
+        refused(cloud.by(member(), |cloud| add(cloud, router, json!({"port_id": made}))), 400, "BadRequest");
+    assert!(text.contains("out of the allocation pool"), "{text}");
+    // Beside the gateway it may be; the network's own people and administrators may be anything.
+    cloud.by(member(), |cloud| add(cloud, router, json!({"port_id": port}))).unwrap();
+    cloud.delete("ports", made.as_str().unwrap()).unwrap();
+    let theirs = cloud.by(Caller::member("q"), Cloud::router);
+    cloud.by(Caller::member("q"), |cloud| cloud.attach(theirs, 0x41)).unwrap();
+}
+
+#[test]
+fn a_policy_for_this_very_project_gives_the_gateway() {
+    let mut cloud = shared_with_all();
+    let router = cloud.by(Caller::member("p"), Cloud::router);
+    let policy = json!({"object_type": "network", "object_id": id(0x40), "action": "access_as_shared",
+                        "target_tenant": "r"});
+    cloud.create("rbac-policies", policy.clone()).unwrap();
+    refused(cloud.by(Caller::member("p"), |cloud| cloud.attach(router, 0x41)), 400, "BadRequest");
+    let mut policy = policy;
+    policy["target_tenant"] = json!("p");
+    cloud.create("rbac-policies", policy).unwrap();
+    let answer = cloud.by(Caller::member("p"), |cloud| cloud.attach(router, 0x41)).unwrap();
+    assert_eq!(port(&cloud, &answer).fixed_ips[0].ip_address, ip("10.0.9.1"));
+}
+
+/// Gives a router to a project.
+fn own(cloud: &mut Cloud, router: Uuid, project: &str) {
+    let give = |txn: &mut Txn| Ok(txn.edit::<Router>(&router, |router| router.project = project.into()));
+    cloud.change(give).unwrap();
+}
+
+#[test]
+fn floating_ips_do_not_go_through_a_router_that_a_stranger_attached() {
+    let mut cloud = shared_with_all();
+    let strangers = cloud.router_on(&[N1]);
+    own(&mut cloud, strangers, "p");
+    let beside =
+        cloud.by(Caller::member("p"), |cloud| cloud.create("ports", json!({"network_id": id(0x40)})));
+    let beside = beside.unwrap()["id"].clone();
+    cloud.by(Caller::member("p"), |cloud| add(cloud, strangers, json!({"port_id": beside}))).unwrap();
+    let victim = Caller::member("v");
+    let inside = cloud.by(victim.clone(), |cloud| cloud.create("ports", json!({"network_id": id(0x40)})));
+    let body = json!({"floating_network_id": id(N1), "port_id": inside.unwrap()["id"]});
+    let answer = cloud.by(victim.clone(), |cloud| cloud.create("floatingips", body.clone()));
+    refused(answer, 404, "ExternalGatewayForFloatingIPNotFound");
+    // The gateway of the subnet is what everybody on it goes through.
+    let gateway = cloud.router_on(&[N1]);
+    own(&mut cloud, gateway, "q");
+    cloud.by(Caller::member("q"), |cloud| cloud.attach(gateway, 0x41)).unwrap();
+    let floating = cloud.by(victim, |cloud| cloud.create("floatingips", body)).unwrap();
+    assert_eq!(floating["router_id"], json!(gateway));
 }
 
 #[test]

@@ -257,14 +257,14 @@ fn scenario_08_a_network_with_ports_stays() {
 #[test]
 fn quotas_hold() {
     let mut outside = Outside::default();
-    outside.settings.quotas.insert("network".into(), 1);
+    outside.settings.quotas.set("network", 1);
     let mut txn = txn_with(outside.clone());
     create(&mut txn, &admin(), json!({})).unwrap();
     let fault = create(&mut txn, &admin(), json!({})).unwrap_err();
     assert_eq!((fault.status, fault.kind), (409, "OverQuota"));
     assert!(create(&mut txn, &admin(), json!({"project_id": "q"})).is_ok());
     let (world, _) = txn.finish();
-    outside.settings.quotas.insert("network".into(), -1);
+    outside.settings.quotas.set("network", -1);
     assert!(create(&mut again(world, outside), &admin(), json!({})).is_ok());
 }
 

@@ -2,29 +2,10 @@
 
 use uuid::Uuid;
 
-use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::model::{FixedIp, FloatingIp, Network, Port, Router, owner};
+use crate::model::{FixedIp, FloatingIp, Port, Router, owner};
 use crate::resource::{gateway, metadata_port};
 use crate::world::{Link, World};
-
-/// Whether the caller may do on this network what other members of the project may not: its owner, administrators, services.
-pub(super) fn rules_network(caller: &Caller, network: &Network) -> bool {
-    caller.service || caller.changes_project(&network.project)
-}
-
-/// Device owners of the network itself are for those who run it.
-pub(super) fn check_owner(
-    caller: &Caller,
-    network: &Network,
-    device_owner: &str,
-    verb: &str,
-) -> Result<(), Fault> {
-    if device_owner.starts_with("network:") && !rules_network(caller, network) {
-        return Err(Fault::forbidden(format!("{verb}_port and rule:{verb}_port:device_owner")));
-    }
-    Ok(())
-}
 
 /// Refuses a port that poses as one that a router, a floating IP or a network makes for itself: it would be counted as such
 /// without having been checked. A port of a router that is not there is none either, and the store would not take it.

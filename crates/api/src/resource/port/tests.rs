@@ -12,6 +12,10 @@ fn member() -> Caller {
     Caller::member("p")
 }
 
+fn manager() -> Caller {
+    Caller { manager: true, ..member() }
+}
+
 fn admin() -> Caller {
     Caller::admin("ops")
 }
@@ -330,7 +334,7 @@ fn on_a_shared_network_its_owner_decides() {
         fault(desk.create(PORTS, &member(), body(&external, json!({})))),
         (403, "PolicyNotAuthorized")
     );
-    let more = json!({"fixed_ips": [{"subnet_id": of["id"]}], "port_security_enabled": true, "allowed_address_pairs": [], "device_owner": "compute:nova"});
+    let more = json!({"fixed_ips": [{"subnet_id": of["id"]}], "allowed_address_pairs": [], "device_owner": "compute:nova"});
     let port = desk.create(PORTS, &member(), body(&network, more)).unwrap();
     for more in [
         json!({"mac_address": "fa:16:3e:00:00:07"}),
@@ -351,14 +355,28 @@ fn on_a_shared_network_its_owner_decides() {
 }
 
 #[test]
-fn the_owner_of_a_network_rules_the_ports_of_others_there() {
+fn the_owner_of_a_network_sees_and_deletes_the_ports_of_others_and_changes_nothing_of_them() {
     let mut desk = Desk::new();
-    let owner = Caller::member("o");
+    let owner = Caller { manager: true, ..Caller::member("o") };
     let network = desk.create("networks", &owner, json!({})).unwrap();
+    subnet(&mut desk, &network, "10.0.0.0/24");
     let policy = json!({"object_type": "network", "object_id": network["id"], "action": "access_as_shared", "target_tenant": "p"});
     desk.create("rbac-policies", &owner, policy).unwrap();
     let port = desk.create(PORTS, &member(), body(&network, json!({}))).unwrap();
-    assert!(desk.update(PORTS, &owner, &port, json!({"name": "x"})).is_ok());
+    assert_eq!(desk.show(PORTS, &owner, &port).unwrap()["id"], port["id"]);
+    for change in [
+        json!({"name": "x"}),
+        json!({"security_groups": []}),
+        json!({"admin_state_up": false}),
+        json!({"device_id": "x", "device_owner": "compute:x"}),
+        json!({"fixed_ips": []}),
+        json!({"port_security_enabled": false, "security_groups": []}),
+        json!({"mac_address": "fa:16:3e:00:00:09"}),
+    ] {
+        let answer = fault(desk.update(PORTS, &owner, &port, change.clone()));
+        assert_eq!(answer, (403, "PolicyNotAuthorized"), "{change}");
+    }
+    assert_eq!(desk.show(PORTS, &member(), &port).unwrap(), port);
     assert!(desk.delete(PORTS, &owner, &port).is_ok());
 }
 
@@ -389,14 +407,16 @@ fn a_new_mac_and_what_hangs_on_it() {
     let port =
         desk.create(PORTS, &member(), body(&network, json!({"mac_address": "fa:16:3e:00:00:01"}))).unwrap();
     let other = desk.create(PORTS, &member(), body(&network, json!({}))).unwrap();
-    let moved = desk.update(PORTS, &member(), &port, json!({"mac_address": "fa:16:3e:00:00:02"})).unwrap();
+    let moved = desk.update(PORTS, &manager(), &port, json!({"mac_address": "fa:16:3e:00:00:02"})).unwrap();
+    let plain = desk.update(PORTS, &member(), &port, json!({"mac_address": null}));
+    assert_eq!(fault(plain), (403, "PolicyNotAuthorized"), "it takes a manager");
     assert_eq!(moved["fixed_ips"][1]["ip_address"], "2001:db8::f816:3eff:fe00:2");
     assert_eq!(moved["fixed_ips"][0], port["fixed_ips"][0]);
     assert_eq!(
-        fault(desk.update(PORTS, &member(), &port, json!({"mac_address": other["mac_address"]}))),
+        fault(desk.update(PORTS, &manager(), &port, json!({"mac_address": other["mac_address"]}))),
         (409, "MacAddressInUse")
     );
-    let drawn = desk.update(PORTS, &member(), &port, json!({"mac_address": null})).unwrap();
+    let drawn = desk.update(PORTS, &manager(), &port, json!({"mac_address": null})).unwrap();
     assert!(
         drawn["mac_address"] != moved["mac_address"]
             && drawn["mac_address"].as_str().unwrap().starts_with("fa:16:3e")
@@ -409,8 +429,11 @@ fn a_new_mac_and_what_hangs_on_it() {
         ..Default::default()
     });
     desk.update(PORTS, &admin(), &port, json!({"binding:host_id": "h1"})).unwrap();
-    assert_eq!(fault(desk.update(PORTS, &member(), &port, json!({"mac_address": null}))), (409, "PortBound"));
-    assert!(desk.update(PORTS, &member(), &port, json!({"mac_address": drawn["mac_address"]})).is_ok());
+    assert_eq!(
+        fault(desk.update(PORTS, &manager(), &port, json!({"mac_address": null}))),
+        (409, "PortBound")
+    );
+    assert!(desk.update(PORTS, &manager(), &port, json!({"mac_address": drawn["mac_address"]})).is_ok());
 }
 
 #[test]
@@ -444,7 +467,7 @@ fn floating_ips_let_go_of_a_port_that_goes_and_hold_its_address() {
 #[test]
 fn scenario_63_ports_are_counted_and_those_of_nobody_are_not() {
     let (mut desk, network) = desk();
-    desk.outside.settings.quotas.insert("port".into(), 1);
+    desk.outside.settings.quotas.set("port", 1);
     let gateway = Internal { device_owner: owner::ROUTER_GATEWAY.into(), ..Internal::on(uuid(&network)) };
     for _ in 0..3 {
         desk.run(|txn| create_internal(txn, gateway.clone())).unwrap();

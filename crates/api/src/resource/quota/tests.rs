@@ -1,5 +1,7 @@
 //! Limits: whose, how they are set, what they count.
 
+mod shares;
+
 use super::*;
 use crate::resource::fixture::{network, txn};
 
@@ -12,7 +14,7 @@ fn limits_are_the_defaults_until_set_and_again_after_reset() {
     let mut txn = txn();
     let admin = Caller::admin("p");
     let shown = show(&txn, &settings(), &admin, "q").unwrap();
-    assert_eq!((&shown["quota"]["port"], &shown["quota"]["subnetpool"]), (&json!(500), &json!(-1)));
+    assert_eq!((&shown["quota"]["port"], &shown["quota"]["subnetpool"]), (&json!(500), &json!(100)));
     let set = update(&mut txn, &admin, "q", &json!({"quota": {"port": 7, "router": "3", "tenant_id": "q"}}))
         .unwrap();
     assert_eq!(
@@ -86,4 +88,10 @@ fn scenario_63_routes_are_counted_in_each_router() {
     update(&mut txn, &Caller::admin("p"), "q", &json!({"quota": {"router_route": 2}})).unwrap();
     assert!(check_count(&txn, "router_route", "q", 2).is_ok());
     assert_eq!(check_count(&txn, "router_route", "q", 3).unwrap_err().kind, "OverQuota");
+}
+
+#[test]
+fn all_that_can_be_limited_has_a_default_and_the_other_way_round() {
+    let limited = LIMITED.map(|(name, _)| name);
+    assert_eq!(limited.to_vec(), crate::settings::DefaultQuotas::resources().collect::<Vec<_>>());
 }

@@ -17,6 +17,12 @@ pub fn permits(world: &World, object: Uuid, action: RbacAction, project: &str) -
     })
 }
 
+/// Whether a policy names this very project. One for everybody does not: it lets a project use an object beside all others,
+/// and gives it no right that the others have to yield to.
+pub fn names(world: &World, object: Uuid, action: RbacAction, project: &str) -> bool {
+    !project.is_empty() && policies(world, object, action).any(|policy| policy.target_project == project)
+}
+
 /// Whether everybody may do this with an object.
 pub fn open_to_all(world: &World, object: Uuid, action: RbacAction) -> bool {
     policies(world, object, action).any(|policy| policy.target_project == EVERYBODY)

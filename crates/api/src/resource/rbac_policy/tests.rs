@@ -173,7 +173,7 @@ fn guest(desk: &mut Desk, network: &Value, project: &str) {
 #[test]
 fn policies_are_counted_and_go_with_their_object() {
     let (mut desk, network) = desk();
-    desk.outside.settings.quotas.insert("rbac_policy".into(), 1);
+    desk.outside.settings.quotas.set("rbac_policy", 1);
     desk.create(POLICIES, &member(), body(&network, json!({}))).unwrap();
     let second = desk.create(POLICIES, &member(), body(&network, json!({"target_tenant": "r"})));
     assert_eq!(fault(second), (409, "OverQuota"));

@@ -146,9 +146,9 @@ fn scenario_44_a_router_goes_with_its_gateways_but_not_with_an_interface() {
 #[test]
 fn scenario_63_router_quotas() {
     let mut cloud = Cloud::new();
-    cloud.outside.settings.quotas.insert("router".into(), 1);
-    cloud.outside.settings.quotas.insert("router_route".into(), 2);
-    cloud.outside.settings.quotas.insert("port".into(), 1);
+    cloud.outside.settings.quotas.set("router", 1);
+    cloud.outside.settings.quotas.set("router_route", 2);
+    cloud.outside.settings.quotas.set("port", 1);
     let router = cloud.router_on(&[N1, N1, N2]);
     refused(cloud.create("routers", json!({})), 409, "OverQuota");
     cloud.attach(router, S4).unwrap();
@@ -161,7 +161,7 @@ fn scenario_63_router_quotas() {
         "OverQuota",
     );
     // Each router counts its own.
-    cloud.outside.settings.quotas.insert("router".into(), 2);
+    cloud.outside.settings.quotas.set("router", 2);
     let other = cloud.router_on(&[N1]);
     let through = json!({"destination": "203.0.113.9/32", "nexthop": "192.0.2.99"});
     cloud.update("routers", other, json!({"routes": [through]})).unwrap();

@@ -161,7 +161,7 @@ fn a_shared_group_can_be_used_and_read_but_not_changed() {
 #[test]
 fn groups_are_counted() {
     let mut desk = Desk::new();
-    desk.outside.settings.quotas.insert("security_group".into(), 2);
+    desk.outside.settings.quotas.set("security_group", 2);
     desk.create(GROUPS, &member(), json!({"name": "one"})).unwrap();
     assert_eq!(fault(desk.create(GROUPS, &member(), json!({"name": "two"}))), (409, "OverQuota"));
 }

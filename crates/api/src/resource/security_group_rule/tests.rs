@@ -195,7 +195,7 @@ fn rules_are_listed_by_group_and_seen_by_their_owner() {
 #[test]
 fn rules_are_counted() {
     let (mut desk, group) = desk();
-    desk.outside.settings.quotas.insert("security_group_rule".into(), 7);
+    desk.outside.settings.quotas.set("security_group_rule", 7);
     assert!(desk.create(RULES, &member(), rule(&group, json!({"protocol": "tcp"}))).is_ok());
     assert_eq!(
         fault(desk.create(RULES, &member(), rule(&group, json!({"protocol": "udp"})))),

@@ -330,7 +330,7 @@ fn a_subnet_that_would_overlap_behind_a_router_is_refused() {
 #[test]
 fn subnets_are_counted_and_listed() {
     let (mut desk, network) = desk();
-    desk.outside.settings.quotas.insert("subnet".into(), 2);
+    desk.outside.settings.quotas.set("subnet", 2);
     desk.create(SUBNETS, &member(), body(&network, json!({"name": "a"}))).unwrap();
     desk.create(SUBNETS, &member(), body(&network, json!({"cidr": "10.1.0.0/24", "name": "b"}))).unwrap();
     let third = desk.create(SUBNETS, &member(), body(&network, json!({"cidr": "10.2.0.0/24"})));
