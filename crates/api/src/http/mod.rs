@@ -17,15 +17,13 @@ mod openapi;
 mod serve;
 mod target;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
-use futures_util::FutureExt;
+use task::contain;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
@@ -38,8 +36,9 @@ use crate::world::Outside;
 use answer::Answer;
 use target::{Base, Target};
 
+pub use listener::Limits;
 pub use openapi::document as openapi;
-pub use serve::{Limits, serve};
+pub use serve::serve;
 
 /// How long a request that asks for it waits until the Northbound has its change.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -59,19 +58,19 @@ pub struct Api {
     pub applied: watch::Receiver<u64>,
 }
 
-/// Everything under `/`.
-pub fn router(api: Arc<Api>) -> Router {
-    Router::new().fallback(respond).with_state(api)
+/// A name for a request, which its sender and the log have.
+fn request_id() -> String {
+    format!("req-{}", uuid::Uuid::new_v4())
 }
 
-async fn respond(State(api): State<Arc<Api>>, request: Request) -> Response {
-    let id = format!("req-{}", uuid::Uuid::new_v4());
+async fn respond(api: &Api, request: Request) -> Response {
+    let id = request_id();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let answer = match AssertUnwindSafe(answer(&api, request)).catch_unwind().await {
+    let answer = match contain::future(answer(api, request)).await {
         Ok(answer) => answer,
-        Err(_) => {
-            error!(%id, %method, path, "a request made the server panic");
+        Err(contain::Panicked(text)) => {
+            error!(%id, %method, path, text, "a request made the server panic");
             Answer::fault(&Fault::internal())
         }
     };

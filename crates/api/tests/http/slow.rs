@@ -25,7 +25,8 @@ async fn rest(stream: &mut TcpStream) -> String {
 }
 
 fn limits() -> Limits {
-    Limits { patience: Duration::from_millis(300), connections: 2 }
+    let short = Duration::from_millis(300);
+    Limits { connections: 2, per_client: 2, first_request: short, head: short, idle: short, answer: short }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +51,7 @@ async fn slow_clients_hold_up_others_only_until_they_are_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_in_pieces_is_taken_while_it_comes_in_time() {
-    let limits = Limits { patience: LIMIT, ..limits() };
+    let limits = Limits { first_request: LIMIT, ..limits() };
     let server = Server::limited(Auth::open("p"), limits).await;
     let mut stream = connect(&server).await;
     for piece in ["GET /v2.0/net", "works HTTP/1.1\r\nHost: x\r\n", "Connection: close\r\n", "\r\n"] {

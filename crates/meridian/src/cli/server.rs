@@ -11,7 +11,7 @@ use api::auth::Auth;
 use api::auth::htpasswd::Htpasswd;
 use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
 use api::fleet::Fleet;
-use api::http::{Api, Limits};
+use api::http::Api;
 use api::northbound::{Northbound, Options, Sight};
 use api::settings;
 use api::store::{Store, StoreError, Url};
@@ -177,9 +177,9 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
 
     let api =
         Arc::new(Api { store, report: sight.report(), outside: seen, auth, applied: northbound.applied() });
-    let limits = Limits { patience: server.client_timeout.value, connections: server.max_connections.value };
     let (drain, draining) = oneshot::channel::<()>();
-    let mut serving = tokio::spawn(api::http::serve(listener, api, limits, async { drop(draining.await) }));
+    let serving = api::http::serve(listener, api, server.limits(), async { drop(draining.await) });
+    let mut serving = task::spawn("api", serving);
     // Whoever started us reads this line: the port may have been left to the system.
     print(&format!("listening on http://{address}\n"))?;
     tracing::info!(%address, store = %url, "the network API listens");

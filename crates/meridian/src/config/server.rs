@@ -14,7 +14,9 @@ use super::{Key, Setting};
 pub(crate) struct Server {
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) client_timeout: Setting<Duration>,
+    pub(crate) first_request_timeout: Setting<Duration>,
     pub(crate) max_connections: Setting<usize>,
+    pub(crate) max_idle_per_client: Setting<usize>,
     pub(crate) allow_remote_noauth: Setting<bool>,
     pub(crate) data_dir: Setting<PathBuf>,
     pub(crate) database: Setting<Option<String>>,
@@ -36,8 +38,10 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: Setting::default(SocketAddr::from((Ipv4Addr::LOCALHOST, 9696))),
-            client_timeout: Setting::default(Limits::default().patience),
+            client_timeout: Setting::default(Limits::default().idle),
+            first_request_timeout: Setting::default(Limits::default().first_request),
             max_connections: Setting::default(Limits::default().connections),
+            max_idle_per_client: Setting::default(Limits::default().per_client),
             allow_remote_noauth: Setting::default(false),
             data_dir: Setting::default("/var/lib/meridian".into()),
             database: Setting::default(None),
@@ -58,6 +62,18 @@ impl Default for Server {
 }
 
 impl Server {
+    /// How much of the API its clients may take.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            connections: self.max_connections.value,
+            per_client: self.max_idle_per_client.value,
+            first_request: self.first_request_timeout.value,
+            head: self.first_request_timeout.value,
+            idle: self.client_timeout.value,
+            answer: self.client_timeout.value,
+        }
+    }
+
     pub(super) fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
         let key = |name, doc| Key::new("server", name, doc);
         vec![
@@ -65,13 +81,27 @@ impl Server {
             (
                 key(
                     "client_timeout",
-                    "How long a client may take to send the head of a request, also after the last one, or to take an answer",
+                    "How long a connection may be idle between two requests, and an answer be left unread",
                 ),
                 &mut self.client_timeout,
             ),
             (
-                key("max_connections", "How many clients may be connected; others wait until there is room"),
+                key(
+                    "first_request_timeout",
+                    "How long a new connection may take to send the head of a request, and a later head may take",
+                ),
+                &mut self.first_request_timeout,
+            ),
+            (
+                key("max_connections", "Connections at once; beyond them the idlest one is closed"),
                 &mut self.max_connections,
+            ),
+            (
+                key(
+                    "max_idle_per_client",
+                    "Connections of one client address at once; beyond them its own idlest one is closed",
+                ),
+                &mut self.max_idle_per_client,
             ),
             (
                 key("allow_remote_noauth", "Let anybody who can reach the address be administrator"),

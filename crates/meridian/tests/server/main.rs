@@ -7,6 +7,7 @@ mod cloud;
 mod clustered;
 mod commands;
 mod core;
+mod crowd;
 mod gateways;
 mod journal;
 mod multihoming;
