@@ -29,6 +29,7 @@ pub mod placing;
 pub mod report;
 pub mod resource;
 pub mod scheduler;
+pub mod secret;
 pub mod settings;
 pub mod snapshot;
 pub mod status;

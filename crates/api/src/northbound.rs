@@ -107,7 +107,7 @@ impl Northbound {
             let (known, seen) = watch::channel(0);
             let (nb, fence, lock) = (nb.clone(), fence.clone(), name.clone());
             let (key, held) = (applied::key(&settings.owner), held.clone());
-            tokio::spawn(applied::Exchange { nb, fence, lock, key, held, own, known }.run());
+            task::keep("applied", applied::Exchange { nb, fence, lock, key, held, own, known }.run());
             applied_to = seen;
         }
         let inputs = Inputs {
@@ -130,12 +130,13 @@ impl Northbound {
         handle.follow(sight.fleet());
         handle.follow(sight.seen());
         handle.follow(held.clone());
-        tokio::spawn(fence::keep(fence, nb.clone(), lock, settings.owner.clone(), handle.clone()));
-        tokio::spawn(wake_on_changes(nb.clone(), handle.clone()));
-        tokio::spawn(wake_on_time(alarms, handle.clone()));
-        tokio::spawn(tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
-        tokio::spawn(tidy::forget_neighbours(worlds, sight.southbound().clone(), held.clone()));
-        tokio::spawn(tidy::poke(nb, name, held.clone(), settings.agent_down_time));
+        task::keep("fence", fence::keep(fence, nb.clone(), lock, settings.owner.clone(), handle.clone()));
+        task::keep("changes", wake_on_changes(nb.clone(), handle.clone()));
+        task::keep("alarms", wake_on_time(alarms, handle.clone()));
+        task::keep("agents", tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
+        let southbound = sight.southbound().clone();
+        task::keep("neighbours", tidy::forget_neighbours(worlds, southbound, held.clone()));
+        task::keep("poke", tidy::poke(nb, name, held.clone(), settings.agent_down_time));
         driver.run_on_thread()?;
         Ok(Northbound { handle, applied: applied_to, lock: held, spent })
     }

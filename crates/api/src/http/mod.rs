@@ -10,9 +10,11 @@
 
 mod answer;
 mod body;
+mod browser;
 mod dispatch;
 mod document;
 pub mod extension;
+mod lists;
 mod openapi;
 mod serve;
 mod target;
@@ -36,6 +38,8 @@ use crate::world::Outside;
 use answer::Answer;
 use target::{Base, Target};
 
+pub use lists::Lists;
+
 pub use listener::Limits;
 pub use openapi::document as openapi;
 pub use serve::serve;
@@ -56,6 +60,8 @@ pub struct Api {
     pub auth: Auth,
     /// The sequence number of the last change that the Northbound has, for requests that wait for it.
     pub applied: watch::Receiver<u64>,
+    /// The rendering of lists.
+    pub lists: Lists,
 }
 
 /// A name for a request, which its sender and the log have.
@@ -89,6 +95,13 @@ async fn answer(api: &Api, request: Request) -> Answer {
     };
     let method = method(&parts.method);
     let base = Base::of(&parts.headers, api.outside.borrow().settings.network_link_prefix.as_deref());
+    if let Some(trusted) = api.auth.open_hosts()
+        && target.parts() != ["healthcheck"]
+        && let Err(fault) = browser::check(&parts.headers, trusted)
+    {
+        body::discard(body).await;
+        return Answer::fault(&fault);
+    }
     if let Some(answer) = document::open(&target, method, &base) {
         return answer;
     }

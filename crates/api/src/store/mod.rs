@@ -20,6 +20,7 @@
 mod columns;
 mod engine;
 mod postgres;
+pub mod private;
 mod schema;
 mod sqlite;
 mod writer;
@@ -31,7 +32,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::fault::Fault;
 use crate::world::{Outside, Txn, World};
 
-pub use engine::{StoreError, Url, UrlError};
+pub use engine::{PostgresUrl, StoreError, Url, UrlError};
 
 /// A handle on the store; clones are the same store.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ impl Store {
         let shared = matches!(url, Url::Postgres(_));
         let writer::Seen { world, trouble } = if shared {
             let (writer, seen) = writer::Writer::start(url, outside).await?;
-            tokio::spawn(writer.run(queue));
+            task::spawn("writer", writer.run(queue));
             seen
         } else {
             on_a_thread(url.clone(), outside, queue).await?
@@ -147,6 +148,6 @@ async fn on_a_thread(
         Ok(runtime) => runtime.block_on(work),
         Err(error) => tracing::error!(%error, "cannot run the writer of the database"),
     };
-    std::thread::Builder::new().name("sqlite".into()).spawn(body).map_err(|error| lost(error.into()))?;
+    task::spawn_thread("sqlite", body).map_err(|error| lost(error.into()))?;
     ready.await.map_err(|_| lost("it has ended".into()))?
 }

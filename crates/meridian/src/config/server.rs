@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::http::Limits;
+use api::secret::SecretUrl;
 
 use super::value::{AuthMode, Field};
 use super::{Key, Setting};
@@ -19,14 +20,16 @@ pub(crate) struct Server {
     pub(crate) max_idle_per_client: Setting<usize>,
     pub(crate) allow_remote_noauth: Setting<bool>,
     pub(crate) data_dir: Setting<PathBuf>,
-    pub(crate) database: Setting<Option<String>>,
+    pub(crate) database: Setting<Option<SecretUrl>>,
+    pub(crate) database_password_file: Setting<Option<PathBuf>>,
     pub(crate) nb: Setting<Vec<String>>,
     pub(crate) sb: Setting<Vec<String>>,
-    pub(crate) auth: Setting<AuthMode>,
+    pub(crate) auth: Setting<Option<AuthMode>>,
+    pub(crate) trusted_hosts: Setting<Vec<String>>,
     pub(crate) noauth_project_id: Setting<String>,
     pub(crate) token_file: Setting<Option<PathBuf>>,
     pub(crate) htpasswd: Setting<Option<PathBuf>>,
-    pub(crate) keystone_url: Setting<Option<String>>,
+    pub(crate) keystone_url: Setting<Option<SecretUrl>>,
     pub(crate) keystone_ca: Setting<Option<PathBuf>>,
     pub(crate) keystone_username: Setting<Option<String>>,
     pub(crate) keystone_password_file: Setting<Option<PathBuf>>,
@@ -45,9 +48,11 @@ impl Default for Server {
             allow_remote_noauth: Setting::default(false),
             data_dir: Setting::default("/var/lib/meridian".into()),
             database: Setting::default(None),
+            database_password_file: Setting::default(None),
             nb: Setting::default(Vec::new()),
             sb: Setting::default(Vec::new()),
-            auth: Setting::default(AuthMode::None),
+            auth: Setting::default(None),
+            trusted_hosts: Setting::default(Vec::new()),
             noauth_project_id: Setting::default("fake_project_id".into()),
             token_file: Setting::default(None),
             htpasswd: Setting::default(None),
@@ -116,6 +121,10 @@ impl Server {
                 &mut self.database,
             ),
             (
+                key("database_password_file", "Holds the password of the PostgreSQL user"),
+                &mut self.database_password_file,
+            ),
+            (
                 key(
                     "nb",
                     "OVN Northbound servers, as unix:PATH, tcp:IP:PORT or ssl:IP:PORT; all of a cluster",
@@ -123,7 +132,20 @@ impl Server {
                 &mut self.nb,
             ),
             (key("sb", "OVN Southbound servers, in the same form"), &mut self.sb),
-            (key("auth", "How callers show who they are"), &mut self.auth),
+            (
+                key(
+                    "auth",
+                    "How API clients authenticate: keystone, basic, token or none; has to be chosen, but for --dev",
+                ),
+                &mut self.auth,
+            ),
+            (
+                key(
+                    "trusted_hosts",
+                    "Names by which clients may reach the API, with auth = \"none\", besides localhost",
+                ),
+                &mut self.trusted_hosts,
+            ),
             (
                 key("noauth_project_id", "The project of every caller, with auth = \"none\""),
                 &mut self.noauth_project_id,

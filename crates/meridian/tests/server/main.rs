@@ -8,6 +8,7 @@ mod clustered;
 mod commands;
 mod core;
 mod crowd;
+mod dying;
 mod gateways;
 mod journal;
 mod multihoming;
