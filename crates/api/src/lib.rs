@@ -30,6 +30,7 @@ pub mod policy;
 pub mod report;
 pub mod resource;
 pub mod scheduler;
+pub mod secret;
 pub mod settings;
 pub mod snapshot;
 pub mod status;

@@ -144,7 +144,7 @@ impl Northbound {
             own,
             known,
         };
-        tokio::spawn(exchange.run());
+        task::keep("applied", exchange.run());
         let inputs = Inputs {
             sight: sight.clone(),
             settings: Arc::clone(&settings),
@@ -175,12 +175,13 @@ impl Northbound {
             office,
             handle: handle.clone(),
         };
-        tokio::spawn(election.run());
-        tokio::spawn(wake_on_changes(nb.clone(), handle.clone()));
-        tokio::spawn(wake_on_time(alarms, handle.clone()));
-        tokio::spawn(tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
-        tokio::spawn(tidy::forget_neighbours(worlds, sight.southbound().clone(), held.clone()));
-        tokio::spawn(tidy::poke(nb, name, held.clone(), settings.agent_down_time));
+        task::keep("election", election.run());
+        task::keep("changes", wake_on_changes(nb.clone(), handle.clone()));
+        task::keep("alarms", wake_on_time(alarms, handle.clone()));
+        task::keep("agents", tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
+        let southbound = sight.southbound().clone();
+        task::keep("neighbours", tidy::forget_neighbours(worlds, southbound, held.clone()));
+        task::keep("poke", tidy::poke(nb, name, held.clone(), settings.agent_down_time));
         driver.run_on_thread()?;
         Ok(Northbound { handle, applied: applied_to, lock: held, spent, fence })
     }

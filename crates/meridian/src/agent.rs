@@ -91,6 +91,7 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
             () = watchdog.feed() => {}
         }
     }
+    task::stopping();
     notify::stopping();
     agent.stop().await;
     Ok(())

@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     Protocol = 4,
     /// A file or stream of ours could not be read or written.
     Local = 5,
+    /// Part of the program has died: a mistake of ours.
+    Bug = 6,
 }
 
 /// For `--help` and the man page.
@@ -26,7 +28,8 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  no server could be reached, or none answered in time
   4  the peer does not speak the protocol
-  5  a local file or stream could not be read or written";
+  5  a local file or stream could not be read or written
+  6  a part of the program has died, which is a bug";
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_codes_are_those_in_the_help() {
-        for exit in [Exit::Refused, Exit::Usage, Exit::Connect, Exit::Protocol, Exit::Local] {
+        for exit in [Exit::Refused, Exit::Usage, Exit::Connect, Exit::Protocol, Exit::Local, Exit::Bug] {
             assert!(EXIT_CODES.contains(&format!("\n  {}  ", exit as u8)), "{exit:?}");
         }
     }

@@ -45,6 +45,20 @@ impl Watchdog {
         }))
     }
 
+    /// Feeds it for as long as `lives` comes back with a yes in time; waits for ever where there is none. A part that hangs, or
+    /// that says no, leaves it hungry, and systemd starts the process again.
+    pub(crate) async fn feed_while<F: Future<Output = bool>>(&mut self, mut lives: impl FnMut() -> F) {
+        loop {
+            let Some(interval) = &mut self.0 else { return std::future::pending().await };
+            interval.tick().await;
+            if lives().await {
+                tell(&[NotifyState::Watchdog]);
+            } else {
+                tracing::error!("a part of the server does not answer; the watchdog is not fed");
+            }
+        }
+    }
+
     /// Waits until it is time, and feeds it; waits for ever where there is none.
     pub(crate) async fn feed(&mut self) {
         match &mut self.0 {

@@ -66,10 +66,12 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
     }
     for (path, (mode, owner)) in &files {
         assert_eq!(owner, "root/root", "{path}");
-        let wanted = match (mode.starts_with('d'), path == "/usr/bin/meridian") {
+        let wanted = match (mode.starts_with('d'), path.as_str()) {
             (true, _) => "drwxr-xr-x",
-            (false, true) => "-rwxr-xr-x",
-            (false, false) => "-rw-r--r--",
+            (false, "/usr/bin/meridian") => "-rwxr-xr-x",
+            // It may have passwords in it; the group is given when the package is configured.
+            (false, "/etc/meridian/meridian.toml") => "-rw-r-----",
+            (false, _) => "-rw-r--r--",
         };
         assert_eq!(mode, wanted, "{path}");
         let known =
@@ -131,6 +133,25 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         let help = said(Command::new(data.join("usr/bin/meridian")).arg(words[1]).arg("--help"));
         assert!(help.contains("--dry-run"), "{help}");
     }
+    // The server has a user of its own. No unit leaves a core, and each is started again when it hangs.
+    let line = |unit: &str, key: &str| {
+        let text = unit_of(unit);
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned)).unwrap()
+    };
+    assert_ne!(line("meridian-server", "User"), line("meridian-node", "User"));
+    assert_ne!(line("meridian-server", "Group"), line("meridian-node", "Group"));
+    assert!(users.contains(&format!("u {} -", line("meridian-server", "User"))), "{users}");
+    assert_eq!(line("meridian-server", "StateDirectoryMode"), "0700");
+    for unit in ["meridian-server", "meridian-node", "meridian-bgp-agent"] {
+        assert_eq!(line(unit, "LimitCORE"), "0", "{unit}");
+        assert!(line(unit, "WatchdogSec").parse::<u32>().unwrap() > 0, "{unit}");
+        let groups = line(unit, "SupplementaryGroups");
+        assert!(
+            groups.split(' ').any(|group| group == "meridian-config"),
+            "{unit} reads the configuration: {groups}"
+        );
+    }
+    assert!(users.contains("g meridian-config -"), "{users}");
     // Both run with the same privileges, as far as their lines say: those of the one are tried in the lab.
     let service = |unit: &str| -> Vec<String> {
         let text = unit_of(unit);
@@ -146,4 +167,14 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
             .arg(&sample)
             .args(["node", "--print-config"]),
     );
+    // As it is, it opens no API: how clients authenticate is a choice.
+    let mut server = Command::new(data.join("usr/bin/meridian"));
+    server.arg("--config").arg(&sample).args(["server", "--data-dir"]).arg(dir.path().join("state"));
+    let out = server.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    for word in ["server.auth", "keystone", "basic", "token", "none"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert!(!dir.path().join("state").exists(), "before anything is made");
 }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde::Serialize;
 use smol_str::SmolStr;
+use task::contain::{self, Panicked};
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
 
-use crate::contain::{self, Panicked};
 use crate::handle::{Handle, NoPlan, Preview, PreviewReply, PreviewStep, Signals};
 use crate::holds::Holds;
 use crate::metrics::Metrics;

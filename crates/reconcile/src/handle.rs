@@ -54,7 +54,7 @@ impl Handle {
     /// Wakes the component whenever `input` changes, until either ends.
     pub fn follow<T: Send + Sync + 'static>(&self, mut input: watch::Receiver<T>) {
         let handle = self.clone();
-        tokio::spawn(async move {
+        task::spawn("input", async move {
             loop {
                 tokio::select! {
                     changed = input.changed() => match changed {

@@ -117,7 +117,6 @@
 //! recomputation gets too slow.
 
 pub mod backoff;
-mod contain;
 mod driver;
 mod handle;
 mod holds;

@@ -116,7 +116,10 @@ impl Cloud {
         let (az1, api) = (lab.central("az1")?, lab.controller("api")?);
         let data = api.dir().join("data").display().to_string();
         let nb = ["--nb", "tcp:10.10.0.100:6641", "--sb", "tcp:10.10.0.100:6642"];
-        api.meridian("server", &[&["server", "--listen", API, "--data-dir", &data][..], &nb].concat())?;
+        api.meridian(
+            "server",
+            &[&["server", "--auth", "none", "--listen", API, "--data-dir", &data][..], &nb].concat(),
+        )?;
         eventually(LONG, "the API knows both gateway chassis", || {
             let agents = call(&api, "GET", "agents", &Value::Null)?;
             let agents = agents["agents"].as_array().context("no list")?;

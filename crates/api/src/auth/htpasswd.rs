@@ -3,24 +3,45 @@
 //! Two formats are understood: bcrypt (`htpasswd -B`), which is meant to be used, and `{SHA}` (`htpasswd -s`), which files of
 //! old have. Others are refused when the file is read rather than when somebody tries to log in.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use task::contain;
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use crate::secret::Secret;
 
 /// The users of a file.
 #[derive(Debug)]
 pub struct Htpasswd {
-    users: Arc<HashMap<String, Hash>>,
-    /// Digests of what was found right before. bcrypt takes tens of milliseconds on purpose, which is for the first request
-    /// of a client and not for each.
-    known: Mutex<HashSet<[u8; 32]>>,
+    users: HashMap<String, Hash>,
+    /// A hash that nobody's password has, as costly to check as the costliest of the users'.
+    decoy: Hash,
+    /// Digests of what was found right before, and when. bcrypt takes tens of milliseconds on purpose, which is for the first
+    /// request of a client and not for each.
+    known: Mutex<HashMap<[u8; 32], Instant>>,
+    /// Passwords that may be checked at once; each takes a processor.
+    checks: Semaphore,
+    /// Passwords that may be checked or wait for it.
+    waiting: Semaphore,
+    /// Rounds of hashing so far.
+    work: AtomicU64,
 }
+
+/// So many passwords are being checked that this one is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many passwords are being checked")]
+pub struct TooManyChecks;
 
 #[derive(Clone, Debug)]
 enum Hash {
@@ -30,6 +51,10 @@ enum Hash {
 
 /// Most remembered log-ins; beyond them all are forgotten.
 const REMEMBERED: usize = 1024;
+/// How long a log-in is remembered.
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// Passwords that wait for their check at most. At the usual cost they are checked within a few seconds.
+const WAITING: usize = 32;
 
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -85,29 +110,55 @@ impl Htpasswd {
         if users.is_empty() {
             return Err(HtpasswdError::Empty);
         }
-        Ok(Htpasswd { users: Arc::new(users), known: Mutex::default() })
+        let cost = users.values().map(Hash::exponent).max().unwrap_or_default();
+        // One processor is left for requests, if there are two.
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Ok(Htpasswd {
+            users,
+            decoy: Hash::decoy(cost),
+            known: Mutex::default(),
+            checks: Semaphore::new(processors.saturating_sub(1).max(1)),
+            waiting: Semaphore::new(WAITING),
+            work: AtomicU64::new(0),
+        })
     }
 
     /// Whether this is a user and that its password.
-    pub async fn verify(&self, user: &str, password: &str) -> bool {
-        let Some(hash) = self.users.get(user).cloned() else { return false };
+    ///
+    /// Whoever guesses pays for every guess, and nobody else does: a user that does not exist takes as much work as one that
+    /// does, only some passwords are checked at once, and one that was right before is not checked at all. So the rightful user
+    /// gets in while others guess.
+    pub async fn verify(&self, user: &str, password: &str) -> Result<bool, TooManyChecks> {
         // The lengths keep ("ab", "c") and ("a", "bc") apart.
         let id: [u8; 32] =
             Sha256::digest(format!("{}:{user}:{}:{password}", user.len(), password.len()).as_bytes()).into();
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known().contains(&id) {
-            return true;
+        if self.remembered(&id) {
+            return Ok(true);
         }
-        let password = password.to_owned();
-        let right = tokio::task::spawn_blocking(move || hash.fits(&password)).await.unwrap_or(false);
+        let _place = self.waiting.try_acquire().map_err(|_| TooManyChecks)?;
+        let Ok(_turn) = self.checks.acquire().await else { return Ok(false) };
+        let known = self.users.get(user).cloned();
+        let (exists, hash) = (known.is_some(), known.unwrap_or_else(|| self.decoy.clone()));
+        self.work.fetch_add(hash.cost(), Ordering::Relaxed);
+        let password = Secret::from(password);
+        let check = move || contain::here(|| hash.fits(password.expose())).unwrap_or(false);
+        let right = tokio::task::spawn_blocking(check).await.unwrap_or(false) && exists;
         if right {
-            let mut known = known();
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= REMEMBERED {
                 known.clear();
             }
-            known.insert(id);
+            known.insert(id, Instant::now());
+        } else {
+            debug!(user = user.get(..64).unwrap_or(user), "a wrong password");
         }
-        right
+        Ok(right)
+    }
+
+    /// Whether a password was found right a short while ago.
+    fn remembered(&self, id: &[u8; 32]) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(id).is_some_and(|at| at.elapsed() < REMEMBERED_FOR)
     }
 }
 
@@ -120,6 +171,30 @@ impl Hash {
         (known && text.parse::<bcrypt::HashParts>().is_ok()).then(|| Hash::Bcrypt(text.to_owned()))
     }
 
+    /// bcrypt's exponent; none for `{SHA}`.
+    fn exponent(&self) -> u32 {
+        match self {
+            Hash::Bcrypt(hash) => {
+                hash.split('$').nth(2).and_then(|cost| cost.parse().ok()).unwrap_or_default()
+            }
+            Hash::Sha(_) => 0,
+        }
+    }
+
+    /// Rounds of hashing that a check takes.
+    fn cost(&self) -> u64 {
+        1_u64.checked_shl(self.exponent()).unwrap_or(u64::MAX)
+    }
+
+    /// A hash that is as costly to check as another one, and that no password has.
+    fn decoy(exponent: u32) -> Self {
+        match exponent {
+            0 => Hash::Sha([0; 20]),
+            // 22 characters of salt, and 31 of a hash that is all zeros.
+            cost => Hash::Bcrypt(format!("$2b${cost:02}$abcdefghijklmnopqrstuu{}", ".".repeat(31))),
+        }
+    }
+
     fn fits(&self, password: &str) -> bool {
         match self {
             Hash::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
@@ -130,3 +205,6 @@ impl Hash {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

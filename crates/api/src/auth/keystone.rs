@@ -15,6 +15,7 @@ use serde_json::json;
 use tracing::{debug, warn};
 
 use super::{Denied, digest};
+use crate::secret::{Secret, SecretUrl};
 use crate::{Caller, Fault};
 
 /// Most tokens remembered; beyond them the old ones go.
@@ -24,7 +25,7 @@ const REMEMBERED: usize = 16_384;
 #[derive(Clone, Debug)]
 pub struct KeystoneSettings {
     /// `http://host:5000/v3`, with or without the version.
-    pub url: String,
+    pub url: SecretUrl,
     /// The account by which tokens are asked about. Without one each token is asked about by itself, which Keystone allows
     /// too.
     pub account: Option<Account>,
@@ -36,7 +37,7 @@ pub struct KeystoneSettings {
 
 impl KeystoneSettings {
     /// Keystone at a URL, asked about each token by the token itself.
-    pub fn at(url: impl Into<String>) -> Self {
+    pub fn at(url: impl Into<SecretUrl>) -> Self {
         KeystoneSettings { url: url.into(), account: None, ca_certificates: None, memory: Memory::default() }
     }
 }
@@ -67,7 +68,7 @@ pub struct Account {
     /// Name of the user.
     pub username: String,
     /// Its password.
-    pub password: String,
+    pub password: Secret,
     /// Name of its domain.
     pub user_domain: String,
     /// Name of the project that it works in.
@@ -86,8 +87,13 @@ impl std::fmt::Debug for Account {
 #[derive(Debug, thiserror::Error)]
 pub enum KeystoneError {
     /// The URL is none.
-    #[error("understand {0} as the URL of Keystone: http://HOST:5000/v3 is expected")]
-    Url(String),
+    #[error("server.keystone_url: \"{0}\" is no URL of Keystone; expected http://HOST:5000/v3")]
+    Url(SecretUrl),
+    /// The URL has a user, a password or parameters, which would be sent to every client and logged.
+    #[error(
+        "server.keystone_url: \"{0}\" may have no user, password or parameters; use keystone_username and keystone_password_file"
+    )]
+    Credentials(SecretUrl),
     /// The certificates or the TLS of the system cannot be used.
     #[error("prepare the connections to Keystone")]
     Client(#[source] reqwest::Error),
@@ -102,7 +108,7 @@ pub struct Keystone {
     memory: Memory,
     account: Option<Account>,
     /// Our own token, and when it ends.
-    own: tokio::sync::Mutex<Option<(String, Timestamp)>>,
+    own: tokio::sync::Mutex<Option<(Secret, Timestamp)>>,
     seen: Mutex<HashMap<[u8; 32], Seen>>,
 }
 
@@ -174,12 +180,19 @@ pub enum AskError {
 impl Keystone {
     /// A client; nothing is sent yet.
     pub fn new(settings: &KeystoneSettings) -> Result<Self, KeystoneError> {
-        let trimmed = settings.url.trim_end_matches('/');
+        let trimmed = settings.url.expose().trim_end_matches('/');
         let versioned = if trimmed.ends_with("/v3") { trimmed.to_owned() } else { format!("{trimmed}/v3") };
         let wrong = || KeystoneError::Url(settings.url.clone());
         let tokens = Url::parse(&format!("{versioned}/auth/tokens")).map_err(|_| wrong())?;
         if !matches!(tokens.scheme(), "http" | "https") || !tokens.has_host() {
             return Err(wrong());
+        }
+        if !tokens.username().is_empty()
+            || tokens.password().is_some()
+            || tokens.query().is_some()
+            || tokens.fragment().is_some()
+        {
+            return Err(KeystoneError::Credentials(settings.url.clone()));
         }
         let mut builder =
             Client::builder().timeout(settings.memory.patience).redirect(reqwest::redirect::Policy::none());
@@ -276,7 +289,7 @@ impl Keystone {
         }
         for last in [false, true] {
             let own = self.own_token(last).await?;
-            let response = self.send(&own, token).await?;
+            let response = self.send(own.expose(), token).await?;
             match response.status() {
                 StatusCode::NOT_FOUND => return Ok(None),
                 // Our own token has ended, or was revoked.
@@ -296,12 +309,12 @@ impl Keystone {
     }
 
     /// A token of the account, for whoever wants to ask other services.
-    pub async fn token(&self) -> Result<String, AskError> {
+    pub async fn token(&self) -> Result<Secret, AskError> {
         self.own_token(false).await
     }
 
     /// A token of ours, made if there is none, if it ends soon or if a `new` one is asked for.
-    async fn own_token(&self, new: bool) -> Result<String, AskError> {
+    async fn own_token(&self, new: bool) -> Result<Secret, AskError> {
         let mut own = self.own.lock().await;
         let soon = Timestamp::now() + Duration::from_secs(60);
         if let Some((token, ends)) = &*own
@@ -313,14 +326,14 @@ impl Keystone {
         let Some(account) = &self.account else { return Err(AskError::Login(StatusCode::UNAUTHORIZED)) };
         let body = json!({"auth": {
             "identity": {"methods": ["password"], "password": {"user": {
-                "name": account.username, "password": account.password, "domain": {"name": account.user_domain},
+                "name": account.username, "password": account.password.expose(), "domain": {"name": account.user_domain},
             }}},
             "scope": {"project": {"name": account.project, "domain": {"name": account.project_domain}}},
         }});
         let response = self.client.post(self.tokens.clone()).json(&body).send().await?;
         let status = response.status();
         let subject = response.headers().get("x-subject-token").and_then(|value| value.to_str().ok());
-        let Some(token) = subject.filter(|_| status == StatusCode::CREATED).map(str::to_owned) else {
+        let Some(token) = subject.filter(|_| status == StatusCode::CREATED).map(Secret::from) else {
             return Err(AskError::Login(status));
         };
         let ends = response.json::<Answer>().await?.token.expires_at;

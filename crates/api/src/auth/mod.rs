@@ -20,9 +20,13 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::secret::Secret;
 use crate::{Caller, Fault};
-use htpasswd::Htpasswd;
+use htpasswd::{Htpasswd, TooManyChecks};
 use keystone::Keystone;
+
+/// How to say who one is, with users of a file.
+const BASIC: &str = "Basic realm=\"meridian\"";
 
 /// How requests say who they are from.
 #[derive(Debug)]
@@ -30,7 +34,7 @@ pub struct Auth(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Open { project: String },
+    Open { project: String, trusted_hosts: Vec<String> },
     Token { digest: [u8; 32], project: String },
     Basic { users: Htpasswd, project: String },
     Keystone(Box<Keystone>),
@@ -58,12 +62,29 @@ pub struct Exposed(SocketAddr);
 impl Auth {
     /// Everybody is administrator, in `project`.
     pub fn open(project: impl Into<String>) -> Self {
-        Auth(Kind::Open { project: project.into() })
+        Auth(Kind::Open { project: project.into(), trusted_hosts: Vec::new() })
+    }
+
+    /// The same, also by these host names. Requests by other names may be a web page's.
+    #[must_use]
+    pub fn trusting(mut self, hosts: Vec<String>) -> Self {
+        if let Kind::Open { trusted_hosts, .. } = &mut self.0 {
+            *trusted_hosts = hosts;
+        }
+        self
+    }
+
+    /// If everybody is administrator, the host names that requests may be sent to.
+    pub(crate) fn open_hosts(&self) -> Option<&[String]> {
+        match &self.0 {
+            Kind::Open { trusted_hosts, .. } => Some(trusted_hosts),
+            _ => None,
+        }
     }
 
     /// Whoever knows the token is administrator, in `project`.
-    pub fn token(token: &str, project: impl Into<String>) -> Self {
-        Auth(Kind::Token { digest: digest(token), project: project.into() })
+    pub fn token(token: &Secret, project: impl Into<String>) -> Self {
+        Auth(Kind::Token { digest: digest(token.expose()), project: project.into() })
     }
 
     /// Every user of a file is administrator, in `project`.
@@ -89,16 +110,20 @@ impl Auth {
     /// Who a request is from.
     pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Denied> {
         match &self.0 {
-            Kind::Open { project } => Ok(Caller::admin(project)),
+            Kind::Open { project, .. } => Ok(Caller::admin(project)),
             Kind::Token { digest: expected, project } => match text(headers, "x-auth-token") {
                 Some(token) if bool::from(digest(token).ct_eq(expected)) => Ok(Caller::admin(project)),
                 _ => Err(Denied::Unauthorized("Token")),
             },
             Kind::Basic { users, project } => match basic(headers) {
-                Some((user, password)) if users.verify(&user, &password).await => {
-                    Ok(Caller { user, ..Caller::admin(project) })
-                }
-                _ => Err(Denied::Unauthorized("Basic realm=\"meridian\"")),
+                Some((user, password)) => match users.verify(&user, password.expose()).await {
+                    Ok(true) => Ok(Caller { user, ..Caller::admin(project) }),
+                    Ok(false) => Err(Denied::Unauthorized(BASIC)),
+                    Err(TooManyChecks) => Err(Denied::Unavailable(Fault::unavailable(
+                        "Too many passwords are being checked. Try again in a moment.",
+                    ))),
+                },
+                None => Err(Denied::Unauthorized(BASIC)),
             },
             Kind::Keystone(keystone) => match text(headers, "x-auth-token") {
                 Some(token) => keystone.caller(token).await,
@@ -113,13 +138,13 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// User and password of `Authorization: Basic`.
-fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+fn basic(headers: &HeaderMap) -> Option<(String, Secret)> {
     let (scheme, encoded) = text(headers, "authorization")?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
-    decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
+    decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.into()))
 }
 
 /// Secrets are kept and compared as digests, so that neither their length nor a dump tells of them.

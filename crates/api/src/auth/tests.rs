@@ -37,13 +37,13 @@ fn an_open_api_stays_on_this_machine_unless_somebody_insists() {
         let address = address.parse().unwrap();
         assert_eq!(open.check_listen(address, false).is_ok(), good, "{address}");
         assert!(open.check_listen(address, true).is_ok());
-        assert!(Auth::token("t", "p").check_listen(address, false).is_ok());
+        assert!(Auth::token(&"t".into(), "p").check_listen(address, false).is_ok());
     }
 }
 
 #[tokio::test]
 async fn one_token_opens_and_no_other() {
-    let auth = Auth::token("s3cret", "p");
+    let auth = Auth::token(&"s3cret".into(), "p");
     assert_eq!(auth.caller(&headers(&[("x-auth-token", "s3cret")])).await.unwrap(), Caller::admin("p"));
     for given in
         [&[][..], &[("x-auth-token", "")], &[("x-auth-token", "s3cre")], &[("authorization", "s3cret")]]

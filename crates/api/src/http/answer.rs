@@ -7,9 +7,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
 
+use super::lists::{Lists, Pieces, Room};
 use super::target::Base;
-use crate::Fault;
 use crate::resource::{Page, Shown};
+use crate::{Caller, Fault};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
@@ -20,13 +21,15 @@ pub(super) struct Answer {
     kind: &'static str,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+    /// What a large answer takes of the room for such.
+    room: Option<Room>,
 }
 
 const JSON: &str = "application/json";
 
 impl Answer {
     pub(super) fn bytes(status: u16, body: impl Into<Bytes>) -> Self {
-        Answer { status, kind: JSON, headers: Vec::new(), body: body.into() }
+        Answer { status, kind: JSON, headers: Vec::new(), body: body.into(), room: None }
     }
 
     pub(super) fn text(status: u16, body: &'static str) -> Self {
@@ -97,9 +100,18 @@ impl Answer {
         self
     }
 
+    /// Takes the room for it, if it is large.
+    pub(super) fn held(self, lists: &Lists, caller: &Caller) -> Result<Self, Fault> {
+        let room = lists.hold(caller, self.body.len())?;
+        Ok(Answer { room, ..self })
+    }
+
     pub(super) fn into_response(self, id: &str) -> Response {
-        let has_body = !self.body.is_empty();
-        let mut response = Response::new(if has_body { Body::from(self.body) } else { Body::empty() });
+        let mut response = Response::new(match self.room {
+            _ if self.body.is_empty() => Body::empty(),
+            Some(room) => Body::new(Pieces::new(self.body, room)),
+            None => Body::from(self.body),
+        });
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();

@@ -127,9 +127,13 @@ impl Asked<'_> {
             world = self.api.store.execute(move |txn| prepare(txn, &caller)).await?.world;
         }
         let (report, outside) = self.seen();
-        let scene = Scene { world: &world, report: &report, outside: &outside, caller: &self.caller };
-        let page = noun.list(&scene, &query)?;
-        Ok(Answer::page(noun.collection(), noun.path(), &page, self.base))
+        let (caller, base) = (self.caller.clone(), self.base.clone());
+        let render = move || {
+            let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller };
+            let page = noun.list(&scene, &query)?;
+            Ok(Answer::page(noun.collection(), noun.path(), &page, &base))
+        };
+        self.api.lists.render(render).await?.held(&self.api.lists, &self.caller)
     }
 
     async fn object(self, noun: &'static dyn Noun, id: &str) -> Result<Answer, Fault> {

@@ -10,22 +10,22 @@
 
 mod answer;
 mod body;
+mod browser;
 mod dispatch;
 mod document;
 pub mod extension;
+mod lists;
 mod openapi;
 mod serve;
 mod target;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
-use futures_util::FutureExt;
+use task::contain;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
@@ -38,8 +38,11 @@ use crate::world::Outside;
 use answer::Answer;
 use target::{Base, Target};
 
+pub use lists::Lists;
+
+pub use listener::Limits;
 pub use openapi::document as openapi;
-pub use serve::{Limits, serve};
+pub use serve::serve;
 
 /// How long a request that asks for it waits until the Northbound has its change.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -57,21 +60,23 @@ pub struct Api {
     pub auth: Auth,
     /// The sequence number of the last change that the Northbound has, for requests that wait for it.
     pub applied: watch::Receiver<u64>,
+    /// The rendering of lists.
+    pub lists: Lists,
 }
 
-/// Everything under `/`.
-pub fn router(api: Arc<Api>) -> Router {
-    Router::new().fallback(respond).with_state(api)
+/// A name for a request, which its sender and the log have.
+fn request_id() -> String {
+    format!("req-{}", uuid::Uuid::new_v4())
 }
 
-async fn respond(State(api): State<Arc<Api>>, request: Request) -> Response {
-    let id = format!("req-{}", uuid::Uuid::new_v4());
+async fn respond(api: &Api, request: Request) -> Response {
+    let id = request_id();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let answer = match AssertUnwindSafe(answer(&api, request)).catch_unwind().await {
+    let answer = match contain::future(answer(api, request)).await {
         Ok(answer) => answer,
-        Err(_) => {
-            error!(%id, %method, path, "a request made the server panic");
+        Err(contain::Panicked(text)) => {
+            error!(%id, %method, path, text, "a request made the server panic");
             Answer::fault(&Fault::internal())
         }
     };
@@ -90,6 +95,13 @@ async fn answer(api: &Api, request: Request) -> Answer {
     };
     let method = method(&parts.method);
     let base = Base::of(&parts.headers, api.outside.borrow().settings.network_link_prefix.as_deref());
+    if let Some(trusted) = api.auth.open_hosts()
+        && target.parts() != ["healthcheck"]
+        && let Err(fault) = browser::check(&parts.headers, trusted)
+    {
+        body::discard(body).await;
+        return Answer::fault(&fault);
+    }
     if let Some(answer) = document::open(&target, method, &base, api.store.trouble().is_none()) {
         return answer;
     }

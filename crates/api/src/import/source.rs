@@ -6,6 +6,7 @@ use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde_json::Value;
 
 use super::document::{COLLECTIONS, Document};
+use crate::secret::{Secret, SecretUrl, redacted};
 
 /// How many objects are asked for at a time; the server may give fewer.
 const PAGE: usize = 500;
@@ -21,9 +22,9 @@ pub enum Credentials {
     #[default]
     None,
     /// A token.
-    Token(String),
+    Token(Secret),
     /// A user with a password.
-    Basic(String, String),
+    Basic(String, Secret),
 }
 
 impl std::fmt::Debug for Credentials {
@@ -40,8 +41,8 @@ impl std::fmt::Debug for Credentials {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The URL is none.
-    #[error("understand {0} as the URL of an API: http://HOST:9696 is expected")]
-    Url(String),
+    #[error("\"{0}\" is no URL of an API; expected http://HOST:9696")]
+    Url(SecretUrl),
     /// The certificates or the TLS of the system cannot be used.
     #[error("prepare the connections to the API")]
     Client(#[source] reqwest::Error),
@@ -86,7 +87,7 @@ impl Source {
         credentials: Credentials,
         ca_certificates: Option<&[u8]>,
     ) -> Result<Self, SourceError> {
-        let wrong = || SourceError::Url(url.to_owned());
+        let wrong = || SourceError::Url(url.into());
         let trimmed = url.trim_end_matches('/').trim_end_matches("/v2.0");
         let base = Url::parse(&format!("{trimmed}/v2.0/")).map_err(|_| wrong())?;
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
@@ -136,7 +137,7 @@ impl Source {
     }
 
     async fn page(&self, path: &str, after: Option<&str>) -> Result<Value, SourceError> {
-        let mut url = self.base.join(path).map_err(|_| SourceError::Url(path.to_owned()))?;
+        let mut url = self.base.join(path).map_err(|_| SourceError::Url(path.into()))?;
         // Quotas are keyed by project and come all at once.
         if path != "quotas" {
             let mut query = url.query_pairs_mut();
@@ -145,7 +146,7 @@ impl Source {
                 query.append_pair("marker", id);
             }
         }
-        let told = url.to_string();
+        let told = redacted(url.as_str());
         let answer = self.authorized(self.client.get(url)).send().await;
         let answer = answer.map_err(|error| SourceError::Read(told.clone(), error.without_url()))?;
         let status = answer.status();
@@ -159,8 +160,8 @@ impl Source {
     fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.credentials {
             Credentials::None => request,
-            Credentials::Token(token) => request.header("X-Auth-Token", token),
-            Credentials::Basic(user, password) => request.basic_auth(user, Some(password)),
+            Credentials::Token(token) => request.header("X-Auth-Token", token.expose()),
+            Credentials::Basic(user, password) => request.basic_auth(user, Some(password.expose())),
         }
     }
 }

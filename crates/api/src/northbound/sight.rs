@@ -38,7 +38,8 @@ impl Sight {
         let (report, reports) = watch::channel(Report::default());
         let (fleet, fleets) = watch::channel(Arc::default());
         let (seen, has_seen) = watch::channel(false);
-        tokio::spawn(follow(nb.clone(), sb.clone(), Told { report, fleet, seen }, agent_down_time));
+        let told = Told { report, fleet, seen };
+        task::keep("sight", follow(nb.clone(), sb.clone(), told, agent_down_time));
         Sight { nb, sb, tables: Arc::new(tables), report: reports, fleet: fleets, seen: has_seen }
     }
 

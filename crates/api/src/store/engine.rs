@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::secret::{Secret, SecretUrl};
 use crate::world::{Change, Revision, Row};
 
 use super::postgres::Postgres;
@@ -14,14 +15,32 @@ use super::sqlite::Sqlite;
 pub enum Url {
     /// A file.
     Sqlite(PathBuf),
-    /// A PostgreSQL server, in the words of its own connection strings.
-    Postgres(String),
+    /// A PostgreSQL server.
+    Postgres(PostgresUrl),
+}
+
+/// A PostgreSQL server, in the words of its own connection strings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresUrl {
+    pub(super) url: SecretUrl,
+    /// In the place of the one in the URL.
+    pub(super) password: Option<Secret>,
+}
+
+impl Url {
+    /// The same with a password that stands elsewhere. A file needs none.
+    pub fn with_password(self, password: Secret) -> Self {
+        match self {
+            Url::Postgres(at) => Url::Postgres(PostgresUrl { password: Some(password), ..at }),
+            Url::Sqlite(path) => Url::Sqlite(path),
+        }
+    }
 }
 
 /// A store's address that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no database: it must be sqlite:///path/to/file or postgres://user@host/database")]
-pub struct UrlError(String);
+#[error("\"{0}\" is no database: it must be sqlite:///path/to/file or postgres://user@host/database")]
+pub struct UrlError(SecretUrl);
 
 impl FromStr for Url {
     type Err = UrlError;
@@ -30,9 +49,9 @@ impl FromStr for Url {
         if let Some(path) = text.strip_prefix("sqlite://").filter(|path| path.len() > 1) {
             Ok(Url::Sqlite(path.into()))
         } else if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            Ok(Url::Postgres(text.to_owned()))
+            Ok(Url::Postgres(PostgresUrl { url: text.into(), password: None }))
         } else {
-            Err(UrlError(text.to_owned()))
+            Err(UrlError(text.into()))
         }
     }
 }
@@ -42,15 +61,7 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Url::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
-            Url::Postgres(url) => {
-                let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
-                match rest.split_once('@') {
-                    Some((who, rest)) => {
-                        write!(f, "{scheme}://{}@{rest}", who.split(':').next().unwrap_or_default())
-                    }
-                    None => write!(f, "{scheme}://{rest}"),
-                }
-            }
+            Url::Postgres(at) => at.url.fmt(f),
         }
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::engine::StoreError;
+use super::private;
 
 /// How long a server that is just ending may still hold the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,7 +29,8 @@ impl FileLock {
     pub(super) fn take(database: &Path) -> Result<Self, StoreError> {
         let tried = || format!("lock the database {} for this process", database.display());
         let unusable = |error: io::Error| StoreError::Refused { tried: tried(), source: error.into() };
-        let mut file = create(database).and_then(|()| open(&lock_path(database)?)).map_err(unusable)?;
+        let mut file =
+            private::create_file(database).and_then(|()| open(&lock_path(database)?)).map_err(unusable)?;
         match try_for(PATIENCE, || file.try_lock()) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -59,14 +61,6 @@ fn try_for(
             Err(TryLockError::WouldBlock) if Instant::now() < give_up => std::thread::sleep(PAUSE),
             done => return done,
         }
-    }
-}
-
-/// Creates a database that is not there yet, empty, for its owner alone. SQLite gives its log the same permissions.
-fn create(database: &Path) -> io::Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(database) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
     }
 }
 

@@ -21,6 +21,7 @@ mod columns;
 mod engine;
 mod file_lock;
 mod postgres;
+pub mod private;
 mod pulse;
 mod schema;
 mod sqlite;
@@ -34,7 +35,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::fault::Fault;
 use crate::world::{Outside, Revision, Txn, World};
 
-pub use engine::{StoreError, Url, UrlError};
+pub use engine::{PostgresUrl, StoreError, Url, UrlError};
 
 /// How long a change may take, its time in the queue included. It is longer than the writer tries for.
 const CHANGE_LIMIT: Duration = Duration::from_secs(15);
@@ -69,7 +70,7 @@ impl Store {
         let shared = matches!(url, Url::Postgres(_));
         let writer::Seen { world, trouble, pulse } = if shared {
             let (writer, seen) = writer::Writer::start(url, outside).await?;
-            tokio::spawn(writer.run(queue));
+            task::spawn("writer", writer.run(queue));
             seen
         } else {
             on_a_thread(url.clone(), outside, queue).await?
@@ -181,6 +182,6 @@ async fn on_a_thread(
         Ok(runtime) => runtime.block_on(work),
         Err(error) => tracing::error!(%error, "cannot run the writer of the database"),
     };
-    std::thread::Builder::new().name("sqlite".into()).spawn(body).map_err(|error| lost(error.into()))?;
+    task::spawn_thread("sqlite", body).map_err(|error| lost(error.into()))?;
     ready.await.map_err(|_| lost("it has ended".into()))?
 }

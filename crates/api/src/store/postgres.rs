@@ -17,11 +17,13 @@ use tokio_postgres::{AsyncMessage, Client, Config};
 use uuid::Uuid;
 
 use super::columns::{self, Statement, Value};
-use super::engine::{Contents, Decide, Missed, StoreError};
+use super::engine::{Contents, Decide, Missed, PostgresUrl, StoreError};
 use super::schema;
 use crate::world::{Ancestry, CHANGES_KEPT, Change, Kind, Revision};
 use tls::Asked;
 
+const UNREADABLE: &str = "expected postgres://user@host:port/database?option=value; write @ : / ? # & and % in a password as %40 %3A \
+    %2F %3F %23 %26 and %25, or keep it in server.database_password_file";
 /// The channel on which writers tell each other that they wrote.
 const CHANNEL: &str = "meridian_changes";
 /// Keeps two servers from bringing the tables up to date at once.
@@ -89,11 +91,14 @@ impl Link {
 }
 
 impl Postgres {
-    pub(super) async fn open(url: &str) -> Result<Self, StoreError> {
-        let wrong =
-            |source| StoreError::Refused { tried: "understand the address of the database".into(), source };
-        let (asked, url) = Asked::read(url).map_err(|error| wrong(error.into()))?;
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| wrong(error.into()))?;
+    pub(super) async fn open(at: &PostgresUrl) -> Result<Self, StoreError> {
+        let wrong = |source| StoreError::Refused { tried: "parse the URL of the database".into(), source };
+        let (asked, url) = Asked::read(at.url.expose()).map_err(|error| wrong(error.into()))?;
+        // The parser's own error may repeat a part of the password.
+        let mut config: Config = url.parse().map_err(|_: tokio_postgres::Error| wrong(UNREADABLE.into()))?;
+        if let Some(password) = &at.password {
+            config.password(password.expose());
+        }
         config.connect_timeout(CONNECT_TIMEOUT).application_name("meridian").ssl_mode(asked.mode());
         config.keepalives_idle(DEAD_PEER).keepalives_interval(Duration::from_secs(1)).keepalives_retries(3);
         config.tcp_user_timeout(DEAD_PEER);
@@ -232,7 +237,7 @@ async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<L
     let (client, mut connection) = connected;
     let own = Arc::new(AtomicI32::new(0));
     let ours = Arc::clone(&own);
-    tokio::spawn(async move {
+    task::spawn("postgres", async move {
         loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
                 // What we wrote ourselves is no news.

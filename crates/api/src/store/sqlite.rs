@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::columns::{self, Statement, Value};
 use super::engine::{Contents, Decide, Missed, StoreError};
 use super::file_lock::FileLock;
-use super::schema;
+use super::{private, schema};
 use crate::world::{Ancestry, Kind, Revision};
 
 /// An open file, which no other process has open.
@@ -50,6 +50,14 @@ impl Sqlite {
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let tried = || format!("open the database {}", path.display());
+    // SQLite gives its log and its index the mode of the file.
+    for suffix in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        let file = Path::new(&file);
+        let made = if suffix.is_empty() { private::create_file(file) } else { private::tighten(file) };
+        made.map_err(|error| StoreError::Refused { tried: tried(), source: error.into() })?;
+    }
     let mut connection = Connection::open(path).map_err(|error| failed(tried(), error))?;
     // The log is on disk before a commit returns: an answered request survives a power cut.
     let prepare = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;

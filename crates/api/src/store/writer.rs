@@ -5,7 +5,6 @@
 //! larger transactions, not a longer queue. Who was just answered is waited for a moment if others wait already: two clients
 //! would else take turns, with a transaction each.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -285,12 +284,12 @@ impl Writer {
 
 /// Runs one request. A panic is our bug, and its own.
 fn attempt(run: &mut Run, txn: Txn) -> Result<(World, Vec<Change>), Fault> {
-    let ran = catch_unwind(AssertUnwindSafe(|| {
+    let ran = task::contain::here(|| {
         let mut txn = txn;
         run(&mut txn).map(|()| txn.finish())
-    }));
-    ran.unwrap_or_else(|_| {
-        tracing::error!("a request panicked; it was undone");
+    });
+    ran.unwrap_or_else(|task::contain::Panicked(text)| {
+        tracing::error!(text, "a request panicked; it was undone");
         Err(internal())
     })
 }

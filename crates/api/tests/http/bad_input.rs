@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::server::{Got, Server};
 
 async fn raw(server: &Server, body: Vec<u8>) -> Got {
-    server.send(server.request("POST", "/v2.0/networks").body(body)).await
+    let request = server.request("POST", "/v2.0/networks").header("Content-Type", "application/json");
+    server.send(request.body(body)).await
 }
 
 #[tokio::test]
@@ -39,7 +40,7 @@ async fn a_body_of_fifty_megabytes_is_refused() {
     assert_eq!((got.refusal().0, got.refusal().1), (413, "HTTPRequestEntityTooLarge"));
     // Without saying how long it will be.
     let mut request =
-        b"POST /v2.0/networks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        b"POST /v2.0/networks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
             .to_vec();
     for _ in 0..50 {
         request.extend_from_slice(b"100000\r\n");
@@ -129,13 +130,14 @@ async fn bytes_that_are_no_request_end_their_connection_only() {
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00"[..],
         b"GET /v2.0/networks\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\nConnection: close\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nBad Header\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nBad Header\r\nConnection: close\r\n\r\n",
     ] {
         let answer = exchange(&server, bytes);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{bytes:?}: {answer}");
     }
-    let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "a".repeat(200_000));
+    let long =
+        format!("GET /{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "a".repeat(200_000));
     let answer = exchange(&server, long.as_bytes());
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     let host = b"GET / HTTP/1.1\r\nHost: a\"><script>\r\nConnection: close\r\n\r\n";
@@ -149,7 +151,7 @@ async fn a_body_that_ends_early_is_refused() {
     let server = Server::open().await;
     let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
     stream
-        .write_all(b"POST /v2.0/networks HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{\"network\"")
+        .write_all(b"POST /v2.0/networks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"network\"")
         .unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = String::new();

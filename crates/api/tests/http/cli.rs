@@ -76,7 +76,7 @@ async fn scenario_02_the_cli_lists_extensions_and_zones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_or_a_password_lets_the_cli_in() {
-    let by_token = Server::with(Auth::token("s3cret", "p")).await;
+    let by_token = Server::with(Auth::token(&"s3cret".into(), "p")).await;
     let users = Htpasswd::parse(&format!("admin:{}", bcrypt::hash("pw", 4).unwrap())).unwrap();
     let by_password = Server::with(Auth::basic(users, "p")).await;
     let dir = tempfile::tempdir().unwrap();

@@ -108,7 +108,7 @@ async fn paths_that_lead_nowhere_and_suffixes() {
 
 #[tokio::test]
 async fn some_documents_need_no_credentials_and_the_rest_does() {
-    let server = Server::with(Auth::token("s3cret", "p")).await;
+    let server = Server::with(Auth::token(&"s3cret".into(), "p")).await;
     for path in ["/", "/v2.0", "/healthcheck", "/openapi.json"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }

@@ -61,7 +61,7 @@ async fn a_cloud_of_every_noun_is_the_same_afterwards() {
 
 #[tokio::test]
 async fn who_has_no_rights_is_told_so() {
-    let server = Server::with(Auth::token("s3cret", "p")).await;
+    let server = Server::with(Auth::token(&"s3cret".into(), "p")).await;
     for (credentials, reads) in [
         (Credentials::None, false),
         (Credentials::Token("wrong".into()), false),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::auth::Auth;
-use api::http::{Api, Limits, serve};
+use api::http::{Api, Limits, Lists, serve};
 use api::report::Report;
 use api::store::{Store, Url};
 use api::world::Outside;
@@ -21,6 +21,7 @@ pub(crate) struct Server {
     pub(crate) applied: watch::Sender<u64>,
     pub(crate) outside: watch::Sender<Arc<Outside>>,
     pub(crate) store: Store,
+    pub(crate) lists: Lists,
     stop: Option<oneshot::Sender<()>>,
     _report: watch::Sender<Report>,
     _postgres: Option<Postgres>,
@@ -102,12 +103,14 @@ impl Server {
         let (report, seen_report) = watch::channel(Report::default());
         let (applied, seen_applied) = watch::channel(0);
         let store = Store::open(database, seen_outside.clone()).await.unwrap();
+        let lists = Lists::limited(1 << 20);
         let api = Arc::new(Api {
             store: store.clone(),
             report: seen_report,
             outside: seen_outside,
             auth,
             applied: seen_applied,
+            lists: lists.clone(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -121,6 +124,7 @@ impl Server {
             applied,
             outside,
             store,
+            lists,
             stop: Some(stop),
             _report: report,
             _postgres: postgres,

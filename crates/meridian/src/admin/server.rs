@@ -3,21 +3,25 @@
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
+use listener::{Connection, Limits, Listener};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 
 use super::{Answer, LONGEST_REQUEST, Request};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::process::Process;
 
-/// How many may be connected.
-const MOST_CLIENTS: usize = 16;
-/// How long a client may say nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Only the owner of the process gets here. A tool that hangs must not keep the next one out all the same.
+const LIMITS: Limits = Limits {
+    connections: 16,
+    per_client: 16,
+    first_request: Duration::from_secs(10),
+    head: Duration::from_secs(10),
+    idle: Duration::from_secs(60),
+    answer: Duration::from_secs(30),
+};
 
 /// The socket in the file system; it goes with this value.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ pub(crate) async fn serve(path: &Path, process: Process) -> Outcome<Socket> {
     })?;
     tracing::info!(socket = %path.display(), "taking admin requests");
     let socket = Socket(path.to_owned());
-    tokio::spawn(accept(listener, process));
+    task::keep("admin", accept(listener, process));
     Ok(socket)
 }
 
@@ -70,47 +74,42 @@ async fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 async fn accept(listener: UnixListener, process: Process) {
-    let places = Arc::new(Semaphore::new(MOST_CLIENTS));
-    loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let process = process.clone();
-                tokio::spawn(async move {
-                    let _place = place;
-                    if let Err(error) = converse(stream, &process).await {
-                        tracing::debug!(%error, "an admin connection ended badly");
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot take an admin connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+    let listener = Listener::new(listener, LIMITS);
+    let converse = |connection: Connection<UnixStream>| {
+        let process = process.clone();
+        async move {
+            if let Err(error) = converse(connection, &process).await {
+                tracing::debug!(%error, "an admin connection ended badly");
             }
         }
-    }
+    };
+    listener.run(std::future::pending(), converse).await;
 }
 
-async fn converse(stream: UnixStream, process: &Process) -> io::Result<()> {
-    let (read, mut write) = stream.into_split();
+async fn converse(connection: Connection<UnixStream>, process: &Process) -> io::Result<()> {
+    let Connection { stream, activity } = connection;
+    let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(read);
     let mut line = Vec::new();
     loop {
         line.clear();
         let mut limited = (&mut read).take(LONGEST_REQUEST);
-        let length = tokio::time::timeout(PATIENCE, limited.read_until(b'\n', &mut line)).await??;
+        let length = limited.read_until(b'\n', &mut line).await?;
         if length == 0 {
             return Ok(());
         }
         let whole = line.ends_with(b"\n") || (length as u64) < LONGEST_REQUEST;
+        activity.begin();
         let answer = if whole {
             answer(&line, process).await
         } else {
             Answer::Error("the request is too long".into())
         };
+        activity.done();
         let mut text = serde_json::to_vec(&answer)?;
         text.push(b'\n');
-        tokio::time::timeout(PATIENCE, write.write_all(&text)).await??;
+        write.write_all(&text).await?;
+        write.flush().await?;
         if !whole {
             return Ok(());
         }

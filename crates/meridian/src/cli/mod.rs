@@ -119,6 +119,7 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
         }
     };
+    task::end_on_panic();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -216,7 +217,13 @@ fn block_on_one_thread(command: impl Future<Output = Outcome>) -> Outcome {
 fn run_in(runtime: &mut Builder, command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = runtime.enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Local, error).while_("cannot start"))?;
-    let outcome = runtime.block_on(command);
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = command => outcome,
+            reason = task::failed() => Err(Failure::told(Exit::Bug, reason)
+                .try_("the log above; systemd starts a unit of the package again")),
+        }
+    });
     // A name lookup may hang in a thread of its own; nobody waits for it.
     runtime.shutdown_background();
     outcome

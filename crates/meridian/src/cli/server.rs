@@ -2,7 +2,8 @@
 
 mod shown;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +12,25 @@ use api::auth::Auth;
 use api::auth::htpasswd::Htpasswd;
 use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
 use api::fleet::Fleet;
-use api::http::{Api, Limits};
+use api::http::{Api, Lists};
 use api::northbound::{Northbound, Options, Sight};
+use api::secret::Secret;
 use api::settings;
-use api::store::{Store, StoreError, Url};
+use api::store::{Store, StoreError, Url, private};
 use api::world::Outside;
 use central::{Central, Database};
 use ovsdb::client::ClientConfig;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
+use zeroize::Zeroizing;
 
 use super::ovsdb::Target;
 use super::print;
 use crate::cli::given;
-use crate::config::{AuthMode, Config, Origin, Override, Server};
+use crate::config::{AuthMode, Config, Origin, Override, Server, Setting};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::process::Process;
 use crate::telemetry::LogControl;
@@ -111,7 +115,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     };
     let (mut interrupt, mut terminate) =
         (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
-    let auth = credentials(server)?;
+    let auth = credentials(args, server)?;
     auth.check_listen(server.listen.value, server.allow_remote_noauth.value).map_err(|error| {
         Failure::new(Exit::Usage, error).try_("--auth keystone, or allow_remote_noauth = true in [server]")
     })?;
@@ -120,11 +124,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         settings.dns_servers = host_resolvers();
     }
     let dir = data_dir(args, server);
-    std::fs::create_dir_all(&dir).map_err(|error| {
-        Failure::new(Exit::Local, error)
-            .while_(format!("cannot make the data directory {}", dir.display()))
-            .try_("another one with --data-dir")
-    })?;
+    create_data_dir(&dir)?;
     let mut central = match args.dev {
         true => Some(start_central(dir.join(CENTRAL)).await?),
         false => None,
@@ -139,7 +139,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let counts = reconcile::Metrics::register(&mut registry);
     let settings = Arc::new(seen.borrow().settings.clone());
     let sight = Sight::open(nb, sb, settings.agent_down_time);
-    tokio::spawn(follow_fleet(sight.fleet(), outside));
+    task::keep("fleet", follow_fleet(sight.fleet(), outside));
     let mut options = Options { metrics: counts, ..Options::default() };
     options.timing.resync = Duration::from_secs(settings.resync_interval.into());
     let northbound = Northbound::start(&sight, settings, store.subscribe(), Arc::new(store.clone()), options)
@@ -148,8 +148,8 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
             Failure::new(Exit::Local, error).while_("cannot start the thread that writes the Northbound")
         })?;
     let (placing, repairing) = api::placing::start(store.clone(), seen.clone(), northbound.writer());
-    let repairing = tokio::spawn(repairing);
-    tokio::spawn(api::northbound::forget_adopted(store.clone(), northbound.spent()));
+    let repairing = task::spawn("placing", repairing);
+    task::spawn("adopted", api::northbound::forget_adopted(store.clone(), northbound.spent()));
     // Whoever asks first must find the chassis: without them no zone is known and no port can be bound.
     let first_look = async {
         let _ = sight.synced().await;
@@ -179,22 +179,31 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let socket = config.admin.socket.value.clone().unwrap_or_else(|| dir.join(admin::SERVER_SOCKET));
     let _socket = admin::server::serve(&socket, process).await?;
 
-    let api =
-        Arc::new(Api { store, report: sight.report(), outside: seen, auth, applied: northbound.applied() });
-    let limits = Limits { patience: server.client_timeout.value, connections: server.max_connections.value };
+    let api = Arc::new(Api {
+        store,
+        report: sight.report(),
+        outside: seen,
+        auth,
+        applied: northbound.applied(),
+        lists: Lists::default(),
+    });
     let (drain, draining) = oneshot::channel::<()>();
-    let mut serving = tokio::spawn(api::http::serve(listener, api, limits, async { drop(draining.await) }));
+    let serving = api::http::serve(listener, api, server.limits(), async { drop(draining.await) });
+    let mut serving = task::spawn("api", serving);
     // Whoever started us reads this line: the port may have been left to the system.
     print(&format!("listening on http://{address}\n"))?;
     tracing::info!(%address, store = %url, "the network API listens");
     notify::ready(&format!("listening on {address}"));
 
+    let mut watchdog = notify::Watchdog::new();
     let outcome = tokio::select! {
+        () = watchdog.feed_while(|| lives(address)) => Ok(()),
         ended = &mut serving => Err(Failure::told(Exit::Local, format!("the API ended by itself: {ended:?}"))),
         failure = watch_central(&mut central) => Err(failure),
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
     };
+    task::stopping();
     notify::stopping();
     let _ = drain.send(());
     if !serving.is_finished() && tokio::time::timeout(DRAIN, serving).await.is_err() {
@@ -204,6 +213,24 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     placing.stop();
     let _ = tokio::time::timeout(DRAIN, repairing).await;
     outcome
+}
+
+/// Whether the API answers, as its clients meet it: what accepts, the runtime and its threads. A database that does not answer is
+/// no reason to start again.
+async fn lives(address: SocketAddr) -> bool {
+    let ip = match address.ip() {
+        ip if ip.is_unspecified() && ip.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
+        ip if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let asked = async {
+        let mut stream = TcpStream::connect((ip, address.port())).await?;
+        stream.write_all(b"GET /healthcheck HTTP/1.0\r\n\r\n").await?;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await?;
+        std::io::Result::Ok(answer.ends_with(b" 200"))
+    };
+    asked.await.unwrap_or(false)
 }
 
 /// Requests and the scheduler see the chassis as they come and go.
@@ -299,27 +326,44 @@ fn data_dir(args: &Args, server: &Server) -> PathBuf {
 pub(super) fn store_url(server: &Server, dir: &Path) -> Outcome<Url> {
     match &server.database.value {
         None => Ok(Url::Sqlite(dir.join(DATABASE))),
-        Some(url) => url.parse().map_err(|error| {
-            Failure::new(Exit::Usage, error).while_(format!("server.database ({})", server.database.origin))
-        }),
+        Some(url) => {
+            let url: Url = url.expose().parse().map_err(|error| {
+                Failure::new(Exit::Usage, error)
+                    .while_(format!("server.database ({})", server.database.origin))
+            })?;
+            Ok(match secret_of("database_password_file", &server.database_password_file)? {
+                Some(password) => url.with_password(password),
+                None => url,
+            })
+        }
     }
 }
 
-fn credentials(server: &Server) -> Outcome<Auth> {
+fn credentials(args: &Args, server: &Server) -> Outcome<Auth> {
     let project = server.noauth_project_id.value.as_str();
+    let mode = match server.auth.value {
+        Some(mode) => mode,
+        // Somebody who tries things out on a central of their own.
+        None if args.dev => AuthMode::None,
+        None => {
+            return Err(Failure::told(Exit::Usage, "server.auth is not set: how API clients authenticate is a choice")
+                .try_("auth = \"keystone\", \"basic\" or \"token\" in the section [server] of the configuration, or \"none\" to \
+                       let everybody on this machine be administrator; --auth does the same"));
+        }
+    };
     let needs = |key: &str| {
-        let mode = server.auth.value.word();
+        let mode = mode.word();
         Failure::told(
             Exit::Usage,
             format!("server.auth is \"{mode}\" ({}), which needs server.{key}", server.auth.origin),
         )
         .try_(format!("{key} in the section [server] of the configuration"))
     };
-    Ok(match server.auth.value {
-        AuthMode::None => Auth::open(project),
+    Ok(match mode {
+        AuthMode::None => Auth::open(project).trusting(server.trusted_hosts.value.clone()),
         AuthMode::Token => {
-            let file = server.token_file.value.as_deref().ok_or_else(|| needs("token_file"))?;
-            Auth::token(&secret(file)?, project)
+            let token = secret_of("token_file", &server.token_file)?.ok_or_else(|| needs("token_file"))?;
+            Auth::token(&token, project)
         }
         AuthMode::Basic => {
             let file = server.htpasswd.value.as_deref().ok_or_else(|| needs("htpasswd"))?;
@@ -331,9 +375,9 @@ fn credentials(server: &Server) -> Outcome<Auth> {
             let account = match &server.keystone_username.value {
                 None => None,
                 Some(username) => {
-                    let file = server.keystone_password_file.value.as_deref();
-                    let password = secret(file.ok_or_else(|| needs("keystone_password_file"))?)?;
-                    Some((username.clone(), password))
+                    let key = "keystone_password_file";
+                    let password = secret_of(key, &server.keystone_password_file)?;
+                    Some((username.clone(), password.ok_or_else(|| needs(key))?))
                 }
             };
             let account = account.map(|(username, password)| Account {
@@ -355,12 +399,32 @@ pub(super) fn read(file: &Path) -> Outcome<Vec<u8>> {
         .map_err(|error| Failure::new(Exit::Usage, error).while_(format!("cannot read {}", file.display())))
 }
 
+/// Creates the data directory, which only the server's user may read.
+pub(super) fn create_data_dir(dir: &Path) -> Outcome {
+    private::create_dir(dir).map_err(|error| {
+        Failure::new(Exit::Local, error)
+            .while_(format!("cannot create the data directory {}", dir.display()))
+            .try_("another one with --data-dir")
+    })
+}
+
+/// The secret in the file that a key of `[server]` names, if it names one.
+fn secret_of(key: &str, setting: &Setting<Option<PathBuf>>) -> Outcome<Option<Secret>> {
+    let Some(file) = &setting.value else { return Ok(None) };
+    secret(file).map(Some).map_err(|failure| failure.while_(format!("server.{key} ({})", setting.origin)))
+}
+
 /// The first line of a file that only the server should be able to read.
-pub(super) fn secret(file: &Path) -> Outcome<String> {
-    let text = read(file)?;
-    let text = String::from_utf8_lossy(&text);
+pub(super) fn secret(file: &Path) -> Outcome<Secret> {
+    let bytes = Zeroizing::new(read(file)?);
+    if std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o007 != 0) {
+        tracing::warn!(file = %file.display(), "every user of this machine may read a secret; chmod it to 0600 or 0640");
+    }
+    let text = str::from_utf8(&bytes).map_err(|_| {
+        Failure::told(Exit::Usage, format!("{} holds no secret: it is not UTF-8", file.display()))
+    })?;
     match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
-        Some(line) => Ok(line.to_owned()),
+        Some(line) => Ok(line.into()),
         None => Err(Failure::told(
             Exit::Usage,
             format!("{} holds no secret: its first line is empty", file.display()),

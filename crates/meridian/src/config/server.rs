@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::http::Limits;
+use api::secret::SecretUrl;
 
 use super::value::{AuthMode, Field};
 use super::{Key, Setting};
@@ -14,17 +15,21 @@ use super::{Key, Setting};
 pub(crate) struct Server {
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) client_timeout: Setting<Duration>,
+    pub(crate) first_request_timeout: Setting<Duration>,
     pub(crate) max_connections: Setting<usize>,
+    pub(crate) max_idle_per_client: Setting<usize>,
     pub(crate) allow_remote_noauth: Setting<bool>,
     pub(crate) data_dir: Setting<PathBuf>,
-    pub(crate) database: Setting<Option<String>>,
+    pub(crate) database: Setting<Option<SecretUrl>>,
+    pub(crate) database_password_file: Setting<Option<PathBuf>>,
     pub(crate) nb: Setting<Vec<String>>,
     pub(crate) sb: Setting<Vec<String>>,
-    pub(crate) auth: Setting<AuthMode>,
+    pub(crate) auth: Setting<Option<AuthMode>>,
+    pub(crate) trusted_hosts: Setting<Vec<String>>,
     pub(crate) noauth_project_id: Setting<String>,
     pub(crate) token_file: Setting<Option<PathBuf>>,
     pub(crate) htpasswd: Setting<Option<PathBuf>>,
-    pub(crate) keystone_url: Setting<Option<String>>,
+    pub(crate) keystone_url: Setting<Option<SecretUrl>>,
     pub(crate) keystone_ca: Setting<Option<PathBuf>>,
     pub(crate) keystone_username: Setting<Option<String>>,
     pub(crate) keystone_password_file: Setting<Option<PathBuf>>,
@@ -36,14 +41,18 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: Setting::default(SocketAddr::from((Ipv4Addr::LOCALHOST, 9696))),
-            client_timeout: Setting::default(Limits::default().patience),
+            client_timeout: Setting::default(Limits::default().idle),
+            first_request_timeout: Setting::default(Limits::default().first_request),
             max_connections: Setting::default(Limits::default().connections),
+            max_idle_per_client: Setting::default(Limits::default().per_client),
             allow_remote_noauth: Setting::default(false),
             data_dir: Setting::default("/var/lib/meridian".into()),
             database: Setting::default(None),
+            database_password_file: Setting::default(None),
             nb: Setting::default(Vec::new()),
             sb: Setting::default(Vec::new()),
-            auth: Setting::default(AuthMode::None),
+            auth: Setting::default(None),
+            trusted_hosts: Setting::default(Vec::new()),
             noauth_project_id: Setting::default("fake_project_id".into()),
             token_file: Setting::default(None),
             htpasswd: Setting::default(None),
@@ -58,6 +67,18 @@ impl Default for Server {
 }
 
 impl Server {
+    /// How much of the API its clients may take.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            connections: self.max_connections.value,
+            per_client: self.max_idle_per_client.value,
+            first_request: self.first_request_timeout.value,
+            head: self.first_request_timeout.value,
+            idle: self.client_timeout.value,
+            answer: self.client_timeout.value,
+        }
+    }
+
     pub(super) fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
         let key = |name, doc| Key::new("server", name, doc);
         vec![
@@ -65,13 +86,27 @@ impl Server {
             (
                 key(
                     "client_timeout",
-                    "How long a client may take to send the head of a request, also after the last one, or to take an answer",
+                    "How long a connection may be idle between two requests, and an answer be left unread",
                 ),
                 &mut self.client_timeout,
             ),
             (
-                key("max_connections", "How many clients may be connected; others wait until there is room"),
+                key(
+                    "first_request_timeout",
+                    "How long a new connection may take to send the head of a request, and a later head may take",
+                ),
+                &mut self.first_request_timeout,
+            ),
+            (
+                key("max_connections", "Connections at once; beyond them the idlest one is closed"),
                 &mut self.max_connections,
+            ),
+            (
+                key(
+                    "max_idle_per_client",
+                    "Connections of one client address at once; beyond them its own idlest one is closed",
+                ),
+                &mut self.max_idle_per_client,
             ),
             (
                 key("allow_remote_noauth", "Let anybody who can reach the address be administrator"),
@@ -86,6 +121,10 @@ impl Server {
                 &mut self.database,
             ),
             (
+                key("database_password_file", "Holds the password of the PostgreSQL user"),
+                &mut self.database_password_file,
+            ),
+            (
                 key(
                     "nb",
                     "OVN Northbound servers, as unix:PATH, tcp:IP:PORT or ssl:IP:PORT; all of a cluster",
@@ -93,7 +132,20 @@ impl Server {
                 &mut self.nb,
             ),
             (key("sb", "OVN Southbound servers, in the same form"), &mut self.sb),
-            (key("auth", "How callers show who they are"), &mut self.auth),
+            (
+                key(
+                    "auth",
+                    "How API clients authenticate: keystone, basic, token or none; has to be chosen, but for --dev",
+                ),
+                &mut self.auth,
+            ),
+            (
+                key(
+                    "trusted_hosts",
+                    "Names by which clients may reach the API, with auth = \"none\", besides localhost",
+                ),
+                &mut self.trusted_hosts,
+            ),
             (
                 key("noauth_project_id", "The project of every caller, with auth = \"none\""),
                 &mut self.noauth_project_id,

@@ -207,3 +207,25 @@ fn settings_of_the_network_come_from_file_and_environment() {
     assert_eq!(settings.dns_servers.len(), 1);
     assert!(settings.enable_snat_by_default);
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_password_is_printed(
+        password in "[a-z@/?#:&=%]{0,4}S3CRET[a-z@/?#:&=%]{0,4}",
+        scheme in "postgres|postgress|http",
+        in_query in proptest::bool::ANY,
+    ) {
+        let url = match in_query {
+            true => format!("{scheme}://u@h/db?password={password}"),
+            false => format!("{scheme}://u:{password}@h/db"),
+        };
+        let mut sources = Sources::default();
+        for key in ["DATABASE", "KEYSTONE_URL"] {
+            sources.variables.insert(format!("MERIDIAN_SERVER_{key}"), url.clone());
+        }
+        let config = sources.load().unwrap().config;
+        for printed in [config.to_toml(), format!("{config:?}")] {
+            proptest::prop_assert!(!printed.contains("S3CRET"), "{}", printed);
+        }
+    }
+}

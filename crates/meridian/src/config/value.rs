@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::secret::SecretUrl;
 use toml::de::DeValue;
 
 use super::{Origin, Setting};
@@ -114,6 +115,17 @@ impl Value for SocketAddr {
         })
     }
 
+    fn to_toml(&self) -> Option<toml::Value> {
+        Some(self.to_string().into())
+    }
+}
+
+impl Value for SecretUrl {
+    fn from_text(text: &str) -> Result<Self, String> {
+        Ok(text.into())
+    }
+
+    /// Without the password.
     fn to_toml(&self) -> Option<toml::Value> {
         Some(self.to_string().into())
     }

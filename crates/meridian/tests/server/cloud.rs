@@ -485,7 +485,11 @@ const CONFIG: &str = "meridian.toml";
 /// The arguments of a server on databases in a directory.
 fn outside(ovn: &Path, args: &[&str]) -> Vec<String> {
     let database = |name: &str| [format!("--{name}"), remote(ovn, name)];
-    let args = ["--data-dir", "."].iter().chain(args).map(|arg| (*arg).to_owned());
+    let config = args.iter().position(|arg| *arg == "--config").and_then(|at| args.get(at + 1));
+    let chosen = args.contains(&"--auth")
+        || config.is_some_and(|file| fs::read_to_string(file).is_ok_and(|text| text.contains("auth = ")));
+    let auth: &[&str] = if chosen { &[] } else { &["--auth", "none"] };
+    let args = ["--data-dir", "."].iter().chain(auth).chain(args).map(|arg| (*arg).to_owned());
     let named = |name: &&str| args.clone().any(|arg| arg == format!("--{name}"));
     let databases = ["nb", "sb"].into_iter().filter(|name| !named(name)).flat_map(database);
     databases.chain(args.clone()).collect()

@@ -7,6 +7,8 @@ mod cloud;
 mod clustered;
 mod commands;
 mod core;
+mod crowd;
+mod dying;
 mod failover;
 mod gateways;
 mod hostile_text;

@@ -33,6 +33,48 @@ fn whoever_asks_for_no_credentials_listens_to_this_machine_alone() {
     assert_eq!(let_in(&cloud, &[("X-Auth-Token", "any")]), 200);
 }
 
+/// Every file and directory below, with its mode.
+fn modes(dir: &Path) -> Vec<(String, u32)> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        found.push((entry.file_name().to_string_lossy().into_owned(), mode));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn nobody_else_may_read_what_a_server_keeps() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("state/meridian");
+    let mut cloud = Cloud::within(dir, &["--data-dir", &data.display().to_string()]);
+    internal_in(&cloud);
+    for (name, mode) in modes(data.parent().unwrap()) {
+        assert_eq!(mode, 0o700, "{name}");
+    }
+    let found = modes(&data);
+    for wanted in ["admin.sock", "api.db", "api.db-shm", "api.db-wal", "ovn"] {
+        assert!(found.iter().any(|(name, _)| name == wanted), "{wanted}: {found:?}");
+    }
+    for (name, mode) in found.iter().filter(|(name, _)| name != "ovn") {
+        assert_eq!(mode & 0o077, 0, "{name} has {mode:o}");
+    }
+    // A file of a version that was less careful is taken from others.
+    assert!(cloud.stop());
+    std::fs::set_permissions(data.join("api.db"), std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .unwrap();
+    cloud.again();
+    assert!(modes(&data).contains(&("api.db".to_owned(), 0o600)), "{:?}", modes(&data));
+}
+
+/// Something to write.
+fn internal_in(cloud: &Cloud) {
+    let made = raw(cloud.url(), &[], "POST", "/v2.0/networks", Some(&json!({"network": {}}).to_string()));
+    assert_eq!(made.status, 201, "{made:?}");
+}
+
 #[test]
 fn a_token_of_the_configuration_lets_in() {
     let dir = tempfile::tempdir().unwrap();

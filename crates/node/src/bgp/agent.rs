@@ -130,10 +130,10 @@ impl Agent {
         let driver = Driver::new(COMPONENT, timing, inputs, decider, target).with_metrics(metrics);
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
-        tokio::spawn(ring(alarm, handle.clone()));
-        tokio::spawn(tell_tables(Arc::clone(&shared), handle.clone()));
-        tokio::spawn(driver.run());
-        let follower = tokio::spawn(follow::follow(Arc::clone(&shared), handle.clone()));
+        task::keep("alarms", ring(alarm, handle.clone()));
+        task::keep("tables", tell_tables(Arc::clone(&shared), handle.clone()));
+        task::keep("bgp", driver.run());
+        let follower = task::spawn("databases", follow::follow(Arc::clone(&shared), handle.clone()));
         Self { handle, view: None, shared, follower }
     }
 

@@ -94,7 +94,7 @@ impl Flows {
         let rundir = rundir.into();
         let shared = Arc::new(Mutex::new(Shared::default()));
         let changed = watch::Sender::new(0);
-        let task = tokio::spawn(follow(rundir.clone(), shared.clone(), changed.clone()));
+        let task = task::spawn("flows", follow(rundir.clone(), shared.clone(), changed.clone()));
         Flows { rundir, shared, changed, connections: Connections::default(), task }
     }
 

@@ -92,7 +92,7 @@ impl Frr {
     /// Begins to follow bgpd. Must be called within a tokio runtime.
     pub fn open(config: Config) -> Self {
         let reasons = watch::Sender::new(0);
-        let task = tokio::spawn(follow(config.dir.clone(), config.check, reasons.clone()));
+        let task = task::spawn("frr", follow(config.dir.clone(), config.check, reasons.clone()));
         Frr { config, reasons, seen: None, untied: Untied::default(), task }
     }
 
@@ -150,7 +150,7 @@ impl Frr {
     /// Gives a reason to look when zebra has had its time.
     fn look_again(&self) {
         let reasons = self.reasons.clone();
-        tokio::spawn(async move {
+        task::spawn("zebra", async move {
             tokio::time::sleep(adrift::TOLD).await;
             reasons.send_modify(|n| *n += 1);
         });

@@ -99,7 +99,7 @@ impl Kernel {
         };
         let shared = Arc::new(Mutex::new(inner));
         let changed = watch::Sender::new(0);
-        let task = tokio::spawn(follow(shared.clone(), changed.clone()));
+        let task = task::spawn("kernel", follow(shared.clone(), changed.clone()));
         Ok(Kernel { shared, rt_tables: rt_tables.into(), changed, task })
     }
 

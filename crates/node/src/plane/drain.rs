@@ -35,7 +35,7 @@ impl Drains {
         }
         for end in ends {
             let over = self.over.clone();
-            tokio::spawn(async move {
+            task::spawn("drain", async move {
                 tokio::select! {
                     () = sleep_until(end) => over.send_modify(|times| *times += 1),
                     // Nobody is left who would want to know.

@@ -1,7 +1,6 @@
 //! A loop on a thread of its own.
 
 use std::io;
-use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -32,9 +31,9 @@ where
                 }
             });
         };
-        thread::Builder::new().name(name).spawn(body)?;
+        task::spawn_thread(&name, body)?;
         // Goes with the runtime, and with it the thread's reason to be.
-        tokio::spawn(async move { lives.closed().await });
+        task::spawn("lives", async move { lives.closed().await });
         Ok(())
     }
 }

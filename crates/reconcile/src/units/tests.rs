@@ -274,7 +274,7 @@ fn an_update_that_panics_loses_no_change() {
     compiler.update(&world, Delta::Everything);
     let facts = edit(&mut world, Edit::Mtu(9));
     compiler.units.panics_on.set(Some(2));
-    let panicked = crate::contain::sync(|| compiler.update(&world, Delta::Facts(facts)));
+    let panicked = task::contain::sync(|| compiler.update(&world, Delta::Facts(facts)));
     assert!(panicked.is_err());
     compiler.units.panics_on.set(None);
     compiler.update(&world, Delta::Facts(vec![]));

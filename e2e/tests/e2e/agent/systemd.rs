@@ -22,8 +22,7 @@ const UNIT: &str = include_str!("../../../../packaging/systemd/meridian-bgp-agen
 /// CAP_NET_ADMIN, as the kernel writes it.
 const NET_ADMIN: &str = "0000000000001000";
 /// What `meridian node` and `meridian server` read.
-const CONFIG: &str =
-    "[bgp]\nbgp_AS = 64999\n[server]\nnb = \"tcp:10.10.0.100:6641\"\nsb = \"tcp:10.10.0.100:6642\"\n";
+const CONFIG: &str = "[bgp]\nbgp_AS = 64999\n[server]\nauth = \"none\"\nnb = \"tcp:10.10.0.100:6641\"\nsb = \"tcp:10.10.0.100:6642\"\n";
 
 pub(super) fn units() -> Result<()> {
     let border = chassis("hv1").bridge_mapping("physnet", "br-ex");
@@ -51,7 +50,13 @@ pub(super) fn units() -> Result<()> {
         let status = machine.run("meridian status")?;
         ensure!(status.contains("bgp-agent") && status.contains("bgp: converged"), "{status}");
         ensure!(!status.contains("problem"), "{status}");
-        privileges(&machine, AGENT, &["openvswitch", "frrvty"], NET_ADMIN)?;
+        privileges(
+            &machine,
+            AGENT,
+            "meridian-node",
+            &["openvswitch", "frrvty", "meridian-config"],
+            NET_ADMIN,
+        )?;
         words(&machine)?;
         wired(hv1)?;
         learns(&spine, "172.24.4.10")?;
@@ -149,7 +154,7 @@ fn is(machine: &Systemd, unit: &str, wanted: &[(&str, &str)]) -> Result<()> {
 }
 
 /// Of a unit's process: its user, its groups, its capabilities and no way to more, and filters of what it may call.
-fn privileges(machine: &Systemd, unit: &str, groups: &[&str], capabilities: &str) -> Result<()> {
+fn privileges(machine: &Systemd, unit: &str, user: &str, groups: &[&str], capabilities: &str) -> Result<()> {
     let pid = machine.property(unit, "MainPID")?;
     let status = machine.run(&format!("cat /proc/{pid}/status"))?;
     let of = |key: &str| -> Result<Vec<&str>> {
@@ -157,10 +162,10 @@ fn privileges(machine: &Systemd, unit: &str, groups: &[&str], capabilities: &str
         Ok(found.with_context(|| format!("no {key} in\n{status}"))?.split_whitespace().collect())
     };
     let id = |line: String| machine.run(&line).map(|id| id.trim().to_owned());
-    let (user, own) = (id("id -u meridian".to_owned())?, id("id -g meridian".to_owned())?);
+    let (name, user, own) = (user, id(format!("id -u {user}"))?, id(format!("id -g {user}"))?);
     ensure!(
         user != "0" && of("Uid")? == [&user; 4] && of("Gid")? == [&own; 4],
-        "{unit} is not meridian:\n{status}"
+        "{unit} is not {name}:\n{status}"
     );
     let mut may = vec![own];
     for group in groups {
@@ -200,7 +205,7 @@ fn confined(machine: &Systemd) -> Result<()> {
     const TRIED: [&str; 3] = ["unshare --user true", "setarch --addr-no-randomize true", "test -e /dev/tty0"];
     let script = TRIED.map(|what| format!("if {what}; then echo may: {what}; fi")).join("; ");
     let elsewhere =
-        machine.run_args(&["setpriv", "--reuid=meridian", "--clear-groups", "sh", "-c", &script])?;
+        machine.run_args(&["setpriv", "--reuid=meridian-node", "--clear-groups", "sh", "-c", &script])?;
     ensure!(elsewhere.matches("may: ").count() == TRIED.len(), "this shows nothing: {elsewhere}");
     let line = |line: &str| match line {
         _ if line.starts_with("ExecStart=") => Some(format!("ExecStart=/bin/sh -c '{script}'")),
@@ -255,5 +260,53 @@ fn server(machine: &Systemd) -> Result<()> {
     let version = machine.run("curl --silent --show-error --fail http://127.0.0.1:9696/")?;
     ensure!(version.contains("v2.0"), "{version}");
     machine.run("curl --silent --show-error --fail http://127.0.0.1:9697/health")?;
-    privileges(machine, SERVER, &["openvswitch"], "0000000000000000")
+    privileges(machine, SERVER, "meridian", &["openvswitch", "meridian-config"], "0000000000000000")?;
+    for unit in [AGENT, NODE, SERVER] {
+        is(machine, unit, &[("LimitCORE", "0")])?;
+    }
+    is(machine, SERVER, &[("WatchdogUSec", "1min")])?;
+    ensure!(machine.property(SERVER, "WatchdogTimestampMonotonic")? != "0", "nobody feeds the watchdog");
+    for (path, wanted) in [
+        ("/etc/meridian/meridian.toml", "640:root:meridian-config"),
+        ("/var/lib/meridian", "700:meridian:meridian"),
+        ("/var/lib/meridian/api.db", "600:meridian:meridian"),
+        ("/var/lib/meridian/api.db-wal", "600:meridian:meridian"),
+        ("/var/lib/meridian/admin.sock", "600:meridian:meridian"),
+    ] {
+        let found = machine.run(&format!("stat --format %a:%U:%G {path}"))?;
+        ensure!(found.trim() == wanted, "{path} is {found} and not {wanted}");
+    }
+    // The agent's user reads the configuration, and nothing that is the server's.
+    let reads = |path: &str| {
+        let as_node = [
+            "setpriv",
+            "--reuid=meridian-node",
+            "--regid=meridian-node",
+            "--groups=meridian-config",
+            "cat",
+            path,
+        ];
+        machine.run_args(&as_node).is_ok()
+    };
+    ensure!(reads("/etc/meridian/meridian.toml"), "the agent cannot read its configuration");
+    ensure!(!reads("/var/lib/meridian/api.db"), "the agent's user reads the server's database");
+    hangs(machine)
+}
+
+/// A server that hangs is killed by its watchdog, and started again.
+fn hangs(machine: &Systemd) -> Result<()> {
+    println!("the server hangs:");
+    let short = "[Service]\nWatchdogSec=4\n";
+    fs::create_dir_all("/etc/systemd/system/meridian-server.service.d").context("cannot make a directory")?;
+    fs::write("/etc/systemd/system/meridian-server.service.d/short.conf", short).context("cannot write")?;
+    machine.run("systemctl daemon-reload")?;
+    machine.run(&format!("systemctl restart {SERVER}"))?;
+    is(machine, SERVER, &[("NRestarts", "0"), ("ActiveState", "active")])?;
+    machine.run(&format!("systemctl kill --signal STOP {SERVER}"))?;
+    eventually(PATIENCE, "systemd has started it again", || {
+        is(machine, SERVER, &[("NRestarts", "1"), ("ActiveState", "active")])
+    })?;
+    let version = machine.run("curl --silent --show-error --fail http://127.0.0.1:9696/")?;
+    ensure!(version.contains("v2.0"), "{version}");
+    Ok(())
 }

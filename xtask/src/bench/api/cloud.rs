@@ -61,6 +61,7 @@ impl Cloud {
         let mut command = vec![program.display().to_string(), "server".to_owned()];
         let mut option = |name: &str, value: String| command.extend([name.to_owned(), value]);
         option("--listen", "127.0.0.1:0".to_owned());
+        option("--auth", "none".to_owned());
         option("--metrics-listen", "127.0.0.1:0".to_owned());
         option("--data-dir", dir.display().to_string());
         let postgres = match sql {

@@ -1,11 +1,12 @@
 //! `meridian import neutron`: objects from Neutron's API, rows from the Northbound that it wrote.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use api::auth::keystone::{Account, AskError, Keystone, KeystoneSettings, Memory};
 use api::import::{Credentials, Document, Source, SourceError, Takeover, prepare};
+use api::secret::redacted;
 use api::store::Store;
 use api::world::Outside;
 use central::Database;
@@ -14,7 +15,7 @@ use ovsdb::Client;
 use tokio::sync::watch;
 
 use super::told::Told;
-use crate::cli::server::{client_config, read, secret, store_failure, store_url};
+use crate::cli::server::{client_config, create_data_dir, read, secret, store_failure, store_url};
 use crate::cli::{given, json, print};
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
@@ -186,7 +187,7 @@ async fn document(args: &Args) -> Outcome<Document> {
 fn source_failure(url: &str, bare: bool, error: SourceError) -> Failure {
     let exit = if error.is_refusal() { Exit::Refused } else { Exit::Connect };
     let refused = error.is_refusal();
-    let failure = Failure::new(exit, error).while_(format!("cannot read the cloud at {url}"));
+    let failure = Failure::new(exit, error).while_(format!("cannot read the cloud at {}", redacted(url)));
     match (refused, bare) {
         (true, true) => failure.try_("--token-file, or --auth-url with --username and --password-file"),
         (true, false) => failure.try_("credentials of an administrator"),
@@ -201,12 +202,12 @@ async fn credentials(args: &CredentialArgs, ca: Option<Vec<u8>>) -> Outcome<Cred
         return secret(file).map(Credentials::Token);
     }
     if let Some(token) = told("OS_TOKEN").filter(|_| args.password_file.is_none()) {
-        return Ok(Credentials::Token(token));
+        return Ok(Credentials::Token(token.into()));
     }
     let Some(username) = args.username.clone() else { return Ok(Credentials::None) };
     let password = match &args.password_file {
         Some(file) => secret(file)?,
-        None => told("OS_PASSWORD").ok_or_else(|| needs("a password", "--password-file"))?,
+        None => told("OS_PASSWORD").ok_or_else(|| needs("a password", "--password-file"))?.into(),
     };
     let Some(url) = args.auth_url.clone() else { return Ok(Credentials::Basic(username, password)) };
     let account = Account {
@@ -216,8 +217,12 @@ async fn credentials(args: &CredentialArgs, ca: Option<Vec<u8>>) -> Outcome<Cred
         project: args.project.clone(),
         project_domain: args.domain.clone(),
     };
-    let settings =
-        KeystoneSettings { url, account: Some(account), ca_certificates: ca, memory: Memory::default() };
+    let settings = KeystoneSettings {
+        url: url.into(),
+        account: Some(account),
+        ca_certificates: ca,
+        memory: Memory::default(),
+    };
     let keystone = Keystone::new(&settings).map_err(|error| Failure::new(Exit::Usage, error))?;
     let token = keystone.token().await.map_err(|error| {
         let exit = if matches!(error, AskError::Send(_)) { Exit::Connect } else { Exit::Refused };
@@ -237,7 +242,7 @@ async fn store(takeover: Takeover, config: &Config) -> Outcome<String> {
     let dir = config.server.data_dir.value.clone();
     let url = store_url(&config.server, &dir)?;
     if config.server.database.value.is_none() {
-        make(&dir)?;
+        create_data_dir(&dir)?;
     }
     let (_outside, seen) = watch::channel(Arc::new(Outside::default()));
     let store = Store::open(&url, seen).await.map_err(|error| store_failure(&url, error))?;
@@ -247,12 +252,4 @@ async fn store(takeover: Takeover, config: &Config) -> Outcome<String> {
             .try_("an empty database with --database, or another --data-dir")
     })?;
     Ok(url.to_string())
-}
-
-fn make(dir: &Path) -> Outcome {
-    std::fs::create_dir_all(dir).map_err(|error| {
-        Failure::new(Exit::Local, error)
-            .while_(format!("cannot make the data directory {}", dir.display()))
-            .try_("another one with --data-dir")
-    })
 }

@@ -112,7 +112,7 @@ fn stop_signal() -> Outcome<oneshot::Receiver<()>> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(local)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(local)?;
     let (stop, stopped) = oneshot::channel();
-    tokio::spawn(async move {
+    task::spawn("signals", async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}

@@ -1,6 +1,7 @@
 //! One loop, and which threads it decides on.
 
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use super::*;

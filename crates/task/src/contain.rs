@@ -1,9 +1,10 @@
-//! Keeps a panic inside the component it happened in.
+//! Keeps a panic inside the request or the component it happened in.
 //!
-//! A panic is our bug. It must not take the other components down, nor end this one: the driver turns it into a problem
-//! and tries again with back-off. Containing needs unwinding, so the binary is not built with `panic = "abort"`.
+//! A panic is our bug. It must not take the other components down, nor end this one: the caller turns it into a problem or an
+//! answer and goes on. Containing needs unwinding, so the binary is not built with `panic = "abort"`.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -11,13 +12,35 @@ use std::task::Poll;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+thread_local! {
+    /// How many containers the code that this thread runs is in.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether a panic of this thread would be contained.
+pub(crate) fn is_contained() -> bool {
+    DEPTH.with(|depth| depth.get() > 0)
+}
+
+fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    let outcome = catch_unwind(AssertUnwindSafe(step)).map_err(text);
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
+    outcome
+}
+
+/// Runs a synchronous step on this thread, however long it takes.
+pub fn here<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
+    caught(step)
+}
+
 /// The text of a panic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Panicked(pub(crate) String);
+pub struct Panicked(pub String);
 
 /// Runs a synchronous step. It may compute for long, so other tasks of a multi-threaded runtime are moved off this thread.
-pub(crate) fn sync<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
-    let contained = || catch_unwind(AssertUnwindSafe(step)).map_err(text);
+pub fn sync<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
+    let contained = || caught(step);
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(contained),
         _ => contained(),
@@ -25,11 +48,11 @@ pub(crate) fn sync<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
 }
 
 /// Runs an asynchronous step.
-pub(crate) async fn future<F: Future>(step: F) -> Result<F::Output, Panicked> {
+pub async fn future<F: Future>(step: F) -> Result<F::Output, Panicked> {
     let mut step = pin!(step);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| step.as_mut().poll(cx))) {
+    poll_fn(|cx| match caught(|| step.as_mut().poll(cx)) {
         Ok(poll) => poll.map(Ok),
-        Err(panic) => Poll::Ready(Err(text(panic))),
+        Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }

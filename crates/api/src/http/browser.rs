@@ -1,0 +1,165 @@
+//! Requests that a web page may have made without its user's knowing.
+//!
+//! An API without credentials on 127.0.0.1 is open to every page that a browser of the same machine shows: pages may send
+//! requests to any address. Three marks give them away, and programs do not have them:
+//!
+//! * `Host` is a name of the page's own, which leads to 127.0.0.1 (DNS rebinding). A name has to be `localhost` or a trusted one;
+//!   an address is always good, since the page would then have come from here.
+//! * `Origin` is another than the one that the request is sent to, or `Sec-Fetch-Site` says so.
+//! * A body that a browser sends without asking first is never of the type JSON.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::net::Ipv6Addr;
+
+use axum::http::{HeaderMap, header};
+
+use crate::Fault;
+
+/// Refuses a request that does not look like a program's. `trusted` are host names besides `localhost`.
+pub(super) fn check(headers: &HeaderMap, trusted: &[String]) -> Result<(), Fault> {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\0"));
+    let host = text("host");
+    if let Some(host) = host
+        && !is_own(host, trusted)
+    {
+        return Err(refused(
+            "The Host of the request is not this machine's. Without authentication only IP addresses, localhost and \
+             server.trusted_hosts are answered",
+        ));
+    }
+    if let Some(origin) = text("origin") {
+        let at = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        if at.is_none() || at != host {
+            return Err(refused(
+                "The Origin of the request is another site. Without authentication no web page is answered",
+            ));
+        }
+    }
+    if text("sec-fetch-site").is_some_and(|site| !["same-origin", "none"].contains(&site)) {
+        return Err(refused(
+            "The request was made by a page of another site. Without authentication no web page is answered",
+        ));
+    }
+    let length = text("content-length").map(str::trim);
+    let has_body = headers.contains_key(header::TRANSFER_ENCODING) || length.is_some_and(|it| it != "0");
+    if has_body && !text("content-type").is_some_and(is_json) {
+        return Err(Fault::new(
+            415,
+            "HTTPUnsupportedMediaType",
+            "Without authentication the Content-Type of a body has to be application/json.",
+        ));
+    }
+    Ok(())
+}
+
+fn refused(text: &str) -> Fault {
+    Fault::new(403, "HTTPForbidden", format!("{text}."))
+}
+
+fn is_json(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+/// Whether a `Host` is one by which nobody else's page can reach us.
+fn is_own(host: &str, trusted: &[String]) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => {
+            let Some((address, port)) = rest.split_once(']') else { return false };
+            return address.parse::<Ipv6Addr>().is_ok() && (port.is_empty() || is_port(port));
+        }
+        None => match host.split_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.parse::<std::net::Ipv4Addr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || trusted.iter().any(|trusted| name.eq_ignore_ascii_case(trusted))
+}
+
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(pairs: &[(&'static str, &str)]) -> u16 {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        check(&headers, &["api.example".to_owned()]).map_or_else(|fault| fault.status, |()| 200)
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        for good in [
+            "127.0.0.1:9696",
+            "127.0.0.1",
+            "192.0.2.1:80",
+            "[::1]:9696",
+            "[::1]",
+            "localhost:9696",
+            "LOCALHOST",
+            "localhost.",
+            "api.example:9696",
+        ] {
+            assert_eq!(status(&[("host", good)]), 200, "{good}");
+        }
+        for bad in [
+            "evil.example:9696",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            "[::1",
+            "[evil]",
+            "a:b:c",
+        ] {
+            assert_eq!(status(&[("host", bad)]), 403, "{bad}");
+        }
+        assert_eq!(status(&[]), 200, "no browser leaves it out");
+    }
+
+    #[test]
+    fn no_page_of_another_site_is_answered() {
+        let host = ("host", "127.0.0.1:9696");
+        for (origin, wanted) in [
+            ("http://127.0.0.1:9696", 200),
+            ("http://127.0.0.1:8080", 403),
+            ("http://localhost:9696", 403),
+            ("https://evil.example", 403),
+            ("null", 403),
+            ("", 403),
+        ] {
+            assert_eq!(status(&[host, ("origin", origin)]), wanted, "{origin}");
+        }
+        for (site, wanted) in [("same-origin", 200), ("none", 200), ("cross-site", 403), ("same-site", 403)] {
+            assert_eq!(status(&[host, ("sec-fetch-site", site)]), wanted, "{site}");
+        }
+    }
+
+    #[test]
+    fn a_body_has_to_say_that_it_is_json() {
+        let host = ("host", "127.0.0.1:9696");
+        for (kind, wanted) in [
+            (Some("application/json"), 200),
+            (Some("Application/JSON; charset=utf-8"), 200),
+            (Some("text/plain"), 415),
+            (Some("application/x-www-form-urlencoded"), 415),
+            (Some("multipart/form-data; x=application/json"), 415),
+            (None, 415),
+        ] {
+            for body in [("content-length", "2"), ("transfer-encoding", "chunked")] {
+                let mut pairs = vec![host, body];
+                pairs.extend(kind.map(|kind| ("content-type", kind)));
+                assert_eq!(status(&pairs), wanted, "{pairs:?}");
+            }
+        }
+        assert_eq!(status(&[host, ("content-length", "0")]), 200);
+    }
+}

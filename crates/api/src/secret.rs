@@ -1,0 +1,223 @@
+//! Passwords, tokens, and URLs that may hold them: they can be used, and not printed.
+//!
+//! A secret in a log, an error or a printed configuration is read by more people than the file it came from. So the types here
+//! have no way to show it but [`Secret::expose`] and [`SecretUrl::expose`], which are easy to search for.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// Stands where something is not shown.
+pub const HIDDEN: &str = "[hidden]";
+
+/// A password or a token. Its memory is overwritten when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// The secret itself, for whoever needs it to show who we are.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Secret(Zeroizing::new(text))
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Secret::from(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+/// A URL that may hold a password, or a text that was meant to be one. It shows itself without the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretUrl(Secret);
+
+impl SecretUrl {
+    /// All of it.
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
+impl<T: Into<Secret>> From<T> for SecretUrl {
+    fn from(text: T) -> Self {
+        SecretUrl(text.into())
+    }
+}
+
+impl fmt::Debug for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", redacted(self.expose()))
+    }
+}
+
+impl fmt::Display for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redacted(self.expose()))
+    }
+}
+
+/// Parameters whose values are no secrets. Those of others are not shown, whatever they are called.
+const SHOWN: [&str; 12] = [
+    "application_name",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "port",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "target_session_attrs",
+    "user",
+];
+
+/// A text without what may be a password in it, whether or not it is a proper URL. What is not certainly harmless is hidden:
+/// people forget to encode `@`, `/` and `?` in a password, and mistype schemes.
+pub fn redacted(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        // No URL. A word or a path may help whoever looks for a mistake.
+        let harmless = !text.contains(['@', '=', ':', ' ', '?', '&', '%', '#']);
+        return if harmless { text.to_owned() } else { HIDDEN.to_owned() };
+    };
+    let mut letters = scheme.chars();
+    let plain = letters.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c));
+    if !plain {
+        return HIDDEN.to_owned();
+    }
+    // An `@` may belong to the password: only the last one certainly ends it.
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((who, rest)) => {
+            let user = who.split([':', '/', '@', '?', '#', '%', '&']).next().unwrap_or_default();
+            // Beyond a `?` it may as well be a parameter's.
+            if who.contains(['?', '#']) {
+                return format!("{scheme}://{user}@{HIDDEN}");
+            }
+            (Some(user), rest)
+        }
+        None => (None, rest),
+    };
+    let (address, query) = match rest.split_once(['?', '#']) {
+        Some((address, query)) => (address, Some(query)),
+        None => (rest, None),
+    };
+    let (host, path) = match address.find('/') {
+        Some(at) => address.split_at(at),
+        None => (address, ""),
+    };
+    let mut out = format!("{scheme}://");
+    if let Some(user) = user {
+        out.push_str(user);
+        out.push('@');
+    }
+    out.push_str(&of_host(host));
+    out.push_str(if path.contains([':', '#', '%']) { "/[hidden]" } else { path });
+    if let Some(query) = query {
+        let pairs: Vec<_> = query.split('&').map(of_pair).collect();
+        out.push('?');
+        out.push_str(&pairs.join("&"));
+    }
+    out
+}
+
+/// A host, or several as PostgreSQL takes them, with their ports. Without an `@` it may be a user and a password.
+fn of_host(hosts: &str) -> String {
+    let one = |host: &str| {
+        let (name, port) = match host.rsplit_once(':') {
+            // An IPv6 address in brackets.
+            Some((name, port)) if !port.contains(']') => (name, Some(port)),
+            _ => (host, None),
+        };
+        let bracketed = name.starts_with('[') && name.ends_with(']');
+        let name = if name.contains(':') && !bracketed { HIDDEN } else { name };
+        match port {
+            None => name.to_owned(),
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("{name}:{port}"),
+            Some(_) => format!("{name}:{HIDDEN}"),
+        }
+    };
+    hosts.split(',').map(one).collect::<Vec<_>>().join(",")
+}
+
+fn of_pair(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, _)) if SHOWN.contains(&name) => pair.to_owned(),
+        Some((name @ ("password" | "sslpassword"), _)) => format!("{name}={HIDDEN}"),
+        _ => HIDDEN.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn urls_keep_what_helps_and_lose_the_password() {
+        for (url, shown) in [
+            ("postgres://u:s3cret@db.example:5432/m", "postgres://u@db.example:5432/m"),
+            ("postgres://u@h/m?sslmode=require", "postgres://u@h/m?sslmode=require"),
+            (
+                "postgres://u@h/m?password=s3cret&host=%2Frun",
+                "postgres://u@h/m?password=[hidden]&host=%2Frun",
+            ),
+            ("postgres://u:s3@cr/et@h/m", "postgres://u@h/m"),
+            ("postgres://u:s3@cr/et?x@h/m", "postgres://u@[hidden]"),
+            ("postgres://u@h/m?password=@s3cret", "postgres://u@[hidden]"),
+            ("postgress://u:s3cret@h", "postgress://u@h"),
+            ("postgres://u:s3cret", "postgres://u:[hidden]"),
+            ("postgres://[::1]:5432/m", "postgres://[::1]:5432/m"),
+            ("postgres://a:1,b:2/m", "postgres://a:1,b:2/m"),
+            ("http://admin:s3cret@keystone:5000/v3", "http://admin@keystone:5000/v3"),
+            ("host=h password=s3cret", "[hidden]"),
+            ("u:s3cret@h", "[hidden]"),
+            ("postgres:/u:s3cret@h", "[hidden]"),
+            ("foo", "foo"),
+            ("/var/lib/x.db", "/var/lib/x.db"),
+        ] {
+            let url = SecretUrl::from(url);
+            assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), format!("{shown:?}")));
+        }
+        assert_eq!(format!("{:?}", Secret::from("s3cret")), "[hidden]");
+    }
+
+    proptest! {
+        /// Wherever a password stands in what people write, it is not in what they are shown.
+        #[test]
+        fn a_password_is_shown_nowhere(
+            scheme in "postgres|postgresql|postgress|pg|http|https|mysql|sqlite",
+            password in "[a-z@/?#:&=%]{0,4}S3CRET[a-z@/?#:&=%]{0,4}",
+            shape in 0_usize..8,
+        ) {
+            let url = match shape {
+                0 => format!("{scheme}://user:{password}@host/db"),
+                1 => format!("{scheme}://user:{password}@host:5432/db?sslmode=require"),
+                2 => format!("{scheme}://user@host/db?password={password}"),
+                3 => format!("{scheme}://:{password}@/db?host=%2Frun"),
+                4 => format!("{scheme}:/user:{password}@host/db"),
+                5 => format!("user:{password}@{scheme}://host"),
+                6 => format!("host=h user=u password={password}"),
+                _ => format!("{scheme}://user:{password}@host/db?PASSWORD={password}"),
+            };
+            let shown = SecretUrl::from(url.as_str());
+            for text in [shown.to_string(), format!("{shown:?}")] {
+                prop_assert!(!text.contains("S3CRET"), "{} shows {}", url, text);
+            }
+        }
+    }
+}

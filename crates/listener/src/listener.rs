@@ -1,0 +1,199 @@
+//! Accepts, whatever happens, and gives every connection a task of its own.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::SockRef;
+use task::contain;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::activity::Activity;
+use crate::limits::Limits;
+use crate::stream::Guarded;
+use crate::table::Table;
+
+/// How long to wait after the system could not give us a connection.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How often that is logged at most.
+const SAID: Duration = Duration::from_secs(10);
+/// How much of an answer the kernel keeps for a client that does not read. What does not fit is not sent, and is noticed.
+const SEND_BUFFER: usize = 256 << 10;
+
+/// Whoever is on the other side, as far as connections are counted by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// An IPv4 address, or the network of an IPv6 address: a host has as many of those as it likes.
+    Address(IpAddr),
+    /// A process of this machine, on a unix socket.
+    Local,
+}
+
+impl Client {
+    /// The client behind an address.
+    pub fn of(address: IpAddr) -> Self {
+        Client::Address(match address.to_canonical() {
+            IpAddr::V6(address) if !address.is_loopback() => {
+                let network = u128::from(address) & !u128::from(u64::MAX);
+                IpAddr::V6(Ipv6Addr::from(network))
+            }
+            other => other,
+        })
+    }
+}
+
+/// A socket that connections come from.
+pub trait Door: Send {
+    /// A connection.
+    type Stream: Send + 'static;
+
+    /// Waits for the next one. Dropping this future loses none.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Client)>> + Send;
+
+    /// Prepares a connection; `limits` are those of the listener.
+    fn prepare(_stream: &Self::Stream, _limits: &Limits) {}
+}
+
+impl Door for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<(TcpStream, Client)> {
+        self.accept().await.map(|(stream, peer)| (stream, Client::of(peer.ip())))
+    }
+
+    fn prepare(stream: &TcpStream, limits: &Limits) {
+        let socket = SockRef::from(stream);
+        let prepared = [
+            // Answers are written whole; waiting for more to send would only delay them.
+            stream.set_nodelay(true),
+            socket.set_send_buffer_size(SEND_BUFFER),
+            // The kernel gives up on a client that takes nothing of what it holds for it.
+            socket.set_tcp_user_timeout(Some(limits.answer)),
+        ];
+        for error in prepared.into_iter().filter_map(Result::err) {
+            debug!(%error, "cannot prepare a connection");
+        }
+    }
+}
+
+impl Door for UnixListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<(UnixStream, Client)> {
+        self.accept().await.map(|(stream, _)| (stream, Client::Local))
+    }
+}
+
+/// An accepted connection.
+#[derive(Debug)]
+pub struct Connection<S> {
+    /// Its bytes.
+    pub stream: Guarded<S>,
+    /// Where the connection's task says whose turn it is.
+    pub activity: Arc<Activity>,
+}
+
+/// A listening socket with its connections.
+#[derive(Debug)]
+pub struct Listener<D> {
+    door: D,
+    pub(crate) table: Arc<Table>,
+}
+
+impl<D: Door> Listener<D> {
+    /// Over a socket that listens.
+    pub fn new(door: D, limits: Limits) -> Self {
+        Listener { door, table: Arc::new(Table::new(limits)) }
+    }
+
+    /// Accepts until `stop`. Each connection gets a task for what `converse` makes of it; the task is dropped when the
+    /// connection has to go.
+    pub async fn run<F>(
+        &self,
+        stop: impl Future<Output = ()> + Send,
+        mut converse: impl FnMut(Connection<D::Stream>) -> F + Send,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut ticks = tokio::time::interval(self.table.limits.tick());
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut said: Option<Instant> = None;
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.door.next() => accepted,
+                _ = ticks.tick() => {
+                    self.table.sweep();
+                    continue;
+                }
+                () = &mut stop => return,
+            };
+            match accepted {
+                Ok((stream, client)) => {
+                    D::prepare(&stream, &self.table.limits);
+                    match self.table.admit(client) {
+                        Some(activity) => self.start(stream, activity, &mut converse),
+                        None => debug!(?client, "a connection is closed: all others are at work"),
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    // Out of file descriptors, most likely. The idlest connection gives one back.
+                    let closed = self.table.make_room();
+                    if said.is_none_or(|said| said.elapsed() >= SAID) {
+                        warn!(%error, closed_an_idle_one = closed, "cannot accept a connection");
+                        said = Some(Instant::now());
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits for `rest`, while connections whose time is over are still closed.
+    pub async fn drain(self, rest: impl Future<Output = ()>) {
+        let Listener { door, table } = self;
+        // Nobody else is let in.
+        drop(door);
+        let sweeping = async {
+            loop {
+                tokio::time::sleep(table.limits.tick()).await;
+                table.sweep();
+            }
+        };
+        tokio::select! {
+            () = rest => {}
+            () = sweeping => {}
+        }
+    }
+
+    fn start<F>(
+        &self,
+        stream: D::Stream,
+        activity: Arc<Activity>,
+        converse: &mut impl FnMut(Connection<D::Stream>) -> F,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let guarded = Guarded::new(stream, Arc::clone(&activity), Arc::clone(&self.table));
+        let conversation = converse(Connection { stream: guarded, activity: Arc::clone(&activity) });
+        let table = Arc::clone(&self.table);
+        task::spawn("connection", async move {
+            // A client whose bytes make us panic loses its connection, and nothing else.
+            let contained = contain::future(async {
+                tokio::select! {
+                    () = conversation => {}
+                    reason = activity.closed() => debug!(client = ?activity.client, %reason, "a connection is closed"),
+                }
+            });
+            if let Err(contain::Panicked(text)) = contained.await {
+                tracing::error!(text, "a connection made the server panic");
+            }
+            table.remove(&activity);
+        });
+    }
+}
