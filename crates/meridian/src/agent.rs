@@ -50,11 +50,11 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
     let mut registry = Registry::default();
     let counts = Metrics::register(&mut registry);
     let agent = if config.dry_run {
-        Agent::start(config, switch, DryRun::new(plane), changes, counts)
+        Agent::start(config, switch, DryRun::new(plane), Some(view), changes, counts)
     } else {
-        Agent::start(config, switch, plane, changes, counts)
+        Agent::start(config, switch, plane, Some(view), changes, counts)
     };
-    let agent = Arc::new(agent.with_view(view));
+    let agent = Arc::new(agent);
     let running = Running(Arc::clone(&agent));
     let process = Process::over(registry, command, log, running.clone(), |registry| {
         registry.register_collector(Box::new(running));
@@ -150,6 +150,7 @@ fn rows(client: &Client) -> BTreeMap<String, u64> {
             of::<sb::PortBinding>(s),
             of::<sb::LoadBalancer>(s),
             of::<sb::LogicalDpGroup>(s),
+            of::<sb::Encap>(s),
         ]
         .into(),
     }

@@ -1,5 +1,6 @@
 //! The BGP agent on two chassis, with a spine that knows nothing but BGP: what the tests of `bgp.rs` do by hand, it does by itself.
 
+mod guard;
 mod moves;
 mod restarts;
 mod settings;
@@ -47,6 +48,11 @@ pub(crate) fn tests() -> Vec<Test> {
             "agent::settings_are_followed",
             "with the privileges of its unit: ports opt out and in, bridge mappings change while it runs, subnets are announced as such, one rule does for many, a stop withdraws if told to, and it is told who does not hear of an address",
             settings::settings,
+        ),
+        test(
+            "agent::no_tenant_takes_the_node_off_the_network",
+            "subnets of tenants that are the underlay or have the BGP peer in them, and IPv4-mapped addresses, are refused with their names; the Southbound, the session and all announcements live on, and rules that an earlier version left for them go",
+            guard::guard,
         ),
         Test::new(
             "agent::units_run_under_systemd",

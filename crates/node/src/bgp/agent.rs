@@ -7,7 +7,10 @@
 
 mod base;
 mod follow;
+mod guarded;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,6 +37,7 @@ use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, v
 use super::standing::{Comings, Standing};
 use crate::kernel::tables::RtTables;
 use crate::plane;
+use crate::plane::reserved::Reserved;
 use base::Based;
 
 /// The loop's name in status, metrics and logs.
@@ -57,7 +61,6 @@ const VSWITCH_SOCKETS: [&str; 2] = ["/run/openvswitch/db.sock", "/usr/local/var/
 #[derive(Debug)]
 pub struct Agent {
     handle: Handle,
-    view: Option<plane::View>,
     shared: Arc<Shared>,
     follower: JoinHandle<()>,
 }
@@ -67,6 +70,12 @@ pub struct Agent {
 struct Shared {
     config: Arc<Config>,
     vswitch: Client,
+    /// What the target sees, where it tells.
+    view: Option<plane::View>,
+    /// The addresses of the databases' servers, as they were last found.
+    servers: watch::Sender<BTreeSet<IpAddr>>,
+    /// What was reserved last.
+    reserved: Mutex<Arc<Reserved>>,
     /// The database of OVN's that is read.
     ovn: Mutex<Option<Client>>,
     /// The conditions in force, once all rows that matter are there.
@@ -88,11 +97,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Agent {
     /// Starts an agent in the present runtime, with the local switch's database as [`vswitch`] opens it. It writes to `target`, and
-    /// looks again when any of `changes` does.
+    /// looks again when any of `changes` does. With a `view` it knows what the node lives by, and decides nothing before the first look.
     pub fn start<T>(
         config: Config,
         vswitch: Client,
         target: T,
+        view: Option<plane::View>,
         changes: impl IntoIterator<Item = watch::Receiver<u64>>,
         metrics: Metrics,
     ) -> Self
@@ -105,6 +115,9 @@ impl Agent {
         let config = Arc::new(config);
         let shared = Arc::new(Shared {
             vswitch,
+            view,
+            servers: watch::Sender::default(),
+            reserved: Mutex::default(),
             ovn: Mutex::new(None),
             in_force: Mutex::new(None),
             mirror: Mutex::new(Mirror::new(Own::default())),
@@ -126,22 +139,23 @@ impl Agent {
             let shared = Arc::clone(&shared);
             move || shared.inputs(&wake_at)
         };
-        let decider = Based::new(Decider::new(shared.decision.clone()), &config);
+        let decider = Based::new(Decider::new(shared.decision.clone()), Arc::clone(&shared));
         let driver = Driver::new(COMPONENT, timing, inputs, decider, target).with_metrics(metrics);
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
         task::keep("alarms", ring(alarm, handle.clone()));
+        task::keep("guarded", guarded::follow(Arc::clone(&shared), handle.clone()));
         task::keep("tables", tell_tables(Arc::clone(&shared), handle.clone()));
         task::keep("bgp", driver.run());
-        let follower = task::spawn("databases", follow::follow(Arc::clone(&shared), handle.clone()));
-        Self { handle, view: None, shared, follower }
-    }
-
-    /// Has the agent tell what is there, as its target sees it.
-    #[must_use]
-    pub fn with_view(mut self, view: plane::View) -> Self {
-        self.view = Some(view);
-        self
+        let (followed, resolved) =
+            (follow::follow(Arc::clone(&shared), handle.clone()), guarded::resolve(Arc::clone(&shared)));
+        let follower = task::spawn("databases", async move {
+            tokio::select! {
+                () = followed => {}
+                () = resolved => {}
+            }
+        });
+        Self { handle, shared, follower }
     }
 
     /// The loop's remote control.
@@ -178,11 +192,11 @@ impl Agent {
 
     /// What the last look at the data plane found, where that can be told.
     pub fn look(&self) -> Option<Arc<plane::view::Look>> {
-        self.view.as_ref()?.last()
+        self.shared.view.as_ref()?.last()
     }
 
     /// Why an address is exposed here, or why not.
-    pub async fn explain(&self, ip: std::net::IpAddr) -> Result<Explanation, String> {
+    pub async fn explain(&self, ip: IpAddr) -> Result<Explanation, String> {
         // To plan is to look, so what is found is what is there now.
         let plan = self.handle.plan().await;
         let decision = self.decision();
@@ -266,7 +280,11 @@ impl Shared {
         let waiting = || Waiting(lock(&self.waiting).clone());
         let (ovn, in_force) = (lock(&self.ovn).clone(), lock(&self.in_force).clone());
         let (Some(ovn), Some(in_force)) = (ovn, in_force) else { return Err(waiting()) };
+        if self.view.as_ref().is_some_and(|view| view.last().is_none()) {
+            return Err(Waiting("the first look at this node's own addresses".into()));
+        }
         let mut snapshot = self.inputs_now(&ovn);
+        snapshot.reserved = self.reserved(Some(&snapshot.sb));
         snapshot.silent = *self.silent.borrow();
         snapshot.before = self.decision.borrow().clone();
         let me = snapshot.me();
@@ -312,6 +330,7 @@ impl Shared {
             guard: false,
             rebinding: false,
             silent: false,
+            reserved: Arc::default(),
             before: Arc::default(),
         }
     }

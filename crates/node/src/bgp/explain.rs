@@ -17,7 +17,7 @@ use reconcile::ObjectId;
 use serde::{Deserialize, Serialize};
 
 use super::config::{Advertisement, Config};
-use super::desired::{Decision, Network, Place, Reason, Silence, exposable};
+use super::desired::{Decision, Network, Place, Reason, Silence, is_of_its_link};
 use super::snapshot::Snapshot;
 use crate::kernel::Family;
 use crate::plane::object;
@@ -196,9 +196,12 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, there: Option<bool>, out: &
         Some(true) => format!("{ip} should not be announced by {} any more, but still is.", out.chassis),
         _ => format!("{ip} is not announced by {}.", out.chassis),
     });
-    if !exposable(ip) {
+    if is_of_its_link(ip) {
         out.text.push("It means nothing outside of its link, so it is never announced.".into());
         return;
+    }
+    if let Some((net, why)) = snapshot.reserved.has(ip) {
+        out.text.push(format!("{net} is {why}, so it is never announced for an instance."));
     }
     let mut asking = Asking::new(snapshot, decision, ip);
     let said = asking.ask();

@@ -9,6 +9,7 @@
 //! | [`explain`] | the same rules, asked why an address is exposed or not |
 //! | [`northbound`] | the Northbound database, read as if it were the Southbound |
 //! | [`conditions`] | which rows the Southbound database is asked for |
+//! | [`reserved`] | which prefixes are refused, as the node lives by them |
 //! | [`standing`] | when the inputs are to be doubted |
 //! | [`decider`], [`agent`], [`dry_run`] | the loop and its connections |
 //! | [`health`] | whether it does what it is for |
@@ -24,6 +25,7 @@ pub mod explain;
 pub mod health;
 pub mod northbound;
 pub mod peers;
+pub mod reserved;
 pub mod snapshot;
 pub mod standing;
 

@@ -6,10 +6,11 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ovn::sb::{Chassis, DatapathBinding, LoadBalancer, LogicalDpGroup, PortBinding};
+use ovn::sb::{Chassis, DatapathBinding, Encap, LoadBalancer, LogicalDpGroup, PortBinding};
 use ovn::text::bridge_mappings::BridgeMappings;
 use ovn::text::neutron::{device_owner, key};
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
@@ -19,6 +20,7 @@ use ovsdb::{Model, Str, Uuid};
 
 use super::config::{Config, Source};
 use super::desired::Decision;
+use crate::plane::reserved::Reserved;
 
 /// The local switch's settings that we read.
 pub mod setting {
@@ -28,6 +30,8 @@ pub mod setting {
     pub const HOSTNAME: &str = "hostname";
     /// Physical networks and their bridges.
     pub const BRIDGE_MAPPINGS: &str = "ovn-bridge-mappings";
+    /// The addresses of this node's tunnel ends.
+    pub const ENCAP_IP: &str = "ovn-encap-ip";
 }
 
 /// On a patch port that OVN made: the localnet port it is for.
@@ -124,6 +128,7 @@ pub fn with_indexes(model: Model) -> Model {
         .table::<PortBinding>()
         .table::<LoadBalancer>()
         .table::<LogicalDpGroup>()
+        .table::<Encap>()
         .index::<ByName>()
         .index::<ByDatapath>()
         .index::<ByChassis>()
@@ -153,6 +158,8 @@ pub struct Snapshot {
     pub rebinding: bool,
     /// Whether nothing is to be announced, as the agent is about to end.
     pub silent: bool,
+    /// Prefixes that are never wired and never announced.
+    pub reserved: Arc<Reserved>,
     /// What was decided last: of two that cannot be had together, the one that is there is kept.
     pub before: Arc<Decision>,
 }
@@ -171,7 +178,7 @@ impl Snapshot {
 
     /// The physical networks that this node is connected to.
     pub fn mappings(&self) -> BridgeMappings {
-        BridgeMappings::read(setting(&self.vswitch, setting::BRIDGE_MAPPINGS).map_or("", Str::as_str))
+        mappings(&self.vswitch)
     }
 
     /// A port binding by name.
@@ -251,6 +258,17 @@ fn setting<'s>(vswitch: &'s ovsdb::Snapshot, name: &str) -> Option<&'s Str> {
     let own = row.external_ids.get(setting::SYSTEM_ID);
     let own = own.and_then(|id| row.external_ids.get(format!("{name}-{id}").as_str()));
     own.or_else(|| row.external_ids.get(name))
+}
+
+/// The physical networks that this node is connected to, from the local switch's settings.
+pub fn mappings(vswitch: &ovsdb::Snapshot) -> BridgeMappings {
+    BridgeMappings::read(setting(vswitch, setting::BRIDGE_MAPPINGS).map_or("", Str::as_str))
+}
+
+/// The addresses of this node's tunnel ends, from the local switch's settings.
+pub fn encap_ips(vswitch: &ovsdb::Snapshot) -> Vec<IpAddr> {
+    let text = setting(vswitch, setting::ENCAP_IP).map_or("", Str::as_str);
+    text.split(',').filter_map(|ip| ip.trim().parse().ok()).collect()
 }
 
 /// The node's name as a chassis, from the local switch's settings.

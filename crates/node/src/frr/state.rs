@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::Serialize;
 use smol_str::SmolStr;
@@ -64,6 +64,16 @@ pub enum Observed {
     },
     /// It does not answer, and why.
     Silent(String),
+}
+
+impl Observed {
+    /// The BGP neighbours of all instances, as far as the configuration names their addresses.
+    pub fn neighbours(&self) -> BTreeSet<IpAddr> {
+        let Observed::Config { tree, .. } = self else { return BTreeSet::new() };
+        let instances = tree.iter().filter(|node| node.line.starts_with("router bgp"));
+        let lines = instances.flat_map(|node| &node.children).map(|node| node.line.as_str());
+        lines.filter_map(|line| line.strip_prefix("neighbor ")?.split(' ').next()?.parse().ok()).collect()
+    }
 }
 
 /// Lines to be entered in configuration mode, one after the other.

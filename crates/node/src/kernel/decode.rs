@@ -3,7 +3,9 @@
 //! Messages name devices by number. A message about a number that is not known, or a device that changes its name, means
 //! that something was missed, and everything is read again.
 
-use std::collections::BTreeMap;
+mod defaults;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -104,12 +106,15 @@ impl Memory {
         self.vrfs.clear();
         let seen = self.seen();
         let (names, found) = (std::mem::take(&mut seen.names), std::mem::take(&mut seen.found));
-        self.seen = Arc::new(Observed { names, found, ..Observed::default() });
+        let wrote = std::mem::take(&mut seen.wrote);
+        self.seen = Arc::new(Observed { names, found, wrote, ..Observed::default() });
     }
 
     /// Forgets the routes of a family.
     pub(super) fn forget_routes(&mut self, family: Family) {
-        retain(&mut self.seen().routes, |route: &SeenRoute| Family::of(route.dst) != family);
+        let seen = self.seen();
+        retain(&mut seen.routes, |route: &SeenRoute| Family::of(route.dst) != family);
+        retain(&mut seen.defaults, |((of, ..), _): &((Family, u32, u8), BTreeSet<IpAddr>)| *of != family);
     }
 
     /// Notes that all routes were read. What is there at the first time was there before us, as long as it stays.
@@ -131,11 +136,17 @@ impl Memory {
                 self.seen().addresses.insert(address.clone());
             }
             Op::AddProxy { dev, ip } => {
-                self.seen().proxies.insert((dev.clone(), *ip));
+                let seen = self.seen();
+                seen.proxies.insert((dev.clone(), *ip));
+                seen.wrote.proxies.insert((dev.clone(), *ip));
             }
             Op::DelProxy { dev, ip } => {
-                self.seen().proxies.remove(&(dev.clone(), *ip));
+                let seen = self.seen();
+                seen.proxies.remove(&(dev.clone(), *ip));
+                seen.wrote.proxies.remove(&(dev.clone(), *ip));
             }
+            Op::SetNeighbour { dev, ip, .. } => _ = self.seen().wrote.neighbours.insert((dev.clone(), *ip)),
+            Op::DelNeighbour { dev, ip } => _ = self.seen().wrote.neighbours.remove(&(dev.clone(), *ip)),
             _ => {}
         }
     }
@@ -312,6 +323,9 @@ impl Memory {
     }
 
     fn route(&mut self, body: &[u8], replaces: bool) -> Effect {
+        if let Some(effect) = self.default_route(body, true, replaces) {
+            return effect;
+        }
         let Some(route) = self.seen_route(body) else { return Effect::None };
         let place = |other: &&SeenRoute| replaces && other.metric == route.metric && **other != route;
         let replaced: Vec<SeenRoute> =
@@ -329,6 +343,9 @@ impl Memory {
     }
 
     fn unroute(&mut self, body: &[u8]) -> Effect {
+        if let Some(effect) = self.default_route(body, false, false) {
+            return effect;
+        }
         let Some(route) = self.seen_route(body) else { return Effect::None };
         // The kernel may tell of a route's end in other words than of its making.
         let same = |other: &&SeenRoute| other.metric == route.metric && other.hop == route.hop;

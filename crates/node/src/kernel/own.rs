@@ -1,14 +1,19 @@
 //! What of the kernel's state is ours. Nothing else in this crate decides that, and nothing that is not ours is changed.
 //!
-//! The marks are those of ovn-bgp-agent, so that a node can be taken over from it without touching a working route.
+//! The marks are those of ovn-bgp-agent, so that a node can be taken over from it without touching a working route. An operator may
+//! have things of the same kind in the same places: a rule with our priority and a selector of its own, a static or blackhole route in
+//! a bridge's table, a permanent neighbour on the bridge. Only what this program or ovn-bgp-agent could have written is ours.
+//! To miss one of ours leaves a stale entry behind; to take a foreign one for ours deletes somebody's network.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host, protocol};
-use super::state::{Address, Dev};
-use super::tables::{Tables, vlan_device};
+use super::state::{Address, Dev, Hop};
+use super::tables::{Tables, is_vlan_name, vlan_device};
 
 /// The names and numbers that mark what is ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,15 +74,16 @@ impl<'a> Ours<'a> {
         self.tables.get(&table).copied()
     }
 
-    /// A rule at our priority that points to a bridge's table.
+    /// A rule at our priority that points to a bridge's table, and asks for nothing but what our rules ask for.
     pub fn rule(&self, rule: &SeenRule) -> bool {
-        rule.priority == self.own.priority && self.tables.contains_key(&rule.table)
+        rule.priority == self.own.priority && rule.select.is_some() && self.tables.contains_key(&rule.table)
     }
 
-    /// A route in a bridge's table; in the VRF's table one of ours.
+    /// A route in a bridge's table that no daemon made, and that leads to the bridge or a VLAN of it; in the VRF's table one of ours.
     pub fn route(&self, route: &SeenRoute) -> bool {
         if route.table != self.own.vrf_table {
-            return self.tables.contains_key(&route.table);
+            let bridge = self.tables.get(&route.table);
+            return bridge.is_some_and(|bridge| is_plain(route, bridge));
         }
         self.own.announces_prefix(route) || (self.own.clear_vrf && self.is_left_over(route))
     }
@@ -88,7 +94,40 @@ impl<'a> Ours<'a> {
         self.have.found.contains(route) && !others.contains(&route.protocol) && !route.is_local()
     }
 
-    /// Whether permanent neighbours and proxy entries of a device are ours: it is a provider bridge or what a VLAN of one is met on.
+    /// A permanent neighbour: one that this process wrote, or of an address that has a route of ours to its device. Only the gateways
+    /// of routers get neighbours, and they have such routes.
+    pub fn neighbour(&self, dev: &Dev, ip: IpAddr) -> bool {
+        let wrote = self.have.wrote.neighbours.contains(&(dev.clone(), ip));
+        self.device(dev) && (wrote || self.leads_to(dev, ip))
+    }
+
+    /// An NDP proxy: one that this process wrote, or of an address that has a route of ours to its device, or of the first address of
+    /// such an address' network, which ovn-bgp-agent answers for as well.
+    pub fn proxy(&self, dev: &Dev, ip: Ipv6Addr) -> bool {
+        let wrote = self.have.wrote.proxies.contains(&(dev.clone(), ip));
+        let first = ip.segments()[4..] == [0; 4];
+        let near = || {
+            let net = IpNet::new(ip.into(), 64).unwrap_or_else(|_| IpAddr::from(ip).into());
+            self.tables.keys().any(|table| {
+                let mut routes = self.have.routes_in(*table);
+                routes.any(|route| is_host(route.dst) && net.contains(&route.dst) && self.is_to(route, dev))
+            })
+        };
+        self.device(dev) && (wrote || self.leads_to(dev, ip.into()) || first && near())
+    }
+
+    fn leads_to(&self, dev: &Dev, ip: IpAddr) -> bool {
+        self.tables
+            .keys()
+            .any(|table| self.have.routes_to(*table, ip.into()).any(|route| self.is_to(route, dev)))
+    }
+
+    fn is_to(&self, route: &SeenRoute, dev: &Dev) -> bool {
+        self.route(route) && route.hop.as_ref().is_some_and(|hop| hop.dev == *dev)
+    }
+
+    /// Whether a device is one on which we write addresses, neighbours and proxy entries: a provider bridge or what a VLAN of one is
+    /// met on.
     pub fn device(&self, dev: &Dev) -> bool {
         self.bridges.contains_key(dev)
             || self.have.links.get(dev).is_some_and(|link| self.vlan_of(dev, link).is_some())
@@ -119,8 +158,14 @@ impl<'a> Ours<'a> {
     }
 }
 
+/// Whether a route is one that we, or ovn-bgp-agent, make in the table of a bridge.
+pub fn is_plain(route: &SeenRoute, bridge: &Dev) -> bool {
+    let through = |hop: &Hop| hop.dev == *bridge || is_vlan_name(bridge, &hop.dev);
+    route.protocol == protocol::BOOT && route.hop.as_ref().is_some_and(through)
+}
+
 /// Whether an address is of the kind that we give to provider devices.
-fn is_base(address: &Address) -> bool {
+pub fn is_base(address: &Address) -> bool {
     is_host(address.net) && base_contains(address.net.addr())
 }
 

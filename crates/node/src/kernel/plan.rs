@@ -382,7 +382,7 @@ impl<'a> Planner<'a> {
         }
         for key in self.have.neighbours.keys() {
             let (dev, ip) = key;
-            let stale = !self.want.neighbours.contains_key(key) && self.ours.device(dev);
+            let stale = !self.want.neighbours.contains_key(key) && self.ours.neighbour(dev, *ip);
             if stale && !self.keep.device(dev) && !self.keep.address(*ip) {
                 let op = Op::DelNeighbour { dev: dev.clone(), ip: *ip };
                 self.part.push(Phase::DropNeighbour, object::address(*ip), op);
@@ -401,7 +401,7 @@ impl<'a> Planner<'a> {
         }
         for entry in &self.have.proxies {
             let (dev, ip) = entry;
-            let stale = !self.want.proxies.contains(entry) && self.ours.device(dev);
+            let stale = !self.want.proxies.contains(entry) && self.ours.proxy(dev, *ip);
             if stale && !self.keep.device(dev) && !self.keep.address((*ip).into()) {
                 let op = Op::DelProxy { dev: dev.clone(), ip: *ip };
                 self.part.push(Phase::DropProxy, object::address((*ip).into()), op);

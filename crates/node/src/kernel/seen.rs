@@ -137,6 +137,15 @@ pub fn default_metric(family: Family) -> u32 {
     }
 }
 
+/// Entries of devices that this process wrote and that bear no mark of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wrote {
+    /// Permanent neighbours.
+    pub neighbours: OrdSet<(Dev, IpAddr)>,
+    /// IPv6 proxy entries.
+    pub proxies: OrdSet<(Dev, Ipv6Addr)>,
+}
+
 /// The kernel at one instant. A copy costs nothing, and what two of them differ in is found without looking at the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observed {
@@ -146,6 +155,8 @@ pub struct Observed {
     pub addresses: OrdSet<Address>,
     /// Every rule that sends packets to a table.
     pub rules: OrdSet<SeenRule>,
+    /// The default routes of the main table: their family, metric and maker, with their next hops.
+    pub defaults: OrdMap<(Family, u32, u8), BTreeSet<IpAddr>>,
     /// Routes, without those of the main, local and default tables, and in a VRF's table without those of the kernel and of BGP.
     pub routes: OrdSet<SeenRoute>,
     /// Those of them that were there before us: when routes were first read, and ever since.
@@ -154,6 +165,8 @@ pub struct Observed {
     pub neighbours: OrdMap<(Dev, IpAddr), MacAddr>,
     /// IPv6 proxy entries.
     pub proxies: OrdSet<(Dev, Ipv6Addr)>,
+    /// Which of them this process wrote.
+    pub wrote: Wrote,
     /// Switches that are on.
     pub sysctls: OrdSet<Sysctl>,
     /// Whether the kernel said, since all was read, that it makes no VLAN devices (it has no 8021q).
@@ -198,6 +211,11 @@ impl Observed {
             .take_while(move |a| a.dev == dev && net.contains(&a.net.addr()))
             .filter(|a| is_host(a.net))
             .map(|a| a.net.addr())
+    }
+
+    /// The next hops of the main table's default routes.
+    pub fn gateways(&self) -> BTreeSet<IpAddr> {
+        self.defaults.values().flatten().copied().collect()
     }
 
     /// The VRFs.

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::own::Own;
-use super::seen::Observed;
+use super::own::{Own, is_plain};
+use super::seen::{Observed, protocol};
 use super::state::{Desired, Dev, Family};
 
 /// Numbers with a meaning of their own: unspec, default, main, local.
@@ -126,14 +126,16 @@ impl Tables {
 
 /// Whether a table has the base of a bridge's: a default route through it, and no route through anything else.
 fn looks_like(have: &Observed, table: u32, bridge: &Dev) -> bool {
-    let through = |dev: &Dev| dev == bridge || is_vlan_name(bridge, dev);
     let mut base = false;
-    for route in have.routes_in(table) {
-        let Some(hop) = &route.hop else { return false };
-        if !through(&hop.dev) {
+    // An operator's static or blackhole routes make it no less the bridge's.
+    for route in have.routes_in(table).filter(|route| route.protocol == protocol::BOOT && route.hop.is_some())
+    {
+        if !is_plain(route, bridge) {
             return false;
         }
-        base |= route.dst == Family::of(route.dst).default_net() && hop.via.is_none() && hop.dev == *bridge;
+        let hop = route.hop.as_ref();
+        base |= route.dst == Family::of(route.dst).default_net()
+            && hop.is_some_and(|hop| hop.via.is_none() && hop.dev == *bridge);
     }
     base
 }
@@ -159,7 +161,7 @@ pub fn vlan_device(bridge: &str, tag: u16) -> Dev {
 }
 
 /// Whether a device has the name of some VLAN on a bridge.
-fn is_vlan_name(bridge: &str, dev: &str) -> bool {
+pub fn is_vlan_name(bridge: &str, dev: &str) -> bool {
     dev.rsplit_once('.')
         .and_then(|(_, tag)| tag.parse().ok())
         .is_some_and(|tag| vlan_device(bridge, tag) == dev)

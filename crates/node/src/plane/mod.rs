@@ -12,6 +12,7 @@
 //! | `drain` | what was withdrawn a moment ago, and has to be carried a while longer |
 //! | [`kind`] | what it is made of, counted |
 //! | [`needs`] | whether a step may be taken, whatever became of those before it |
+//! | [`reserved`], [`surroundings`] | prefixes that are never wired, and what the node lives by |
 //! | [`unclaimed`] | what was announced before, and is not to be withdrawn though nobody is known to want it |
 //! | [`view`] | what the last look found |
 //! | [`Plane`] | the target |
@@ -23,7 +24,9 @@ pub mod needs;
 pub mod object;
 pub mod phase;
 pub mod plan;
+pub mod reserved;
 pub mod state;
+pub mod surroundings;
 mod target;
 pub mod unclaimed;
 pub mod view;

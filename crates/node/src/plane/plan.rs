@@ -48,7 +48,7 @@ pub fn plan_after(
         problems.extend(hold_mass_withdrawal(&mut steps, want, have));
     }
     if want.partial {
-        steps.retain(|step| step.phase < Phase::WithdrawPrefix);
+        steps.retain(|step| step.phase < Phase::WithdrawPrefix || is_reserved(want, &step.op));
     }
     let mut plan = Plan { problems, ..Plan::new(counts.want(), counts.have()) };
     if steps.is_empty() {
@@ -57,8 +57,9 @@ pub fn plan_after(
     steps.sort_by_key(|step| step.phase);
     let (ways, rules) = (Wanted::new(&want.kernel), OurRules::new(&want.kernel, &have.kernel));
     for Planned { phase, object, op: act } in steps {
-        let needs = needs(&act, phase, want, &ways, &rules);
-        let drain = if phase.withdraws() { want.drain } else { Duration::ZERO };
+        let at_once = is_reserved(want, &act);
+        let needs = if at_once { Needs::Nothing } else { needs(&act, phase, want, &ways, &rules) };
+        let drain = if phase.withdraws() && !at_once { want.drain } else { Duration::ZERO };
         plan.push(object, Op { act, needs, phase, drain });
     }
     carry_on(&mut plan, &vlans.seen, have);
@@ -66,6 +67,18 @@ pub fn plan_after(
         counts.of_mut(kind).pending += 1;
     }
     (plan, counts)
+}
+
+/// Whether a change takes away something of a prefix that this node lives by. An earlier version, or ovn-bgp-agent, may have wired
+/// one, and then the database that would tell of it may be out of reach: such a change waits for nothing.
+fn is_reserved(want: &Desired, act: &Act) -> bool {
+    let net = match act {
+        Act::Kernel(kernel::Op::DelAddress(address)) if want.kernel.own.announces(address) => address.net,
+        Act::Kernel(kernel::Op::DelRule(kernel::SeenRule { select: Some(Select::To(net)), .. })) => *net,
+        Act::Kernel(kernel::Op::DelRoute(route)) if route.dst.prefix_len() > 0 => route.dst,
+        _ => return false,
+    };
+    want.reserved.overlap(net).is_some()
 }
 
 fn absorb<O>(all: &mut Part<Act>, part: Part<O>, act: impl Fn(O) -> Act) {
@@ -91,8 +104,9 @@ fn spare(keep: &mut Keep, want: &Desired, have: &Observed) -> Option<Problem> {
     let own = &want.kernel.own;
     let ways = There::new(OurRules::new(&want.kernel, &have.kernel), &have.kernel);
     let works = |net: &IpNet| ways.has_way(net.network(), &Gone::default());
-    let spared: BTreeSet<IpNet> =
-        announced(own, &have.kernel).filter(|net| unclaimed.has(net.network())).filter(works).collect();
+    let spared: BTreeSet<IpNet> = announced(own, &have.kernel)
+        .filter(|net| unclaimed.has(net.network()) && works(net) && want.reserved.overlap(*net).is_none())
+        .collect();
     spared.iter().for_each(|net| keep.announcement(*net));
     let message = format!(
         "{} addresses and prefixes, {} among them, were announced before the agent started, and no row that can be read has them; \
@@ -120,7 +134,7 @@ fn hold_mass_withdrawal(steps: &mut Vec<Planned<Act>>, want: &Desired, have: &Ob
     if withdrawn * 2 <= announced {
         return None;
     }
-    steps.retain(|step| step.phase < Phase::WithdrawPrefix);
+    steps.retain(|step| step.phase < Phase::WithdrawPrefix || is_reserved(want, &step.op));
     let message = format!(
         "{withdrawn} of {announced} announced addresses and prefixes are no longer wanted, shortly after the databases came \
          back; they are held for a while and withdrawn if that lasts"

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::phase::Phase;
+use super::reserved::Reserved;
 use super::unclaimed::Unclaimed;
 use super::vlans::VlanDevice;
 use crate::flows::Flow;
@@ -38,6 +39,8 @@ pub struct Desired {
     pub partial: bool,
     /// Announcements that nobody is known to want, and that stay all the same.
     pub unclaimed: Option<Unclaimed>,
+    /// Prefixes of which nothing may stay, whatever else does.
+    pub reserved: Arc<Reserved>,
 }
 
 /// So many addresses are withdrawn without a second thought.

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ovsdb::Client;
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
 use tokio::sync::watch;
+use tracing::info;
 
 use super::drain::Drains;
 use super::needs::Ground;
@@ -55,6 +57,10 @@ pub struct Plane {
     /// What was found to be as wanted since all was read: saves work, and decides nothing.
     settled: Mutex<Option<Settled>>,
     looks: Looks,
+    /// Whether this is not the first whole plan: what that one takes away was there before us.
+    settled_in: AtomicBool,
+    /// Whether the last plan was whole.
+    whole: AtomicBool,
 }
 
 impl Plane {
@@ -69,6 +75,8 @@ impl Plane {
             drains: Drains::default(),
             settled: Mutex::default(),
             looks: Looks::default(),
+            settled_in: AtomicBool::new(false),
+            whole: AtomicBool::new(false),
         })
     }
 
@@ -146,6 +154,24 @@ impl Plane {
     }
 }
 
+/// How an operator keeps something that looks like ours and is not.
+fn how_to_keep(op: &Op) -> Option<&'static str> {
+    let Act::Kernel(op) = &op.act else { return None };
+    Some(match op {
+        kernel::Op::DelAddress(_) => "To keep such an address, put it on another device than bgp_nic",
+        kernel::Op::DelRule(_) => "To keep such a rule, give it another priority than rule_priority",
+        kernel::Op::DelRoute(_) => "To keep such a route, make it with `proto static`",
+        kernel::Op::DelNeighbour { .. } => {
+            "To keep such a neighbour, see that its address is no router's gateway"
+        }
+        kernel::Op::DelProxy { .. } => "To keep such an NDP proxy, name it in ndp_proxy_extra",
+        kernel::Op::DelLink { .. } => {
+            "To keep such a VLAN device, take the address in 169.254.0.0/16 from it"
+        }
+        _ => return None,
+    })
+}
+
 fn failed(op: &Op, class: Class, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TargetError {
     TargetError::new(class, op.to_string()).because(why)
 }
@@ -184,6 +210,8 @@ impl Target for Plane {
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         let (plan, counts) = plan::plan_after(&mut settled, want, keep, have);
         self.looks.leave(want, have, counts);
+        self.whole.store(!want.partial, Ordering::Relaxed);
+        self.settled_in.fetch_or(!want.partial && plan.is_empty(), Ordering::Relaxed);
         plan
     }
 
@@ -202,6 +230,13 @@ impl Target for Plane {
     }
 
     async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
+        if *self.whole.get_mut() && !std::mem::replace(self.settled_in.get_mut(), true) {
+            plan.steps.iter().filter_map(|step| Some((&step.op, how_to_keep(&step.op)?))).for_each(
+                |(op, how)| {
+                    info!("taking over what was here before: {op}. {how}");
+                },
+            );
+        }
         let mut results = Vec::with_capacity(plan.steps.len());
         // Objects of which a step failed or could not be made: what follows for them relies on it.
         let mut stopped: BTreeSet<&ObjectId> = BTreeSet::new();

@@ -7,6 +7,8 @@ use tokio::sync::watch;
 
 use super::kind::Counts;
 use super::state::{Desired, Observed};
+use super::surroundings::Surroundings;
+use crate::frr;
 use crate::kernel::{self, Address, Own};
 
 /// What one look found.
@@ -14,6 +16,7 @@ use crate::kernel::{self, Address, Own};
 pub struct Look {
     own: Own,
     kernel: Arc<kernel::Observed>,
+    frr: Arc<frr::Observed>,
     /// How many of each kind are wanted, there and to be changed.
     pub counts: Counts,
     /// How many addresses and prefixes were withdrawn a moment ago, and are still carried.
@@ -27,6 +30,11 @@ impl Look {
         let mut routes = self.kernel.routes_to(self.own.vrf_table, prefix);
         self.kernel.addresses.contains(&address) || routes.any(|route| self.own.announces_prefix(route))
     }
+
+    /// What the node lives by besides its data plane.
+    pub fn surroundings(&self) -> Surroundings {
+        Surroundings::new(&self.own.announce, &self.kernel, self.frr.neighbours())
+    }
 }
 
 /// Where the last look is to be found.
@@ -37,6 +45,11 @@ impl View {
     /// The last look, if there was one.
     pub fn last(&self) -> Option<Arc<Look>> {
         self.0.borrow().clone()
+    }
+
+    /// Waits for another look; fails when there will be none.
+    pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+        self.0.changed().await
     }
 }
 
@@ -50,7 +63,8 @@ impl Looks {
     }
 
     pub(crate) fn leave(&self, want: &Desired, have: &Observed, counts: Counts) {
-        let (own, kernel) = (want.kernel.own.clone(), Arc::clone(&have.kernel));
-        self.0.send_replace(Some(Arc::new(Look { own, kernel, counts, draining: have.draining.len() })));
+        let (kernel, frr) = (Arc::clone(&have.kernel), Arc::clone(&have.frr));
+        let own = want.kernel.own.clone();
+        self.0.send_replace(Some(Arc::new(Look { own, kernel, frr, counts, draining: have.draining.len() })));
     }
 }

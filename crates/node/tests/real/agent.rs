@@ -68,7 +68,7 @@ impl Target for Announced {
 pub(crate) fn start(config: Config) -> (Agent, Announced) {
     let target = Announced::default();
     let vswitch = agent::vswitch(&config);
-    (Agent::start(config, vswitch, target.clone(), [], Metrics::default()), target)
+    (Agent::start(config, vswitch, target.clone(), None, [], Metrics::default()), target)
 }
 
 /// Makes an authority, and certificates of it for a server and an agent.

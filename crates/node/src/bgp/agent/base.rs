@@ -1,7 +1,8 @@
 //! What is certain before OVN's database tells anything: the VRF, the announcing device in it, and FRR's stanzas.
 //!
 //! A node that starts while that database is away has on it what it had before. That stays as it is, and with the base in place it
-//! goes on being announced, though FRR may have been started anew as well.
+//! goes on being announced, though FRR may have been started anew as well. Only what covers the node's own way to that database
+//! goes (see [`reserved`](crate::plane::reserved)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use ovsdb::replica::Replica;
 use reconcile::{Desire, Outcome};
 
-use crate::bgp::config::Config;
+use super::{Shared, lock};
 use crate::bgp::decider::Decider;
 use crate::bgp::desired::{Decision, wire};
 use crate::bgp::snapshot::{Snapshot, southbound_model, vswitch_model};
@@ -20,22 +21,24 @@ use crate::plane;
 pub(super) struct Based {
     decider: Decider,
     base: plane::Desired,
+    shared: Arc<Shared>,
 }
 
 impl Based {
-    pub(super) fn new(decider: Decider, config: &Arc<Config>) -> Self {
+    pub(super) fn new(decider: Decider, shared: Arc<Shared>) -> Self {
         let nothing = Snapshot {
             sb: Replica::new(southbound_model()).snapshot(),
             vswitch: Replica::new(vswitch_model()).snapshot(),
-            config: Arc::clone(config),
+            config: Arc::clone(&shared.config),
             chassis_missing: Duration::ZERO,
             guard: false,
             rebinding: false,
             silent: false,
+            reserved: Arc::default(),
             before: Arc::default(),
         };
         let base = plane::Desired { partial: true, ..wire(&nothing, &Decision::default()) };
-        Self { decider, base }
+        Self { decider, base, shared }
     }
 }
 
@@ -48,7 +51,9 @@ impl Desire for Based {
     }
 
     fn meanwhile(&mut self) -> Option<plane::Desired> {
-        Some(self.base.clone())
+        let ovn = lock(&self.shared.ovn).clone().map(|ovn| self.shared.inputs_now(&ovn).sb);
+        let reserved = self.shared.reserved(ovn.as_ref());
+        Some(plane::Desired { reserved, ..self.base.clone() })
     }
 
     fn forget(&mut self) {

@@ -106,7 +106,7 @@ impl Bench {
     /// The same, with further settings.
     async fn with(schema: &str, rows: Vec<Value>, world: &World, set: impl FnOnce(&mut Config)) -> Self {
         let target = Recorder::default();
-        Self { target: target.clone(), ..Self::of(schema, rows, world, set, target).await }
+        Self { target: target.clone(), ..Self::of(schema, rows, world, set, target, None).await }
     }
 
     /// The same on a target of another kind.
@@ -116,6 +116,7 @@ impl Bench {
         world: &World,
         set: impl FnOnce(&mut Config),
         target: T,
+        view: Option<plane::View>,
     ) -> Self
     where
         T: Target<Desired = plane::Desired> + 'static,
@@ -138,7 +139,8 @@ impl Bench {
             ..world.config.clone()
         };
         set(&mut config);
-        let agent = Agent::start(config.clone(), super::vswitch(&config), target, [], Metrics::default());
+        let agent =
+            Agent::start(config.clone(), super::vswitch(&config), target, view, [], Metrics::default());
         Self { southbound, agent, target: Recorder::default(), vswitch, _dir: dir }
     }
 }

@@ -15,6 +15,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use ovsdb::session::Remotes;
 use smol_str::SmolStr;
 use thiserror::Error;
@@ -192,6 +193,8 @@ pub struct Config {
     pub ovs_rundir: Option<PathBuf>,
     /// IPv6 addresses to answer for on provider networks, such as their gateways.
     pub ndp_proxy_extra: BTreeSet<NdpProxy>,
+    /// Prefixes that are never wired and never announced, besides those that the node lives by.
+    pub reserved_prefixes: BTreeSet<IpNet>,
     /// How long traffic may still arrive between a withdrawal and the removal of its wiring.
     pub withdraw_drain: Duration,
     /// How long our row in `Chassis` may be missing before everything is withdrawn.
@@ -243,6 +246,7 @@ impl Default for Config {
             frr_backend: FrrBackend::Vty,
             ovs_rundir: None,
             ndp_proxy_extra: BTreeSet::new(),
+            reserved_prefixes: BTreeSet::new(),
             withdraw_drain: Duration::ZERO,
             chassis_grace: Duration::from_secs(30),
             mass_withdraw_hold: Duration::from_secs(10),

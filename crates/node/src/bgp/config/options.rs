@@ -322,6 +322,14 @@ pub const OPTIONS: &[Opt] = &[
     ),
     field!(
         DEFAULT,
+        "reserved_prefixes",
+        "",
+        "Prefixes that are never wired or announced, besides the node's own, as 10.10.0.0/16, 2001:db8:10::/48",
+        reserved_prefixes,
+        value::prefixes
+    ),
+    field!(
+        DEFAULT,
         "withdraw_drain_ms",
         "0",
         "Milliseconds between a withdrawal and the removal of its wiring",

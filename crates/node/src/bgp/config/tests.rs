@@ -91,6 +91,7 @@ fn drivers_and_methods_are_refused_by_name() {
         ("rule_priority = 40000", "expected a number from 1 to 32765"),
         ("rule_mode = none", "expected per-ip or aggregate"),
         ("ndp_proxy_extra = 10.0.0.1", "expected IPv6 addresses"),
+        ("reserved_prefixes = 10.0.0.0/8, ten", "expected prefixes as 10.10.0.0/16, found \"ten\""),
         ("metrics_listen = 9697", "expected an address and a port"),
     ] {
         let problem = problem(text);

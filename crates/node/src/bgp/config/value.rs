@@ -3,11 +3,12 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use ovsdb::session::Remotes;
 use smol_str::SmolStr;
 
@@ -99,6 +100,16 @@ pub(super) fn priority(text: &str) -> Result<u32, String> {
 }
 
 /// `ADDRESS` or `ADDRESS@PHYSNET`, separated by commas.
+pub(super) fn prefixes(text: &str) -> Result<BTreeSet<IpNet>, String> {
+    let one = |item: String| {
+        let prefix = item.parse::<IpNet>().ok().or_else(|| Some(item.parse::<IpAddr>().ok()?.into()));
+        prefix
+            .map(|prefix| prefix.trunc())
+            .ok_or_else(|| format!("expected prefixes as 10.10.0.0/16, found {item:?}"))
+    };
+    ini::list(text).into_iter().map(one).collect()
+}
+
 pub(super) fn ndp_proxies(text: &str) -> Result<BTreeSet<NdpProxy>, String> {
     let one = |item: String| {
         let (address, physnet) = match item.split_once('@') {

@@ -18,7 +18,7 @@ use reconcile::Outcome;
 use super::draft::{TOO_MANY, many_rules};
 use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Networks;
-use super::{Address, Decision, Named, Place, Reason, exposable, with_chassis, without_chassis};
+use super::{Address, Decision, Named, Place, Reason, is_of_its_link, with_chassis, without_chassis};
 use crate::bgp::snapshot::{Role, Snapshot, is_lost, is_vip_port, opted_out};
 
 /// A decision with what it was made from.
@@ -75,6 +75,7 @@ impl Basis {
             && now.silent == last.silent
             && *now.before == decision
             && (Arc::ptr_eq(&now.config, &last.config) || now.config == last.config)
+            && (Arc::ptr_eq(&now.reserved, &last.reserved) || now.reserved == last.reserved)
             && last.vswitch.diff(&now.vswitch).is_empty();
         if !same {
             return None;
@@ -99,8 +100,8 @@ impl Basis {
         for change in changes {
             let Some(port) = &change.after else { continue };
             for ip in self.exposes(port) {
-                // Within a subnet there may be a conflict.
-                if decision.subnet_of(ip).is_some() {
+                // Within a subnet there may be a conflict, and what this node lives by is refused.
+                if decision.subnet_of(ip).is_some() || now.reserved.has(ip).is_some() {
                     return None;
                 }
                 let network = self.networks.of(port.datapath.uuid())?;
@@ -142,7 +143,7 @@ impl Basis {
         let here =
             port.is_bound(self.me) && self.networks.of(port.datapath.uuid()).is_some() && !opted_out(port);
         let mut ips = if here { port.ips() } else { Vec::new() };
-        ips.retain(|ip| exposable(*ip));
+        ips.retain(|ip| !is_of_its_link(*ip));
         ips.sort();
         ips.dedup();
         ips

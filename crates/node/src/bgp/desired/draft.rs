@@ -19,15 +19,20 @@ use super::conflicts::{self, overlap};
 use super::inherited::Doubts;
 use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Network;
-use super::{Address, Decision, Place, Reason, Silence, exposable};
+use super::{Address, Decision, Named, Place, Reason, Silence, is_of_its_link};
 use crate::bgp::config::{Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
 use crate::kernel::Dev;
+use crate::plane::object;
+use crate::plane::reserved::Reserve;
 
 /// So many rules are worth a word.
 const MANY_RULES: usize = 1000;
 /// The code of that word.
 pub(super) const TOO_MANY: &str = "many-rules";
+
+/// The code of what this node lives by.
+pub(super) const RESERVED: &str = "reserved-prefix";
 
 /// A decision in the making.
 pub(super) struct Draft<'s> {
@@ -70,11 +75,18 @@ impl<'s> Draft<'s> {
 
     /// Has the kernel answer for an address.
     pub(super) fn proxy(&mut self, ip: Ipv6Addr, network: &Network) {
+        if let Some((_, Reserve::Own(_) | Reserve::Martian(_))) = self.snapshot.reserved.has(ip.into()) {
+            return;
+        }
         self.decision.proxies.insert((network.dev.clone(), ip));
     }
 
     fn add(&mut self, ip: IpAddr, new: Address) {
-        if !exposable(ip) {
+        if is_of_its_link(ip) {
+            return;
+        }
+        if let Some(problem) = new.reasons.first().and_then(|reason| self.refusal(ip, reason)) {
+            self.report(problem);
             return;
         }
         let Some(known) = self.addresses.get_mut(&ip) else {
@@ -103,6 +115,26 @@ impl<'s> Draft<'s> {
                 }
             }
         }
+    }
+
+    /// Why an address cannot be exposed, if this node lives by it.
+    pub(super) fn refusal(&self, ip: IpAddr, reason: &Reason) -> Option<Problem> {
+        let (net, why) = self.snapshot.reserved.has(ip)?;
+        let what = format!(
+            "{} has it, and {net} is {why}, so it is neither wired nor announced; give it another address",
+            reason.row()
+        );
+        Some(Problem::error(object::address(ip), Class::Refused, RESERVED, what))
+    }
+
+    /// Why a subnet cannot be exposed, if this node lives by something in it.
+    pub(super) fn subnet_refusal(&self, net: IpNet, port: &Named) -> Option<Problem> {
+        let (other, why) = self.snapshot.reserved.overlap(net)?;
+        let what = format!(
+            "router port {port} has it, and {other} is {why}, so it is neither wired nor announced; give the subnet another \
+             prefix, or limit what tenants may use with address_scopes"
+        );
+        Some(Problem::error(object::subnet(net), Class::Refused, RESERVED, what))
     }
 
     /// Reports a port whose addresses cannot all be read; what was exposed because of it stays.
@@ -150,6 +182,7 @@ impl<'s> Draft<'s> {
         for (net, subnet) in &before.subnets {
             let subnets = &mut self.decision.subnets;
             if self.decision.networks.contains_key(&subnet.dev)
+                && self.snapshot.reserved.overlap(*net).is_none()
                 && !subnets.keys().any(|other| overlap(other, net))
             {
                 subnets.insert(*net, subnet.clone());
@@ -173,6 +206,7 @@ impl<'s> Draft<'s> {
                 // A subnet that goes takes its addresses with it, when all is decided.
                 Place::Subnet(_) => true,
             };
+            let carried = carried && self.snapshot.reserved.has(*ip).is_none();
             if carried && !self.addresses.contains_key(ip) && address.reasons.iter().any(&reason) {
                 self.addresses.insert(*ip, address.clone());
             }

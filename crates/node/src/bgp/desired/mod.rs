@@ -52,7 +52,7 @@ use crate::kernel::Dev;
 use draft::Draft;
 use networks::Networks;
 
-pub use address::{exposable, is_gua};
+pub use address::{is_gua, is_of_its_link};
 pub use decided::Decided;
 pub use inherited::Inherited;
 pub use networks::{Network, device_name};

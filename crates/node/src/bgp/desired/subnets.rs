@@ -16,7 +16,7 @@ use super::draft::Draft;
 use super::gateways::Gateway;
 use super::networks::Networks;
 use super::router_ports;
-use super::{Decision, Named, Subnet, is_gua};
+use super::{Decision, Named, Subnet, is_gua, is_of_its_link};
 use crate::bgp::config::{Config, Tenants};
 use crate::bgp::northbound::TRANSLATED;
 use crate::bgp::snapshot::opted_out;
@@ -52,17 +52,22 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gat
             for host in router_ports::read(draft, port).addresses {
                 let net = host.to_net().trunc();
                 let Some(via) = gateway.next_hop(net.addr()) else { continue };
-                if !wanted(&snapshot.config, net, &[peer, port])
-                    || net.contains(&via)
-                    || (snapshot.config.require_snat_disabled && is_translated(port, net))
-                {
+                if !wanted(&snapshot.config, net, &[peer, port]) || is_of_its_link(net.addr()) {
+                    continue;
+                }
+                let name = Named::new(&port.logical_port, row);
+                if let Some(problem) = draft.subnet_refusal(net, &name) {
+                    draft.report(problem);
+                    continue;
+                }
+                if net.contains(&via) || (snapshot.config.require_snat_disabled && is_translated(port, net)) {
                     continue;
                 }
                 let subnet = Subnet {
                     bridge: gateway.network.bridge.clone(),
                     dev: gateway.network.dev.clone(),
                     via,
-                    port: Named::new(&port.logical_port, row),
+                    port: name,
                     gateway: gateway.port.clone(),
                 };
                 if !enter(draft, net, subnet) {

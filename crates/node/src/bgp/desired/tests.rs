@@ -6,5 +6,6 @@ mod converge;
 mod networks;
 mod properties;
 mod provider;
+mod reserved;
 mod tenants;
 pub(crate) mod world;

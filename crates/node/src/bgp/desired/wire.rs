@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -32,6 +33,7 @@ pub fn wire(snapshot: &Snapshot, decision: &Decision) -> plane::Desired {
         guard: snapshot.guard,
         partial: false,
         unclaimed: unclaimed(decision),
+        reserved: Arc::clone(&snapshot.reserved),
     }
 }
 
@@ -62,6 +64,7 @@ pub fn rewire(
         new.into_iter().for_each(|new| expose(&mut wired.kernel, config, decision, new, true));
     }
     wired.guard = snapshot.guard;
+    wired.reserved = Arc::clone(&snapshot.reserved);
     wired
 }
 

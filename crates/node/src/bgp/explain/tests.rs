@@ -72,7 +72,7 @@ fn what_is_not_says_why() {
         assert!(text[1..].iter().any(|line| line.contains(why)), "{text:?} should say {why:?}");
     };
     not(&World::new(), "172.24.4.99", "Nothing in OVN's Southbound database has it");
-    not(&World::new(), "169.254.1.1", "means nothing outside of its link");
+    not(&World::new(), "169.254.1.1", "169.254.0.0/16 is link-local addresses, so it is never announced");
     not(
         &vm1("ch-b"),
         "172.24.4.10",

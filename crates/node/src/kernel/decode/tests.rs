@@ -57,6 +57,8 @@ proptest! {
         let body = bytes(&route_message(table, net, &hop, 7));
         let mut memory = memory();
         let effect = memory.apply(raw(kind::NEW_ROUTE, &body));
+        // Default routes of the main table are another matter.
+        prop_assume!(net.prefix_len() > 0 || !RESERVED.contains(&table));
         if RESERVED.contains(&table) {
             prop_assert_eq!(effect, Effect::None);
             return Ok(());
@@ -147,4 +149,34 @@ fn a_rule_that_asks_for_more_is_seen_as_one_that_we_would_not_make() {
     assert_eq!(seen_rule(&plain).unwrap().select, Some(select));
     assert_eq!(seen_rule(&marked).unwrap().select, None);
     assert_eq!(AddressFamily::from(plain[0]), AddressFamily::Inet);
+}
+
+#[test]
+fn of_the_main_table_the_next_hops_of_default_routes_are_known() {
+    let attribute = |kind: u16, value: &[u8]| {
+        let length = u16::try_from(value.len() + 4).unwrap();
+        [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
+    };
+    let hop = |last: u8| {
+        let gateway = attribute(attribute::ROUTE_GATEWAY, &[192, 0, 2, last]);
+        let length = u16::try_from(gateway.len() + 8).unwrap();
+        [&length.to_ne_bytes()[..], &[0, 0], &7_u32.to_ne_bytes(), &gateway].concat()
+    };
+    let route = |length: u8, table: u8, attributes: Vec<u8>| {
+        [&[2, length, 0, 0, table, 186, 0, 1, 0, 0, 0, 0][..], &attributes].concat()
+    };
+    let several = route(0, 254, attribute(attribute::ROUTE_MULTIPATH, &[hop(1), hop(2)].concat()));
+    let one = route(0, 254, attribute(attribute::ROUTE_GATEWAY, &[192, 0, 2, 9]));
+    let elsewhere = route(0, 253, attribute(attribute::ROUTE_GATEWAY, &[192, 0, 2, 8]));
+    let mut memory = memory();
+    let known = |memory: &Memory| memory.seen.gateways().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(memory.apply(raw(kind::NEW_ROUTE, &several)), Effect::Changed);
+    assert_eq!(memory.apply(raw(kind::NEW_ROUTE, &several)), Effect::None);
+    assert_eq!(memory.apply(raw(kind::NEW_ROUTE, &elsewhere)), Effect::None);
+    assert_eq!(known(&memory), ["192.0.2.1", "192.0.2.2"]);
+    let replaced = Raw { flags: NLM_F_REPLACE, ..raw(kind::NEW_ROUTE, &one) };
+    assert_eq!(memory.apply(replaced), Effect::Changed);
+    assert_eq!(known(&memory), ["192.0.2.9"]);
+    assert_eq!(memory.apply(raw(kind::DEL_ROUTE, &one)), Effect::Changed);
+    assert_eq!(known(&memory), [""; 0]);
 }

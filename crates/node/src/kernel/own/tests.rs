@@ -28,14 +28,14 @@ fn host_addresses_of_the_announcing_device_are_ours() {
 }
 
 #[test]
-fn rules_need_our_priority_and_a_bridges_table_whatever_else_they_say() {
+fn rules_need_our_priority_a_bridges_table_and_no_selector_but_ours() {
     let (own, have) = (Own::default(), Observed::default());
     let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
     let ours = Ours::new(&own, &have, &tables);
     let rule = |select, table, priority| SeenRule { select, table, priority, wire: Wire::default() };
     let to = Some(Select::To("172.24.4.10/32".parse().unwrap()));
     assert!(ours.rule(&rule(to, 201, 32000)));
-    assert!(ours.rule(&rule(None, 201, 32000)));
+    assert!(!ours.rule(&rule(None, 201, 32000)), "it asks for what our rules never do");
     assert!(!ours.rule(&rule(to, 201, 100)));
     assert!(!ours.rule(&rule(to, 202, 32000)));
 }
@@ -49,7 +49,11 @@ fn in_the_vrfs_table_only_what_goes_through_the_announcing_device_is_ours() {
     };
     const OSPF: u8 = 188;
     for (clear_vrf, table, dev, protocol, is) in [
-        (false, 201, "eth0", protocol::STATIC, true),
+        (false, 201, "br-ex", protocol::BOOT, true),
+        (false, 201, "br-ex.100", protocol::BOOT, true),
+        (false, 201, "br-ex", protocol::STATIC, false),
+        (false, 201, "eth0", protocol::BOOT, false),
+        (false, 201, "eth0", protocol::STATIC, false),
         (false, 202, "br-ex", protocol::BOOT, false),
         (false, 10, "bgp-nic", protocol::BOOT, true),
         (false, 10, "bgp-nic", protocol::STATIC, false),
@@ -68,6 +72,37 @@ fn in_the_vrfs_table_only_what_goes_through_the_announcing_device_is_ours() {
         let have = Observed { found: [route.clone()].into_iter().collect(), ..Observed::default() };
         let ours = Ours::new(&own, &have, &tables);
         assert_eq!(ours.route(&route), is, "{clear_vrf} {table} {dev} {protocol}");
+    }
+}
+
+#[test]
+fn neighbours_and_proxies_need_a_route_of_ours_or_this_process() {
+    let (own, mut have) = (Own::default(), Observed::default());
+    let tables = Tables { current: [("br-ex".into(), 201)].into(), ..Tables::default() };
+    let hop = Hop { dev: "br-ex".into(), via: None };
+    for net in ["172.24.4.100/32", "2001:db8:24::100/128"] {
+        have.routes.insert(SeenRoute::plain(201, net.parse().unwrap(), hop.clone()));
+    }
+    have.wrote.neighbours.insert(("br-ex".into(), "172.24.4.7".parse().unwrap()));
+    have.wrote.proxies.insert(("br-ex".into(), "2001:db8:24::7".parse().unwrap()));
+    let ours = Ours::new(&own, &have, &tables);
+    for (dev, ip, is) in [
+        ("br-ex", "172.24.4.100", true),
+        ("br-ex", "172.24.4.7", true),
+        ("br-ex", "172.24.4.250", false),
+        ("eth0", "172.24.4.100", false),
+    ] {
+        assert_eq!(ours.neighbour(&dev.into(), ip.parse().unwrap()), is, "{dev} {ip}");
+    }
+    for (dev, ip, is) in [
+        ("br-ex", "2001:db8:24::100", true),
+        ("br-ex", "2001:db8:24::", true),
+        ("br-ex", "2001:db8:24::7", true),
+        ("br-ex", "2001:db8:24::1", false),
+        ("br-ex", "2001:db8:25::", false),
+        ("eth0", "2001:db8:24::100", false),
+    ] {
+        assert_eq!(ours.proxy(&dev.into(), ip.parse().unwrap()), is, "{dev} {ip}");
     }
 }
 

@@ -202,21 +202,22 @@ fn stale_things_of_ours_go_and_others_stay() {
     ]);
     let mac = "02:00:00:00:00:01".parse().unwrap();
     have.neighbours.extend([
-        (("br-ex".into(), "172.24.4.221".parse().unwrap()), mac),
+        (("br-ex".into(), "172.24.4.99".parse().unwrap()), mac),
+        (("br-ex".into(), "172.24.4.250".parse().unwrap()), mac),
         (("eth0".into(), "192.0.2.2".parse().unwrap()), mac),
     ]);
     have.proxies.extend([
         ("br-ex".into(), "2001:db8::221".parse().unwrap()),
+        ("br-ex".into(), "2001:db8::1".parse().unwrap()),
         ("eth0".into(), "::2".parse().unwrap()),
     ]);
+    have.wrote.proxies.insert(("br-ex".into(), "2001:db8::221".parse().unwrap()));
     assert_eq!(
         text(&want, &have),
         [
             "address/172.24.4.99: delete address 172.24.4.99/32 from bgp-nic",
-            "device/br-ex: delete a rule 32000 to table 201",
             "address/172.24.4.99: delete rule 32000: to 172.24.4.99/32 lookup 201",
-            "address/172.24.4.221: delete neighbour 172.24.4.221 from br-ex",
-            "address/172.24.4.10: delete route 172.24.4.10/32 dev eth0 from table 201",
+            "address/172.24.4.99: delete neighbour 172.24.4.99 from br-ex",
             "address/172.24.4.99: delete route 172.24.4.99/32 dev br-ex from table 201",
             "address/2001:db8::221: answer no more for 2001:db8::221 on br-ex",
             "base/br-ex:ipv4: delete address 169.254.9.9/32 from br-ex",

@@ -55,9 +55,8 @@ impl Target for Node {
 
 /// The agent of a world on a node.
 async fn start(world: &World, node: &Node) -> Bench {
-    let mut bench = Bench::of(world.schema, world.southbound_rows(), world, |_| (), node.clone()).await;
-    bench.agent = bench.agent.with_view(node.looks.view());
-    bench
+    let view = Some(node.looks.view());
+    Bench::of(world.schema, world.southbound_rows(), world, |_| (), node.clone(), view).await
 }
 
 async fn eventually(bench: &Bench, what: &str, there: impl Fn() -> bool) {
@@ -256,7 +255,7 @@ async fn a_dry_run_says_what_it_would_do_and_changes_nothing() {
     let before = format!("{:?}", lock(&node.world).observed());
     let world = crowd(3);
     let target = DryRun::new(node.clone());
-    let bench = Bench::of(world.schema, world.southbound_rows(), &world, |_| (), target).await;
+    let bench = Bench::of(world.schema, world.southbound_rows(), &world, |_| (), target, None).await;
     eventually(&bench, "it has looked", || looked(&bench)).await;
     let plan = bench.agent.plan().await.unwrap();
     let texts: Vec<&str> = plan.steps.iter().map(|step| step.text.as_str()).collect();
@@ -287,7 +286,9 @@ async fn the_base_is_there_before_the_database_is_and_all_else_stays() {
     *lock(&node.world) = before;
     let world = crowd(2);
     let away = |config: &mut Config| config.sb.remotes = Some("unix:/nowhere/at/all".parse().unwrap());
-    let bench = Bench::of(world.schema, world.southbound_rows(), &world, away, node.clone()).await;
+    let bench =
+        Bench::of(world.schema, world.southbound_rows(), &world, away, node.clone(), Some(node.looks.view()))
+            .await;
     eventually(&bench, "FRR is told", || lock(&node.world).frr == model::told_frr()).await;
     assert!(lock(&node.world).observed().kernel.links.contains_key("bgp-vrf"), "the VRF is made");
     assert_eq!(node.announced(), 3, "what was announced is");

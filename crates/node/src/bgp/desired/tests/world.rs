@@ -3,12 +3,13 @@
 //! Rows have the shapes that ovn-northd writes. They go through the real replica with the real schemas, so that a shape that
 //! no server would send is refused here as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ovn::PortType;
-use ovn::sb::{Chassis, DatapathBinding, LoadBalancer, LogicalDpGroup, PortBinding};
+use ovn::sb::{Chassis, DatapathBinding, Encap, LoadBalancer, LogicalDpGroup, PortBinding};
 use ovn::text::Text;
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::replica::{Replica, UpdateVersion};
@@ -19,9 +20,11 @@ use serde_json::{Map as Object, Value, json};
 
 use crate::bgp::config::Config;
 use crate::bgp::desired::{Decision, decide, wire};
-use crate::bgp::snapshot::{Snapshot, southbound_model, vswitch_model};
+use crate::bgp::reserved::Sources;
+use crate::bgp::snapshot::{Snapshot, mappings, southbound_model, vswitch_model};
 use crate::kernel::{Link, Select, Table as RoutingTable};
 use crate::plane;
+use crate::plane::surroundings::Surroundings;
 
 macro_rules! schema {
     ($file:literal) => {
@@ -61,6 +64,11 @@ pub(crate) struct World {
     /// Ports that we added for VLANs, with their bridges.
     pub(crate) vlan_ports: BTreeMap<String, String>,
     pub(crate) config: Config,
+    /// Tunnel ends of chassis.
+    pub(crate) encaps: BTreeMap<String, Encap>,
+    /// Servers of databases.
+    pub(crate) databases: BTreeSet<IpAddr>,
+    pub(crate) surroundings: Surroundings,
     pub(crate) chassis_missing: Duration,
     pub(crate) rebinding: bool,
     pub(crate) silent: bool,
@@ -85,6 +93,9 @@ impl World {
             patches: [("provnet-1".to_owned(), ("br-ex".to_owned(), Some(5)))].into(),
             vlan_ports: BTreeMap::new(),
             config: Config::default(),
+            encaps: BTreeMap::new(),
+            databases: BTreeSet::new(),
+            surroundings: Surroundings::default(),
             chassis_missing: Duration::ZERO,
             rebinding: false,
             silent: false,
@@ -239,6 +250,7 @@ impl World {
         sb.add(&self.ports);
         sb.add(&self.balancers);
         sb.add(&self.groups);
+        sb.add(&self.encaps);
         sb
     }
 
@@ -331,9 +343,21 @@ impl World {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
+        let (sb, vswitch) =
+            (self.southbound().load(southbound_model()), self.vswitch().load(vswitch_model()));
+        let sources = Sources {
+            config: &self.config,
+            sb: Some(&sb),
+            vswitch: &vswitch,
+            mappings: &mappings(&vswitch),
+            databases: &self.databases,
+            surroundings: &self.surroundings,
+        };
+        let reserved = Arc::new(sources.reserved());
         Snapshot {
-            sb: self.southbound().load(southbound_model()),
-            vswitch: self.vswitch().load(vswitch_model()),
+            sb,
+            vswitch,
+            reserved,
             config: Arc::new(self.config.clone()),
             chassis_missing: self.chassis_missing,
             guard: false,

@@ -10,7 +10,7 @@ use reconcile::{Applied, ObjectId, Plan, Step, StepResult};
 
 use crate::flows::{self, Bridge, Seen, SeenFlow};
 use crate::frr;
-use crate::kernel::seen::{Kind, is_host, retain};
+use crate::kernel::seen::{Kind, is_host, protocol, retain};
 use crate::kernel::tables::RtTables;
 use crate::kernel::{
     self, Address, Dev, Family, Hop, Knob, Link, Rule, SeenLink, SeenRoute, SeenRule, Select, Sysctl, Table,
@@ -190,6 +190,8 @@ impl World {
         kernel.routes.extend(routes.map(|((t, dst), hop)| SeenRoute::plain(number(t), *dst, hop.clone())));
         kernel.neighbours.clone_from(&want_kernel.neighbours);
         kernel.proxies.clone_from(&want_kernel.proxies);
+        kernel.wrote.neighbours = want_kernel.neighbours.keys().cloned().collect();
+        kernel.wrote.proxies.clone_from(&want_kernel.proxies);
         kernel.sysctls.clone_from(&want_kernel.sysctls);
         for (name, bridge) in &want.flows {
             let flows = bridge.ports.keys().flat_map(|port| bridge.flows_of(*port)).map(SeenFlow::plain);
@@ -240,6 +242,7 @@ impl World {
         let net = |text: &str| text.parse::<IpNet>().unwrap();
         let address = |dev: &str, text: &str| Address { dev: dev.into(), net: net(text) };
         let eth0 = || Hop { dev: "eth0".into(), via: None };
+        let br_ex = || Hop { dev: "br-ex".into(), via: None };
         let kernel = &mut self.kernel;
         kernel.addresses.extend([
             address("eth0", "192.0.2.1/32"),
@@ -250,11 +253,20 @@ impl World {
         kernel.rules.extend([
             SeenRule::plain(Select::To(net("172.24.4.3/32")), 201, 100),
             SeenRule::plain(Select::To(net("172.24.4.3/32")), 300, 32000),
+            // From, fwmark, iif or a protocol: what our rules never ask for.
+            SeenRule { select: None, ..SeenRule::plain(Select::All(Family::V4), 201, 32000) },
         ]);
         kernel.routes.extend([
             SeenRoute::plain(300, net("172.24.4.3/32"), eth0()),
             SeenRoute::plain(10, net("1.0.0.0/8"), eth0()),
+            SeenRoute { hop: None, ..SeenRoute::plain(201, net("203.0.113.0/25"), eth0()) },
+            SeenRoute {
+                protocol: protocol::STATIC,
+                ..SeenRoute::plain(201, net("203.0.113.128/25"), br_ex())
+            },
         ]);
+        kernel.neighbours.insert(("br-ex".into(), "203.0.113.9".parse().unwrap()), MAC);
+        kernel.proxies.insert(("br-ex".into(), "2001:db8:99::9".parse().unwrap()));
         kernel.neighbours.insert(("eth0".into(), "192.0.2.9".parse().unwrap()), MAC);
         kernel.proxies.insert(("eth0".into(), "2001:db8::9".parse().unwrap()));
         let vlan = Kind::Vlan { parent: Some("br-ex".into()), tag: 50 };
@@ -269,12 +281,29 @@ impl World {
             IpAddr::V6(ip) => ip.segments()[0] == 0xfd53,
         };
         let ours = |a: &Address| (a.dev == "bgp-nic" && is_host(a.net)) || base(a);
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
         (
             k.addresses.iter().filter(|a| !ours(a)).cloned().collect::<Vec<_>>(),
-            k.rules.iter().filter(|r| r.priority != 32000 || r.table == 300).cloned().collect::<Vec<_>>(),
-            k.routes.iter().filter(|r| r.table == 300 || r.table == 10).cloned().collect::<Vec<_>>(),
-            k.neighbours.keys().filter(|(dev, _)| dev == "eth0").cloned().collect::<Vec<_>>(),
-            k.proxies.iter().filter(|(dev, _)| dev == "eth0").cloned().collect::<Vec<_>>(),
+            k.rules
+                .iter()
+                .filter(|r| r.priority != 32000 || r.table == 300 || r.select.is_none())
+                .cloned()
+                .collect::<Vec<_>>(),
+            k.routes
+                .iter()
+                .filter(|r| r.table == 300 || r.table == 10 || net("203.0.113.0/24").contains(&r.dst))
+                .cloned()
+                .collect::<Vec<_>>(),
+            k.neighbours
+                .keys()
+                .filter(|(dev, ip)| dev == "eth0" || net("203.0.113.0/24").contains(ip))
+                .cloned()
+                .collect::<Vec<_>>(),
+            k.proxies
+                .iter()
+                .filter(|(dev, ip)| dev == "eth0" || ip.segments()[2] == 0x99)
+                .cloned()
+                .collect::<Vec<_>>(),
             k.links
                 .keys()
                 .filter(|dev| ["br-ex.50", "br-ex.51", "eth0"].contains(&dev.as_str()))
@@ -301,7 +330,8 @@ impl World {
         if kernel.links.contains_key("bgp-nic") {
             kernel.addresses.insert(Address { dev: "bgp-nic".into(), net: net("172.24.4.99/32") });
         }
-        kernel.neighbours.insert(("br-ex".into(), "172.24.4.221".parse().unwrap()), MacAddr([2; 6]));
+        let gateway: IpAddr = "172.24.4.99".parse().unwrap();
+        kernel.neighbours.insert(("br-ex".into(), gateway), MacAddr([2; 6]));
         if let Some(Seen::Flows(flows)) = self.flows.get_mut("br-ex") {
             let flow = flows::Bridge { mac: Some(MAC), ..Default::default() }.flows_of(33);
             flows.extend(flow.map(SeenFlow::plain));
@@ -507,9 +537,11 @@ impl World {
                     return false;
                 }
                 kernel.neighbours.insert((dev.clone(), *ip), *mac);
+                kernel.wrote.neighbours.insert((dev.clone(), *ip));
             }
             kernel::Op::DelNeighbour { dev, ip } => drop(kernel.neighbours.remove(&(dev.clone(), *ip))),
             kernel::Op::AddProxy { dev, ip } => {
+                kernel.wrote.proxies.insert((dev.clone(), *ip));
                 return there(dev) && kernel.proxies.insert((dev.clone(), *ip)).is_none();
             }
             kernel::Op::DelProxy { dev, ip } => drop(kernel.proxies.remove(&(dev.clone(), *ip))),

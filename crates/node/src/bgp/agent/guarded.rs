@@ -1,0 +1,85 @@
+//! Keeps what the node lives by known: what a look finds of it, and where the databases' servers are.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ovsdb::session::Remote;
+use reconcile::Handle;
+use tokio::net::lookup_host;
+use tokio::time::{sleep, timeout};
+
+use super::{Shared, lock};
+use crate::bgp::reserved::Sources;
+use crate::bgp::snapshot::mappings;
+use crate::plane::reserved::Reserved;
+use crate::plane::surroundings::Surroundings;
+
+/// How often the names of the databases' servers are resolved, and how long that may take.
+const RESOLVE: Duration = Duration::from_secs(10);
+
+impl Shared {
+    /// The prefixes that are never wired, by what is known now.
+    pub(super) fn reserved(&self, sb: Option<&ovsdb::Snapshot>) -> Arc<Reserved> {
+        let vswitch = self.vswitch.snapshot();
+        let look = self.view.as_ref().and_then(|view| view.last());
+        let surroundings = look.map_or_else(Surroundings::default, |look| look.surroundings());
+        let mut databases = self.servers.borrow().clone();
+        databases.extend(self.hosts().iter().filter_map(|(host, _)| host.parse::<IpAddr>().ok()));
+        let sources = Sources {
+            config: &self.config,
+            sb,
+            vswitch: &vswitch,
+            mappings: &mappings(&vswitch),
+            databases: &databases,
+            surroundings: &surroundings,
+        };
+        let now = sources.reserved();
+        let mut last = lock(&self.reserved);
+        // Those who compare find the same at once.
+        if **last != now {
+            *last = Arc::new(now);
+        }
+        Arc::clone(&last)
+    }
+
+    /// The hosts and ports of the databases' servers.
+    fn hosts(&self) -> Vec<(String, u16)> {
+        let all = self.config.ovsdb_connection.clone().into_iter().chain(self.remotes());
+        let hosts = all.flat_map(|remotes| remotes.list).filter_map(|remote| match remote {
+            Remote::Unix(_) => None,
+            Remote::Tcp(at) | Remote::Ssl(at) => Some((at.host.to_string(), at.port)),
+        });
+        hosts.collect()
+    }
+}
+
+/// Has the loop decide again when a look has found that the node lives by something else.
+pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
+    let Some(mut view) = shared.view.clone() else { return };
+    let mut last = None;
+    while view.changed().await.is_ok() {
+        let now = view.last().map(|look| look.surroundings());
+        if now != last {
+            last = now;
+            handle.wake();
+        }
+    }
+}
+
+/// Resolves the names of the databases' servers now and then. What a name stood for stays reserved: the connection may live on.
+pub(super) async fn resolve(shared: Arc<Shared>) {
+    loop {
+        for (host, port) in shared.hosts().into_iter().filter(|(host, _)| host.parse::<IpAddr>().is_err()) {
+            let Ok(Ok(found)) = timeout(RESOLVE, lookup_host((host, port))).await else { continue };
+            let found: BTreeSet<IpAddr> = found.map(|address| address.ip()).collect();
+            shared.servers.send_if_modified(|known| {
+                let before = known.len();
+                known.extend(found);
+                known.len() > before
+            });
+        }
+        sleep(RESOLVE).await;
+    }
+}

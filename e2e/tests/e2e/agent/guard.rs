@@ -1,0 +1,156 @@
+//! The agent protects the node that it runs on.
+
+use anyhow::{Result, ensure};
+use lab::eventually;
+use lab::node::chassis::Chassis;
+use ovn::nb::LogicalSwitchPort;
+
+use super::{PATIENCE, ask, fabric, shows, start};
+use crate::border::{learns, networks, two_borders};
+
+const ANNOUNCED: &str = "ip address show bgp-nic";
+
+pub(super) fn guard() -> Result<()> {
+    two_borders().run(|lab| {
+        fabric(lab)?;
+        networks(lab)?;
+        let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
+        let agent = start(hv1)?;
+        learns(&spine, "172.24.4.10")?;
+        spine.reaches("172.24.4.10")?;
+
+        println!("a tenant attaches the underlay, another one the network of the BGP peer, and a VM has an IPv4-mapped address:");
+        az1.write(|net| {
+            net.switch("evil0").port("vme", "02:00:00:00:09:01 10.10.0.77");
+            net.switch("evil1").port("vmf", "02:00:00:00:09:02 100.64.7.7");
+            net.provider("public", "provnet-1", "physnet").port("vmm", "02:00:00:00:09:03 ::ffff:10.9.0.5");
+            net.router("lr0").join("evil0", "02:00:00:00:09:11", "10.10.0.9/24").join(
+                "evil1",
+                "02:00:00:00:09:12",
+                "100.64.0.9/16",
+            );
+        })?;
+        for (vm, mac) in
+            [("vme", "02:00:00:00:09:01"), ("vmf", "02:00:00:00:09:02"), ("vmm", "02:00:00:00:09:03")]
+        {
+            lab.vm(vm).on("hv1").mac(mac).ip("192.0.2.200/32").plug()?;
+        }
+        az1.ready(&["vme", "vmf", "vmm"])?;
+        eventually(PATIENCE, "the agent names all three", || {
+            let status = ask(hv1, "status")?;
+            let told = |object: &str, why: &str| {
+                let line = status.lines().find(|line| line.contains(object));
+                line.is_some_and(|line| line.contains("reserved-prefix") && line.contains(why))
+            };
+            ensure!(told("subnet/10.10.0.0/24", "this node"), "{status}");
+            ensure!(told("subnet/100.64.0.0/16", "100.64.1.0/"), "{status}");
+            ensure!(told("address/::ffff:10.9.0.5", "IPv4-mapped"), "{status}");
+            Ok(())
+        })?;
+        let explained = ask(hv1, "explain 10.10.0.77")?;
+        ensure!(explained.contains("so it is never announced for an instance"), "{explained}");
+        nothing_of_them(hv1)?;
+
+        println!("the Southbound, the session and all else live on:");
+        for (advertise, there) in [("false", false), ("true", true)] {
+            az1.nb().change::<LogicalSwitchPort>(
+                |port| port.name == "vmp",
+                |port| {
+                    port.external_ids.insert("meridian:advertise".into(), advertise.into());
+                },
+            )?;
+            shows(hv1, ANNOUNCED, "172.24.4.10/32", there)?;
+        }
+        learns(&spine, "172.24.4.10")?;
+        spine.reaches("172.24.4.10")?;
+        nothing_of_them(hv1)?;
+
+        foreign(hv1, &FOREIGN.map(|(make, ..)| make))?;
+        println!("an earlier version has wired the underlay, and the Southbound is out of reach:");
+        agent.stop(PATIENCE)?;
+        hv1.run("ip route add 10.10.0.0/24 via 172.24.4.100 dev br-ex table 201")?;
+        hv1.run("ip address add 10.10.0.77/32 dev bgp-nic")?;
+        hv1.run("ip rule add pref 32000 to 10.10.0.0/24 lookup 201")?;
+        hv1.run("ip rule add pref 32000 to 172.24.4.99 lookup 201")?;
+        agent.start_again()?;
+        shows(hv1, "ip rule", "10.10.0.0/24", false)?;
+        shows(hv1, "ip rule", "172.24.4.99", false)?;
+        let status = format!("meridian status --socket {}/agent.sock", hv1.dir().display());
+        shows(hv1, &status, "OVN_Southbound: synced", true)?;
+        shows(hv1, ANNOUNCED, "10.10.0.77/32", false)?;
+        shows(hv1, "ip route show table 201", "10.10.0.0/24", false)?;
+        spine.reaches("172.24.4.10")?;
+        for (_, command, words) in FOREIGN {
+            shows(hv1, command, words, true)?;
+        }
+        let said = agent.said();
+        ensure!(said.contains("taking over what was here before: delete rule 32000: to 172.24.4.99/32"), "{said}");
+        ensure!(said.contains("give it another priority than rule_priority"), "{said}");
+        filters(lab)
+    })
+}
+
+/// What an operator may have beside what is ours: how it is made, and where it is seen.
+const FOREIGN: [(&str, &str, &str); 7] = [
+    ("ip rule add pref 32000 from 198.51.100.1 lookup 201", "ip rule", "from 198.51.100.1 lookup 201"),
+    ("ip rule add pref 32000 fwmark 7 lookup 201", "ip rule", "fwmark 0x7 lookup 201"),
+    ("ip rule add pref 32000 iif lo to 198.51.100.2 lookup 201", "ip rule", "to 198.51.100.2 iif lo"),
+    ("ip route add blackhole 198.51.100.3/32 table 201", "ip route show table 201", "blackhole 198.51.100.3"),
+    (
+        "ip route add 198.51.100.4/32 dev br-ex proto static table 201",
+        "ip route show table 201",
+        "198.51.100.4 dev br-ex proto static",
+    ),
+    (
+        "ip neigh add 198.51.100.5 lladdr 02:00:00:00:0f:05 dev br-ex nud permanent",
+        "ip neigh show dev br-ex nud permanent",
+        "198.51.100.5 ",
+    ),
+    ("ip -6 neigh add proxy 2001:db8:24::5 dev br-ex", "ip -6 neigh show proxy", "2001:db8:24::5 "),
+];
+
+fn foreign(hv1: &Chassis, commands: &[&str]) -> Result<()> {
+    println!("an operator has rules, routes, neighbours and proxies beside the agent's:");
+    commands.iter().try_for_each(|command| hv1.run(command).map(|_| ()))
+}
+
+fn nothing_of_them(hv1: &Chassis) -> Result<()> {
+    for command in ["ip rule", "ip -6 rule", "ip route show table 201", ANNOUNCED, "ip -6 route"] {
+        let out = hv1.run(command)?;
+        for words in ["10.10.0.", "100.64.0.0", "100.64.7.", "::ffff:", "::a09:5"] {
+            let line = out.lines().find(|line| line.contains(words) && !line.contains("dev eth0"));
+            ensure!(line.is_none(), "`{command}` shows {line:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The sample that the guide gives lets no prefix in or out that no host has.
+fn filters(lab: &lab::Lab) -> Result<()> {
+    println!("the sample's filters, in and out:");
+    let (spine, hv1) = (lab.find("spine")?, lab.chassis("hv1")?);
+    let network = |asn: &str, last: &str| {
+        format!(
+            "router bgp {asn}\n no bgp network import-check\n address-family ipv4 unicast\n  network 240.0.0.{last}/32\n \
+             exit-address-family\n address-family ipv6 unicast\n  network ::ffff:10.9.0.{last}/128\n  \
+             network 2001:db8:77::{last}/128\n exit-address-family\nexit\n"
+        )
+    };
+    hv1.frr_config(&network("64999", "1"))?;
+    spine.frr_config(&network("65000", "2"))?;
+    let asked = [("the spine", &*spine, "1"), ("hv1", hv1, "2")];
+    for (who, node, last) in asked {
+        eventually(PATIENCE, &format!("{who} hears of what is good"), || {
+            let good = node.vtysh(&format!("show bgp ipv6 unicast 2001:db8:77::{last}/128"))?;
+            ensure!(good.contains("best"), "{good}");
+            Ok(())
+        })?;
+        for (family, bad) in
+            [("ipv6", format!("::ffff:10.9.0.{last}/128")), ("ipv4", format!("240.0.0.{last}/32"))]
+        {
+            let heard = node.vtysh(&format!("show bgp {family} unicast {bad}"))?;
+            ensure!(heard.contains("not in table"), "{who} has heard of {bad}:\n{heard}");
+        }
+    }
+    Ok(())
+}
