@@ -145,7 +145,7 @@ impl Agent {
         changes.into_iter().for_each(|change| handle.follow(change));
         task::keep("alarms", ring(alarm, handle.clone()));
         task::keep("guarded", guarded::follow(Arc::clone(&shared), handle.clone()));
-        task::keep("tables", tell_tables(Arc::clone(&shared), handle.clone()));
+        task::spawn("tables", tell_tables(Arc::clone(&shared), handle.clone()));
         task::keep("bgp", driver.run());
         let (followed, resolved) =
             (follow::follow(Arc::clone(&shared), handle.clone()), guarded::resolve(Arc::clone(&shared)));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use central::{Database, Server, find_program};
 use lab::postgres::Postgres;
+use lab::relay::Relay;
 use serde_json::Value;
 
 use crate::command::output;
@@ -101,13 +102,42 @@ impl Cloud {
     pub(super) fn beside(&self, dir: &Path) -> Result<Cloud> {
         fs::create_dir_all(dir)?;
         let (ours, theirs) = (self.dir.display().to_string(), dir.display().to_string());
-        let command: Vec<_> = self
-            .command
-            .iter()
-            .map(|word| if *word == ours { theirs.clone() } else { word.clone() })
-            .collect();
+        self.instead(dir, |word| (word == ours).then(|| theirs.clone()))
+    }
+
+    /// The same, which reaches PostgreSQL and the Northbound through relays.
+    pub(super) fn behind(&self, dir: &Path, postgres: &Relay, northbound: &Relay) -> Result<Cloud> {
+        fs::create_dir_all(dir)?;
+        let (ours, theirs) = (self.dir.display().to_string(), dir.display().to_string());
+        let direct = self.postgres()?.url(DATABASE);
+        let through = format!("postgres://meridian@{}/{DATABASE}", postgres.address());
+        let (nb, relayed) = (self.remote(Database::Northbound), format!("tcp:{}", northbound.address()));
+        self.instead(dir, |word| match word {
+            _ if word == ours => Some(theirs.clone()),
+            _ if word == direct => Some(through.clone()),
+            _ if word == nb => Some(relayed.clone()),
+            _ => None,
+        })
+    }
+
+    /// Starts another server with other words in its command.
+    fn instead(&self, dir: &Path, other: impl Fn(&str) -> Option<String>) -> Result<Cloud> {
+        let command: Vec<_> =
+            self.command.iter().map(|word| other(word).unwrap_or_else(|| word.clone())).collect();
         let (child, url, ready) = spawn(dir, &command)?;
         Ok(Cloud { dir: dir.to_owned(), command, child, url, ready, nb: None, _sb: None, postgres: None })
+    }
+
+    /// The PostgreSQL that it was started with.
+    pub(super) fn postgres(&self) -> Result<&Postgres> {
+        self.postgres.as_ref().context("this server has no PostgreSQL of its own")
+    }
+
+    /// Lets its process stand still, or go on.
+    pub(super) fn pause(&self, still: bool) -> Result<()> {
+        use nix::sys::signal::{Signal, kill};
+        let signal = if still { Signal::SIGSTOP } else { Signal::SIGCONT };
+        Ok(kill(nix::unistd::Pid::from_raw(self.pid().cast_signed()), signal)?)
     }
 
     /// Its process.

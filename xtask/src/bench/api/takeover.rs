@@ -1,9 +1,11 @@
-//! Two servers on one PostgreSQL and one Northbound: the one that writes is killed, and the other takes over.
+//! Two servers on one PostgreSQL and one Northbound: the one that writes is killed, stands still or is cut off, and the other
+//! takes over.
 
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use central::Database;
+use lab::relay::Relay;
 use serde_json::json;
 
 use super::cloud::{Cloud, Ovn, Sql};
@@ -50,6 +52,68 @@ impl Bench<'_> {
         }
         let what = "two servers: the writer killed, the other has written";
         self.report.add(Sql::Postgres, what, "slowest s", slowest, Some(Goal::AtMost(3.0)));
+        drop(second);
+        self.silent_failures(&mut first, &mut load, network)
+    }
+
+    /// The same where no connection ends: nobody is told that the writer does not write any more.
+    fn silent_failures(&mut self, first: &mut Cloud, load: &mut Load, network: &str) -> Result<()> {
+        let postgres = Relay::to(first.postgres()?.socket())?;
+        let northbound = Relay::to(first.file(Database::Northbound, "sock"))?;
+        let writer = first.behind(&self.dir.join("behind"), &postgres, &northbound)?;
+        let mut number = 10_000;
+        for (failure, what) in [
+            (Failure::Pause, "two servers: the writer stands still, the other has written"),
+            (Failure::Postgres, "two servers: the writer cut off from PostgreSQL, the other has written"),
+            (
+                Failure::Northbound,
+                "two servers: the writer cut off from the Northbound, the other has written",
+            ),
+        ] {
+            let mut slowest = 0.0_f64;
+            for _ in 0..self.rounds.max(1) {
+                // The one behind the relays is to write, and the other to wait for its turn.
+                first.kill()?;
+                load.ask(&writer.url, asks::seen(asks::port(number, network)))?;
+                first.again()?;
+                first.settle()?;
+                let begin = Instant::now();
+                failure.happens(&writer, &postgres, &northbound)?;
+                load.ask(&first.url, asks::seen(asks::port(number + 1, network)))?;
+                slowest = slowest.max(begin.elapsed().as_secs_f64());
+                number += 2;
+                failure.is_over(&writer, &postgres, &northbound)?;
+            }
+            self.report.add(Sql::Postgres, what, "slowest s", slowest, Some(Goal::AtMost(3.0)));
+        }
+        Ok(())
+    }
+}
+
+/// How a writer fails without a word.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Pause,
+    Postgres,
+    Northbound,
+}
+
+impl Failure {
+    fn happens(self, writer: &Cloud, postgres: &Relay, northbound: &Relay) -> Result<()> {
+        match self {
+            Failure::Pause => writer.pause(true)?,
+            Failure::Postgres => postgres.stall(),
+            Failure::Northbound => northbound.stall(),
+        }
+        Ok(())
+    }
+
+    fn is_over(self, writer: &Cloud, postgres: &Relay, northbound: &Relay) -> Result<()> {
+        match self {
+            Failure::Pause => writer.pause(false)?,
+            Failure::Postgres => postgres.resume(),
+            Failure::Northbound => northbound.resume(),
+        }
         Ok(())
     }
 }
