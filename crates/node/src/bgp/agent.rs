@@ -34,6 +34,7 @@ use super::northbound::Mirror;
 use super::northbound::chassis::Own;
 use super::peers::Heard;
 use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, vswitch_model};
+use super::sole;
 use super::standing::{Comings, Standing};
 use crate::kernel::tables::RtTables;
 use crate::plane;
@@ -74,6 +75,8 @@ struct Shared {
     view: Option<plane::View>,
     /// The addresses of the databases' servers, as they were last found.
     servers: watch::Sender<BTreeSet<IpAddr>>,
+    /// Processes of ovn-bgp-agent in this network namespace.
+    rivals: watch::Sender<BTreeSet<u32>>,
     /// What was reserved last.
     reserved: Mutex<Arc<Reserved>>,
     /// The database of OVN's that is read.
@@ -117,6 +120,7 @@ impl Agent {
             vswitch,
             view,
             servers: watch::Sender::default(),
+            rivals: watch::Sender::default(),
             reserved: Mutex::default(),
             ovn: Mutex::new(None),
             in_force: Mutex::new(None),
@@ -144,15 +148,18 @@ impl Agent {
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
         tokio::spawn(ring(alarm, handle.clone()));
+        follow_rivals(&shared, &handle);
         tokio::spawn(guarded::follow(Arc::clone(&shared), handle.clone()));
         tokio::spawn(tell_tables(Arc::clone(&shared), handle.clone()));
         tokio::spawn(driver.run());
         let (followed, resolved) =
             (follow::follow(Arc::clone(&shared), handle.clone()), guarded::resolve(Arc::clone(&shared)));
+        let rivals = sole::look_for_former(shared.rivals.clone());
         let follower = tokio::spawn(async move {
             tokio::select! {
                 () = followed => {}
                 () = resolved => {}
+                () = rivals => {}
             }
         });
         Self { handle, shared, follower }
@@ -331,6 +338,7 @@ impl Shared {
             rebinding: false,
             silent: false,
             reserved: Arc::default(),
+            rivals: self.rivals.borrow().clone(),
             before: Arc::default(),
         }
     }
@@ -411,6 +419,16 @@ fn sockets(there: impl Fn(&Path) -> bool) -> Vec<Remote> {
     let known: Vec<&Path> = all.into_iter().filter(|path| path.parent().is_some_and(&there)).collect();
     let list = if known.is_empty() { all.to_vec() } else { known };
     list.into_iter().map(|path| Remote::Unix(path.to_owned())).collect()
+}
+
+/// Has the loop decide again when an ovn-bgp-agent comes or goes.
+fn follow_rivals(shared: &Shared, handle: &Handle) {
+    let (mut rivals, handle) = (shared.rivals.subscribe(), handle.clone());
+    tokio::spawn(async move {
+        while rivals.changed().await.is_ok() {
+            handle.wake();
+        }
+    });
 }
 
 /// Tells which routing tables the bridges have, once they have them.
