@@ -53,6 +53,8 @@ const VSWITCH_PROBE: Duration = Duration::from_secs(60);
 const WITHDRAWAL: Duration = Duration::from_secs(10);
 /// How long an explanation may wait for the Southbound database.
 const EXPLAINING: Duration = Duration::from_secs(20);
+/// How long an explanation may wait for FRR.
+const ASKING_FRR: Duration = Duration::from_secs(3);
 /// What the kernel calls this node, where the local switch does not tell.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 /// Where distributions and builds of one's own have the local switch's database.
@@ -219,9 +221,14 @@ impl Agent {
         progress(&mut told, plan);
         if told.announced && told.in_place != Some(false) {
             let prefix = told.announced_as.unwrap_or_else(|| ip.into());
-            told.text.push(match Heard::ask(&self.shared.config.frr_vty_dir, prefix).await {
-                Ok(heard) => heard.told(ip),
-                Err(error) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
+            let heard = timeout(ASKING_FRR, Heard::ask(&self.shared.config.frr_vty_dir, prefix)).await;
+            told.text.push(match heard {
+                Err(_) => format!(
+                    "FRR does not answer within {} s, so whether anybody hears of it is not known.",
+                    ASKING_FRR.as_secs()
+                ),
+                Ok(Ok(heard)) => heard.told(ip),
+                Ok(Err(error)) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
             });
         }
         Ok(told)

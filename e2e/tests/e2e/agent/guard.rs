@@ -1,6 +1,6 @@
 //! The agent protects the node that it runs on.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use lab::eventually;
 use lab::node::chassis::Chassis;
 use lab::process::Recipe;
@@ -67,6 +67,7 @@ pub(super) fn guard() -> Result<()> {
         nothing_of_them(hv1)?;
 
         alone(hv1)?;
+        hung(hv1)?;
         foreign(hv1, &FOREIGN.map(|(make, ..)| make))?;
         println!("an earlier version has wired the underlay, and the Southbound is out of reach:");
         agent.stop(PATIENCE)?;
@@ -116,6 +117,27 @@ fn alone(hv1: &Chassis) -> Result<()> {
         Ok(())
     })?;
     rival.kill()
+}
+
+/// A bgpd that hangs delays nothing but what it is asked itself.
+fn hung(hv1: &Chassis) -> Result<()> {
+    println!("bgpd hangs:");
+    let bgpd = hv1.daemon("bgpd")?.pid().context("bgpd runs")?;
+    hv1.run(&format!("kill -STOP {bgpd}"))?;
+    let looked = (|| {
+        hv1.run("ip rule del pref 32000 to 172.24.4.10")?;
+        shows(hv1, "ip rule", "to 172.24.4.10 lookup", true)?;
+        let plan = ask(hv1, "plan")?;
+        ensure!(plan.contains("nothing to do"), "{plan}");
+        let told = ask(hv1, "explain 172.24.4.10")?;
+        ensure!(
+            told.contains("is announced by hv1") && told.contains("FRR does not answer within"),
+            "{told}"
+        );
+        Ok(())
+    })();
+    hv1.run(&format!("kill -CONT {bgpd}"))?;
+    looked
 }
 
 /// What an operator may have beside what is ours: how it is made, and where it is seen.
