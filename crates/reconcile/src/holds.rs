@@ -191,7 +191,7 @@ fn undone(object: &ObjectId, times: usize) -> Problem {
         "its steps succeeded, and were undone {times} times in {} s; look for another program that changes it",
         WINDOW.as_secs()
     );
-    Problem::error(object.clone(), Class::Conflict, "undone", message)
+    Problem::error(object.clone(), Class::Conflict, "undone-again", message)
 }
 
 #[cfg(test)]

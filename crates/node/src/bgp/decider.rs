@@ -10,6 +10,7 @@ use tracing::{debug, info};
 
 use super::desired::{Address, Decided, Decision, rewire, wire};
 use super::snapshot::Snapshot;
+use super::sole::FORMER;
 use crate::plane;
 
 /// Decides, and publishes what was decided.
@@ -78,7 +79,7 @@ fn rivals(snapshot: &Snapshot) -> Option<Problem> {
          disable it",
         pids.join(", ")
     );
-    let object = ObjectId::new("process", "ovn-bgp-agent");
+    let object = ObjectId::new("process", FORMER);
     (!pids.is_empty()).then(|| Problem::error(object, Class::Refused, "another-agent", what))
 }
 

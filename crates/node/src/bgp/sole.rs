@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_millis(100);
 /// How often processes are looked through for an ovn-bgp-agent.
 const LOOK: Duration = Duration::from_secs(10);
 /// The program that this agent takes the place of.
-const FORMER: &str = "ovn-bgp-agent";
+pub const FORMER: &str = "ovn-bgp-agent";
 
 /// Why this agent may not run here.
 #[derive(Debug, thiserror::Error)]

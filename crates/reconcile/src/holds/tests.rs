@@ -154,7 +154,7 @@ fn what_is_undone_again_and_again_is_reported_by_name() {
         told.push(bench.holds.undone().map(|p| format!("{} {}", p.object, p.code)).collect::<Vec<_>>());
     }
     assert_eq!(told[2], NONE);
-    assert_eq!(told[3..], [["o/rule undone"], ["o/rule undone"]]);
+    assert_eq!(told[3..], [["o/rule undone-again"], ["o/rule undone-again"]]);
     let message = &bench.holds.undone().next().unwrap().message;
     assert!(message.contains("undone 4 times in 10 s"), "{message}");
     // It is over when it was left alone for a while.
