@@ -12,6 +12,7 @@ use node::bgp::config::{Config, FrrBackend};
 use node::bgp::desired::Reason;
 use node::bgp::dry_run::DryRun;
 use node::bgp::explain::Vlan;
+use node::bgp::sole::Sole;
 use node::frr;
 use node::plane::kind::Kind;
 use node::plane::view::Look;
@@ -38,6 +39,10 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
     };
     let (mut interrupt, mut terminate) =
         (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
+    let _sole = match config.dry_run {
+        true => None,
+        false => Some(Sole::claim().await.map_err(|error| Failure::new(Exit::Local, error))?),
+    };
     let plane = Plane::open(places(&config)).map_err(|error| {
         Failure::new(Exit::Local, error)
             .while_("cannot read this node's network configuration")

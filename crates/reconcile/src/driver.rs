@@ -228,7 +228,7 @@ where
         (self.status.want, self.status.have) = (plan.want, plan.have);
         self.status.planned = plan.steps.len();
         self.status.waiting_for = waiting_for;
-        self.holds.forget_settled(&plan);
+        self.holds.forget_settled(self.at, &plan);
         let held = self.holds.held(self.at, &plan);
         plan.steps.retain(|step| !held.contains(&step.object));
         self.status.held = held.len();
@@ -345,7 +345,8 @@ where
     /// All that is wrong now: decided, planned, held, and what ended the run.
     fn problems(&self, failure: Option<&Problem>) -> Vec<Problem> {
         let looked = self.decided.iter().chain(&self.planned);
-        let mut all: Vec<Problem> = looked.chain(self.holds.problems()).chain(failure).cloned().collect();
+        let mut all: Vec<Problem> =
+            looked.chain(self.holds.problems()).chain(self.holds.undone()).chain(failure).cloned().collect();
         all.sort();
         all.dedup();
         all

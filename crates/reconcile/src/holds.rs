@@ -4,10 +4,12 @@
 //! over; but when the plan for the object has changed meanwhile (somebody corrected it), it is tried at once. Steps that
 //! succeeded and come back unchanged in the next plan did not do what they said: either something undoes them or observing
 //! and planning disagree. They are repeated with growing waits and reported, instead of being repeated in a hot loop.
+//! An object that was as wanted in between, and needs the same steps again and again, has somebody who undoes them: it is made as
+//! wanted each time, and reported.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::backoff::{Backoff, Delays};
 use crate::plan::{Applied, Plan, StepResult};
@@ -16,6 +18,11 @@ use crate::reconciler::TargetError;
 
 /// So many fruitless successes in a row are laid to an observation that lags; the next is reported.
 const PATIENCE: u32 = 2;
+
+/// The time in which it counts how often something is undone.
+const WINDOW: Duration = Duration::from_secs(10);
+/// So often within it the same steps make an object as wanted before it is laid to somebody who undoes them.
+const UNDONE: usize = 4;
 
 #[derive(Debug)]
 struct Attempt<Op> {
@@ -40,11 +47,21 @@ pub(crate) struct Tally {
 pub(crate) struct Holds<Op> {
     delays: Delays,
     attempts: BTreeMap<ObjectId, Attempt<Op>>,
+    /// Objects that became as wanted a moment ago.
+    settled: BTreeMap<ObjectId, Settled<Op>>,
+}
+
+/// What made an object as wanted, and when it had to be done.
+#[derive(Debug)]
+struct Settled<Op> {
+    steps: Vec<Op>,
+    times: Vec<Instant>,
+    problem: Option<Problem>,
 }
 
 impl<Op: PartialEq> Holds<Op> {
     pub(crate) fn new(delays: Delays) -> Self {
-        Self { delays, attempts: BTreeMap::new() }
+        Self { delays, attempts: BTreeMap::new(), settled: BTreeMap::new() }
     }
 
     /// The objects of `plan` that have to wait.
@@ -63,10 +80,23 @@ impl<Op: PartialEq> Holds<Op> {
     }
 
     /// Forgets objects that `plan` does not name: they are as wanted, or wanted no more.
-    pub(crate) fn forget_settled(&mut self, plan: &Plan<Op>) {
-        if !self.attempts.is_empty() {
-            let planned: BTreeSet<&ObjectId> = plan.steps.iter().map(|step| &step.object).collect();
-            self.attempts.retain(|object, _| planned.contains(object));
+    pub(crate) fn forget_settled(&mut self, now: Instant, plan: &Plan<Op>) {
+        let recent = |at: &Instant| now.saturating_duration_since(*at) < WINDOW;
+        self.settled.retain(|_, settled| settled.times.last().is_some_and(recent));
+        if self.attempts.is_empty() {
+            return;
+        }
+        let planned: BTreeSet<&ObjectId> = plan.steps.iter().map(|step| &step.object).collect();
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.attempts).into_iter().partition(|(object, _)| planned.contains(object));
+        self.attempts = kept;
+        for (object, Attempt { steps, .. }) in gone.into_iter().filter(|(_, attempt)| !attempt.failed) {
+            let times = self.settled.remove(&object).filter(|before| before.steps == steps);
+            let mut times = times.map_or_else(Vec::new, |before| before.times);
+            times.retain(recent);
+            times.push(now);
+            let problem = (times.len() >= UNDONE).then(|| undone(&object, times.len() - 1));
+            self.settled.insert(object, Settled { steps, times, problem });
         }
     }
 
@@ -135,6 +165,11 @@ impl<Op: PartialEq> Holds<Op> {
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.attempts.values().filter_map(|attempt| attempt.problem.as_ref())
     }
+
+    /// What is wrong with objects that are as wanted, and do not stay so.
+    pub(crate) fn undone(&self) -> impl Iterator<Item = &Problem> {
+        self.settled.values().filter_map(|settled| settled.problem.as_ref())
+    }
 }
 
 fn failure(object: &ObjectId, error: &TargetError) -> Problem {
@@ -149,6 +184,14 @@ fn fruitless(object: &ObjectId, repeats: u32) -> Problem {
         repeats + 1
     );
     Problem::error(object.clone(), Class::Bug, "does-not-converge", message)
+}
+
+fn undone(object: &ObjectId, times: usize) -> Problem {
+    let message = format!(
+        "its steps succeeded, and were undone {times} times in {} s; look for another program that changes it",
+        WINDOW.as_secs()
+    );
+    Problem::error(object.clone(), Class::Conflict, "undone-again", message)
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ use super::northbound::Mirror;
 use super::northbound::chassis::Own;
 use super::peers::Heard;
 use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, vswitch_model};
+use super::sole;
 use super::standing::{Comings, Standing};
 use crate::kernel::tables::RtTables;
 use crate::plane;
@@ -52,6 +53,8 @@ const VSWITCH_PROBE: Duration = Duration::from_secs(60);
 const WITHDRAWAL: Duration = Duration::from_secs(10);
 /// How long an explanation may wait for the Southbound database.
 const EXPLAINING: Duration = Duration::from_secs(20);
+/// How long an explanation may wait for FRR.
+const ASKING_FRR: Duration = Duration::from_secs(3);
 /// What the kernel calls this node, where the local switch does not tell.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 /// Where distributions and builds of one's own have the local switch's database.
@@ -74,6 +77,8 @@ struct Shared {
     view: Option<plane::View>,
     /// The addresses of the databases' servers, as they were last found.
     servers: watch::Sender<BTreeSet<IpAddr>>,
+    /// Processes of ovn-bgp-agent in this network namespace.
+    rivals: watch::Sender<BTreeSet<u32>>,
     /// What was reserved last.
     reserved: Mutex<Arc<Reserved>>,
     /// The database of OVN's that is read.
@@ -117,6 +122,7 @@ impl Agent {
             vswitch,
             view,
             servers: watch::Sender::default(),
+            rivals: watch::Sender::default(),
             reserved: Mutex::default(),
             ovn: Mutex::new(None),
             in_force: Mutex::new(None),
@@ -144,15 +150,18 @@ impl Agent {
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
         task::keep("alarms", ring(alarm, handle.clone()));
-        task::keep("guarded", guarded::follow(Arc::clone(&shared), handle.clone()));
+        follow_rivals(&shared, &handle);
+        task::spawn("guarded", guarded::follow(Arc::clone(&shared), handle.clone()));
         task::spawn("tables", tell_tables(Arc::clone(&shared), handle.clone()));
         task::keep("bgp", driver.run());
         let (followed, resolved) =
             (follow::follow(Arc::clone(&shared), handle.clone()), guarded::resolve(Arc::clone(&shared)));
+        let rivals = sole::look_for_former(shared.rivals.clone());
         let follower = task::spawn("databases", async move {
             tokio::select! {
                 () = followed => {}
                 () = resolved => {}
+                () = rivals => {}
             }
         });
         Self { handle, shared, follower }
@@ -212,9 +221,14 @@ impl Agent {
         progress(&mut told, plan);
         if told.announced && told.in_place != Some(false) {
             let prefix = told.announced_as.unwrap_or_else(|| ip.into());
-            told.text.push(match Heard::ask(&self.shared.config.frr_vty_dir, prefix).await {
-                Ok(heard) => heard.told(ip),
-                Err(error) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
+            let heard = timeout(ASKING_FRR, Heard::ask(&self.shared.config.frr_vty_dir, prefix)).await;
+            told.text.push(match heard {
+                Err(_) => format!(
+                    "FRR does not answer within {} s, so whether anybody hears of it is not known.",
+                    ASKING_FRR.as_secs()
+                ),
+                Ok(Ok(heard)) => heard.told(ip),
+                Ok(Err(error)) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
             });
         }
         Ok(told)
@@ -331,6 +345,7 @@ impl Shared {
             rebinding: false,
             silent: false,
             reserved: Arc::default(),
+            rivals: self.rivals.borrow().clone(),
             before: Arc::default(),
         }
     }
@@ -411,6 +426,16 @@ fn sockets(there: impl Fn(&Path) -> bool) -> Vec<Remote> {
     let known: Vec<&Path> = all.into_iter().filter(|path| path.parent().is_some_and(&there)).collect();
     let list = if known.is_empty() { all.to_vec() } else { known };
     list.into_iter().map(|path| Remote::Unix(path.to_owned())).collect()
+}
+
+/// Has the loop decide again when an ovn-bgp-agent comes or goes.
+fn follow_rivals(shared: &Shared, handle: &Handle) {
+    let (mut rivals, handle) = (shared.rivals.subscribe(), handle.clone());
+    task::spawn("rivals", async move {
+        while rivals.changed().await.is_ok() {
+            handle.wake();
+        }
+    });
 }
 
 /// Tells which routing tables the bridges have, once they have them.

@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
-use reconcile::{Desire, Outcome};
+use reconcile::{Class, Desire, ObjectId, Outcome, Problem};
 use tokio::sync::watch;
 use tracing::{debug, info};
 
 use super::desired::{Address, Decided, Decision, rewire, wire};
 use super::snapshot::Snapshot;
+use super::sole::FORMER;
 use crate::plane;
 
 /// Decides, and publishes what was decided.
@@ -59,7 +60,8 @@ impl Desire for Decider {
         if *snapshot.before != *decision {
             self.decision.send_replace(Arc::new(decision.clone()));
         }
-        let Outcome { problems, keep, .. } = decided.outcome.clone();
+        let Outcome { mut problems, keep, .. } = decided.outcome.clone();
+        problems.extend(rivals(snapshot));
         self.last = Some((decided, desired.clone()));
         Outcome { value: desired, problems, keep }
     }
@@ -67,6 +69,18 @@ impl Desire for Decider {
     fn forget(&mut self) {
         self.last = None;
     }
+}
+
+/// A word about ovn-bgp-agent: it takes away what it did not write.
+fn rivals(snapshot: &Snapshot) -> Option<Problem> {
+    let pids: Vec<String> = snapshot.rivals.iter().map(ToString::to_string).collect();
+    let what = format!(
+        "ovn-bgp-agent runs in this network namespace (process {}), and each of the two takes away what the other writes; stop and \
+         disable it",
+        pids.join(", ")
+    );
+    let object = ObjectId::new("process", FORMER);
+    (!pids.is_empty()).then(|| Problem::error(object, Class::Refused, "another-agent", what))
 }
 
 /// So many addresses that come or go at once have a line each in the log; of more, only the number is told.

@@ -28,7 +28,7 @@ pub fn trouble(status: &Status, silence: Option<Silence>) -> Vec<String> {
 fn is_wide(problem: &Problem, silence: Option<Silence>) -> bool {
     problem.severity == Severity::Error
         && match problem.object.kind.as_str() {
-            "component" | "device" | "flows" | "frr" => true,
+            "component" | "device" | "flows" | "frr" | "process" => true,
             // For a while nothing is withdrawn.
             "chassis" => silence == Some(Silence::ChassisGone),
             _ => false,

@@ -10,6 +10,7 @@
 //! | [`northbound`] | the Northbound database, read as if it were the Southbound |
 //! | [`conditions`] | which rows the Southbound database is asked for |
 //! | [`reserved`] | which prefixes are refused, as the node lives by them |
+//! | [`sole`] | one agent per network namespace |
 //! | [`standing`] | when the inputs are to be doubted |
 //! | [`decider`], [`agent`], [`dry_run`] | the loop and its connections |
 //! | [`health`] | whether it does what it is for |
@@ -27,6 +28,7 @@ pub mod northbound;
 pub mod peers;
 pub mod reserved;
 pub mod snapshot;
+pub mod sole;
 pub mod standing;
 
 pub use agent::Agent;

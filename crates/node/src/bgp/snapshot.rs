@@ -6,6 +6,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,6 +161,8 @@ pub struct Snapshot {
     pub silent: bool,
     /// Prefixes that are never wired and never announced.
     pub reserved: Arc<Reserved>,
+    /// Processes of ovn-bgp-agent in this network namespace.
+    pub rivals: BTreeSet<u32>,
     /// What was decided last: of two that cannot be had together, the one that is there is kept.
     pub before: Arc<Decision>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 
-use super::observe::{Backend, Frr};
+use super::observe::{Backend, Config, Frr};
 use super::state::Op;
 use super::vty::{Vty, VtyError};
 
@@ -28,30 +28,29 @@ impl Frr {
         }
         let failed = |source| VtyError::Vtysh { program: "vtysh -f".into(), source };
         let file = written(op).map_err(failed)?;
-        self.vtysh(&["-f", &file.path().to_string_lossy()]).await.map(|_| ())
+        vtysh(&self.config, &["-f", &file.path().to_string_lossy()]).await.map(|_| ())
     }
+}
 
-    /// Runs vtysh on this FRR's sockets, and gives what it printed.
-    pub(super) async fn vtysh(&self, args: &[&str]) -> Result<String, VtyError> {
-        let program = self.config.vtysh.to_string_lossy().into_owned();
-        let failed = |source| VtyError::Vtysh { program: format!("{program} {}", args.join(" ")), source };
-        let output = Command::new(&self.config.vtysh)
-            .arg("--vty_socket")
-            .arg(&self.config.dir)
-            .args(args)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
-        let output =
-            tokio::time::timeout(VTYSH, output).await.map_err(|_| VtyError::Late)?.map_err(failed)?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() {
-            return Ok(said);
-        }
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        let text = format!("{}: {}{}", output.status, said.trim(), complaint.trim());
-        Err(failed(io::Error::other(text)))
+/// Runs vtysh on this FRR's sockets, and gives what it printed.
+pub(super) async fn vtysh(config: &Config, args: &[&str]) -> Result<String, VtyError> {
+    let program = config.vtysh.to_string_lossy().into_owned();
+    let failed = |source| VtyError::Vtysh { program: format!("{program} {}", args.join(" ")), source };
+    let output = Command::new(&config.vtysh)
+        .arg("--vty_socket")
+        .arg(&config.dir)
+        .args(args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(VTYSH, output).await.map_err(|_| VtyError::Late)?.map_err(failed)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(said);
     }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let text = format!("{}: {}{}", output.status, said.trim(), complaint.trim());
+    Err(failed(io::Error::other(text)))
 }
 
 /// A file with the lines, for vtysh to read.

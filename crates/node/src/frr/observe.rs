@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::adrift::{self, Untied};
+use super::apply::vtysh;
 use super::config;
 use super::state::Observed;
 use super::vty::{Vty, VtyError};
@@ -46,6 +47,8 @@ pub struct Config {
     pub check: Duration,
     /// The program to fall back to.
     pub vtysh: PathBuf,
+    /// How long a look waits for an answer: then it goes on with the last one.
+    pub glance: Duration,
 }
 
 impl Default for Config {
@@ -55,6 +58,7 @@ impl Default for Config {
             backend: Backend::Vty,
             check: Duration::from_secs(15),
             vtysh: "vtysh".into(),
+            glance: Duration::from_millis(500),
         }
     }
 }
@@ -69,31 +73,49 @@ pub enum Backend {
     Vtysh,
 }
 
-/// FRR on this node.
+/// FRR on this node. It is asked beside the loop, one question at a time: a bgpd that hangs delays nothing else.
 #[derive(Debug)]
 pub struct Frr {
     pub(super) config: Config,
     /// Counts reasons to look again.
     reasons: watch::Sender<u64>,
-    seen: Option<Seen>,
-    untied: Untied,
-    task: JoinHandle<()>,
+    /// Whether the last answer is no longer true.
+    forgotten: bool,
+    /// The last question.
+    question: watch::Sender<Question>,
+    answer: watch::Receiver<Option<Answer>>,
+    /// Counts answers that came too late for those who asked.
+    late: watch::Receiver<u64>,
+    tasks: [JoinHandle<()>; 2],
 }
 
-/// What was seen, and when that was.
-#[derive(Debug)]
-struct Seen {
+/// What bgpd is asked, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Question {
+    number: u64,
     reasons: u64,
     vrfs: BTreeSet<Dev>,
+}
+
+/// What was seen, and for which question.
+#[derive(Debug, Clone)]
+struct Answer {
+    question: Question,
     observed: Arc<Observed>,
 }
 
 impl Frr {
     /// Begins to follow bgpd. Must be called within a tokio runtime.
     pub fn open(config: Config) -> Self {
-        let reasons = watch::Sender::new(0);
-        let task = task::spawn("frr", follow(config.dir.clone(), config.check, reasons.clone()));
-        Frr { config, reasons, seen: None, untied: Untied::default(), task }
+        let (reasons, question) = (watch::Sender::new(0), watch::Sender::new(Question::default()));
+        let (answers, answer) = watch::channel(None);
+        let (late_answers, late) = watch::channel(0);
+        let asker = Asker { config: config.clone(), reasons: reasons.clone(), untied: Untied::default() };
+        let tasks = [
+            task::spawn("frr", follow(config.dir.clone(), config.check, reasons.clone())),
+            task::spawn("frr-questions", asker.run(question.subscribe(), answers, late_answers)),
+        ];
+        Frr { config, reasons, forgotten: false, question, answer, late, tasks }
     }
 
     /// Changes whenever there is a reason to look again.
@@ -101,31 +123,84 @@ impl Frr {
         self.reasons.subscribe()
     }
 
-    /// What is, while the kernel has these VRFs.
+    /// Changes whenever an answer came that nobody waited for any more.
+    pub fn late_answers(&self) -> watch::Receiver<u64> {
+        self.late.clone()
+    }
+
+    /// What is, while the kernel has these VRFs. Where bgpd takes longer than a moment to tell, it is what it told last.
     pub async fn observe(&mut self, scope: Scope, vrfs: BTreeSet<Dev>) -> Arc<Observed> {
         let reasons = *self.reasons.borrow();
-        match &self.seen {
-            Some(seen) if scope == Scope::Cached && seen.reasons == reasons && seen.vrfs == vrfs => {
-                seen.observed.clone()
-            }
-            _ => {
-                let observed = Arc::new(match self.look(&vrfs).await {
-                    Ok(config) => config,
-                    Err(error) => {
-                        // One that comes back begins anew.
-                        self.untied = Untied::default();
-                        Observed::Silent(chain(&error))
-                    }
-                });
-                self.seen = Some(Seen { reasons, vrfs, observed: observed.clone() });
-                observed
-            }
+        let asked = self.question.borrow().clone();
+        let last = self.answer.borrow().clone();
+        let open = last.as_ref().is_none_or(|last| last.question.number < asked.number) && asked.number > 0;
+        let fits = asked.reasons == reasons && asked.vrfs == vrfs && asked.number > 0 && !self.forgotten;
+        match last {
+            Some(last) if !open && fits && scope == Scope::Cached => return last.observed,
+            // It has had its moment, and is not asked again before it has answered.
+            last if open => return told(last),
+            _ => {}
         }
+        let number = asked.number + 1;
+        self.forgotten = false;
+        self.question.send_replace(Question { number, reasons, vrfs });
+        let is_it = |answer: &Option<Answer>| answer.as_ref().is_some_and(|a| a.question.number >= number);
+        // Whether it came in time or not, the last answer is what is known.
+        let _ = tokio::time::timeout(self.config.glance, self.answer.wait_for(is_it)).await;
+        told(self.answer.borrow().clone())
     }
 
     /// What was seen is no longer true.
     pub(super) fn forget(&mut self) {
-        self.seen = None;
+        self.forgotten = true;
+    }
+}
+
+impl Drop for Frr {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// What an answer says; what is known where there was none.
+fn told(answer: Option<Answer>) -> Arc<Observed> {
+    answer.map_or_else(
+        || Arc::new(Observed::Silent("it has not answered yet".into())),
+        |answer| answer.observed,
+    )
+}
+
+/// Asks bgpd, and remembers what it takes several looks to see.
+#[derive(Debug)]
+struct Asker {
+    config: Config,
+    reasons: watch::Sender<u64>,
+    untied: Untied,
+}
+
+impl Asker {
+    async fn run(
+        mut self,
+        mut questions: watch::Receiver<Question>,
+        answers: watch::Sender<Option<Answer>>,
+        late: watch::Sender<u64>,
+    ) {
+        while questions.changed().await.is_ok() {
+            let question = questions.borrow_and_update().clone();
+            let begun = Instant::now();
+            let observed = match self.look(&question.vrfs).await {
+                Ok(config) => config,
+                Err(error) => {
+                    // One that comes back begins anew.
+                    self.untied = Untied::default();
+                    Observed::Silent(chain(&error))
+                }
+            };
+            answers.send_replace(Some(Answer { question, observed: Arc::new(observed) }));
+            if begun.elapsed() >= self.config.glance {
+                late.send_modify(|n| *n += 1);
+            }
+        }
     }
 
     async fn look(&mut self, vrfs: &BTreeSet<Dev>) -> Result<Observed, VtyError> {
@@ -136,7 +211,10 @@ impl Frr {
                 // Without it there is no router id, which is no reason to stop.
                 (running, vty.ask(INSTANCES).await?.text)
             }
-            Backend::Vtysh => (self.vtysh(&["-c", RUNNING]).await?, self.vtysh(&["-c", INSTANCES]).await?),
+            Backend::Vtysh => {
+                let config = &self.config;
+                (vtysh(config, &["-c", RUNNING]).await?, vtysh(config, &["-c", INSTANCES]).await?)
+            }
         };
         let untied = adrift::untied(&instances, vrfs);
         let adrift = self.untied.look(Instant::now(), untied, self.config.check);
@@ -154,12 +232,6 @@ impl Frr {
             tokio::time::sleep(adrift::TOLD).await;
             reasons.send_modify(|n| *n += 1);
         });
-    }
-}
-
-impl Drop for Frr {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

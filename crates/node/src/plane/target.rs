@@ -89,8 +89,9 @@ impl Plane {
     }
 
     /// Each changes whenever somebody, or time, changed a part of the data plane: what a component has to follow.
-    pub fn changes(&self) -> [watch::Receiver<u64>; 4] {
-        [self.kernel.changes(), self.flows.changes(), self.frr.changes(), self.drains.changes()]
+    pub fn changes(&self) -> [watch::Receiver<u64>; 5] {
+        let (frr, late) = (self.frr.changes(), self.frr.late_answers());
+        [self.kernel.changes(), self.flows.changes(), frr, late, self.drains.changes()]
     }
 
     /// Where the last look at it is to be found.

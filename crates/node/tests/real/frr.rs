@@ -32,6 +32,9 @@ router bgp 64999
 exit
 ";
 
+/// How long a look may wait on a machine that has much else to do.
+const PATIENT: Duration = Duration::from_secs(60);
+
 /// The VRFs of a kernel that has none.
 const NO_VRFS: BTreeSet<SmolStr> = BTreeSet::new();
 
@@ -68,7 +71,7 @@ fn bgpd(dir: &Path, config: &str) -> Daemon {
 }
 
 fn open(dir: &TempDir, backend: Backend) -> Frr {
-    Frr::open(Config { dir: dir.path().into(), backend, ..Config::default() })
+    Frr::open(Config { dir: dir.path().into(), backend, glance: PATIENT, ..Config::default() })
 }
 
 fn lines(want: &Desired, have: &Observed) -> Option<frr::Op> {
@@ -311,11 +314,47 @@ async fn what_bgpd_does_not_know_goes_through_vtysh() {
     let script = "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1 $2 $3\" >\"$here/asked\"\ncp \"$4\" \"$here/entered\"\n";
     fs::write(&vtysh, script).unwrap();
     fs::set_permissions(&vtysh, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut frr = Frr::open(Config { dir: dir.path().into(), vtysh, ..Config::default() });
+    let mut frr = Frr::open(Config { dir: dir.path().into(), vtysh, glance: PATIENT, ..Config::default() });
     let have = frr.observe(Scope::Full, NO_VRFS).await;
     let op = lines(&want(), &have).expect("an empty configuration lacks everything");
     frr.apply(&op).await.unwrap();
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     assert_eq!(read("asked"), format!("--vty_socket {} -f\n", dir.path().display()));
     assert_eq!(read("entered").lines().collect::<Vec<_>>(), op.lines);
+}
+
+/// A bgpd that hangs after it has answered once: who looks is told what it said last, and it is not asked again meanwhile.
+#[tokio::test]
+async fn a_bgpd_that_hangs_holds_up_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (asked, hangs) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, hung) = (asked.clone(), hangs.clone());
+    stand_in(dir.path(), move |command| match command {
+        "show running-config" => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            match hung.load(Ordering::SeqCst) {
+                0 => [OPERATORS.as_bytes(), b"\0\0\0\0"].concat(),
+                _ => Vec::new(),
+            }
+        }
+        _ => b"\0\0\0\0".to_vec(),
+    });
+    let mut frr =
+        Frr::open(Config { dir: dir.path().into(), glance: Duration::from_millis(50), ..Config::default() });
+    let said = eventually("it answers", async || {
+        let have = frr.observe(Scope::Full, NO_VRFS).await;
+        matches!(&*have, Observed::Config { .. }).then_some(have)
+    })
+    .await;
+    hangs.store(1, Ordering::SeqCst);
+    let before = asked.load(Ordering::SeqCst);
+    for _ in 0..5 {
+        assert_eq!(frr.observe(Scope::Full, NO_VRFS).await, said);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), before + 1, "one question at a time");
+    let mut late = frr.late_answers();
+    tokio::time::timeout(crate::support::PATIENCE, late.changed()).await.expect("it is told").unwrap();
+    assert!(
+        matches!(&*frr.observe(Scope::Cached, NO_VRFS).await, Observed::Silent(why) if why.contains("wait 10 s"))
+    );
 }

@@ -29,7 +29,7 @@ impl Bench {
         let now = self.at(ms);
         let mut plan = Plan::new(0, 0);
         steps.iter().for_each(|(id, op)| plan.push(ObjectId::new("o", *id), *op));
-        self.holds.forget_settled(&plan);
+        self.holds.forget_settled(now, &plan);
         let held = self.holds.held(now, &plan);
         plan.steps.retain(|step| !held.contains(&step.object));
         let results = plan.steps.iter().map(|step| result(&step.object.id.text())).collect();
@@ -139,4 +139,33 @@ fn steps_that_were_never_tried_are_no_successes_in_vain() {
         assert_eq!(bench.run(now, &[("a", "make")], |_| StepResult::Skipped), NONE);
         assert_eq!((bench.next(), bench.holds.problems().count()), (None, 0));
     }
+}
+
+#[test]
+fn what_is_undone_again_and_again_is_reported_by_name() {
+    let mut bench = Bench::new();
+    let mut told = Vec::new();
+    // Somebody takes one rule away each second; another object comes and goes by itself.
+    for second in 0..5 {
+        let flap = if second % 2 == 0 { "add" } else { "del" };
+        let now = 1000 * second;
+        assert_eq!(bench.run(now, &[("rule", "add"), ("vm", flap)], done), NONE, "it is put back at once");
+        bench.run(now + 10, &[], done);
+        told.push(bench.holds.undone().map(|p| format!("{} {}", p.object, p.code)).collect::<Vec<_>>());
+    }
+    assert_eq!(told[2], NONE);
+    assert_eq!(told[3..], [["o/rule undone-again"], ["o/rule undone-again"]]);
+    let message = &bench.holds.undone().next().unwrap().message;
+    assert!(message.contains("undone 4 times in 10 s"), "{message}");
+    // It is over when it was left alone for a while.
+    bench.run(13_900, &[], done);
+    assert_eq!(bench.holds.undone().count(), 1);
+    bench.run(14_100, &[], done);
+    assert_eq!(bench.holds.undone().count(), 0);
+    // Once in a while is an operator's mistake, and no fight.
+    for minute in 1..9 {
+        bench.run(60_000 * minute, &[("rule", "add")], done);
+        bench.run(60_000 * minute + 10, &[], done);
+    }
+    assert_eq!(bench.holds.undone().count(), 0);
 }

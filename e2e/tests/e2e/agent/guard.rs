@@ -1,8 +1,9 @@
 //! The agent protects the node that it runs on.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use lab::eventually;
 use lab::node::chassis::Chassis;
+use lab::process::Recipe;
 use ovn::nb::LogicalSwitchPort;
 
 use super::{PATIENCE, ask, fabric, shows, start};
@@ -65,6 +66,8 @@ pub(super) fn guard() -> Result<()> {
         spine.reaches("172.24.4.10")?;
         nothing_of_them(hv1)?;
 
+        alone(hv1)?;
+        hung(hv1)?;
         foreign(hv1, &FOREIGN.map(|(make, ..)| make))?;
         println!("an earlier version has wired the underlay, and the Southbound is out of reach:");
         agent.stop(PATIENCE)?;
@@ -88,6 +91,53 @@ pub(super) fn guard() -> Result<()> {
         ensure!(said.contains("give it another priority than rule_priority"), "{said}");
         filters(lab)
     })
+}
+
+/// A second agent is refused, a former one is reported, and so is an object that somebody takes away again and again.
+fn alone(hv1: &Chassis) -> Result<()> {
+    println!("a second agent, an ovn-bgp-agent, and a script that fights:");
+    let config = hv1.dir().join("bgp-agent.conf").display().to_string();
+    let second = hv1.run(&format!("meridian bgp-agent --config-file {config}"));
+    let refused = second.err().map_or(String::new(), |error| format!("{error:#}"));
+    ensure!(refused.contains("another BGP agent runs in this network namespace, process "), "{refused:?}");
+    let former = hv1.dir().join("ovn-bgp-agent");
+    std::os::unix::fs::symlink("/usr/bin/sleep", &former)?;
+    let former = hv1.start("former", Recipe::new(&former.display().to_string()).args(["600"]))?;
+    let status = format!("meridian status --socket {}/agent.sock", hv1.dir().display());
+    shows(hv1, &status, "another-agent", true)?;
+    former.kill()?;
+    shows(hv1, &status, "another-agent", false)?;
+    let script =
+        "for n in 1 2 3 4 5 6 7 8; do ip rule del pref 32000 to 172.24.4.10; sleep 0.5; done; sleep 600";
+    let rival = hv1.start("rival", Recipe::new("sh").args(["-c", script]))?;
+    eventually(PATIENCE, "the agent says what is undone", || {
+        let status = ask(hv1, "status")?;
+        let line = status.lines().find(|line| line.contains("address/172.24.4.10"));
+        ensure!(line.is_some_and(|line| line.contains("undone")), "{status}");
+        Ok(())
+    })?;
+    rival.kill()
+}
+
+/// A bgpd that hangs delays nothing but what it is asked itself.
+fn hung(hv1: &Chassis) -> Result<()> {
+    println!("bgpd hangs:");
+    let bgpd = hv1.daemon("bgpd")?.pid().context("bgpd runs")?;
+    hv1.run(&format!("kill -STOP {bgpd}"))?;
+    let looked = (|| {
+        hv1.run("ip rule del pref 32000 to 172.24.4.10")?;
+        shows(hv1, "ip rule", "to 172.24.4.10 lookup", true)?;
+        let plan = ask(hv1, "plan")?;
+        ensure!(plan.contains("nothing to do"), "{plan}");
+        let told = ask(hv1, "explain 172.24.4.10")?;
+        ensure!(
+            told.contains("is announced by hv1") && told.contains("FRR does not answer within"),
+            "{told}"
+        );
+        Ok(())
+    })();
+    hv1.run(&format!("kill -CONT {bgpd}"))?;
+    looked
 }
 
 /// What an operator may have beside what is ours: how it is made, and where it is seen.

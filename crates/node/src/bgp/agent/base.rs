@@ -35,6 +35,7 @@ impl Based {
             rebinding: false,
             silent: false,
             reserved: Arc::default(),
+            rivals: Default::default(),
             before: Arc::default(),
         };
         let base = plane::Desired { partial: true, ..wire(&nothing, &Decision::default()) };

@@ -5,7 +5,7 @@
 
 use ovn::PortType;
 use ovn::sb::PortBinding;
-use ovn::text::NatAddresses;
+use ovn::text::{HostAddr, NatAddresses};
 use ovsdb::Uuid;
 
 use super::draft::Draft;
@@ -26,7 +26,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
                     continue;
                 }
             };
-            let NatAddresses::Announce { mac, resident, .. } = entry else { continue };
+            let NatAddresses::Announce { mac, resident, ips } = entry else { continue };
             let resident = match resident {
                 Some(name) => match snapshot.port(name) {
                     Some((resident_row, resident)) if resident.is_bound(me) && !opted_out(resident) => {
@@ -39,12 +39,27 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
             };
             // A router that is here as a whole also lists its own addresses, for which it answers its own subnet only.
             let neighbour = resident.is_none().then_some(*mac);
-            for ip in entry.ips() {
+            for host in ips {
+                if is_network(host) {
+                    let what = format!(
+                        "its nat_addresses have the prefix {}, which is no host's address, so it is not exposed; OVN announces hosts",
+                        host.to_net()
+                    );
+                    draft.stray(port, "bad-nat-addresses", what);
+                    continue;
+                }
+                let ip = host.addr;
                 let port = Named::new(&port.logical_port, row);
                 draft.wire(ip, network, neighbour, Reason::Nat { port, resident: resident.clone() });
             }
         }
     }
+}
+
+/// Whether an entry stands for a network: it begins where its prefix does.
+fn is_network(host: &HostAddr) -> bool {
+    let net = host.to_net();
+    net.prefix_len() < net.max_prefix_len() && net.addr() == net.network()
 }
 
 /// Whether a port leads to a router that is on this chassis as a whole.

@@ -356,3 +356,17 @@ fn what_was_there_at_the_start_stays_while_rows_that_may_have_it_cannot_be_read(
     world.bind("vm1", "ch-a");
     assert_eq!(kept(&world), [false; 3], "all could be read once");
 }
+
+#[test]
+fn a_translated_prefix_is_no_host() {
+    let mut world = World::new();
+    world.bind("cr-lrp-gw1", "ch-a");
+    let resident = "is_chassis_resident(\"cr-lrp-gw1\")";
+    world.nat("gw1", &[&format!("fa:16:3e:ff:00:01 172.24.4.64/28 172.24.4.199/24 172.24.4.198 {resident}")]);
+    assert_eq!(world.problems(), ["port/gw1 bad-nat-addresses"]);
+    let state = world.state();
+    assert!(!state.iter().any(|line| line.contains("172.24.4.64")), "{state:?}");
+    for host in ["A 172.24.4.199", "A 172.24.4.198"] {
+        assert!(state.contains(&host.to_owned()), "{state:?}");
+    }
+}

@@ -358,6 +358,7 @@ impl World {
             sb,
             vswitch,
             reserved,
+            rivals: BTreeSet::new(),
             config: Arc::new(self.config.clone()),
             chassis_missing: self.chassis_missing,
             guard: false,

@@ -1,0 +1,160 @@
+//! One agent per network namespace, and no ovn-bgp-agent beside it.
+//!
+//! Two agents with different settings take each other's rules and addresses away, as each finds what it did not write. The lock is an
+//! abstract socket: its name belongs to the network namespace, it needs no file, and the kernel gives it back when its holder dies.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// The lock's name.
+const NAME: &str = "meridian-bgp-agent";
+/// How long a former agent may take to end: a service manager may start the next one while it does.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the lock is tried meanwhile.
+const RETRY: Duration = Duration::from_millis(100);
+/// How often processes are looked through for an ovn-bgp-agent.
+const LOOK: Duration = Duration::from_secs(10);
+/// The program that this agent takes the place of.
+pub const FORMER: &str = "ovn-bgp-agent";
+
+/// Why this agent may not run here.
+#[derive(Debug, thiserror::Error)]
+pub enum SoleError {
+    /// Another one does.
+    #[error("another BGP agent runs in this network namespace{}; stop it first", pid.map_or(String::new(), |pid| format!(", process {pid}")))]
+    Taken {
+        /// Its process, where that can be told.
+        pid: Option<i32>,
+    },
+    /// The lock cannot be taken.
+    #[error("cannot take the lock of this network namespace, the abstract socket {NAME:?}")]
+    Lock(#[source] io::Error),
+}
+
+/// The right to be the agent of this network namespace, for as long as it lives.
+#[derive(Debug)]
+pub struct Sole {
+    _lock: UnixListener,
+}
+
+impl Sole {
+    /// Takes the lock of the calling thread's network namespace. Must be called within a tokio runtime.
+    pub async fn claim() -> Result<Self, SoleError> {
+        Self::claim_as(NAME, PATIENCE).await
+    }
+
+    async fn claim_as(name: &str, patience: Duration) -> Result<Self, SoleError> {
+        let address = SocketAddr::from_abstract_name(name).map_err(SoleError::Lock)?;
+        let mut left = patience;
+        loop {
+            match UnixListener::bind_addr(&address) {
+                Ok(lock) => return Ok(Self { _lock: lock }),
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(SoleError::Lock(error)),
+                Err(_) if left.is_zero() => return Err(SoleError::Taken { pid: holder(&address) }),
+                Err(_) => {}
+            }
+            sleep(RETRY.min(left)).await;
+            left = left.saturating_sub(RETRY);
+        }
+    }
+}
+
+/// The process that holds the lock.
+fn holder(address: &SocketAddr) -> Option<i32> {
+    let stream = UnixStream::connect_addr(address).ok()?;
+    stream.set_nonblocking(true).ok()?;
+    tokio::net::UnixStream::from_std(stream).ok()?.peer_cred().ok()?.pid()
+}
+
+/// Keeps known which processes in this network namespace are an ovn-bgp-agent.
+pub(super) async fn look_for_former(found: watch::Sender<BTreeSet<u32>>) {
+    loop {
+        let now = tokio::task::spawn_blocking(|| former(Path::new("/proc"))).await.unwrap_or_default();
+        found.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
+        sleep(LOOK).await;
+    }
+}
+
+/// The processes of a `/proc` that are an ovn-bgp-agent and share our network namespace, as far as that may be read.
+fn former(proc: &Path) -> BTreeSet<u32> {
+    let namespace = |process: &Path| fs::read_link(process.join("ns/net")).ok();
+    let own = namespace(&proc.join("self"));
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let processes =
+        entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
+    let is_former = |path: &Path| {
+        let elsewhere = namespace(path).zip(own.clone()).is_some_and(|(theirs, ours)| theirs != ours);
+        !elsewhere && fs::read(path.join("cmdline")).is_ok_and(|line| is_former_command(&line))
+    };
+    processes.filter(|(_, path)| is_former(path)).map(|(pid, _)| pid).collect()
+}
+
+/// Whether a command line is that of an ovn-bgp-agent: its name is the program's, or that of the script that Python runs.
+fn is_former_command(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| *byte == 0).map(|word| Path::new(OsStr::from_bytes(word)).file_name());
+    let python = |name: Option<&OsStr>| name.is_some_and(|name| name.as_bytes().starts_with(b"python"));
+    let is = |name: Option<&OsStr>| name == Some(OsStr::new(FORMER));
+    let program = words.next().flatten();
+    is(program) || python(program) && words.next().is_some_and(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn there_is_one_and_it_is_named() {
+        let name = format!("meridian-test-{}", std::process::id());
+        let sole = Sole::claim_as(&name, Duration::ZERO).await.unwrap();
+        let told = Sole::claim_as(&name, Duration::ZERO).await.unwrap_err().to_string();
+        assert!(told.ends_with(&format!("process {}; stop it first", std::process::id())), "{told}");
+        // One that is about to end is waited for.
+        let next = tokio::spawn(async move { Sole::claim_as(&name, Duration::from_secs(60)).await });
+        tokio::task::yield_now().await;
+        drop(sole);
+        next.await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn who_is_an_ovn_bgp_agent() {
+        for (line, is) in [
+            (&b"/usr/bin/python3\0/usr/bin/ovn-bgp-agent\0--config-dir\0/etc\0"[..], true),
+            (b"/usr/bin/ovn-bgp-agent\0", true),
+            (b"ovn-bgp-agent", true),
+            (b"/usr/bin/python3\0-m\0http.server\0", false),
+            (b"vi\0/etc/ovn-bgp-agent\0", false),
+            (b"/usr/bin/meridian\0bgp-agent\0", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_former_command(line), is, "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn those_elsewhere_do_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        for (pid, namespace, command) in [
+            ("self", "net:[1]", "meridian"),
+            ("7", "net:[1]", "ovn-bgp-agent"),
+            ("8", "net:[2]", "ovn-bgp-agent"),
+            ("9", "net:[1]", "ovn-controller"),
+            ("sys", "net:[1]", "ovn-bgp-agent"),
+        ] {
+            let process = dir.path().join(pid);
+            fs::create_dir_all(process.join("ns")).unwrap();
+            std::os::unix::fs::symlink(namespace, process.join("ns/net")).unwrap();
+            fs::write(process.join("cmdline"), command).unwrap();
+        }
+        assert_eq!(former(dir.path()), [7].into());
+    }
+}
