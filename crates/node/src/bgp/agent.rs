@@ -131,7 +131,7 @@ impl Agent {
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
         task::keep("alarms", ring(alarm, handle.clone()));
-        task::keep("tables", tell_tables(Arc::clone(&shared), handle.clone()));
+        task::spawn("tables", tell_tables(Arc::clone(&shared), handle.clone()));
         task::keep("bgp", driver.run());
         let follower = task::spawn("databases", follow::follow(Arc::clone(&shared), handle.clone()));
         Self { handle, view: None, shared, follower }
