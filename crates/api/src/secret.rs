@@ -69,6 +69,9 @@ impl fmt::Display for SecretUrl {
     }
 }
 
+/// Schemes of URLs that are expected.
+const SCHEMES: [&str; 5] = ["http", "https", "postgres", "postgresql", "sqlite"];
+
 /// Parameters whose values are no secrets. Those of others are not shown, whatever they are called.
 const SHOWN: [&str; 12] = [
     "application_name",
@@ -98,6 +101,10 @@ pub fn redacted(text: &str) -> String {
         && letters.all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c));
     if !plain {
         return HIDDEN.to_owned();
+    }
+    // With another scheme, what follows may be anything: `u://s3cret@h` is a user and a password without one.
+    if !SCHEMES.contains(&scheme) {
+        return format!("{scheme}://{HIDDEN}");
     }
     // An `@` may belong to the password: only the last one certainly ends it.
     let (user, rest) = match rest.rsplit_once('@') {
@@ -179,7 +186,8 @@ mod tests {
             ("postgres://u:s3@cr/et@h/m", "postgres://u@h/m"),
             ("postgres://u:s3@cr/et?x@h/m", "postgres://u@[hidden]"),
             ("postgres://u@h/m?password=@s3cret", "postgres://u@[hidden]"),
-            ("postgress://u:s3cret@h", "postgress://u@h"),
+            ("postgress://u:s3cret@h", "postgress://[hidden]"),
+            ("u://s3cret@h", "u://[hidden]"),
             ("postgres://u:s3cret", "postgres://u:[hidden]"),
             ("postgres://[::1]:5432/m", "postgres://[::1]:5432/m"),
             ("postgres://a:1,b:2/m", "postgres://a:1,b:2/m"),

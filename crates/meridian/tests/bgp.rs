@@ -54,6 +54,45 @@ fn southbound() -> Server {
 }
 
 #[test]
+fn a_panic_in_any_background_task_of_the_agent_ends_it_with_a_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let _vswitch = vswitch(dir.path());
+    let southbound = southbound();
+    let config = format!(
+        "[DEFAULT]\novsdb_connection = unix:{}\novs_rundir = {1}\nfrr_vty_dir = {1}\nrt_tables = {2}\nbgp_nic = nic-m8\n\
+         bgp_vrf = vrf-m8\nbgp_vrf_table_id = 98\n[ovn]\novn_sb_connection = {3}\n",
+        at("vs.sock"),
+        dir.path().display(),
+        at("rt_tables"),
+        southbound.remote()
+    );
+    std::fs::write(dir.path().join("agent.conf"), config).unwrap();
+    for part in ["alarms", "tables", "bgp", "databases", "kernel", "flows", "frr", "admin"] {
+        let args = [
+            "bgp-agent",
+            "--dry-run",
+            "--config-file",
+            &at("agent.conf"),
+            "--admin-socket",
+            &at("admin.sock"),
+        ];
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let mut command = meridian();
+        command.args(args).env("MERIDIAN_TEST_PANIC", part).stdout(Stdio::null()).stderr(log);
+        let mut agent = Running(command.spawn().unwrap());
+        let mut status = None;
+        eventually(&format!("the agent ends with {part}"), || {
+            status = agent.0.try_wait().unwrap();
+            status.is_some()
+        });
+        let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+        assert!(status.is_some_and(|status| status.code().is_some_and(|code| code != 0)), "{part}: {log}");
+        assert!(log.contains(&format!("{part} panics because a test asked for it")), "{part}: {log}");
+    }
+}
+
+#[test]
 fn metrics_health_and_explanations_tell_what_is_there_and_what_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();

@@ -120,6 +120,12 @@ async fn answer(api: &Api, request: Request) -> Answer {
         Ok(body) => body,
         Err(fault) => return Answer::fault(&fault),
     };
+    if api.auth.open_hosts().is_some()
+        && !body.is_null()
+        && let Err(fault) = browser::check_body(&parts.headers)
+    {
+        return Answer::fault(&fault);
+    }
     let condition = match revision(&parts.headers) {
         Ok(condition) => condition,
         Err(fault) => return Answer::fault(&fault),
