@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
 /// How long the members may take to agree on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,6 +83,12 @@ impl Raft {
         let mut child = self.members[n].take().expect("it runs");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Signals one that runs.
+    pub(crate) fn signal(&self, n: usize, signal: Signal) {
+        let child = self.members[n].as_ref().expect("it runs");
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
     }
 
     /// Starts it, with what it held.

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use central::{Daemon, Database, Server};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::cloud::{Cloud, eventually, try_raw};
@@ -227,4 +228,18 @@ fn scenario_59_the_leader_of_the_northbound_dies_and_then_the_server_that_writes
     for table in ["NAT", "Logical_Router_Static_Route"] {
         assert_eq!(writer.rows(table).len(), count, "{table}: one of each gateway");
     }
+}
+
+#[test]
+fn a_leader_of_the_northbound_that_hangs_is_left_for_another() {
+    let (plant, (postgres, _dir)) = (Plant::start(), postgres());
+    let cloud = Cloud::on(plant.dir.path(), &["--database", &postgres.url("meridian")]);
+    let network = id(&cloud.create("networks", "network", json!({"name": "net"})));
+    writes(&cloud, &network);
+    let leader = plant.nb.leader();
+    plant.nb.signal(leader, Signal::SIGSTOP);
+    // The database server's own probes take a minute by default; the server does not wait for them.
+    writes(&cloud, &network);
+    plant.nb.signal(leader, Signal::SIGCONT);
+    writes(&cloud, &network);
 }
