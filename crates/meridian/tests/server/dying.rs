@@ -8,8 +8,9 @@ use std::time::Instant;
 use crate::cloud::PATIENCE;
 
 /// Every task and thread of a server on its own central and SQLite.
-const PARTS: [&str; 14] = [
-    "fence",
+const PARTS: [&str; 15] = [
+    "election",
+    "applied",
     "changes",
     "alarms",
     "agents",

@@ -72,7 +72,10 @@ fn scenario_59_two_servers_serve_and_one_writes_and_the_other_takes_over() {
     let (plant, (postgres, _dir)) = (Plant::start(), postgres());
     let (mut site, other) = two(&plant, &postgres);
     let (network, _) = internal(&site.cloud, "net", "10.0.0.0/16");
-    let shared = id(&other.create("routers", "router", json!({"name": "shared"})));
+    let shared = other.create("routers", "router", json!({"name": "shared"}));
+    let project = shared["project_id"].as_str().unwrap();
+    other.put(&format!("quotas/{project}"), json!({"quota": {"router_gateway": 32}}));
+    let shared = id(&shared);
     let external = [site.n1.as_str(), site.n2.as_str()];
     // Eight times twenty-five requests.
     thread::scope(|scope| {
