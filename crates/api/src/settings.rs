@@ -123,7 +123,7 @@ settings! {
     /// Seconds after which all rows are compared again though nothing is known to have changed.
     resync_interval: u32 = 300,
     /// Percent of all rows that a server which becomes the writer may delete without an operator's word
-    /// (`meridian allow-deletions`); 100 is no limit.
+    /// (`meridian allow-deletions`); fewer than ten rows never wait, and 100 is no limit.
     max_takeover_deletions: u8 = 10,
     /// Seconds after which routes of a gateway that no chassis hosts are taken out.
     unhosted_grace: u32 = 5,

@@ -17,6 +17,8 @@ const DISCARDED: usize = 64 << 20;
 const DEEPEST: usize = 32;
 /// How long a body may take.
 const LONGEST: Duration = Duration::from_secs(30);
+/// The same for one that nobody wants.
+const UNWANTED: Duration = Duration::from_secs(1);
 
 /// The body as JSON; `null` if there is none.
 pub(super) async fn read(body: Body, headers: &HeaderMap) -> Result<Value, Fault> {
@@ -60,8 +62,8 @@ async fn drain(mut stream: BodyDataStream) {
             }
         }
     };
-    // Whoever is slower than this does not get to see the answer.
-    let _ = tokio::time::timeout(LONGEST, reading).await;
+    // A slower sender does not get to see the answer. It holds a place that others need meanwhile, and may have no credentials.
+    let _ = tokio::time::timeout(UNWANTED, reading).await;
 }
 
 fn too_large() -> Fault {

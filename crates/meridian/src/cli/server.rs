@@ -228,7 +228,8 @@ async fn lives(address: SocketAddr) -> bool {
         stream.write_all(b"GET /healthcheck HTTP/1.0\r\n\r\n").await?;
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await?;
-        std::io::Result::Ok(answer.ends_with(b" 200"))
+        // 503 is an answer: the store is away, and this server says so.
+        std::io::Result::Ok(answer.starts_with(b"HTTP/1."))
     };
     asked.await.unwrap_or(false)
 }
@@ -429,5 +430,30 @@ pub(super) fn secret(file: &Path) -> Outcome<Secret> {
             Exit::Usage,
             format!("{} holds no secret: its first line is empty", file.display()),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_whose_database_is_away_lives() {
+        for (answer, expected) in [
+            ("HTTP/1.0 200 OK\r\n\r\n", true),
+            ("HTTP/1.0 503 Service Unavailable\r\n\r\n", true),
+            ("", false),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let serving = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 28];
+                stream.read_exact(&mut request).await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            };
+            let (lives, ()) = tokio::join!(lives(address), serving);
+            assert_eq!(lives, expected, "{answer:?}");
+        }
     }
 }
