@@ -11,7 +11,7 @@ use crate::model::{Network, RbacAction};
 use crate::resource::rbac_policy;
 use crate::{Caller, World};
 
-/// Whose project has to be the caller's.
+/// The object whose project has to be the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
     /// The object's.

@@ -88,7 +88,7 @@ const SHOWN: [&str; 12] = [
     "user",
 ];
 
-/// A text without what may be a password in it, whether or not it is a proper URL. What is not certainly harmless is hidden:
+/// A text without what may be a password in it, whether or not it is a proper URL. Anything that is not certainly harmless is hidden:
 /// people forget to encode `@`, `/` and `?` in a password, and mistype schemes.
 pub fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {

@@ -24,4 +24,4 @@ mod table;
 pub use activity::Activity;
 pub use limits::Limits;
 pub use listener::{Client, Connection, Door, Listener};
-pub use stream::Guarded;
+pub use stream::GuardedStream;

@@ -14,14 +14,14 @@ use tracing::{debug, warn};
 
 use crate::activity::Activity;
 use crate::limits::Limits;
-use crate::stream::Guarded;
+use crate::stream::GuardedStream;
 use crate::table::Table;
 
 /// How long to wait after the system could not give us a connection.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How often that is logged at most.
 const SAID: Duration = Duration::from_secs(10);
-/// How much of an answer the kernel keeps for a client that does not read. What does not fit is not sent, and is noticed.
+/// How much of an answer the kernel keeps for a client that does not read. Bytes beyond that stay with us, so the listener notices the client.
 const SEND_BUFFER: usize = 256 << 10;
 
 /// Whoever is on the other side, as far as connections are counted by it.
@@ -92,7 +92,7 @@ impl Door for UnixListener {
 #[derive(Debug)]
 pub struct Connection<S> {
     /// Its bytes.
-    pub stream: Guarded<S>,
+    pub stream: GuardedStream<S>,
     /// Where the connection's task says whose turn it is.
     pub activity: Arc<Activity>,
 }
@@ -179,7 +179,7 @@ impl<D: Door> Listener<D> {
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        let guarded = Guarded::new(stream, Arc::clone(&activity), Arc::clone(&self.table));
+        let guarded = GuardedStream::new(stream, Arc::clone(&activity), Arc::clone(&self.table));
         let conversation = converse(Connection { stream: guarded, activity: Arc::clone(&activity) });
         let table = Arc::clone(&self.table);
         task::spawn("connection", async move {

@@ -14,7 +14,7 @@ use crate::table::Table;
 
 /// A stream that is watched: who does not send or does not read is known by it.
 #[derive(Debug)]
-pub struct Guarded<S> {
+pub struct GuardedStream<S> {
     stream: S,
     activity: Arc<Activity>,
     table: Arc<Table>,
@@ -24,14 +24,14 @@ pub struct Guarded<S> {
     rest: BytesMut,
 }
 
-impl<S> Guarded<S> {
+impl<S> GuardedStream<S> {
     pub(crate) fn new(stream: S, activity: Arc<Activity>, table: Arc<Table>) -> Self {
-        Guarded { stream, activity, table, framing: None, rest: BytesMut::new() }
+        GuardedStream { stream, activity, table, framing: None, rest: BytesMut::new() }
     }
 
     /// The same, for a stream of HTTP requests.
     pub(crate) fn framed(self) -> Self {
-        Guarded { framing: Some(Framing::default()), ..self }
+        GuardedStream { framing: Some(Framing::default()), ..self }
     }
 
     fn sent(&self, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -44,7 +44,7 @@ impl<S> Guarded<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let Some(framing) = &mut this.framing else {
@@ -83,7 +83,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let outcome = Pin::new(&mut this.stream).poll_write(cx, buf);

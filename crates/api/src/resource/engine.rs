@@ -87,7 +87,7 @@ pub trait Noun: Send + Sync {
     fn tagged(&self) -> bool;
     /// What else can be asked of one.
     fn actions(&self) -> &'static [Action];
-    /// Who may do what with one: the name of each rule and the rule.
+    /// The rules for this noun, each with its name in Neutron's policy.
     fn rules(&self) -> Vec<(String, Rule)> {
         Vec::new()
     }

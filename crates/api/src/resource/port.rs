@@ -59,7 +59,7 @@ const OPTIONS: Shape = Shape::Nullable(&Shape::List { of: &OPTION, max: 256, uni
 const NAMES: Shape = Shape::List { of: &Shape::Any, max: usize::MAX, unique: false };
 const DEVICE: Shape = Shape::Text { max: 255 };
 
-/// Who may have a port on a network.
+/// The callers that may have a port on a network.
 const ON_NETWORK: Rule =
     Rule(&[Term::Admin, Term::Service, Term::Member(Party::Network), Term::SharedMember]);
 /// Who may say what could be used to pose as another port of a network: those whose network it is.

@@ -239,7 +239,7 @@ impl Writer {
             let mut all = Vec::new();
             let mut state = inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             for (mut run, answer) in std::mem::take(&mut state.0) {
-                // Whoever asked has given up and may have asked again: done now, it would be done twice.
+                // The client has given up and may have sent the request again. Running it now could make the change twice.
                 if answer.is_closed() {
                     continue;
                 }

@@ -38,7 +38,7 @@ use super::sole;
 use super::standing::{Comings, Standing};
 use crate::kernel::tables::RtTables;
 use crate::plane;
-use crate::plane::reserved::Reserved;
+use crate::plane::reserved::ReservedPrefixes;
 use base::Based;
 
 /// The loop's name in status, metrics and logs.
@@ -80,7 +80,7 @@ struct Shared {
     /// Processes of ovn-bgp-agent in this network namespace.
     rivals: watch::Sender<BTreeSet<u32>>,
     /// What was reserved last.
-    reserved: Mutex<Arc<Reserved>>,
+    reserved: Mutex<Arc<ReservedPrefixes>>,
     /// The database of OVN's that is read.
     ovn: Mutex<Option<Client>>,
     /// The conditions in force, once all rows that matter are there.

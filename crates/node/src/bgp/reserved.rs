@@ -1,4 +1,4 @@
-//! Which prefixes are reserved on this node: [`Reserved`], from all that tells.
+//! Which prefixes are reserved on this node: [`ReservedPrefixes`], from all that tells.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -13,7 +13,7 @@ use super::snapshot::encap_ips;
 use crate::kernel::own::is_base;
 use crate::kernel::tables::is_vlan_name;
 use crate::kernel::{Address, Dev};
-use crate::plane::reserved::{Reserve, Reserved};
+use crate::plane::reserved::{Reserve, ReservedPrefixes};
 use crate::plane::surroundings::Surroundings;
 
 /// What tells.
@@ -35,8 +35,8 @@ pub struct Sources<'a> {
 
 impl Sources<'_> {
     /// All that is reserved.
-    pub fn reserved(&self) -> Reserved {
-        let mut reserved = Reserved::martians();
+    pub fn reserved(&self) -> ReservedPrefixes {
+        let mut reserved = ReservedPrefixes::martians();
         let mut hosts = |ips: &mut dyn Iterator<Item = IpAddr>, why: Reserve| {
             ips.for_each(|ip| reserved.insert(ip.into(), why.clone()));
         };

@@ -21,7 +21,7 @@ use ovsdb::{Model, Str, Uuid};
 
 use super::config::{Config, Source};
 use super::desired::Decision;
-use crate::plane::reserved::Reserved;
+use crate::plane::reserved::ReservedPrefixes;
 
 /// The local switch's settings that we read.
 pub mod setting {
@@ -160,7 +160,7 @@ pub struct Snapshot {
     /// Whether nothing is to be announced, as the agent is about to end.
     pub silent: bool,
     /// Prefixes that are never wired and never announced.
-    pub reserved: Arc<Reserved>,
+    pub reserved: Arc<ReservedPrefixes>,
     /// Processes of ovn-bgp-agent in this network namespace.
     pub rivals: BTreeSet<u32>,
     /// What was decided last: of two that cannot be had together, the one that is there is kept.

@@ -51,13 +51,13 @@ impl fmt::Display for Reserve {
 
 /// The reserved prefixes, each with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reserved {
+pub struct ReservedPrefixes {
     prefixes: BTreeMap<IpNet, Reserve>,
     /// The lengths that occur for IPv4 and for IPv6: what has to be tried.
     lengths: [BTreeSet<u8>; 2],
 }
 
-impl Reserved {
+impl ReservedPrefixes {
     /// What is reserved on every node.
     pub fn martians() -> Self {
         let v4 = |a, b, len| Ipv4Net::new_assert(Ipv4Addr::new(a, b, 0, 0), len).into();
@@ -150,16 +150,16 @@ mod tests {
             ("fe80::1/128", true),
             ("ff02::1/128", true),
         ] {
-            assert_eq!(Reserved::martians().overlap(net(text)).is_some(), refused, "{text}");
+            assert_eq!(ReservedPrefixes::martians().overlap(net(text)).is_some(), refused, "{text}");
         }
-        let told = |text: &str| Reserved::martians().overlap(net(text)).unwrap().1.to_string();
+        let told = |text: &str| ReservedPrefixes::martians().overlap(net(text)).unwrap().1.to_string();
         assert!(told("::ffff:10.9.0.5/128").contains("IPv4-mapped"));
         assert!(told("64:ff9b::1/128").contains("NAT64"));
     }
 
     #[test]
     fn the_most_telling_reason_is_told() {
-        let mut reserved = Reserved::default();
+        let mut reserved = ReservedPrefixes::default();
         reserved.insert(net("10.10.0.0/24"), Reserve::Connected("eth0".into()));
         reserved.insert(net("10.10.0.1/24"), Reserve::Option);
         reserved.insert(net("10.10.0.1/32"), Reserve::Tunnel);
@@ -185,7 +185,7 @@ mod tests {
             (a, b, len) in (0u8..4, 0u8..4, 0u8..=32),
         ) {
             let make = |(a, b, len): (u8, u8, u8)| IpNet::new([10, a, 0, b].into(), len).unwrap().trunc();
-            let mut reserved = Reserved::default();
+            let mut reserved = ReservedPrefixes::default();
             all.iter().for_each(|one| reserved.insert(make(*one), Reserve::Option));
             let asked = make((a, b, len));
             let expected = all.iter().map(|one| make(*one)).any(|net| net.contains(&asked) || asked.contains(&net));

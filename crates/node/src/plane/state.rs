@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::phase::Phase;
-use super::reserved::Reserved;
+use super::reserved::ReservedPrefixes;
 use super::unclaimed::Unclaimed;
 use super::vlans::VlanDevice;
 use crate::flows::Flow;
@@ -40,7 +40,7 @@ pub struct Desired {
     /// Announcements that nobody is known to want, and that stay all the same.
     pub unclaimed: Option<Unclaimed>,
     /// Prefixes of which nothing may stay, whatever else does.
-    pub reserved: Arc<Reserved>,
+    pub reserved: Arc<ReservedPrefixes>,
 }
 
 /// So many addresses are withdrawn without a second thought.

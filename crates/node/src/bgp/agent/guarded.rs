@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::{Shared, lock};
 use crate::bgp::reserved::Sources;
 use crate::bgp::snapshot::mappings;
-use crate::plane::reserved::Reserved;
+use crate::plane::reserved::ReservedPrefixes;
 use crate::plane::surroundings::Surroundings;
 
 /// How often the names of the databases' servers are resolved, and how long that may take.
@@ -21,7 +21,7 @@ const RESOLVE: Duration = Duration::from_secs(10);
 
 impl Shared {
     /// The prefixes that are never wired, by what is known now.
-    pub(super) fn reserved(&self, sb: Option<&ovsdb::Snapshot>) -> Arc<Reserved> {
+    pub(super) fn reserved(&self, sb: Option<&ovsdb::Snapshot>) -> Arc<ReservedPrefixes> {
         let vswitch = self.vswitch.snapshot();
         let look = self.view.as_ref().and_then(|view| view.last());
         let surroundings = look.map_or_else(Surroundings::default, |look| look.surroundings());
