@@ -1,4 +1,4 @@
-//! `cargo xtask check`: format, purity, lint, dependencies, API documentation, and what the guides say.
+//! `cargo xtask check`: format, purity, lint, dependencies, API documentation, and the claims of the guides.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::guides;
 use crate::packages::{self, CargoTool};
 use crate::purity;
 
-/// How long fetching the advisory database may take before we call ourselves offline.
+/// Timeout for fetching the advisory database, after which the check counts as offline.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn check() -> Result<()> {
@@ -44,7 +44,8 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// What is not in git is not in a clone, and nothing that is built here would tell. What is ignored is meant to be away.
+/// Fails if a file is missing from git: a clone would not have it, and no build here would notice. Ignored files may be
+/// missing.
 fn in_git() -> Result<()> {
     let mut git = Command::new("git");
     let listed = git.current_dir(root()).args(["ls-files", "--others", "--exclude-standard"]).output();
@@ -58,8 +59,8 @@ fn in_git() -> Result<()> {
     Ok(())
 }
 
-/// Bans, licences and sources need nothing from outside. Advisories need a database from the network: offline the last
-/// one fetched will do, and with none at all the check is left out, saying so.
+/// Checks bans, licences and sources, which need no network. Advisories need a database from the network: offline, the last one
+/// fetched is used. Without any, the check is skipped with a message.
 fn dependencies() -> Result<()> {
     packages::ensure_tool(&CargoTool::DENY)?;
     run(cargo().args([

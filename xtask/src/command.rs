@@ -1,4 +1,4 @@
-//! Running other programs: where the repository is, how a command line is shown, what a failure says.
+//! Running other programs: the path of the repository, the display of command lines, error messages.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Says what comes next, in a line that stands out between the programs' own output.
+/// Prints a heading that stands out between the programs' own output.
 pub(crate) fn heading(text: &str) {
     eprintln!("{} {text}", style("==>").for_stderr().cyan().bold());
 }
@@ -51,7 +51,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives its standard output; on failure the error carries what it said on standard error.
+/// Runs a command and returns its standard output; on failure the error contains its standard error.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let out = command.output().with_context(|| format!("cannot run `{}`", shown(command)))?;
     if !out.status.success() {
@@ -76,7 +76,7 @@ fn files_in(root: &Path, pattern: &str) -> Result<Vec<String>> {
     Ok(listed.lines().filter(|file| root.join(file).is_file()).map(str::to_owned).collect())
 }
 
-/// Runs a command, passes its output on as it comes, and hands every line (colour removed) to `see`. Gives whether it
+/// Runs a command, forwards its output as it arrives, and passes every line (without colours) to `see`. Returns whether it
 /// succeeded.
 pub(crate) fn tee(command: &mut Command, mut see: impl FnMut(&str) + Send) -> Result<bool> {
     let mut child = command
@@ -97,7 +97,7 @@ pub(crate) fn tee(command: &mut Command, mut see: impl FnMut(&str) + Send) -> Re
     Ok(child.wait().with_context(|| format!("cannot wait for `{}`", shown(command)))?.success())
 }
 
-/// Copies lines as they come. Bytes that are not text are passed on as they are.
+/// Copies lines as they arrive. Bytes that are not text are forwarded unchanged.
 fn forward(from: Option<impl Read>, mut to: impl Write, send: &std::sync::mpsc::Sender<String>) {
     let Some(from) = from else { return };
     let mut from = BufReader::new(from);

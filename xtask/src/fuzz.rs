@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: runs the libFuzzer targets for a while and says in one line each how it went.
+//! `cargo xtask fuzz`: runs the libFuzzer targets for a while and prints one line of results for each.
 //!
-//! The targets' bodies live in `fuzz/bodies`, where stable Rust compiles and replays them over the committed corpus in
-//! every test run; this is for looking for new inputs, and needs a nightly compiler.
+//! The targets' bodies are in `fuzz/bodies`. Stable Rust compiles them, and every test run replays the committed corpus through
+//! them. This command searches for new inputs, and needs a nightly compiler.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -12,12 +12,12 @@ use console::style;
 use crate::command::{heading, output, root, tee};
 use crate::packages::{self, CargoTool};
 
-/// What `cargo xtask fuzz` takes.
+/// The options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The targets to run; all of them if none is named
+    /// Targets to run [default: all]
     targets: Vec<String>,
-    /// How long each target runs
+    /// Seconds to run each target
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 }
@@ -84,7 +84,7 @@ fn targets() -> Result<Vec<String>> {
     Ok(listed.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-/// What libFuzzer tells on its way.
+/// The progress lines of libFuzzer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Stats {
     execs: u64,

@@ -1,6 +1,6 @@
-//! What the Markdown files promise must be true: relative links lead somewhere, every `cargo xtask X` or `meridian X` they
-//! name exists, and so does every test, whether it is to be read or to be run ([`trace`]); samples are those of the package,
-//! and what the agent may say is explained ([`problems`]).
+//! Checks the claims of the Markdown files. Relative links must resolve, and every `cargo xtask X` or `meridian X` must exist.
+//! So must every test that a page names or tells the reader to run ([`trace`]). Samples must equal the package's files, and
+//! every problem of the agent must be explained ([`problems`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -87,8 +87,8 @@ struct Mention {
     words: Vec<String>,
 }
 
-/// Whether the command line parser knows it. For the product its own answer counts: asked for help on a command that is
-/// not there, it fails; words that turn out to be arguments do no harm.
+/// Whether the command line parser knows the command. For the product, this runs `--help`, which fails for an unknown command;
+/// words that turn out to be arguments do no harm.
 fn exists(mention: &Mention) -> Result<bool> {
     if mention.program == "cargo xtask" {
         let tasks = crate::Cli::command();
@@ -201,7 +201,7 @@ fn links(text: &str) -> Vec<&str> {
     found
 }
 
-/// The names that headings get, as GitHub and mdBook make them.
+/// The anchors of headings, as GitHub and mdBook generate them.
 fn anchors(text: &str) -> BTreeSet<String> {
     text.lines()
         .filter(|line| line.starts_with('#'))

@@ -1,7 +1,7 @@
-//! `cargo xtask`: what a newcomer and CI run.
+//! `cargo xtask`: the commands for newcomers and CI.
 //!
-//! One file per command; `packages` and `command` hold what they share. Nothing here is part of the product: the
-//! `meridian` binary never depends on it.
+//! One file per command; `packages` and `command` hold shared functions. Nothing here is part of the product: the `meridian`
+//! binary never depends on it.
 
 mod bench;
 mod check;
@@ -16,6 +16,7 @@ mod problems;
 mod purity;
 mod record;
 mod summary;
+mod tempest;
 mod test;
 mod trace;
 mod up;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Build, run and check Meridian. Every command installs what it misses (Debian packages, cargo tools) by itself.
+/// Build, run and check Meridian. Every command installs missing Debian packages and cargo tools by itself.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, max_term_width = 100)]
 struct Cli {
@@ -34,23 +35,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Start the network API with an OVN central of its own, in the foreground, and tell how to use it
+    /// Start the network API with an OVN central of its own, in the foreground, and print how to use it
     Up(up::Args),
-    /// Run every test and end with the counts
+    /// Run every test and print the counts
     Test(test::Args),
-    /// OVN on several nodes with real packets, on this machine and without root
+    /// Run OVN on several nodes with real packets, on this machine and without root
     Lab(lab::Args),
-    /// Measure the OVSDB client, the network API server, the BGP agent or the lab, beside their goals and beside others
+    /// Measure the OVSDB client, the network API server, the BGP agent or the lab, and compare with goals and peers
     Bench(bench::Args),
-    /// Record what a real Neutron writes and answers, for the tests of `meridian import neutron`, and run them on it
+    /// Record the rows and answers of a real Neutron for the tests of `meridian import neutron`, and run them
     Record(record::Args),
-    /// Look for inputs that break the decoders (needs a nightly compiler)
+    /// Run Neutron's own API tests (tempest, neutron-tempest-plugin) against the server
+    Tempest(tempest::Args),
+    /// Fuzz the decoders (needs a nightly compiler)
     Fuzz(fuzz::Args),
-    /// Make the Debian package: binary, units, manual pages, completions, sample configuration
+    /// Build the Debian package: binary, units, manual pages, completions, sample configuration
     Package(package::Args),
-    /// Format, lint, dependencies and documentation; no tests
+    /// Check format, lints, dependencies and documentation; no tests
     Check,
-    /// What CI runs: `check`, then `test`
+    /// Run the checks of CI: `check`, then `test`
     Ci,
 }
 
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Lab(args) => lab::lab(&args),
         Task::Bench(args) => bench::bench(&args),
         Task::Record(args) => record::record(&args).map(|()| ExitCode::SUCCESS),
+        Task::Tempest(args) => tempest::tempest(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Package(args) => package::package(&args).map(|()| ExitCode::SUCCESS),
         Task::Check => check::check().map(|()| ExitCode::SUCCESS),

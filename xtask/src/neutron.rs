@@ -1,7 +1,7 @@
 //! A real Neutron: PyPI's, two uWSGI workers without credentials, on MariaDB and an OVN central of its own with three chassis.
 //!
-//! `bench api` has it beside our server, `record` keeps what it writes and answers. It is installed into a virtual environment on
-//! first use, and everything it keeps is in one directory.
+//! `bench api` compares it with our server, and `record` records its rows and answers. It is installed into a virtual
+//! environment on first use, and keeps all its data in one directory.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ pub(crate) const PACKAGES: [&str; 3] = ["neutron==29.0.0", "PyMySQL==1.2.4", "py
 const PYTHON: &str = "/usr/bin/python3";
 /// How many workers answer.
 pub(crate) const WORKERS: usize = 2;
-/// How long anything may take to start.
+/// Timeout of any start.
 const START: Duration = Duration::from_secs(180);
 
 /// The files of its configuration.
@@ -41,7 +41,7 @@ pub(crate) struct Neutron {
 }
 
 impl Neutron {
-    /// Starts one in a directory, installed before if it must be. `more` is configuration that comes on top.
+    /// Starts a Neutron in a directory, and installs it first if necessary. `more` is additional configuration.
     pub(crate) fn start(dir: &Path, more: &str) -> Result<Neutron> {
         packages::ensure(Need::Neutron)?;
         let environment = environment()?;
@@ -120,7 +120,7 @@ impl Neutron {
         self.central.remote(database)
     }
 
-    /// One of its other programs, to be run beside its API.
+    /// One of Neutron's other programs, to run in addition to its API.
     pub(crate) fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.environment.join("bin").join(name));
         for file in [CONFIG, MORE] {

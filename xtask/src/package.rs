@@ -8,10 +8,10 @@ use anyhow::Result;
 use crate::command::{cargo, heading, output, root, run, target_dir};
 use crate::packages::{self, Need};
 
-/// What `cargo xtask package` takes.
+/// The options of `cargo xtask package`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where the package goes [default: target/debian]
+    /// Directory for the package [default: target/debian]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
-//! What a command needs beside Rust, how to see what is missing, and how to get it without asking anything.
+//! The programs that a command needs besides Rust: finding the missing ones, and installing them without questions.
 //!
-//! Debian packages come from apt-get (as root, or through `sudo -n`), cargo tools from `cargo install --locked` at
-//! pinned versions. Who can do neither is told the exact command to run.
+//! Debian packages come from apt-get (as root, or through `sudo -n`), cargo tools from `cargo install --locked` at pinned
+//! versions. If neither works, the error contains the exact command to run.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::command::{cargo, shown};
 
-/// What a command is about to do, and so what must be there.
+/// The purpose of a command, which determines the needed programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// An OVN central (two databases and ovn-northd) and Python for the `openstack` command.
@@ -22,11 +22,11 @@ pub(crate) enum Need {
     Lab,
     /// Everything the tests start: also TLS certificates, PostgreSQL, and Python for OpenStack's tools.
     Test,
-    /// A Debian package: what looks into binaries and strips them.
+    /// A Debian package: the programs that inspect and strip binaries.
     Package,
     /// The bench's peers: the C tools and a Python virtual environment.
     Bench,
-    /// Neutron, to stand beside our server.
+    /// Neutron, to compare with our server.
     Neutron,
 }
 
@@ -75,7 +75,7 @@ impl CargoTool {
     }
 }
 
-/// Makes sure that the Debian packages are there.
+/// Installs missing Debian packages.
 pub(crate) fn ensure(need: Need) -> Result<()> {
     let missing = missing(need.debian())?;
     if missing.is_empty() {
@@ -95,7 +95,7 @@ pub(crate) fn ensure(need: Need) -> Result<()> {
     Ok(())
 }
 
-/// What somebody is told who can install nothing from here: the command that does it.
+/// The message for a user who cannot install packages: the command that does it.
 fn by_hand(missing: &[&str]) -> String {
     let (noun, them) = match missing {
         [_] => ("package", "it"),
@@ -109,7 +109,7 @@ fn by_hand(missing: &[&str]) -> String {
     )
 }
 
-/// Makes sure that a cargo subcommand is there; any version will do, only a missing one is installed.
+/// Installs a missing cargo subcommand; any installed version is fine.
 pub(crate) fn ensure_tool(tool: &CargoTool) -> Result<()> {
     let there = cargo()
         .args([tool.subcommand(), "--version"])
@@ -141,7 +141,7 @@ fn missing(wanted: &[&'static str]) -> Result<Vec<&'static str>> {
     Ok(not_installed(wanted, &String::from_utf8_lossy(&out.stdout)))
 }
 
-/// The wanted packages that `dpkg-query`'s list does not show as installed.
+/// The requested packages that `dpkg-query`'s list does not show as installed.
 fn not_installed(wanted: &[&'static str], listed: &str) -> Vec<&'static str> {
     let installed: BTreeSet<&str> = listed
         .lines()
@@ -152,7 +152,7 @@ fn not_installed(wanted: &[&'static str], listed: &str) -> Vec<&'static str> {
     wanted.iter().filter(|p| !installed.contains(*p)).copied().collect()
 }
 
-/// What to put before a command that needs root: nothing, or sudo when it asks for no password.
+/// The prefix of a command that needs root: nothing, or sudo if it needs no password.
 fn privilege() -> Option<&'static [&'static str]> {
     if nix::unistd::geteuid().is_root() {
         return Some(&[]);

@@ -1,7 +1,8 @@
-//! What `meridian status` may say of a node is explained: every code of a problem that the agent reports has a row in the page about
-//! troubles, and that page has no other.
+//! Checks the troubleshooting page of the BGP agent: every problem code that the agent reports has a row there, and every row
+//! has a code.
 //!
-//! A code is a word with dashes that stands in quotes in a file that reports problems. The few other words like it are named here.
+//! A code is a word with dashes that stands in quotes in a source file that reports problems. The few other such words are
+//! listed here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,13 +15,13 @@ const PAGE: &str = "docs/src/bgp-trouble.md";
 /// Where problems of a node are reported: by the agent, and by the loop that runs it.
 const SOURCES: [&str; 3] =
     ["crates/node/src", "crates/reconcile/src/driver.rs", "crates/reconcile/src/holds.rs"];
-/// What reports problems: by itself, or through a decision in the making.
+/// The names by which a source file reports problems: directly, or through a draft of a decision.
 const REPORTS: [&str; 2] = ["Problem::", "Draft"];
 /// Words that are no codes.
 const OTHERS: [&str; 5] =
     ["address-family", "chassis-redirect-port", "exit-address-family", "exit-vni", "ovn-bridge-mappings"];
 
-/// What is wrong with the page.
+/// The errors of the page.
 pub(crate) fn problems() -> Result<Vec<String>> {
     let mut codes = BTreeSet::new();
     for source in SOURCES {
@@ -68,7 +69,7 @@ fn reported(source: &str) -> BTreeSet<String> {
     code.flat_map(quoted).filter(|word| is_code(word) && !OTHERS.contains(word)).map(str::to_owned).collect()
 }
 
-/// What a line has in quotes, but for kinds of objects.
+/// The quoted strings of a line, without kinds of objects.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     let pieces: Vec<&str> = line.split('"').collect();
     let kind = |before: &str| before.ends_with("ObjectId::new(");

@@ -1,5 +1,5 @@
-//! Modules that decide do no IO. The lints of `clippy.toml` see to that where a module denies them; this sees to it that
-//! every such module does.
+//! Modules that make decisions do no IO. The lints of `clippy.toml` enforce this where a module denies them. This check makes
+//! sure that every such module does.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{files, root};
 
-/// What a pure module says at its head, or the `mod.rs` above it does.
+/// The line at the head of a pure module, or of the `mod.rs` above it.
 const DENY: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
 /// Files that are pure by the part they play, in every crate.
@@ -43,7 +43,7 @@ fn is_pure(file: &str) -> bool {
     by_place && name != "tests.rs" && !file.contains("/tests/")
 }
 
-/// Lint levels are inherited, so the module itself or any above it may say so.
+/// Lint levels are inherited, so the line may be in the module itself or in any module above it.
 fn denies(file: &Path) -> Result<bool> {
     let mut places = vec![file.to_path_buf()];
     places.extend(

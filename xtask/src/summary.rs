@@ -1,4 +1,4 @@
-//! Counts out of the test runners' own summaries.
+//! Counts from the summaries of the test runners.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Adds what a line of nextest's output says; lines that are no summary of its own add nothing, such as the summary
+    /// Adds the counts in a line of nextest's output. Other lines add nothing, such as the summary
     /// that a failed test printed itself.
     pub(crate) fn see_nextest(&mut self, line: &str) {
         self.add(nextest_line(line).unwrap_or_default());
     }
 
-    /// Adds what a line of the doctests' output says.
+    /// Adds the counts in a line of the doctests' output.
     pub(crate) fn see_doctests(&mut self, line: &str) {
         self.add(libtest_line(line).unwrap_or_default());
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything, ending with one line of counts.
+//! `cargo xtask test`: runs every test and ends with one line of counts.
 
 use std::process::ExitCode;
 
@@ -8,12 +8,12 @@ use console::style;
 use crate::command::{cargo, heading, target_dir, tee};
 use crate::packages::{self, CargoTool, Need};
 use crate::summary::Counts;
-use crate::up;
+use crate::{tempest, up};
 
-/// What `cargo xtask test` takes.
+/// The options of `cargo xtask test`.
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
-    /// Handed to `cargo nextest run`, e.g. `-- -p meridian-ovsdb` or `-- frame::`; doctests are left out then
+    /// Arguments for `cargo nextest run`, e.g. `-- -p meridian-ovsdb` or `-- frame::`; leaves out the doctests
     #[arg(last = true)]
     nextest: Vec<String>,
 }
@@ -26,6 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ::lab::harness::build()?;
         ::lab::python::openstack()?;
         ::lab::python::inside()?;
+        ::lab::python::tempest()?;
     }
 
     let colour = if console::colors_enabled_stderr() { "always" } else { "never" };
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if ok {
             heading("cargo xtask up");
             counts.add(newcomer());
+            counts.add(neutron_tests());
         }
     }
 
@@ -55,8 +57,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if ok && counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What `cargo xtask up --check` does, as one more test: on the binary that the tests were built with, and in a directory that
-/// goes again.
+/// Neutron's own tests of the network API, on the binary that the tests were built with.
+fn neutron_tests() -> Counts {
+    let run = || {
+        let dir = tempfile::tempdir()?;
+        tempest::network(&target_dir().join("debug/meridian"), dir.path(), None)
+    };
+    run().unwrap_or_else(|error| {
+        eprintln!("{} tempest: {error:#}", style("error:").for_stderr().red().bold());
+        Counts { passed: 0, failed: 1 }
+    })
+}
+
+/// Runs `cargo xtask up --check` as one more test: on the binary that the tests were built with, in a temporary directory.
 fn newcomer() -> Counts {
     let check = || -> Result<()> {
         // A command that is interrupted fails, and so the server goes, too.

@@ -1,10 +1,10 @@
-//! Tests that the guides name must exist: `` [`name`](path/to/file.rs) `` is a test of that name in that file. On pages called
-//! `*-trace.md`, which say what is shown and by which test, every row of a table names one. A test that a line with
-//! `cargo nextest run` names by its path exists as well.
+//! Checks that the tests in the guides exist: `` [`name`](path/to/file.rs) `` is a test of that name in that file. On pages
+//! called `*-trace.md`, which list claims with their tests, every table row must name one. A test that a line with `cargo
+//! nextest run` names by its path must exist as well.
 
 use std::path::{Path, PathBuf};
 
-/// What is wrong with the tests that one page names.
+/// The errors in the tests that one page names.
 pub(crate) fn problems(root: &Path, file: &Path, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let dir = root.join(file).parent().map(Path::to_path_buf).unwrap_or_default();

@@ -1,6 +1,7 @@
-//! `cargo xtask up`: the network API with an OVN central of one's own, and how to use it.
+//! `cargo xtask up`: starts the network API with an OVN central of its own, and prints how to use it.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use central::{Daemon, find_program};
+use central::{Central, Daemon, find_program};
 use console::style;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -18,24 +19,24 @@ use crate::packages::{self, Need};
 /// How long `--check` waits for the rows.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 
-/// What `cargo xtask up` takes.
+/// The options of `cargo xtask up`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where the databases, sockets and logs live; a later run goes on with the same data
+    /// Directory of databases, sockets and logs; a later run continues with the same data
     #[arg(long, value_name = "DIR", default_value = ".meridian")]
     data_dir: PathBuf,
-    /// Where the API listens
+    /// Address of the API
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9696")]
     listen: String,
     /// Build `meridian` optimised (slower to build)
     #[arg(long)]
     release: bool,
-    /// Bring everything up, run the commands that are shown, make sure that OVN has the router, end
+    /// Start everything, run the shown commands, check that OVN has the router, end
     #[arg(long)]
     check: bool,
 }
 
-/// What makes a router with two gateways.
+/// The commands that create a router with two gateways.
 const COMMANDS: [&str; 5] = [
     "network create --external --provider-network-type flat --provider-physical-network phy1 N1",
     "subnet create --network N1 --subnet-range 192.0.2.0/24 S1",
@@ -44,19 +45,22 @@ const COMMANDS: [&str; 5] = [
     "router create --external-gateway N1 --external-gateway N2 --enable-default-route-ecmp --enable-default-route-bfd R",
 ];
 
+/// Where the server of `up` serves metrics, if nothing else listens there.
+const METRICS: &str = "127.0.0.1:9697";
+/// Any free port.
+const ANY_PORT: &str = "127.0.0.1:0";
+
 pub(crate) fn up(args: &Args) -> Result<()> {
     let stop = told_to_end()?;
-    packages::ensure(Need::Central)?;
-    heading("building meridian");
-    let mut build = cargo();
-    build.args(["build", "--quiet", "--package", "meridian"]);
-    run(if args.release { build.arg("--release") } else { &mut build })?;
-    let meridian = target_dir().join(if args.release { "release" } else { "debug" }).join("meridian");
     let dir = root().join(&args.data_dir);
+    // The build takes minutes. A newcomer should not learn after them that it was for nothing.
+    let metrics = if args.check { ANY_PORT } else { check_places(&dir, &args.listen)? };
+    packages::ensure(Need::Central)?;
+    let meridian = build(args.release)?;
     if args.check {
         return check(&meridian, &dir);
     }
-    let (mut server, url) = start(&meridian, &dir, &args.listen, "127.0.0.1:9697")?;
+    let (mut server, url) = start(&meridian, &dir, &args.listen, metrics)?;
     explain(&dir, &url)?;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
@@ -67,7 +71,46 @@ pub(crate) fn up(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Set when somebody tells us to end, which otherwise would leave the server behind: it is ended when its value is dropped.
+/// Checks that nothing else uses the directory and the address; gives a free address for metrics.
+fn check_places(dir: &Path, listen: &str) -> Result<&'static str> {
+    Central::check_free(&dir.join(CENTRAL))?;
+    TcpListener::bind(listen)
+        .with_context(|| format!("cannot listen on {listen}: choose another address with --listen"))?;
+    Ok(metrics_address(METRICS))
+}
+
+/// The usual address, or any port if another program listens there, such as the server of a second `up`.
+fn metrics_address(usual: &'static str) -> &'static str {
+    match TcpListener::bind(usual) {
+        Ok(_) => usual,
+        Err(error) => {
+            eprintln!("{usual} is not free for metrics ({error}); the server takes any free port");
+            ANY_PORT
+        }
+    }
+}
+
+/// Builds `meridian`, with cargo's progress on the terminal, and beside it the Python environment. pip waits for the network most of
+/// the time, and cargo for the processor.
+fn build(release: bool) -> Result<PathBuf> {
+    heading("building meridian, and beside it a Python environment with the openstack command");
+    let mut build = cargo();
+    build.args(["build", "--package", "meridian"]);
+    if release {
+        build.arg("--release");
+    }
+    std::thread::scope(|scope| {
+        let python = scope.spawn(openstack);
+        run(&mut build)?;
+        match python.join() {
+            Ok(made) => made.map(drop),
+            Err(_) => bail!("cannot create the Python environment: its thread panicked"),
+        }
+    })?;
+    Ok(target_dir().join(if release { "release" } else { "debug" }).join("meridian"))
+}
+
+/// Set by a signal. Without handling it, the server would outlive us: it ends when its value is dropped.
 pub(crate) fn told_to_end() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -79,11 +122,14 @@ pub(crate) fn told_to_end() -> Result<Arc<AtomicBool>> {
 /// Where the settings of the `openstack` command are, within the data directory.
 const CLOUDS: &str = "clouds.yaml";
 
+/// Where the server keeps the files of its OVN central, within the data directory.
+const CENTRAL: &str = "ovn";
+
 fn openstack() -> Result<PathBuf> {
     Ok(lab::python::openstack()?.join("bin/openstack"))
 }
 
-/// Starts the server; gives it with the address it listens on.
+/// Starts the server; returns it with its address.
 fn start(meridian: &Path, dir: &Path, listen: &str, metrics: &str) -> Result<(Daemon, String)> {
     openstack()?;
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -136,9 +182,9 @@ fn explain(dir: &Path, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Starts a server that is built, runs the commands as a newcomer would, and looks for what they make in OVN.
+/// Starts a built server, runs the commands as a newcomer would, and checks their result in OVN.
 pub(crate) fn check(meridian: &Path, dir: &Path) -> Result<()> {
-    let (_server, _) = start(meridian, dir, "127.0.0.1:0", "127.0.0.1:0")?;
+    let (_server, _) = start(meridian, dir, ANY_PORT, ANY_PORT)?;
     let (openstack, clouds) = (openstack()?, dir.join(CLOUDS));
     let tool = |line: &str| {
         let mut command = Command::new(&openstack);
@@ -168,4 +214,47 @@ pub(crate) fn check(meridian: &Path, dir: &Path) -> Result<()> {
     }
     eprintln!("{}", style("up works: the router has its two default routes in OVN").for_stderr().green());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_port_is_found_before_anything_is_built() {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind(ANY_PORT).unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let error = check_places(dir.path(), &address).unwrap_err().to_string();
+        assert!(error.contains(&address) && error.contains("--listen"), "{error}");
+        drop(taken);
+        check_places(dir.path(), &address).unwrap();
+    }
+
+    #[test]
+    fn a_directory_in_use_is_found_before_anything_is_built() {
+        let dir = tempfile::tempdir().unwrap();
+        check_places(dir.path(), ANY_PORT).unwrap();
+        assert!(!dir.path().join(CENTRAL).exists(), "a look leaves nothing behind");
+        let central = Central::start(&dir.path().join(CENTRAL)).unwrap();
+        let error = check_places(dir.path(), ANY_PORT).unwrap_err().to_string();
+        assert!(error.contains("--data-dir"), "{error}");
+        drop(central);
+        check_places(dir.path(), ANY_PORT).unwrap();
+    }
+
+    #[test]
+    fn a_busy_metrics_port_is_replaced_by_any() {
+        let taken = TcpListener::bind(ANY_PORT).unwrap();
+        let address: &'static str = taken.local_addr().unwrap().to_string().leak();
+        assert_eq!(metrics_address(address), ANY_PORT);
+        drop(taken);
+        assert_eq!(metrics_address(address), address);
+    }
+
+    #[test]
+    fn cargo_shows_its_progress() {
+        let alias = std::fs::read_to_string(root().join(".cargo/config.toml")).unwrap();
+        assert!(alias.contains("xtask") && !alias.contains("quiet"), "{alias}");
+    }
 }

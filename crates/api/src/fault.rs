@@ -58,7 +58,7 @@ impl Fault {
     }
 
     /// 412 of a change that was conditional on a revision.
-    pub fn revised(expected: u64, present: u64) -> Self {
+    pub fn revised(expected: i64, present: u64) -> Self {
         let text = format!("Constrained to {expected}, but current revision is {present}");
         Self::new(412, "RevisionNumberConstraintFailed", text)
     }

@@ -12,13 +12,15 @@
 //! succeeds, what it changed is written to SQL in one transaction, and only then does the copy become the world that
 //! everybody sees. Requests that wait at the same time share one SQL transaction.
 //!
-//! Reading order: [`model`] (what is stored), [`world`] (how it hangs together), [`fault`] (how a request fails),
-//! [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`] (what OVN reports back),
-//! [`scheduler`] (where gateways are), [`status`] (what operators are shown).
+//! Reading order: [`model`] (what is stored), [`world`] (how it hangs together), [`fault`] and [`dialect`] (how a request
+//! fails, and in whose words), [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`]
+//! (what OVN reports back), [`scheduler`] (where gateways are), [`status`] (what operators are shown).
 
 pub mod auth;
+pub mod balancer_removal;
 pub mod caller;
 pub mod desired;
+pub mod dialect;
 pub mod fault;
 pub mod fleet;
 pub mod http;
@@ -27,6 +29,7 @@ pub mod model;
 pub mod northbound;
 pub mod placing;
 pub mod policy;
+mod registry;
 pub mod report;
 pub mod resource;
 pub mod scheduler;

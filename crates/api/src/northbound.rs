@@ -1,20 +1,11 @@
 //! The loop that keeps the Northbound as the world wants it, and what the rest of the server sees of OVN.
 //!
 //! * [`Sight`]: the connections to both databases, and the report and the chassis that follow from them. Every server has it.
-//! * [`Northbound`]: the writer. Of several servers the one that holds the lock writes; each transaction asserts the lock and
-//!   a generation that is raised with every change of writer, so that one that was overtaken fails instead of writing.
-//! * `clock`: which waits are over. `target`: rows as the driver's target, and up to which change of the world they are
-//!   written. `election`: which server writes. `fence`: the generation. `removals`: whether the writer may delete rows. `applied`: how far the writer has come,
-//!   as other servers see it. `tidy`: what must be removed from the Southbound, and the poke for signs of life.
-//!
-//! A database that is away is waited for, never failed on: what changes meanwhile is in the world, and is written when it is
-//! back.
+//! * [`Northbound`]: the loop and this server's part in writing. Election, fence and the note of progress are [`ovn::writer`]'s.
+//! * `clock`: which waits are over. `target`: the writer's target, and the adopted rows that are gone. `tidy`: what must be
+//!   removed from the Southbound, and the poke for signs of life.
 
-mod applied;
 mod clock;
-mod election;
-mod fence;
-mod removals;
 mod sight;
 mod target;
 mod tidy;
@@ -24,6 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+pub use ovn::writer::{Backing, NotWriter, Removals};
+use ovn::writer::{SourceState, Writer, WriterGate, WriterHandle, wake_at};
 use ovsdb::client::LockState;
 use ovsdb::session::Progress;
 use reconcile::{Driver, Handle, Metrics, Timing, Waiting};
@@ -32,16 +25,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::desired::{Decider, ownership};
-use crate::fault::Fault;
 use crate::settings::Settings;
 use crate::snapshot::sessions::Sessions;
 use crate::snapshot::{Ability, Snapshot};
 use crate::store::Store;
 use crate::world::{Revision, World};
 use clock::Clock;
-use election::Election;
-use fence::Fence;
-pub use removals::Removals;
 pub use sight::Sight;
 use target::NorthboundTarget;
 pub use tidy::forget_adopted;
@@ -49,29 +38,27 @@ pub use tidy::forget_adopted;
 /// How long the first decision waits for the Southbound: without it, what the rows say of hosts would be taken back.
 const SOUTHBOUND_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The writer of the Northbound; it runs until it is stopped.
+/// The loop of the Northbound; it runs until it is stopped.
 #[derive(Clone, Debug)]
 pub struct Northbound {
     handle: Handle,
-    applied: watch::Receiver<u64>,
-    lock: watch::Receiver<LockState>,
+    writer: WriterHandle,
     spent: watch::Receiver<Vec<Uuid>>,
-    fence: Fence,
 }
 
-/// What the writer has to know of the store that its worlds come from.
-pub trait Backing: Send + Sync {
-    /// Whether a state is the store's present one or one of its past.
-    fn contains(&self, revision: Revision) -> BoxFuture<'_, Result<bool, Fault>>;
-    /// Whether other servers work on the same store, so that another one can write in this one's place.
-    fn is_shared(&self) -> bool;
-    /// For how long it has not answered, if that is too long.
-    fn silence(&self) -> Option<Duration>;
+impl SourceState for World {
+    fn revision(&self) -> Revision {
+        World::revision(self)
+    }
+
+    fn restores(&self) -> u64 {
+        World::restores(self)
+    }
 }
 
 impl Backing for Store {
-    fn contains(&self, revision: Revision) -> BoxFuture<'_, Result<bool, Fault>> {
-        Box::pin(Store::contains(self, revision))
+    fn contains(&self, revision: Revision) -> BoxFuture<'_, Result<bool, String>> {
+        Box::pin(async move { Store::contains(self, revision).await.map_err(|fault| fault.message) })
     }
 
     fn is_shared(&self) -> bool {
@@ -118,72 +105,37 @@ impl Northbound {
         backing: Arc<dyn Backing>,
         options: Options,
     ) -> io::Result<Self> {
-        let nb = sight.northbound().clone();
-        let name = lock_name(&settings.owner);
-        let (office, held) = watch::channel(LockState::Waiting);
-        let fence = Fence::default();
-        let (applied, own) = watch::channel(Revision::default());
-        let (alarm, alarms) = watch::channel(None);
-
-        let target = NorthboundTarget::new(
-            sight.database(),
-            ownership(&settings.owner),
-            &name,
-            applied,
-            fence.clone(),
-        );
+        let databases = sight.databases();
+        let writer = Writer::new(databases, &settings.owner, worlds.clone(), backing);
+        let target = NorthboundTarget::new(writer.target(databases, ownership(&settings.owner)));
         let spent = target.spent();
-        let (known, applied_to) = watch::channel(0);
-        let exchange = applied::Exchange {
-            nb: nb.clone(),
-            fence: fence.clone(),
-            lock: name.clone(),
-            owner: settings.owner.clone(),
-            held: held.clone(),
-            worlds: worlds.clone(),
-            own,
-            known,
-        };
-        task::keep("applied", exchange.run());
-        let inputs = Inputs {
+        let (alarm, alarms) = watch::channel(None);
+        let mut inputs = Inputs {
             sight: sight.clone(),
             settings: Arc::clone(&settings),
             worlds: worlds.clone(),
-            lock: held.clone(),
-            fence: fence.clone(),
+            gate: writer.gate(),
             clock: Clock::default(),
             alarm,
             started: Instant::now(),
         };
         let decider = Decider::new(options.verify);
-        let mut inputs = inputs;
         let driver = Driver::new("northbound", options.timing, move || inputs.take(), decider, target)
             .with_metrics(options.metrics);
         let handle = driver.handle();
         handle.follow(worlds.clone());
         handle.follow(sight.report());
         handle.follow(sight.fleet());
-        handle.follow(sight.seen());
-        handle.follow(held.clone());
-        let election = Election {
-            nb: nb.clone(),
-            lock: name.clone(),
-            owner: settings.owner.clone(),
-            worlds: worlds.clone(),
-            backing,
-            fence: fence.clone(),
-            office,
-            handle: handle.clone(),
-        };
-        task::keep("election", election.run());
-        task::keep("changes", wake_on_changes(nb.clone(), handle.clone()));
-        task::keep("alarms", wake_on_time(alarms, handle.clone()));
+        handle.follow(databases.has_seen_southbound());
+        let writer = writer.start(&handle);
+        let (nb, held) = (sight.northbound().clone(), writer.held());
+        task::keep("alarms", wake_at(alarms, handle.clone()));
         task::keep("agents", tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
         let southbound = sight.southbound().clone();
         task::keep("neighbours", tidy::forget_neighbours(worlds, southbound, held.clone()));
-        task::keep("poke", tidy::poke(nb, name, held.clone(), settings.agent_down_time));
+        task::keep("poke", tidy::poke(nb, writer.lock().to_owned(), held, settings.agent_down_time));
         driver.run_on_thread()?;
-        Ok(Northbound { handle, applied: applied_to, lock: held, spent, fence })
+        Ok(Northbound { handle, writer, spent })
     }
 
     /// The loop's remote control: its status, a preview of what it would do, and a stop.
@@ -193,28 +145,23 @@ impl Northbound {
 
     /// An operator's word: rows that this server's store does not know may go. Fails if this server is not the writer.
     pub fn allow_deletions(&self) -> Result<(), NotWriter> {
-        if !self.fence.allow_deletions() {
-            return Err(NotWriter);
-        }
-        tracing::warn!("an operator allowed the deletion of rows that the store does not know");
-        self.handle.run_now();
-        Ok(())
+        self.writer.allow_deletions()
     }
 
     /// Who writes, as it changes.
     pub fn writer(&self) -> watch::Receiver<LockState> {
-        self.lock.clone()
+        self.writer.held()
     }
 
     /// Whether this server is the one that writes.
     pub fn is_writer(&self) -> bool {
-        *self.lock.borrow() == LockState::Held
+        self.writer.is_writer()
     }
 
     /// The newest change of the world ([`World::seq`]) that is written, by this server or by another that shares its world.
     /// What the Northbound refuses counts as written; the loop's status tells of it.
     pub fn applied(&self) -> watch::Receiver<u64> {
-        self.applied.clone()
+        self.writer.applied()
     }
 
     /// Records of rows that were taken over ([`Adopted::ours`](crate::model::Adopted)) and are gone together with what they stood
@@ -225,19 +172,8 @@ impl Northbound {
 
     /// Waits until a change of the world is written; false if the loop was stopped before.
     pub async fn wait_applied(&self, seq: u64) -> bool {
-        self.applied.clone().wait_for(|applied| *applied >= seq).await.is_ok()
+        self.writer.wait_applied(seq).await
     }
-}
-
-/// Only the writer deletes rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this server is not the writer of the Northbound: ask the one that is")]
-pub struct NotWriter;
-
-/// The lock's name: OVSDB takes letters, digits and underscores.
-fn lock_name(owner: &str) -> String {
-    let letters = owner.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    format!("meridian_{}", letters.collect::<String>())
 }
 
 /// Takes the newest of everything for each run.
@@ -245,8 +181,7 @@ struct Inputs {
     sight: Sight,
     settings: Arc<Settings>,
     worlds: watch::Receiver<World>,
-    lock: watch::Receiver<LockState>,
-    fence: Fence,
+    gate: WriterGate,
     clock: Clock,
     alarm: watch::Sender<Option<Instant>>,
     started: Instant,
@@ -254,30 +189,17 @@ struct Inputs {
 
 impl Inputs {
     fn take(&mut self) -> Result<Snapshot, Waiting> {
-        let synced = |client: &ovsdb::Client| client.status().borrow().progress == Progress::Synced;
+        self.gate.pass()?;
         let (nb, sb) = (self.sight.northbound(), self.sight.southbound());
-        let schema = nb.schema().filter(|_| synced(nb));
-        let Some(schema) = schema else { return Err(Waiting("the Northbound database".into())) };
-        match &*self.lock.borrow() {
-            LockState::Held => {}
-            LockState::Waiting => {
-                return Err(Waiting("the writer's lock, which another server holds".into()));
-            }
-            LockState::Refused(why) => return Err(Waiting(format!("the writer's lock, refused: {why}"))),
-        }
-        if !self.fence.is_up() {
-            return Err(Waiting("the writer's generation".into()));
-        }
+        let Some(schema) = nb.schema() else { return Err(Waiting("the Northbound database".into())) };
         let now = Instant::now();
-        let sees_southbound = synced(sb);
+        let sees_southbound = sb.status().borrow().progress == Progress::Synced;
         if !sees_southbound && !self.sight.has_seen_southbound() && now < self.started + SOUTHBOUND_PATIENCE {
             self.alarm.send_replace(Some(self.started + SOUTHBOUND_PATIENCE));
             return Err(Waiting("the Southbound database".into()));
         }
         let world = self.worlds.borrow().clone();
-        let Some(removals) = self.fence.removals(&world, self.settings.max_takeover_deletions) else {
-            return Err(Waiting("a comparison of the store with what was written before".into()));
-        };
+        let removals = self.gate.removals(&world, self.settings.max_takeover_deletions)?;
         let report = self.sight.report().borrow().clone();
         let settings = Arc::clone(&self.settings);
         let mut sessions = Sessions::of(&world, &report, &settings, &imbl::OrdSet::new());
@@ -291,38 +213,6 @@ impl Inputs {
         let fleet = self.sight.fleet().borrow().clone();
         let ability = Ability::of(&schema);
         Ok(Snapshot { world, report, settings, fleet, ability, late, sessions, removals })
-    }
-}
-
-/// Whatever others do in the Northbound is looked at, and a connection that is back ends every wait.
-async fn wake_on_changes(nb: ovsdb::Client, handle: Handle) {
-    let mut feed = nb.subscribe_all();
-    drop(nb);
-    while let Some(event) = feed.next().await {
-        match event {
-            ovsdb::FeedEvent::Changed { .. } => handle.wake(),
-            _ => handle.run_now(),
-        }
-    }
-}
-
-async fn wake_on_time(mut alarms: watch::Receiver<Option<Instant>>, handle: Handle) {
-    loop {
-        let alarm = *alarms.borrow_and_update();
-        let ring = async {
-            match alarm {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = ring => {
-                handle.wake();
-                // Until another is set.
-                if alarms.changed().await.is_err() { return }
-            }
-            changed = alarms.changed() => if changed.is_err() { return },
-        }
     }
 }
 

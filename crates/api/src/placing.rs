@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ovsdb::client::LockState;
+use ovsdb::session::Progress;
 use reconcile::{
     Applied, Class, Desire, Driver, Handle, ObjectId, Outcome, Plan, Scope, Target, TargetError, Timing,
     Waiting,
@@ -25,13 +26,15 @@ use crate::world::{Outside, Txn, World};
 pub fn start(
     store: Store,
     outside: watch::Receiver<Arc<Outside>>,
+    northbound: &ovsdb::Client,
     writer: watch::Receiver<LockState>,
-) -> (Handle, impl Future<Output = ()> + Send) {
+) -> (Handle, impl Future<Output = ()> + Send + use<>) {
     let inputs = {
         let (store, outside, writer) = (store.clone(), outside.clone(), writer.clone());
+        let nb = northbound.status();
         move || {
-            if *writer.borrow() != LockState::Held {
-                return Err(Waiting("its turn: another server writes".into()));
+            if let Some(waiting) = waits_for(nb.borrow().progress, &writer.borrow()) {
+                return Err(waiting);
             }
             Ok(Inputs { world: store.world(), outside: Arc::clone(&outside.borrow()) })
         }
@@ -47,6 +50,18 @@ pub fn start(
     handle.follow(outside);
     handle.follow(writer);
     (handle, driver.run())
+}
+
+/// The reason why this server does not write, if it does not. A server without a connection does not know of others.
+pub(crate) fn waits_for(northbound: Progress, lock: &LockState) -> Option<Waiting> {
+    match (lock, northbound) {
+        (LockState::Held, _) => None,
+        (LockState::Refused(why), _) => Some(Waiting(format!("the writer's lock, refused: {why}"))),
+        (LockState::Waiting, Progress::Synced) => {
+            Some(Waiting("the writer's lock, which another server holds".into()))
+        }
+        (LockState::Waiting, _) => Some(Waiting("the Northbound database".into())),
+    }
 }
 
 struct Inputs {
@@ -139,5 +154,22 @@ impl Target for Placements {
                 Err(TargetError::new(Class::Transient, "store where gateways are to be").because(fault))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_speaks_of_others_only_if_it_knows_of_them() {
+        let waits = |progress, lock| waits_for(progress, &lock).map(|Waiting(why)| why);
+        assert_eq!(waits(Progress::Synced, LockState::Held), None);
+        let away = waits(Progress::Waiting, LockState::Waiting).unwrap();
+        assert_eq!(away, "the Northbound database");
+        let standby = waits(Progress::Synced, LockState::Waiting).unwrap();
+        assert!(standby.contains("another server"), "{standby}");
+        let refused = waits(Progress::Synced, LockState::Refused("no".into())).unwrap();
+        assert_eq!(refused, "the writer's lock, refused: no");
     }
 }

@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agent;
+mod balancer;
 mod follow;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use uuid::Uuid;
 use crate::model::{Port, owner};
 
 pub use agent::{Agent, AgentKind, Judgement, agents, fleet};
+pub use balancer::{AppliedGeneration, ProbeResult, ProbedBackend};
 pub use follow::{northbound_model, southbound_model};
 
 /// What OVN reports, at one instant.
@@ -40,6 +42,12 @@ pub struct Report {
     pub(crate) routes: OrdMap<Uuid, Option<Uuid>>,
     /// Default routes that are there, by gateway port and next hop.
     pub(crate) installed: OrdSet<(Uuid, IpAddr)>,
+    /// Generations of load balancers, by load balancer and row.
+    balancers: OrdMap<(Uuid, Uuid), u64>,
+    /// Results of the probes of backends.
+    pub(crate) probes: OrdMap<ProbedBackend, ProbeResult>,
+    /// Whether the Northbound was read since the start.
+    has_northbound: bool,
     /// The one row of `NB_Global`, once there is one.
     pub(crate) nb_global: Option<Uuid>,
     /// Chassis by row, for those who refer to them.
@@ -174,6 +182,9 @@ impl Report {
             && alike(&self.gateways, &other.gateways)
             && alike(&self.bfd, &other.bfd)
             && alike(&self.routes, &other.routes)
+            && alike(&self.balancers, &other.balancers)
+            && alike(&self.probes, &other.probes)
+            && self.has_northbound == other.has_northbound
             && self.nb_global == other.nb_global
             && (Arc::ptr_eq(&self.agents, &other.agents) || self.agents == other.agents)
     }

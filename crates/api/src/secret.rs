@@ -5,6 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use zeroize::Zeroizing;
 
@@ -131,7 +132,9 @@ pub fn redacted(text: &str) -> String {
         out.push_str(user);
         out.push('@');
     }
-    out.push_str(&of_host(host));
+    // `postgres://user:123` is a user and a password whose host was forgotten. Of HTTP, ports are usual and users are not.
+    let certain = user.is_some() || scheme.starts_with("http");
+    out.push_str(&of_host(host, certain));
     out.push_str(if path.contains([':', '#', '%']) { "/[hidden]" } else { path });
     if let Some(query) = query {
         let pairs: Vec<_> = query.split('&').map(of_pair).collect();
@@ -141,8 +144,9 @@ pub fn redacted(text: &str) -> String {
     out
 }
 
-/// A host, or several as PostgreSQL takes them, with their ports. Without an `@` it may be a user and a password.
-fn of_host(hosts: &str) -> String {
+/// A host, or several as PostgreSQL takes them, with their ports. Unless it is `certain` that these are hosts, a name and a number may
+/// be a user and a password.
+fn of_host(hosts: &str, certain: bool) -> String {
     let one = |host: &str| {
         let (name, port) = match host.rsplit_once(':') {
             // An IPv6 address in brackets.
@@ -150,10 +154,11 @@ fn of_host(hosts: &str) -> String {
             _ => (host, None),
         };
         let bracketed = name.starts_with('[') && name.ends_with(']');
+        let is_host = certain || bracketed || name == "localhost" || name.parse::<Ipv4Addr>().is_ok();
         let name = if name.contains(':') && !bracketed { HIDDEN } else { name };
         match port {
             None => name.to_owned(),
-            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("{name}:{port}"),
+            Some(port) if is_host && port.parse::<u16>().is_ok() => format!("{name}:{port}"),
             Some(_) => format!("{name}:{HIDDEN}"),
         }
     };
@@ -190,7 +195,14 @@ mod tests {
             ("u://s3cret@h", "u://[hidden]"),
             ("postgres://u:s3cret", "postgres://u:[hidden]"),
             ("postgres://[::1]:5432/m", "postgres://[::1]:5432/m"),
-            ("postgres://a:1,b:2/m", "postgres://a:1,b:2/m"),
+            ("postgres://u@a:1,b:2/m", "postgres://u@a:1,b:2/m"),
+            ("postgres://localhost:5432/m", "postgres://localhost:5432/m"),
+            ("postgres://192.0.2.1:5432,192.0.2.2:5432/m", "postgres://192.0.2.1:5432,192.0.2.2:5432/m"),
+            ("postgres://u:123", "postgres://u:[hidden]"),
+            ("postgres://u:123/m", "postgres://u:[hidden]/m"),
+            ("postgresql://u:1,2:3", "postgresql://u:[hidden],2:[hidden]"),
+            ("postgres://u:p@h:123456", "postgres://u@h:[hidden]"),
+            ("http://keystone:5000/v3", "http://keystone:5000/v3"),
             ("http://admin:s3cret@keystone:5000/v3", "http://admin@keystone:5000/v3"),
             ("host=h password=s3cret", "[hidden]"),
             ("u:s3cret@h", "[hidden]"),
@@ -211,7 +223,10 @@ mod tests {
             scheme in "postgres|postgresql|postgress|pg|http|https|mysql|sqlite",
             password in "[a-z@/?#:&=%]{0,4}S3CRET[a-z@/?#:&=%]{0,4}",
             shape in 0_usize..8,
+            digits in "[1-9][0-9]{5,9}",
         ) {
+            let url = SecretUrl::from(format!("{scheme}://user:{digits}").as_str());
+            prop_assert!(!url.to_string().contains(&digits), "{}", url);
             let url = match shape {
                 0 => format!("{scheme}://user:{password}@host/db"),
                 1 => format!("{scheme}://user:{password}@host:5432/db?sslmode=require"),

@@ -11,7 +11,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use imbl::OrdSet;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::atom::Atom;
+use ovsdb::wire::datum::Datum;
+use ovsdb::wire::schema::{ColumnSchema, DatabaseSchema};
 use uuid::Uuid;
 
 use crate::desired::Key;
@@ -19,7 +21,7 @@ use crate::fleet::Fleet;
 use crate::northbound::Removals;
 use crate::report::Report;
 use crate::settings::Settings;
-use crate::world::World;
+use crate::world::{Kind, World};
 use sessions::Sessions;
 
 /// The inputs at one instant.
@@ -52,6 +54,8 @@ pub struct Ability {
     pub dns_options: bool,
     /// Port security takes virtual router MACs (OVN 26.03).
     pub vrrp: bool,
+    /// Load balancers can choose backends by IPv6 addresses (OVN 25.03).
+    pub ipv6_selection: bool,
 }
 
 impl Ability {
@@ -64,7 +68,16 @@ impl Ability {
             bare_router_port: column("Logical_Router_Port", "networks").is_some_and(|c| c.kind.min == 0),
             dns_options: column("DNS", "options").is_some(),
             vrrp: version >= (7, 18),
+            ipv6_selection: column("Load_Balancer", "selection_fields").is_some_and(takes_ipv6_source),
         }
+    }
+}
+
+/// Whether a column that lists packet fields takes the source address of IPv6.
+fn takes_ipv6_source(column: &ColumnSchema) -> bool {
+    match &column.kind.key.limits().choices {
+        Some(Datum::Set(words)) => words.contains(&Atom::String("ipv6_src".into())),
+        _ => false,
     }
 }
 
@@ -86,8 +99,8 @@ pub enum Fact {
     Choices,
     /// The chassis.
     Fleet,
-    /// A network.
-    Network(Uuid),
+    /// An object: its noun and its id.
+    Object(Kind, Uuid),
     /// The external ports of a network.
     ExternalPorts(Uuid),
     /// The metadata port of a network.
@@ -96,34 +109,20 @@ pub enum Fact {
     Names(Uuid),
     /// Ports on a network that belong to routers.
     RoutersOn(Uuid),
-    /// A subnet.
-    Subnet(Uuid),
-    /// A subnet pool.
-    Pool(Uuid),
-    /// A port.
-    Port(Uuid),
     /// The ports of a router.
     PortsOfRouter(Uuid),
     /// Ports that may send with an address of others.
     Pair(IpAddr),
-    /// The chassis of a gateway port.
-    Placement(Uuid),
     /// Whether a gateway port has any.
     HasPlacement(Uuid),
-    /// A router.
-    Router(Uuid),
-    /// A floating IP.
-    FloatingIp(Uuid),
+    /// Whether a port holds the VIP of a load balancer.
+    VipPort(Uuid),
+    /// The members of load balancers with an address.
+    MembersAt(IpAddr),
     /// The floating IPs of a port.
     FloatingIpsOf(Uuid),
-    /// A security group.
-    Group(Uuid),
-    /// A rule.
-    Rule(Uuid),
     /// Whether any row was taken over.
     AnyAdopted,
-    /// The row taken over in place of one of ours.
-    Adopted(Uuid),
     /// Whether a port is up.
     Up(Uuid),
     /// Where a port is bound or hosted.

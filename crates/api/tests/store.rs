@@ -390,7 +390,11 @@ async fn a_file_is_for_one_process() {
     let store = open(&Url::Sqlite(path.clone())).await.unwrap();
     let link = dir.path().join("link.db");
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    for path in [&path, &link] {
+    // Another directory, and no name in common: only the file itself is the same.
+    let elsewhere = tempfile::tempdir_in(dir.path()).unwrap();
+    let hard_link = elsewhere.path().join("other.db");
+    std::fs::hard_link(&path, &hard_link).unwrap();
+    for path in [&path, &link, &hard_link] {
         let refused = open(&Url::Sqlite(path.clone())).await.unwrap_err();
         assert!(matches!(refused, StoreError::InUse { .. }), "{refused}");
         let words = refused.to_string();

@@ -1,5 +1,5 @@
-//! A program that runs beside us until we end: started in its own process group (so Ctrl-C reaches only us and we end
-//! things in order), ended politely when dropped, and recognised again if an earlier run of ours was killed.
+//! A child process that runs until we end. It has its own process group, so that Ctrl-C reaches only us and we can stop
+//! children in order. Dropping it sends SIGTERM. A later run recognises a child that a killed run left behind.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -13,10 +13,10 @@ use nix::unistd::Pid;
 
 use crate::program::shown;
 
-/// How long a program may take to end after SIGTERM before it is killed.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A running program of ours.
+/// A running child process.
 #[derive(Debug)]
 pub struct Daemon {
     name: String,
@@ -25,7 +25,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it with its standard error (and output, unless the command sets one) in `log`.
+    /// Starts the command with its standard error (and output, unless the command sets one) in `log`.
     pub fn start(name: &str, command: &mut Command, log: &Path) -> Result<Daemon> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("cannot write {}", log.display()))?;
@@ -34,17 +34,17 @@ impl Daemon {
         Ok(Daemon { name: name.to_owned(), child, log: log.to_path_buf() })
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its standard output, if the command asked for a pipe; once.
+    /// The child's standard output, if the command requested a pipe. Returns it once.
     pub fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// An error, with the end of its log, if it has ended: none of ours should by itself.
+    /// Returns an error with the end of the log if the child has ended. No child should end by itself.
     pub fn still_running(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -74,8 +74,8 @@ impl Drop for Daemon {
     }
 }
 
-/// Ends what an earlier, killed run left behind. Only a process that names this very pid file on its command line is
-/// ours; a number that meanwhile belongs to somebody else is left alone.
+/// Ends a process that an earlier, killed run left behind. Only a process that names this very pid file on its command line is
+/// ours. A recycled process id belongs to a foreign process, which stays.
 pub fn end_leftover(pidfile: &Path) -> Result<()> {
     let Ok(text) = std::fs::read_to_string(pidfile) else { return Ok(()) };
     if let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).map(Pid::from_raw)

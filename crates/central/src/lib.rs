@@ -1,7 +1,7 @@
-//! Real OVSDB servers in a directory of ours: one database, or an OVN central (both databases and ovn-northd).
+//! Real OVSDB servers in a private directory: one database, or an OVN central (both databases and ovn-northd).
 //!
-//! Unix sockets only, every path inside the directory, no root needed. The data stays when the servers end. This is for
-//! `meridian server --dev`, for `cargo xtask` and for tests on the host; the lab starts its own in namespaces.
+//! They use unix sockets only, keep every path inside the directory, and need no root. The data stays when the servers end.
+//! Users are `meridian server --dev`, `cargo xtask` and tests on the host. The lab starts its own servers in namespaces.
 
 mod daemon;
 mod program;
@@ -18,22 +18,25 @@ use anyhow::{Context, Result, bail};
 use program::output;
 
 pub use daemon::{Daemon, end_leftover};
-pub use program::find_program;
+pub use program::{MissingProgram, find_program};
 
-/// How long a server may take until it answers.
+/// Limit for a server's first answer.
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// The file that a central's process locks.
+const LOCK: &str = "lock";
 
 /// One of OVN's two databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// What is wanted.
+    /// The network that the cloud management requests.
     Northbound,
-    /// What ovn-northd makes of it.
+    /// The flows and bindings that ovn-northd and the chassis derive from it.
     Southbound,
 }
 
 impl Database {
-    /// The name in the schema.
+    /// The database's name in its schema.
     pub fn name(self) -> &'static str {
         match self {
             Database::Northbound => "OVN_Northbound",
@@ -63,9 +66,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on the directory's database, made if it is not there and converted if its schema is older than
-    /// the installed one; returns when it answers.
+    /// Starts a server on the directory's database. Creates the database if it is missing, converts it if its schema is older
+    /// than the installed one, and returns when the server answers.
     pub fn start(dir: &Path, database: Database) -> Result<Server> {
+        Self::start_with(dir, database, &[])
+    }
+
+    /// The same with further arguments of ovsdb-server, such as a remote for TLS and its certificates.
+    pub fn start_with(dir: &Path, database: Database, options: &[String]) -> Result<Server> {
         let dir = &absolute(dir)?;
         let file = |suffix: &str| dir.join(format!("{}.{suffix}", database.short()));
         let (db, socket, pidfile) = (file("db"), file("sock"), file("pid"));
@@ -81,6 +89,7 @@ impl Server {
             .arg(format!("--pidfile={}", pidfile.display()))
             .arg(format!("--unixctl={}", file("ctl").display()))
             .args(["--no-chdir", "-vconsole:warn", "-vsyslog:off"])
+            .args(options)
             .stdout(Stdio::null());
         let daemon =
             Daemon::start(&format!("ovsdb-server of {}", database.name()), &mut command, &file("log"))?;
@@ -96,12 +105,12 @@ impl Server {
         Ok(server)
     }
 
-    /// How clients name it: `unix:PATH`.
+    /// The server's remote for clients: `unix:PATH`.
     pub fn remote(&self) -> String {
         format!("unix:{}", self.socket.display())
     }
 
-    /// Its socket.
+    /// The path of the server's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -118,7 +127,7 @@ pub struct Central {
 }
 
 impl Central {
-    /// Starts all three, and returns when they work together.
+    /// Starts all three programs, and returns when they work together.
     pub fn start(dir: &Path) -> Result<Central> {
         let dir = &absolute(dir)?;
         let lock = DirLock::take(dir)?;
@@ -142,6 +151,14 @@ impl Central {
         Ok(central)
     }
 
+    /// Fails if another process has a central in this directory.
+    pub fn check_free(dir: &Path) -> Result<()> {
+        match dir.join(LOCK).exists() {
+            true => DirLock::take(dir).map(drop),
+            false => Ok(()),
+        }
+    }
+
     /// The remote of one database.
     pub fn remote(&self, database: Database) -> String {
         match database {
@@ -150,13 +167,13 @@ impl Central {
         }
     }
 
-    /// Runs ovn-nbctl on it.
+    /// Runs ovn-nbctl on the Northbound.
     pub fn nbctl(&self, args: &[&str]) -> Result<String> {
         let mut nbctl = Command::new(find_program("ovn-nbctl")?);
         output(nbctl.arg(format!("--db={}", self.nb.remote())).arg("--timeout=60").args(args))
     }
 
-    /// An error if one of its programs has ended.
+    /// Returns an error if one of the programs has ended.
     pub fn still_running(&mut self) -> Result<()> {
         self.nb.daemon.still_running()?;
         self.sb.daemon.still_running()?;
@@ -164,12 +181,12 @@ impl Central {
     }
 }
 
-/// OVS takes what is not absolute as seen from its own directories, not from ours.
+/// Makes a path absolute. OVS resolves relative paths against its own directories, not against ours.
 fn absolute(dir: &Path) -> Result<PathBuf> {
     std::path::absolute(dir).with_context(|| format!("cannot tell where {} is", dir.display()))
 }
 
-/// Makes the database file, or brings an old one to the installed schema.
+/// Creates the database file, or converts an old one to the installed schema.
 fn prepare(db: &Path, schema: &Path) -> Result<()> {
     let tool = find_program("ovsdb-tool")?;
     if !db.exists() {
@@ -191,15 +208,15 @@ fn answers(socket: &Path) -> bool {
     ask().unwrap_or(false)
 }
 
-/// Keeps a second run off the same directory; the kernel lets go of it when we end, however we end.
+/// Locks the directory against a second run. The kernel releases the lock when the process ends, for whatever reason.
 #[derive(Debug)]
 struct DirLock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl DirLock {
     fn take(dir: &Path) -> Result<DirLock> {
         std::fs::create_dir_all(dir)
-            .with_context(|| format!("cannot make the data directory {}", dir.display()))?;
-        let path = dir.join("lock");
+            .with_context(|| format!("cannot create the data directory {}", dir.display()))?;
+        let path = dir.join(LOCK);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = file.with_context(|| format!("cannot open {}", path.display()))?;
         if file.try_lock().is_err() {

@@ -1,4 +1,4 @@
-//! Packets on a device, written down in the job folder for whoever wants to look.
+//! Packet captures of a device, saved in the job folder.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -49,7 +49,7 @@ impl Node {
 }
 
 impl Capture {
-    /// Ends the capture; gives its packets, one a line, in tcpdump's words.
+    /// Ends the capture; returns its packets, one per line, in tcpdump's format.
     pub fn packets(mut self, node: &Node) -> Result<Vec<String>> {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).context("a pid is an i32")?);
         kill(pid, Signal::SIGINT).context("cannot stop tcpdump")?;

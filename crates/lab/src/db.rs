@@ -1,4 +1,4 @@
-//! A database of the lab, for code that waits: the project's own client behind calls that block.
+//! A database of the lab for blocking code: the project's own client behind blocking calls.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ovsdb::{Client, ClientConfig, CommitError, Committed, Model, Ref, Snapshot, 
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// How long a transaction, or the first look at a database, may take.
+/// Timeout of a transaction, or of the first load of a database.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A database.

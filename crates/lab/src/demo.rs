@@ -1,13 +1,13 @@
-//! A guided tour: chapters that show what works, each in a guest of its own, told to somebody who watches.
+//! A guided tour for people: chapters that show the lab's features, each in a guest of its own.
 //!
-//! A chapter is a function that is registered with the suite and runs inside, like a test. On a terminal it waits for Enter
-//! before each step; elsewhere it goes on by itself.
+//! A chapter is a function that is registered with the suite and runs inside a guest, like a test. On a terminal it waits for
+//! Enter before each step; elsewhere it runs without stopping.
 
 use std::io::{BufRead, Write};
 
 use anyhow::Result;
 
-/// Tells what is about to be seen.
+/// Prints the story of a chapter.
 #[derive(Debug)]
 pub struct Guide {
     waits: bool,
@@ -21,7 +21,7 @@ impl Guide {
         Guide { waits }
     }
 
-    /// The next step begins, once whoever watches wants it to.
+    /// Begins the next step; on a terminal, after Enter.
     pub fn step(&self, title: &str) {
         if self.waits {
             print!("\n[Enter] goes on ");
@@ -32,12 +32,12 @@ impl Guide {
         println!("\n== {title}");
     }
 
-    /// Tells something, as it is.
+    /// Prints a text as it is.
     pub fn says(&self, text: &str) {
         println!("{text}");
     }
 
-    /// Points at something to look at, or to try.
+    /// Prints a hint at something to see, or to try.
     pub fn look(&self, text: &str) {
         println!("   -> {text}");
     }

@@ -1,14 +1,15 @@
-//! Waiting for something to become true, with a limit and a word about how long it took.
+//! Waits for a condition, with a limit, and prints how long it took.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// How often is looked.
+/// The polling interval.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Tries until it works, prints after what time it did, and gives what it gave. At the limit, the last error is the cause.
+/// Retries a probe until it succeeds, prints the elapsed time, and returns its value. At the limit, the last error is the
+/// cause.
 ///
 /// Limits are for a machine that has much else to do; how fast something is is printed, and not asserted.
 pub fn eventually<T>(within: Duration, what: &str, probe: impl FnMut() -> Result<T>) -> Result<T> {
@@ -18,7 +19,7 @@ pub fn eventually<T>(within: Duration, what: &str, probe: impl FnMut() -> Result
     Ok(value)
 }
 
-/// The same without a word, for what nobody wants to read about unless it fails.
+/// The same without output, for conditions that are of interest only if they fail.
 pub(crate) fn quietly<T>(within: Duration, what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
     let begin = Instant::now();
     loop {

@@ -1,9 +1,9 @@
-//! The test harness: one binary that is the list of tests, the host's side of each, PID 1 of the guests, and the tests.
+//! The test harness: one binary that lists the tests, runs the host's side of each, is PID 1 of the guests, and runs the test
+//! functions.
 //!
-//! A test target with `harness = false` registers its tests in a [`Suite`] and hands over to [`Suite::main`]. To cargo and
-//! cargo-nextest it looks like any other test binary. Running a test there means to boot a guest whose PID 1 is the same
-//! binary, which runs exactly that test's function; so a test is an ordinary function, and everything it calls
-//! happens inside.
+//! A test target with `harness = false` registers its tests in a [`Suite`] and calls [`Suite::main`]. To cargo and
+//! cargo-nextest it is a test binary like any other. Running a test boots a guest whose PID 1 is the same binary, which runs
+//! exactly that test's function. So a test is an ordinary function, and everything it calls happens inside the guest.
 
 mod front;
 
@@ -29,12 +29,12 @@ use crate::topology::Lab;
 pub type Inside = fn() -> Result<()>;
 /// A function that runs on the host, to see what happens to guests there.
 pub type Outside = fn(&Bench<'_>) -> Result<()>;
-/// Brings up a topology, hands it to what it is given, and takes it down again.
+/// Starts a topology, passes it to a function, and stops it again.
 pub type Up = fn(&dyn Fn(&Lab) -> Result<()>) -> Result<()>;
 
-/// How long a test may take unless it says otherwise.
+/// The default time limit of a test.
 const TIME: Duration = Duration::from_secs(120);
-/// How much memory a guest has unless its test, or `LAB_MEMORY`, says otherwise.
+/// The default memory of a guest; a test or `LAB_MEMORY` may change it.
 const MEGABYTES: u64 = 512;
 
 /// One test.
@@ -52,12 +52,13 @@ pub struct Test {
 enum Body {
     Inside(Inside),
     Outside(Outside),
-    /// Runs inside, and only where a test on the host asks for it.
+    /// Runs inside, and only if a test on the host requests it.
     Fixture(Inside),
 }
 
 impl Test {
-    /// A test that runs inside: its name (`area::what_happens`), the sentence it proves, what it asks of the kernel.
+    /// A test that runs inside: its name (`area::what_happens`), the statement that it proves, and the kernel features that it
+    /// needs.
     pub fn new(name: &'static str, sentence: &'static str, needs: &'static [Need], run: Inside) -> Test {
         Test {
             name,
@@ -131,7 +132,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// A suite whose jobs live beside cargo's own output: `tmp` is `env!("CARGO_TARGET_TMPDIR")`.
+    /// Creates a suite whose job folders are next to cargo's own output: `tmp` is `env!("CARGO_TARGET_TMPDIR")`.
     pub fn new(tmp: &str) -> Suite {
         let jobs = std::env::var_os("LAB_JOBS").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let beside = || Path::new(tmp).parent().unwrap_or(Path::new("target")).join("lab");
@@ -172,7 +173,7 @@ impl Suite {
         self.chapters.iter().find(|(known, ..)| *known == name).map(|(.., show)| *show)
     }
 
-    /// What runs inside under this name.
+    /// The function that runs inside under this name.
     pub(crate) fn inside(&self, name: &str) -> Option<Inside> {
         self.tests.iter().find(|test| test.name == name).and_then(|test| match test.body {
             Body::Inside(run) | Body::Fixture(run) => Some(run),
@@ -202,7 +203,7 @@ impl Suite {
         }
     }
 
-    /// What `cargo xtask lab` asks of a test binary.
+    /// Runs a command of `cargo xtask lab`, if the arguments name one.
     fn command(&self, args: &[OsString]) -> Option<Result<ExitCode>> {
         let rest = args.get(1).and_then(|arg| arg.to_str());
         match args.first()?.to_str()? {
@@ -250,7 +251,7 @@ fn run(suite: &Suite, test: &Test) -> Result<(), String> {
     }
 }
 
-/// `LAB_MEMORY` in megabytes, or what the test says.
+/// `LAB_MEMORY` in megabytes, or the test's own value.
 fn memory(usual: u64) -> u64 {
     std::env::var("LAB_MEMORY").ok().and_then(|set| set.parse().ok()).unwrap_or(usual)
 }
@@ -272,7 +273,7 @@ fn settle(folder: Folder, end: End) -> Result<u64, String> {
     Err(format!("{report}\n  everything it left: {}", folder.keep().display()))
 }
 
-/// What tests on the host work with.
+/// The tools of tests that run on the host.
 pub struct Bench<'a> {
     suite: &'a Suite,
     host: Option<Host>,
@@ -287,7 +288,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Runs a fixture (or a test) in a guest and gives how that went, with its folder.
+    /// Runs a fixture (or a test) in a guest and returns the result, with its folder.
     pub fn fixture(&self, name: &str, time: Duration) -> Result<(Folder, End)> {
         self.suite.inside(name).with_context(|| format!("there is no fixture `{name}`"))?;
         let limits = Limits { time, megabytes: memory(MEGABYTES) };
@@ -296,7 +297,7 @@ impl Bench<'_> {
         self.job_on(Backend::Uml, name, task, &[], limits, Tools::default())
     }
 
-    /// What the kernel of the chosen back end offers, found inside.
+    /// The features of the chosen back end's kernel, probed inside.
     fn probe(&self) -> Result<std::collections::BTreeSet<Need>> {
         let limits = Limits { time: TIME, megabytes: memory(MEGABYTES) };
         let (folder, end) = self.job("probe", Task::Probe, &[], limits, Tools::default())?;
@@ -366,7 +367,7 @@ impl Bench<'_> {
     }
 }
 
-/// Makes the root file system if it is not there, for those who want it before the first test.
+/// Builds the root file system if it is missing, for callers that want it before the first test.
 pub fn build() -> Result<Rootfs> {
     Rootfs::ensure(&crate::home::Home::locate()?)
 }

@@ -1,4 +1,4 @@
-//! Where the lab keeps things between runs, and nothing else is ever written outside of it and the job folders.
+//! The lab's directory between runs. The lab writes nowhere else but to it and to the job folders.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Home {
     }
 }
 
-/// The name of a folder in the cache, which follows from what goes into it.
+/// The name of a folder in the cache, derived from its content.
 pub(crate) fn key_of(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,7 +1,7 @@
-//! A job: one run of one test on one back end, and the folder that holds all it leaves.
+//! A job: one run of one test on one back end, and the folder that holds all its files.
 //!
-//! The host writes `job.json` (what to do), the guest `result.json` (how it ended, put in place by a rename, so that it is
-//! whole or absent). A guest sees the folder as `/job` and can write nowhere else on the host.
+//! The host writes `job.json` (the task), the guest `result.json` (the result; renamed into place, so that it is complete or
+//! absent). A guest sees the folder as `/job` and can write nowhere else on the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use crate::need::Need;
 /// Where a test finds its job folder.
 pub const INSIDE: &str = "/job";
 
-/// Where a test finds OpenStack's tools, if it asked for them.
+/// The path of OpenStack's tools inside, if a test requested them.
 pub const OPENSTACK: &str = "/opt/openstack";
 
 /// The file in a job folder that is locked as long as the job runs.
@@ -37,7 +37,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What `LAB_BACKEND` says; a guest when it says nothing.
+    /// The value of `LAB_BACKEND`; a guest if it is not set.
     pub fn chosen() -> Result<Backend> {
         match std::env::var("LAB_BACKEND").as_deref() {
             Err(_) | Ok("" | "uml") => Ok(Backend::Uml),
@@ -55,13 +55,13 @@ impl Backend {
     }
 }
 
-/// What to do once the guest is up.
+/// The task for a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
     /// Run the test of this name.
     Test(String),
-    /// Bring up a topology, or nothing, and give the terminal a shell.
+    /// Start a topology, or nothing, and a shell on the terminal.
     Shell {
         /// The topology's name.
         topology: Option<String>,
@@ -72,7 +72,7 @@ pub enum Task {
     Tour {
         /// The chapter's name.
         chapter: String,
-        /// Whether somebody is there to say when to go on.
+        /// Whether a user on a terminal continues each step.
         waits: bool,
     },
     /// Only find out what the kernel offers.
@@ -89,13 +89,13 @@ impl Task {
 /// All that the inside has to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// What to do.
+    /// The task.
     pub task: Task,
     /// Where it runs.
     pub backend: Backend,
-    /// What the test asks of the kernel; the native back end checks it inside.
+    /// The kernel features that the test needs; the native back end checks them inside.
     pub needs: Vec<Need>,
-    /// What the kernel offers, as far as the host can tell.
+    /// The features of the kernel, as far as the host knows.
     pub offered: BTreeSet<Need>,
     /// Variables of the host that hold inside as well: `LAB_*` and `RUST_*`.
     pub env: BTreeMap<String, String>,
@@ -108,7 +108,7 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// How long the test itself took, in milliseconds of the guest's clock.
     pub millis: u64,
-    /// What the kernel offers, where the task was to find out.
+    /// The features of the kernel, if the task was to find out.
     #[serde(default)]
     pub offered: BTreeSet<Need>,
 }
@@ -137,7 +137,7 @@ impl Outcome {
         fs::rename(&part, &whole).with_context(|| format!("cannot put {} in place", whole.display()))
     }
 
-    /// What a job folder says of its end; `None` when the guest did not live to say it.
+    /// The result in a job folder; `None` if the guest died before it wrote one.
     pub fn read(folder: &Path) -> Result<Option<Outcome>> {
         let path = folder.join("result.json");
         match fs::read(&path) {
@@ -159,7 +159,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes `<jobs>/<name>-<n>`, with an `n` after those that are there, of which only the latest stay.
+    /// Creates `<jobs>/<name>-<n>` with the next free `n`, and keeps only the latest of the older ones.
     pub fn make(jobs: &Path, name: &str) -> Result<Folder> {
         let cannot =
             || format!("cannot make a job folder in {}: is it writable, is the disk full?", jobs.display());
@@ -235,7 +235,7 @@ fn held(folder: &Path) -> bool {
     }
 }
 
-/// Removes the job folders that no running job holds; gives how many.
+/// Removes the job folders that no running job holds; returns their number.
 pub fn clean(jobs: &Path) -> Result<usize> {
     let mut removed = 0;
     let entries = match fs::read_dir(jobs) {

@@ -1,4 +1,4 @@
-//! Which kernel a guest boots, and what it offers.
+//! The kernel of a guest, and its features.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The one that `LAB_KERNEL` names, else the one that came with the root file system.
+    /// The kernel in `LAB_KERNEL`, else the one of the root file system.
     pub fn chosen(rootfs: &Rootfs) -> Result<Kernel> {
         match std::env::var_os("LAB_KERNEL").filter(|path| !path.is_empty()) {
             Some(path) => Kernel::named(Path::new(&path)),
@@ -29,7 +29,7 @@ impl Kernel {
         }
     }
 
-    /// A kernel of one's own, which has to run on this host as it is.
+    /// A custom kernel, which must run on this host as it is.
     pub fn named(path: &Path) -> Result<Kernel> {
         let why = "LAB_KERNEL has to name a User Mode Linux kernel; without it the lab boots its own";
         if !path.is_file() {
@@ -45,7 +45,7 @@ impl Kernel {
         &self.path
     }
 
-    /// What it can do, built in or by modules.
+    /// The features, built in or as modules.
     pub fn offered(&self) -> &BTreeSet<Need> {
         &self.offered
     }

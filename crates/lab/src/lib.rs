@@ -1,17 +1,17 @@
 //! A multi-node OVN with real packets on one machine, for tests and demos.
 //!
-//! Tests of a network need several machines, and kernels with features that the machine at hand may lack. This crate boots a
-//! small guest per test, a User Mode Linux kernel that runs as an ordinary process of an ordinary user, and runs the test
-//! inside it as root. Nothing has to be installed on the host but `mmdebstrap`, and nothing is left there.
+//! Network tests need several machines, and kernels with features that the host may lack. This crate boots a small guest per
+//! test, a User Mode Linux kernel that runs as an ordinary process of an ordinary user, and runs the test inside it as root.
+//! The host needs only `mmdebstrap`, and a test leaves nothing behind.
 //!
 //! Reading order: [`harness`] (how a test is registered and run), [`guest`] (a job seen from the host), `inside` (the same job
-//! seen from the guest), [`job`] (what the two tell each other), [`rootfs`] (what the guest is made of), [`kernel`] and
-//! [`need`] (what a kernel offers and a test asks for).
+//! seen from the guest), [`job`] (the files that the two exchange), [`rootfs`] (the guest's root file system), [`kernel`] and
+//! [`need`] (the features that a kernel offers and a test needs).
 //!
-//! What a test does inside begins at [`topology`] (what is brought up) and goes on with [`node`] (what is done with its
-//! machines), [`northbound`] (the network that OVN is to make) and [`mod@eventually`] (what comes true of it).
+//! A test's own code begins with [`topology`] (the machines), and continues with [`node`] (actions on them), [`northbound`]
+//! (the logical network) and [`mod@eventually`] (checks).
 //!
-//! [`meter`] and [`rpc`] are for benches: what processes cost, and a client that costs others little.
+//! [`meter`] and [`rpc`] are for benchmarks: the cost of processes, and a client with little overhead of its own.
 //!
 //! [`postgres`], [`keystone`] and [`python`] serve ordinary tests as well, on the host and without a guest.
 

@@ -1,7 +1,7 @@
 //! Devices, addresses and routes of a namespace, by netlink.
 //!
-//! What building a topology needs, and no more: a test that plays a part of the system by hand (rules, tables,
-//! neighbours) says so in the words of `ip`, with [`Netns::run`].
+//! Only as much as building a topology needs. A test that configures rules, tables or neighbours by hand runs `ip` with
+//! [`Netns::run`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,14 +19,14 @@ use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessa
 
 use crate::netns::Netns;
 
-/// What is done to a device's packets.
+/// The impairment of a device's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Harm {
     latency: Option<Duration>,
     loss: Option<f64>,
 }
 
-/// In the words of netem.
+/// The arguments of netem.
 impl fmt::Display for Harm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(late) = self.latency {
@@ -119,7 +119,7 @@ impl Netns {
         octets.map(MacAddr).with_context(|| format!("{device} in {} has no Ethernet address", self.name()))
     }
 
-    /// Makes a bridge that forwards from its first moment on.
+    /// Creates a bridge that forwards at once.
     pub fn bridge(&self, name: &str) -> Result<()> {
         let link = LinkBridge::new(name).forward_delay(0).mcast_snooping(false).up();
         self.ask(self.netlink.link().add(link.build()).execute())
@@ -137,17 +137,17 @@ impl Netns {
             .with_context(|| format!("cannot {what} {device} in {}", self.name()))
     }
 
-    /// Takes a device up.
+    /// Sets a device up.
     pub fn up(&self, device: &str) -> Result<()> {
         self.set("take up", device, |link| link.up())
     }
 
-    /// Takes a device down. The kernel forgets the routes through it.
+    /// Sets a device down. The kernel removes the routes through it.
     pub fn down(&self, device: &str) -> Result<()> {
         self.set("take down", device, |link| link.down())
     }
 
-    /// Puts a device into a bridge or VRF; into none, takes it out.
+    /// Adds a device to a bridge or VRF; with none, removes it.
     pub fn enslave(&self, device: &str, master: Option<&str>) -> Result<()> {
         let master = master.map(|name| self.index(name)).transpose()?;
         self.set("move", device, |link| match master {
@@ -156,7 +156,7 @@ impl Netns {
         })
     }
 
-    /// Gives a device an address, usable at once. One that it has already is left to it.
+    /// Adds an address to a device, usable at once. An existing address stays.
     pub fn address(&self, device: &str, address: IpNet) -> Result<()> {
         let mut request =
             self.netlink.address().add(self.index(device)?, address.addr(), address.prefix_len());
@@ -204,12 +204,12 @@ impl Netns {
         self.route(IpNet::new_assert(any, 0), via)
     }
 
-    /// Makes what a device sends late by so much, beside what [`Netns::loss`] does to it.
+    /// Delays the packets that a device sends, in addition to [`Netns::loss`].
     pub fn latency(&self, device: &str, late: Duration) -> Result<()> {
         self.impaired(device, |harm| harm.latency = Some(late))
     }
 
-    /// Loses so many percent of what a device sends, beside what [`Netns::latency`] does to it.
+    /// Drops a percentage of the packets that a device sends, in addition to [`Netns::latency`].
     pub fn loss(&self, device: &str, percent: f64) -> Result<()> {
         ensure!((0.0..=100.0).contains(&percent), "{percent} % of all packets cannot be lost");
         self.impaired(device, |harm| harm.loss = Some(percent))
@@ -225,18 +225,18 @@ impl Netns {
         self.impair(device, &words)
     }
 
-    /// Makes what a device sends late or lost in any way, in the words of netem: `delay 50ms 10ms`, `reorder 25%`.
+    /// Impairs the packets that a device sends with netem's arguments: `delay 50ms 10ms`, `reorder 25%`.
     pub fn impair(&self, device: &str, how: &str) -> Result<()> {
         self.run(&format!("tc qdisc replace dev {device} root netem {how}")).map(|_| ())
     }
 
-    /// Takes back what [`Netns::latency`], [`Netns::loss`] and [`Netns::impair`] did.
+    /// Undoes [`Netns::latency`], [`Netns::loss`] and [`Netns::impair`].
     pub fn unimpair(&self, device: &str) -> Result<()> {
         self.harms.lock().unwrap_or_else(PoisonError::into_inner).remove(device);
         self.run(&format!("tc qdisc del dev {device} root")).map(|_| ())
     }
 
-    /// Leaves checksums to nobody: what passes through the userspace datapath must carry them.
+    /// Turns checksum offloading off: packets through the userspace datapath must carry checksums.
     pub fn no_offload(&self, device: &str) -> Result<()> {
         self.run(&format!("ethtool -K {device} tx off")).map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! What processes have cost so far, read from outside so that all that are compared are measured alike.
+//! The CPU and memory of processes, read from outside, so that all compared processes are measured alike.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +38,7 @@ fn children_ticks(stat: &str) -> u64 {
     [13, 14].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
-/// A process, all that descend from it, and those whose command line has a word in it, which may have left their parents.
+/// A process, its descendants, and the processes whose command line contains a word, which may have left their parents.
 pub fn family(of: u32, word: Option<&str>) -> Result<BTreeSet<u32>> {
     let pids = |dir: fs::ReadDir| dir.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let all: Vec<u32> = pids(fs::read_dir("/proc").context("cannot list processes")?).collect();

@@ -1,7 +1,7 @@
-//! What a test asks of the kernel it runs on, and what a kernel offers.
+//! The kernel features that a test needs, and those that a kernel offers.
 //!
-//! A test names its needs when it is registered. A back end knows what it offers: the guest's kernel by its own configuration,
-//! the host's by trying. What is asked for and not offered is a failure that says so, never a test left out in silence.
+//! A test names its needs when it is registered. A back end knows its features: the guest's kernel from its configuration, the
+//! host's by trying. If a needed feature is missing, the test fails and names it. A test is never skipped silently.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,7 +31,7 @@ impl Need {
     pub const ALL: [Need; 6] =
         [Need::Vrf, Need::Dummy, Need::Vlan, Need::Netem, Need::OpenVswitch, Need::ConntrackZones];
 
-    /// The option of a kernel's configuration that stands for it.
+    /// The option in a kernel's configuration.
     fn option(self) -> &'static str {
         match self {
             Need::Vrf => "CONFIG_NET_VRF",
@@ -57,7 +57,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// What a kernel's configuration (`linux --showconfig`, `/proc/config.gz`) says it can do, built in or as a module.
+/// The features in a kernel's configuration (`linux --showconfig`, `/proc/config.gz`), built in or as modules.
 pub fn offered(config: &str) -> BTreeSet<Need> {
     let on: BTreeSet<&str> = config
         .lines()
@@ -68,7 +68,7 @@ pub fn offered(config: &str) -> BTreeSet<Need> {
     Need::ALL.into_iter().filter(|need| on.contains(need.option())).collect()
 }
 
-/// What of `wanted` is not in `offered`, in words; nothing when all is there.
+/// Describes the needs in `wanted` that `offered` lacks; `None` if there are none.
 pub fn lacking(wanted: &[Need], offered: &BTreeSet<Need>) -> Option<String> {
     let missing: Vec<String> =
         wanted.iter().filter(|need| !offered.contains(need)).map(|need| need.to_string()).collect();

@@ -1,7 +1,7 @@
-//! Network namespaces: a machine's network of its own, without the machine.
+//! Network namespaces: a network stack of its own without a machine of its own.
 //!
-//! A thread can move into a namespace and what it opens or starts there stays there. So nothing here forks to get into one:
-//! work is done on a short-lived thread, and netlink sockets opened by such a thread are used from anywhere afterwards.
+//! A thread can enter a namespace, and the sockets and processes that it opens there stay there. So this module does not fork
+//! to enter one: a short-lived thread does the work, and any thread may use the netlink sockets that it opened.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use tokio::runtime;
 
 use crate::link::Harm;
 
-/// Where `ip netns` looks for namespaces, so that a person at a shell finds ours by their names.
+/// The directory of `ip netns`, so that a user at a shell finds our namespaces by name.
 const NAMES: &str = "/run/netns";
 /// The namespace of the thread that opens it.
 const OWN: &str = "/proc/thread-self/ns/net";
@@ -28,7 +28,7 @@ pub struct Netns {
     pub(crate) file: File,
     pub(crate) runtime: runtime::Handle,
     pub(crate) netlink: rtnetlink::Handle,
-    /// What is done to which device's packets.
+    /// The impairments, by device.
     pub(crate) harms: Mutex<BTreeMap<String, Harm>>,
 }
 
@@ -85,14 +85,14 @@ impl Netns {
         self.enter(|| command.spawn())?.with_context(|| format!("{}: cannot start {program}", self.name))
     }
 
-    /// Runs a command line (words between blanks, no shell) inside, to its end; gives what it printed.
+    /// Runs a command line (words between blanks, no shell) inside, to its end; returns its output.
     pub fn run(&self, line: &str) -> Result<String> {
         let mut words = line.split_ascii_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
         self.output(command.args(words), line)
     }
 
-    /// As [`Netns::run`], for arguments that have blanks in them.
+    /// As [`Netns::run`], for arguments that contain blanks.
     pub fn run_args(&self, args: &[&str]) -> Result<String> {
         let mut command = Command::new(args.first().copied().unwrap_or_default());
         self.output(command.args(args.iter().skip(1)), &args.join(" "))

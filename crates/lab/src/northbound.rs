@@ -1,8 +1,8 @@
-//! A network in the words of those who build networks, written to the Northbound as one transaction.
+//! A logical network in the vocabulary of network builders, written to the Northbound as one transaction.
 //!
-//! Tests say what is there (`switch`, `router`, `join`, `floating_ip`) and not which rows that takes. What a word does not
-//! cover is set on the row itself: [`Switch::port_with`], [`Router::port_with`], [`Router::route_with`].
-//! Cells are written as given; OVN, not this module, judges them.
+//! Tests name the objects (`switch`, `router`, `join`, `floating_ip`), and this module writes their rows. For other columns a
+//! test sets the row itself: [`Switch::port_with`], [`Router::port_with`], [`Router::route_with`]. Cells are written as given;
+//! OVN, not this module, validates them.
 
 use ovn::PortType;
 use ovn::nb::{
@@ -143,7 +143,7 @@ impl Edit {
         Weak::new(self.sessions.add(row).uuid())
     }
 
-    /// What OVN's DHCP server tells the ports that refer to it.
+    /// The options that OVN's DHCP server sends to the ports that refer to it.
     pub fn dhcp(&mut self, cidr: &str, options: &[(&str, &str)]) -> Weak<DhcpOptions> {
         let options = options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         Weak::new(self.dhcp.add(DhcpOptions { cidr: Text::new(cidr), options, ..Default::default() }).uuid())
@@ -267,7 +267,7 @@ impl Router<'_> {
         self
     }
 
-    /// A policy: what matches goes to `next_hop`, or on as routed if there is none.
+    /// A policy: matching packets go to `next_hop`, or follow the routes if there is none.
     pub fn policy(mut self, priority: i64, matches: &str, next_hop: Option<&str>) -> Self {
         let row = LogicalRouterPolicy {
             priority,
@@ -281,7 +281,7 @@ impl Router<'_> {
         self
     }
 
-    /// Takes the policies of a priority away.
+    /// Removes the policies of a priority.
     pub fn without_policies(mut self, priority: i64) -> Self {
         let snapshot = self.edit.snapshot.clone();
         for (policy, row) in snapshot.table::<LogicalRouterPolicy>().iter() {
@@ -292,12 +292,12 @@ impl Router<'_> {
         self
     }
 
-    /// What comes from `inside` leaves as `outside`.
+    /// Source NAT: packets from `inside` leave as `outside`.
     pub fn snat(self, outside: &str, inside: &str) -> Self {
         self.nat(NatType::Snat, outside, inside)
     }
 
-    /// An address outside that stands for one inside, in both directions.
+    /// An external address that is translated to an internal one, in both directions.
     pub fn floating_ip(self, outside: &str, inside: &str) -> Self {
         self.nat(NatType::DnatAndSnat, outside, inside)
     }
@@ -329,14 +329,14 @@ pub struct Balancer<'a> {
 }
 
 impl Balancer<'_> {
-    /// For what comes through this router.
+    /// For packets through this router.
     pub fn on_router(self, name: &str) -> Self {
         let balancer = Weak::new(self.balancer.uuid());
         self.edit.router(name).row().load_balancer.insert(balancer);
         self
     }
 
-    /// For what comes from this switch's ports.
+    /// For packets from this switch's ports.
     pub fn on_switch(self, name: &str) -> Self {
         let balancer = Weak::new(self.balancer.uuid());
         let switch = self.edit.switch(name);

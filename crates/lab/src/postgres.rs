@@ -10,8 +10,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Debian's own, with a database cluster that is made for the test. What a test loses when the machine does is of no interest,
-//! so nothing waits for the disk; what was committed outlives the server's death all the same. PostgreSQL refuses to run as root; for root it runs as nobody.
+//! The server is Debian's own, with a database cluster that is created for the test. Tests need no data after a crash of the
+//! machine, so nothing waits for the disk. Committed data still survives the death of the server. PostgreSQL refuses to run as
+//! root; if the test is root, the server runs as `nobody`.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -35,9 +36,9 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 const OWNER: &str = "meridian";
 /// The port on a node, and the number in the socket's name on the host.
 const PORT: u16 = 5432;
-/// How long the processes of a killed server may take to notice.
+/// Time for the processes of a killed server to notice.
 const AGAIN: Duration = Duration::from_secs(60);
-/// The user and group `nobody`, for whom is root.
+/// The user and group `nobody`, for a test that runs as root.
 const NOBODY: u32 = 65534;
 
 /// Nothing waits for the disk, and a small machine will do.
@@ -70,7 +71,7 @@ pub struct Certificate<'p> {
 }
 
 impl Postgres {
-    /// Makes a cluster in a folder of the host, which is made if need be, and starts a server on a unix socket there.
+    /// Creates a cluster in a folder of the host, which is created if necessary, and starts a server on a unix socket there.
     pub fn start(dir: &Path) -> Result<Postgres> {
         let (bin, owner) = (bin()?, owner());
         make(dir, &bin, owner)?;
@@ -118,7 +119,7 @@ impl Postgres {
         Ok(self)
     }
 
-    /// How a database is reached by the socket, in the form that sqlx and libpq take.
+    /// The URL of a database on the socket, in the form of sqlx and libpq.
     pub fn url(&self, database: &str) -> String {
         // As a value in a URL: a path may have anything in it.
         let host: String = self.dir.to_string_lossy().bytes().map(escaped).collect();
@@ -135,12 +136,12 @@ impl Postgres {
         format!("postgres://{OWNER}@{address}:{}/{database}", self.port)
     }
 
-    /// Makes a database.
+    /// Creates a database.
     pub fn create_database(&self, name: &str) -> Result<()> {
         self.sql("postgres", &format!("CREATE DATABASE \"{}\"", name.replace('"', "\"\""))).map(|_| ())
     }
 
-    /// Runs a statement in a database, by psql; gives the rows, a line each, columns separated by `|`.
+    /// Runs a statement in a database with psql; returns the rows, one per line, columns separated by `|`.
     pub fn sql(&self, database: &str, statement: &str) -> Result<String> {
         let mut command = Command::new(self.bin.join("psql"));
         command
@@ -196,12 +197,12 @@ fn bin() -> Result<PathBuf> {
     Ok(path.join("bin"))
 }
 
-/// Whom it runs as: us, or nobody where we are root.
+/// The user of the server: the current one, or `nobody` if that is root.
 fn owner() -> Option<(u32, u32)> {
     nix::unistd::geteuid().is_root().then_some((NOBODY, NOBODY))
 }
 
-/// Makes a cluster.
+/// Creates a cluster.
 fn make(dir: &Path, bin: &Path, owner: Option<(u32, u32)>) -> Result<()> {
     let cannot = || format!("cannot make a folder for PostgreSQL in {}", dir.display());
     // A unix socket's path has room for 107 bytes.

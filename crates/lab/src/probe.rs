@@ -1,4 +1,4 @@
-//! Traffic, one packet or one question at a time: pings, and TCP with a small server of our own.
+//! Single probes: pings, and TCP requests to a small server of our own.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::eventually::eventually;
 use crate::node::Node;
 
-/// How long traffic may take to flow. The first packet to a neighbour of a router alone may take seconds.
+/// Timeout for traffic to flow. The first packet to a neighbour of a router alone may take seconds.
 pub(crate) const FLOWS: Duration = Duration::from_secs(60);
-/// How long one attempt may take.
+/// Timeout of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
 impl Node {
@@ -30,7 +30,7 @@ impl Node {
         self.reaches_within(FLOWS, to)
     }
 
-    /// Pings until there is an answer, with a limit of one's own.
+    /// Pings until an answer arrives, with a given limit.
     pub fn reaches_within(&self, within: Duration, to: &str) -> Result<()> {
         let reached = eventually(within, &format!("{} reaches {to}", self.label()), || self.ping(to));
         reached.inspect_err(|_| self.failures().note(self.label(), to))
@@ -61,7 +61,7 @@ impl Node {
         Ok(())
     }
 
-    /// Serves TCP on a port, in both families: each client is told this node's name and the client's address as seen here.
+    /// Serves TCP on a port, in both families: each client receives this node's name and its own address as seen here.
     pub fn serve(&self, port: u16) -> Result<()> {
         let listener = self
             .enter(|| TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, port)))?
@@ -95,8 +95,8 @@ impl Node {
         self.exchange(ATTEMPT, "GET", server, path, "")
     }
 
-    /// Sends a request by HTTP, with a JSON body unless that is empty, and gives the server time for it; gives the answer's
-    /// body. Anything but success is an error that says what was answered.
+    /// Sends an HTTP request, with a JSON body unless that is empty, and waits for the server; returns the body of the answer.
+    /// A status other than success is an error that contains the answer.
     pub fn http(&self, method: &str, server: &str, path: &str, body: &str) -> Result<String> {
         self.exchange(FLOWS, method, server, path, body)
     }
@@ -131,7 +131,7 @@ impl Node {
     }
 }
 
-/// What a server said.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The node that answered.

@@ -1,7 +1,7 @@
-//! Daemons: started on a node or on the host itself, ended and started again at will, their words kept.
+//! Daemons: started on a node or on the host itself, stopped and restarted at will, with their output kept.
 //!
-//! They run in the foreground as children of the test, so that a pid is known without asking and a death is noticed. On the
-//! host, where a test may be killed and nobody clears up after it, they are bound to the life of the test's process.
+//! They run in the foreground as children of the test, so the test knows their process ids and notices their death. On the
+//! host, where a killed test cleans up nothing, they are bound to the life of the test's process.
 
 mod host;
 
@@ -21,11 +21,11 @@ use nix::unistd::Pid;
 
 use crate::netns::Netns;
 
-/// How long a daemon may take until it answers.
+/// Timeout of a daemon's first answer.
 const START: Duration = Duration::from_secs(60);
-/// How long a daemon that is dropped may take to end by itself.
+/// Time for a dropped daemon to end by itself.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// How long one attempt to connect may take.
+/// Timeout of one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// How a daemon is started.
@@ -39,7 +39,7 @@ pub struct Recipe {
     ready: Option<Ready>,
 }
 
-/// What tells that a daemon is ready.
+/// The sign that a daemon is ready.
 #[derive(Clone, Debug)]
 enum Ready {
     Socket(PathBuf),
@@ -73,7 +73,7 @@ impl Recipe {
         self
     }
 
-    /// Run by another program, which gets these words and then the command: `setpriv --reuid 990`.
+    /// Runs it through another program, which gets these arguments and then the command: `setpriv --reuid 990`.
     #[must_use]
     pub fn under<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Recipe {
         let mut words = words.into_iter().map(|word| word.to_owned());
@@ -91,28 +91,28 @@ impl Recipe {
         self
     }
 
-    /// As this user and group, for what refuses to run as root.
+    /// Runs as this user and group, for programs that refuse to run as root.
     #[must_use]
     pub fn user(mut self, user: u32, group: u32) -> Recipe {
         self.user = Some((user, group));
         self
     }
 
-    /// What it is sent when nobody wants it any more; without, it is killed.
+    /// The signal that stops it; without one, it is killed.
     #[must_use]
     pub fn goodbye(mut self, signal: Signal) -> Recipe {
         self.goodbye = signal;
         self
     }
 
-    /// It is ready when this unix socket takes connections.
+    /// It is ready when this unix socket accepts connections.
     #[must_use]
     pub fn ready(mut self, socket: impl Into<PathBuf>) -> Recipe {
         self.ready = Some(Ready::Socket(socket.into()));
         self
     }
 
-    /// It is ready when this address takes connections.
+    /// It is ready when this address accepts connections.
     #[must_use]
     pub fn ready_at(mut self, address: SocketAddr) -> Recipe {
         self.ready = Some(Ready::Port(address));
@@ -129,7 +129,7 @@ pub struct Daemon {
     /// Where it runs; nowhere in particular on the host.
     netns: Option<Arc<Netns>>,
     recipe: Recipe,
-    /// What it writes on its own accord, beside its log.
+    /// The file with its standard output and error, in addition to its own log.
     said: PathBuf,
     child: Mutex<Option<Child>>,
 }
@@ -250,14 +250,14 @@ impl Daemon {
         self.child().as_ref().map(|child| child.id())
     }
 
-    /// Sends it a signal and waits for nothing: `SIGHUP` to read its configuration again, `SIGSTOP` to make it hang.
+    /// Sends it a signal and does not wait: `SIGHUP` to reload its configuration, `SIGSTOP` to make it hang.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let child = self.child();
         let Some(child) = child.as_ref() else { bail!("{} of {} does not run", self.name, self.node) };
         send(child, signal).with_context(|| format!("cannot send {signal} to {}", self.name))
     }
 
-    /// Kills it, without giving it a chance to say goodbye.
+    /// Kills it with SIGKILL.
     pub fn kill(&self) -> Result<()> {
         let Some(mut child) = self.child().take() else { bail!("{} does not run", self.name) };
         child.kill().and_then(|()| child.wait()).with_context(|| format!("cannot kill {}", self.name))?;
@@ -265,7 +265,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Asks it to end (`SIGTERM`) and waits until it has; gives how it ended.
+    /// Sends `SIGTERM` and waits until the daemon has ended; returns its exit status.
     pub fn stop(&self, within: Duration) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         let status = self.ended(within)?;
@@ -273,7 +273,7 @@ impl Daemon {
         Ok(status)
     }
 
-    /// Waits until it ends by itself; gives how.
+    /// Waits until the daemon ends by itself; returns its exit status.
     pub fn ended(&self, within: Duration) -> Result<ExitStatus> {
         let Some(mut child) = self.child().take() else { bail!("{} does not run", self.name) };
         match waited(&mut child, within) {
@@ -305,7 +305,7 @@ impl Daemon {
         self.recipe.clone()
     }
 
-    /// What it is called on its node.
+    /// The daemon's name on its node.
     pub fn name(&self) -> &str {
         &self.name
     }

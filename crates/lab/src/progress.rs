@@ -1,5 +1,4 @@
-//! What a build (of a root file system, of a Python environment) shows while it runs: a bar on a terminal, a line per step
-//! elsewhere.
+//! The progress of a build (of a root file system, of a Python environment): a bar on a terminal, a line per step elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +43,7 @@ impl Progress {
         self.bar.set_message(format!("{}: {text}", self.step));
     }
 
-    /// All is done; `text` says what came of it.
+    /// Ends the progress display with a summary in `text`.
     pub(crate) fn done(self, text: &str) {
         let seconds = self.begin.elapsed().as_secs();
         self.bar.finish_and_clear();

@@ -1,12 +1,11 @@
-//! Python, for what the project is tested with and is written in it: Keystone, the `openstack` command, OpenStack's SDK,
-//! schemathesis.
+//! Python environments for the programs that tests use: Keystone, the `openstack` command, OpenStack's SDK, schemathesis.
 //!
-//! `python/requirements.txt` names every package with its version. From it a virtual environment is made once, in the cache,
-//! under a key that follows from the list; a test asks for it by [`openstack`]. Guests have another Python and see nothing of
-//! the host, so for them the same packages lie in a second folder ([`inside`]), which is mounted where a test asks for it. With
-//! both goes a Keystone that is set up already: its database and keys are copied for each one that is started.
+//! `python/requirements.txt` pins every package. The lab builds a virtual environment from it once, in the cache, under a key
+//! that is derived from the list; a test gets it from [`openstack`]. Guests have another Python and see no files of the host.
+//! So a second folder has the same packages for them ([`inside`]), and is mounted if a test requests it. Both contain a
+//! prepared Keystone, whose database and keys are copied for each instance.
 //!
-//! A third folder holds ovn-bgp-agent for guests ([`ovn_bgp_agent`]), which is measured beside Meridian's own agent.
+//! A third folder holds ovn-bgp-agent for guests ([`ovn_bgp_agent`]), for benchmarks against Meridian's own agent.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -21,6 +20,8 @@ use crate::keystone::setup;
 use crate::progress::Progress;
 use crate::rootfs::Rootfs;
 
+/// Tempest and Neutron's plug-in for it, on top of [`REQUIREMENTS`].
+const TEMPEST: &str = include_str!("../python/tempest.txt");
 /// Every package with its version.
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
 /// The same for ovn-bgp-agent.
@@ -29,7 +30,7 @@ const OVN_BGP_AGENT: &str = include_str!("../python/ovn-bgp-agent.txt");
 const FROM_SOURCES: &str = "ovs==";
 /// Debian's interpreter: another one, first on the path, may lack what the environment needs.
 const PYTHON: &str = "/usr/bin/python3";
-/// The file that tells that an environment is whole.
+/// The file that marks an environment as complete.
 const READY: &str = "ready";
 /// The copy of the guests' own Python library, compiled.
 const LIBRARY: &str = "library";
@@ -57,6 +58,35 @@ pub fn openstack() -> Result<PathBuf> {
         Ok(())
     })?;
     Ok(dir)
+}
+
+/// The virtual environment with tempest and Neutron's plug-in for it, created on first use: `bin/tempest`. It sees the packages of
+/// [`openstack`] and holds only what that one lacks.
+pub fn tempest() -> Result<PathBuf> {
+    let (home, base) = (Home::locate()?, openstack()?);
+    let dir = home.path().join(format!("tempest-{}", key_of(&[TEMPEST, &base.to_string_lossy()])));
+    ensure_whole(&home, &dir, || {
+        let mut progress = Progress::begin("making a Python environment with tempest (once)", 2);
+        progress.step("a virtual environment");
+        said(Command::new(PYTHON).args(["-m", "venv"]).arg(&dir))?;
+        let (own, packages) = (packages_of(&dir)?, packages_of(&base)?);
+        fs::write(own.join("openstack.pth"), packages.display().to_string())
+            .context("cannot point to OpenStack's tools")?;
+        progress.step("packages");
+        pip(&dir, TEMPEST, Command::new(dir.join("bin/pip")).arg("install"), &progress)?;
+        progress.done(&format!("tempest is in {}", dir.display()));
+        Ok(())
+    })?;
+    Ok(dir)
+}
+
+/// Where a virtual environment has its packages.
+fn packages_of(environment: &Path) -> Result<PathBuf> {
+    let library = environment.join("lib");
+    let mut versions =
+        fs::read_dir(&library).with_context(|| format!("cannot read {}", library.display()))?;
+    let version = versions.next().with_context(|| format!("{} is empty", library.display()))??;
+    Ok(version.path().join("site-packages"))
 }
 
 /// The packages of [`openstack`] for the guests' Python, made if they are not there.
@@ -104,7 +134,7 @@ pub fn ovn_bgp_agent() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The guests' Python may be renewed without another minor version, and what is compiled for it goes with it.
+/// The guests' Python may be updated within a minor version; code that is compiled for it is then rebuilt.
 fn version_inside(rootfs: &Rootfs) -> Result<String> {
     let packages = rootfs.manifest()?.packages;
     let found = packages.get(&format!("python{INSIDE_VERSION}"));
@@ -126,8 +156,9 @@ fn pip_inside(environment: &Path, dir: &Path, packages: &str, progress: &Progres
     pip(dir, packages, command.arg("--target").arg(dir), progress)
 }
 
-/// Has the guests' Python compile what Keystone and the `openstack` command load, which in a guest would take it most of a
-/// minute each time. Its own library is not compiled either in a root file system that was only unpacked: a copy goes along.
+/// Compiles the modules that Keystone and the `openstack` command load with the guests' Python, which would take most of a
+/// minute in each guest. The standard library in an unpacked root file system is not compiled either, so a compiled copy is
+/// added.
 fn compile(rootfs: &Rootfs, dir: &Path) -> Result<()> {
     let library = library(rootfs, dir)?;
     let config = setup::configure(&setup::of(dir))?;
@@ -143,7 +174,7 @@ fn compile(rootfs: &Rootfs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A copy of the library of the guests' Python, beside packages.
+/// A copy of the standard library of the guests' Python, next to the packages.
 fn library(rootfs: &Rootfs, dir: &Path) -> Result<PathBuf> {
     let library = dir.join(LIBRARY);
     let from = rootfs.root().join(format!("usr/lib/python{INSIDE_VERSION}"));
@@ -168,7 +199,7 @@ fn key(python: &str) -> String {
     key_of(&[REQUIREMENTS, python, setup::RECIPE])
 }
 
-/// Makes what is not there or was left half-done, one at a time.
+/// Builds an environment that is missing or incomplete, one at a time.
 fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
     let whole = || {
         let ready = dir.join(READY).is_file();
@@ -241,12 +272,12 @@ fn pip(dir: &Path, packages: &str, command: &mut Command, progress: &Progress) -
     Ok(())
 }
 
-/// Where Python looks for packages in a guest.
+/// Python's search path for packages in a guest.
 pub fn path_inside() -> String {
     format!("{OPENSTACK}:{OPENSTACK}/{LIBRARY}")
 }
 
-/// Runs a command to its end; a failure carries what it said last.
+/// Runs a command to its end; an error contains its last output.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let out = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {program}"))?;
@@ -272,7 +303,7 @@ mod tests {
         }
         assert_eq!(named(OVN_BGP_AGENT).filter(|line| line.starts_with(FROM_SOURCES)).count(), 1);
         let lines = named(REQUIREMENTS);
-        for line in lines.clone().chain(named(OVN_BGP_AGENT)) {
+        for line in lines.clone().chain(named(OVN_BGP_AGENT)).chain(named(TEMPEST)) {
             let (name, version) = line.split_once("==").unwrap_or_default();
             assert!(!name.is_empty() && version.starts_with(|c: char| c.is_ascii_digit()), "{line}");
         }

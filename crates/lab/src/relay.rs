@@ -1,8 +1,9 @@
 //! A path between a client and a server that a test can break.
 //!
-//! Servers die loudly: their sockets close, and everybody notices. What is hard to notice is a path that swallows everything (a
-//! firewall that lost its state, a switch that hangs) or a server that stands still. A stalled relay is both: connections stay,
-//! new ones are accepted, and not a byte comes through.
+//! When a server dies, its sockets close, and every client notices at once. A path that swallows all packets (a firewall that
+//! lost its state, a switch that hangs) or a server that hangs is harder to notice. A stalled relay simulates both: connections
+//! stay, new ones are accepted, and no byte passes. A slow path delays every message, and a path that is cut closes its
+//! connections in the middle of a message.
 //!
 //! ```no_run
 //! # fn test() -> anyhow::Result<()> {
@@ -18,13 +19,13 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// How long a relay takes to notice what it is orders.
+/// The interval in which a relay checks its orders.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A TCP port of 127.0.0.1 that leads to a unix socket. It ends with its value.
@@ -34,10 +35,14 @@ pub struct Relay {
     orders: Arc<Orders>,
 }
 
-/// What a relay has to do.
+/// The state of a relay.
 #[derive(Debug, Default)]
 struct Orders {
     stall: AtomicBool,
+    /// Milliseconds by which each piece is late.
+    delay: AtomicU64,
+    /// Counts the cuts. A connection ends when it is another number than at its beginning.
+    cuts: AtomicU64,
     end: AtomicBool,
 }
 
@@ -67,6 +72,16 @@ impl Relay {
     pub fn resume(&self) {
         self.orders.stall.store(false, Ordering::SeqCst);
     }
+
+    /// Lets every message pass only after this time; zero lets them pass at once.
+    pub fn delay(&self, by: Duration) {
+        self.orders.delay.store(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    /// Closes all connections, in the middle of a message if one is on its way: half of it arrives. New ones are accepted.
+    pub fn cut(&self) {
+        self.orders.cuts.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Drop for Relay {
@@ -93,22 +108,24 @@ fn pass(client: TcpStream, socket: &Path, orders: &Arc<Orders>) -> std::io::Resu
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(PAUSE))?;
     server.set_read_timeout(Some(PAUSE))?;
+    let cuts = orders.cuts.load(Ordering::SeqCst);
     let (to_server, from_server) = (server.try_clone()?, server);
     let (to_client, from_client) = (client.try_clone()?, client);
     let there = Arc::clone(orders);
     let back = thread::spawn(move || {
-        copy(from_server, &to_client, &there);
+        copy(from_server, &to_client, &there, cuts);
         let _ = to_client.shutdown(Shutdown::Both);
     });
-    copy(from_client, &to_server, orders);
+    copy(from_client, &to_server, orders, cuts);
     let _ = to_server.shutdown(Shutdown::Both);
     let _ = back.join();
     Ok(())
 }
 
-fn copy(mut from: impl Read, mut to: impl Write, orders: &Orders) {
+fn copy(mut from: impl Read, mut to: impl Write, orders: &Orders, cuts: u64) {
     let mut buffer = vec![0; 64 << 10];
-    while !orders.end.load(Ordering::SeqCst) {
+    let is_cut = || orders.cuts.load(Ordering::SeqCst) != cuts;
+    while !orders.end.load(Ordering::SeqCst) && !is_cut() {
         if orders.stall.load(Ordering::SeqCst) {
             thread::sleep(PAUSE);
             continue;
@@ -116,16 +133,61 @@ fn copy(mut from: impl Read, mut to: impl Write, orders: &Orders) {
         match from.read(&mut buffer) {
             Ok(0) => return,
             Ok(length) => {
+                thread::sleep(Duration::from_millis(orders.delay.load(Ordering::SeqCst)));
                 // Told to stall while it was reading: these bytes are the first to wait.
-                while orders.stall.load(Ordering::SeqCst) && !orders.end.load(Ordering::SeqCst) {
+                while orders.stall.load(Ordering::SeqCst) && !orders.end.load(Ordering::SeqCst) && !is_cut() {
                     thread::sleep(PAUSE);
                 }
-                if to.write_all(&buffer[..length]).is_err() {
+                let passes = if is_cut() { length / 2 } else { length };
+                if to.write_all(&buffer[..passes]).is_err() {
                     return;
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_cut_path_ends_its_connections_and_takes_new_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("echo");
+        let listener = UnixListener::bind(&socket).unwrap();
+        thread::spawn(move || {
+            while let Ok((mut client, _)) = listener.accept() {
+                let mut answer = client.try_clone().unwrap();
+                thread::spawn(move || drop(std::io::copy(&mut client, &mut answer)));
+            }
+        });
+        let relay = Relay::to(&socket).unwrap();
+        let connect = || {
+            let client = TcpStream::connect(relay.address()).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            client
+        };
+        let echo = |client: &mut TcpStream| {
+            let mut answer = [0; 4];
+            client.write_all(b"ping")?;
+            client.read_exact(&mut answer).map(|()| answer)
+        };
+        let mut client = connect();
+        relay.delay(PAUSE);
+        assert_eq!(echo(&mut client).unwrap(), *b"ping");
+        relay.stall();
+        client.write_all(b"half").unwrap();
+        relay.cut();
+        relay.resume();
+        // At most half of what was on its way comes, and then the end.
+        let mut rest = Vec::new();
+        let _ = client.read_to_end(&mut rest);
+        assert!(rest.len() <= 2, "{rest:?}");
+        assert_eq!(echo(&mut connect()).unwrap(), *b"ping");
     }
 }

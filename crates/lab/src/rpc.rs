@@ -1,5 +1,5 @@
-//! The smallest JSON-RPC 1.0 client that fills an OVSDB server, or steers a C tool's control socket, for a bench: blocking, one
-//! call at a time. The project's own client is not used on purpose: what fills the servers must not be what is measured.
+//! A minimal JSON-RPC 1.0 client that fills an OVSDB server, or controls a C tool's control socket, for a benchmark: blocking,
+//! one call at a time. It deliberately is not the project's own client: the client under measurement must not fill the servers.
 
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// How long a server may take for one call: a transaction of a thousand rows, or a load of a hundred thousand.
+/// Timeout of one call: a transaction of a thousand rows, or a load of a hundred thousand.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// One connection.
@@ -42,7 +42,7 @@ impl Rpc {
         self.stream.write_all(&text).with_context(|| format!("cannot send {method}"))
     }
 
-    /// The reply to the last call; the server's probes on the way are answered.
+    /// The reply to the last call. Answers the server's probes in between.
     pub fn receive(&mut self) -> Result<Value> {
         loop {
             let mut message = self.replies.next().context("the server closed the connection")??;
@@ -55,7 +55,7 @@ impl Rpc {
         }
     }
 
-    /// Waits until the server tells of a change of what a call of `monitor` asked for.
+    /// Waits until the server reports a change that a `monitor` call requested.
     pub fn told(&mut self) -> Result<()> {
         loop {
             let message = self.replies.next().context("the server closed the connection")??;

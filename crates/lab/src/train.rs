@@ -1,4 +1,4 @@
-//! Trains: traffic that goes on while something happens to the network, and tells for how long it did not.
+//! Trains: continuous traffic during a change of the network, which measures how long it was interrupted.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -23,7 +23,7 @@ const PACE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Train {
     what: String,
-    /// From where to where, and where to note that it does not come through.
+    /// Sender and destination, for the record of unanswered traffic.
     way: (String, String),
     failures: Arc<Failures>,
     engine: Engine,
@@ -34,7 +34,7 @@ pub struct Train {
 /// An answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Arrival {
-    /// When it came, in seconds.
+    /// The time of arrival, in seconds.
     at: f64,
     /// Which packet or question it answers.
     number: u64,
@@ -47,7 +47,7 @@ enum Engine {
 }
 
 impl Node {
-    /// Sends a ping ten times a second until told to stop.
+    /// Sends a ping ten times a second until stopped.
     pub fn ping_train(&self, to: &str) -> Result<Train> {
         let mut command = Command::new("ping");
         command.args(["-n", "-D", "-i", &PACE.as_secs_f64().to_string(), "-W", "1", to]);
@@ -68,7 +68,7 @@ impl Node {
         Ok(self.train(what, to, Engine::Ping(child), answers))
     }
 
-    /// Asks a server made by [`Node::serve`] ten times a second, by a new connection each, until told to stop.
+    /// Sends a request to a server from [`Node::serve`] ten times a second, each over a new connection, until stopped.
     pub fn tcp_train(self: &Arc<Self>, server: &str) -> Train {
         let (send, answers) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -110,18 +110,18 @@ impl Train {
         Ok(())
     }
 
-    /// Counts the answers that came before now as seen, so that what rolls next is new.
+    /// Counts the answers so far as seen, so that the next ones are new.
     pub fn now(&mut self) {
         self.seen.extend(self.answers.try_iter());
     }
 
-    /// Ends the train; gives the longest time without an answer, and prints it.
+    /// Ends the train; returns the longest time without an answer, and prints it.
     pub fn end(mut self) -> Result<Duration> {
         self.stop()?;
         Ok(longest_gap(&self.seen))
     }
 
-    /// Ends the train; gives how many packets or questions between the first and the last answer had none.
+    /// Ends the train; returns the number of unanswered packets or requests between the first and the last answer.
     pub fn losses(mut self) -> Result<u64> {
         self.stop()?;
         Ok(losses(&self.seen))
@@ -157,7 +157,7 @@ impl Drop for Train {
     }
 }
 
-/// The answer that a line of `ping -D` tells of, if it does.
+/// The answer in a line of `ping -D`, if there is one.
 fn answer(line: &str) -> Option<Arrival> {
     let (time, rest) = line.strip_prefix('[')?.split_once(']')?;
     let (_, number) = rest.split_once("bytes from")?.1.split_once("icmp_seq=")?;

@@ -1,4 +1,4 @@
-//! What one connection is doing: whose turn it is, and since when.
+//! The activity of one connection: whether client or server is to act, and since when.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use crate::Client;
 use crate::limits::Limits;
 
-/// A connection that has sent nothing is left alone for this long when room is needed: its request may be on the way.
+/// Minimum age of a connection without a request before the listener closes it to make room: its request may be on the way.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What one connection is doing.
+/// The activity of one connection.
 #[derive(Debug)]
 pub struct Activity {
     pub(crate) id: u64,
@@ -26,23 +26,23 @@ pub struct Activity {
 
 #[derive(Debug)]
 struct State {
-    /// Requests whose head was complete.
+    /// Number of requests with a complete head.
     requests: u64,
-    /// Whether a request's head was handed on, and the work on it is not done.
+    /// Whether the service has a request's head and has not finished the request.
     under_way: bool,
-    /// Whether a request is being worked on.
+    /// Whether a request is in progress.
     working: bool,
-    /// Whether that work waits for the rest of the request.
+    /// Whether the request in progress waits for the rest of its body.
     wants_body: bool,
-    /// When the first byte of an incomplete head came.
+    /// Arrival of the first byte of an incomplete head.
     head: Option<Instant>,
-    /// When the client last sent or took something, or got its turn.
+    /// The last time when the client sent or read bytes, or became the party to act.
     progress: Instant,
-    /// When a client that does not take its answer has used up its time.
+    /// Deadline of a client that does not read its answer.
     answer_until: Option<Instant>,
-    /// Whether the connection ends with the present request.
+    /// Whether the connection ends with the current request.
     last: bool,
-    /// The reader that waits until a request is done before it hands on the next one.
+    /// The reader that waits for the end of a request before it passes on the next one.
     reader: Option<Waker>,
     closed: Option<Reason>,
 }
@@ -91,7 +91,7 @@ impl Activity {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request is complete enough to work on it. The connection is not closed until [`done`](Self::done).
+    /// A request is complete enough to start on it. The listener keeps the connection until [`done`](Self::done).
     pub fn begin(&self) {
         let mut state = self.state();
         state.requests += 1;
@@ -100,7 +100,7 @@ impl Activity {
         state.head = None;
     }
 
-    /// It is the client's turn again: it takes the answer, or sends the next request.
+    /// The client is to act again: to read the answer, or to send the next request.
     pub fn done(&self) {
         let mut state = self.state();
         state.under_way = false;
@@ -112,12 +112,12 @@ impl Activity {
         }
     }
 
-    /// A request's head is complete, and nothing of the next one is to be handed on before this one is done.
+    /// A request's head is complete. The stream passes on nothing of the next request before this one is done.
     pub(crate) fn head_complete(&self) {
         self.state().under_way = true;
     }
 
-    /// Whether the next request has to wait; `reader` is woken when it need not any more.
+    /// Whether the next request must wait; wakes `reader` when it need no longer.
     pub(crate) fn next_has_to_wait(&self, reader: &Waker) -> bool {
         let mut state = self.state();
         if state.under_way {
@@ -126,12 +126,12 @@ impl Activity {
         state.under_way
     }
 
-    /// The work on a request waits for its body, or no longer.
+    /// The request in progress starts or stops waiting for its body.
     pub(crate) fn wants_body(&self, wants: bool) {
         self.state().wants_body = wants;
     }
 
-    /// The client sent something; `in_head` tells whether a request's head is incomplete after it.
+    /// The client sent bytes; `in_head` says whether the head of a request is still incomplete.
     pub(crate) fn received(&self, in_head: bool) {
         let now = Instant::now();
         let mut state = self.state();
@@ -139,13 +139,13 @@ impl Activity {
         state.head = in_head.then(|| state.head.unwrap_or(now));
     }
 
-    /// The client takes nothing at the moment.
+    /// The client does not read at the moment.
     pub(crate) fn blocked(&self, limits: &Limits) {
         let mut state = self.state();
         state.answer_until.get_or_insert_with(|| Instant::now() + limits.answer);
     }
 
-    /// The client took something.
+    /// The client read some bytes.
     pub(crate) fn took(&self, bytes: usize, limits: &Limits) {
         let now = Instant::now();
         let mut state = self.state();
@@ -156,12 +156,12 @@ impl Activity {
         }
     }
 
-    /// The client took all there was.
+    /// The client read everything.
     pub(crate) fn flushed(&self) {
         self.state().answer_until = None;
     }
 
-    /// The connection ends with the present request.
+    /// The connection ends with the current request.
     pub(crate) fn set_last(&self) {
         self.state().last = true;
     }
@@ -170,7 +170,7 @@ impl Activity {
         self.state().last
     }
 
-    /// Why this connection is to be closed now, if it is.
+    /// The reason to close this connection now, if there is one.
     pub(crate) fn overdue(&self, limits: &Limits, now: Instant) -> Option<Reason> {
         let state = self.state();
         if state.answer_until.is_some_and(|until| now >= until) {
@@ -189,7 +189,7 @@ impl Activity {
         over(state.progress, limits.idle).then_some(Reason::Idle)
     }
 
-    /// How dispensable this connection is, the smallest first; none while its request is being worked on.
+    /// Rank for closing, the smallest first. `None` while a request is in progress.
     pub(crate) fn rank(&self, now: Instant) -> Option<(u8, Instant)> {
         let state = self.state();
         if state.working && !state.wants_body {
@@ -208,7 +208,7 @@ impl Activity {
         self.closing.notify_one();
     }
 
-    /// Returns when the connection is to be closed.
+    /// Returns when the connection must be closed.
     pub(crate) async fn closed(&self) -> Reason {
         loop {
             if let Some(reason) = self.state().closed {

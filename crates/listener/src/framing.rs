@@ -1,26 +1,26 @@
-//! Where requests begin and end in a stream of bytes, as far as two parsers could disagree.
+//! The boundaries of requests in a byte stream, as far as two parsers could disagree.
 //!
-//! hyper takes a bare LF for the end of a line. A proxy in front may not, and then one of them sees a header, or a whole
-//! request, that the other does not. So the bytes are looked at before hyper gets them: it gets at most one head at a time, and
-//! one that is ambiguous is spoiled, so that hyper answers 400 and hangs up.
+//! hyper accepts a bare LF as the end of a line. A proxy in front may not, and then one of them sees a header, or a whole
+//! request, that the other does not (request smuggling). So this module scans the bytes before hyper gets them. It passes on at
+//! most one head at a time, and corrupts an ambiguous one, so that hyper answers 400 and closes the connection.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-/// The longest part of a header line that is kept; the headers that matter here are shorter.
+/// Maximum length of the remembered part of a header line; the relevant headers are shorter.
 const LINE: usize = 64;
-/// Never valid in a head, wherever it stands.
+/// A byte that is invalid anywhere in a head.
 const SPOILED: u8 = 0;
 
-/// Follows a connection from request to request.
+/// Tracks a connection from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct Framing {
     place: Place,
-    /// The beginning of the present line, in lower case.
+    /// The beginning of the current line, in lower case.
     line: Vec<u8>,
-    /// Whether the present line has more than `line` holds.
+    /// Whether the current line is longer than `line`.
     long: bool,
-    /// Lines of the present head that are complete.
+    /// Number of complete lines in the current head.
     lines: usize,
-    /// Empty lines before it.
+    /// Number of empty lines before it.
     leading: usize,
     last: u8,
     length: Option<u64>,
@@ -33,12 +33,12 @@ enum Place {
     #[default]
     Head,
     Body(u64),
-    /// In a body whose end is not known here, or in a head that was spoiled: nothing that follows is a request.
+    /// In a body of unknown length, or in a corrupted head: no request follows.
     Endless,
 }
 
 impl Framing {
-    /// Whether some of a head has come, but not all.
+    /// Whether a head is partly received.
     pub(crate) fn in_head(&self) -> bool {
         self.place == Place::Head && (self.lines > 0 || !self.line.is_empty())
     }
@@ -48,7 +48,7 @@ impl Framing {
         self.place == Place::Head && !self.in_head() && self.leading == 0
     }
 
-    /// Heads that were complete so far.
+    /// Number of complete heads so far.
     pub(crate) fn heads(&self) -> u64 {
         self.heads
     }
@@ -58,8 +58,8 @@ impl Framing {
         self.place == Place::Endless
     }
 
-    /// Looks at bytes that have come, and tells how many of them to hand on before asking again: never none. An ambiguous head
-    /// is spoiled in place.
+    /// Scans received bytes and returns how many to pass on before the next call, at least one. Corrupts an ambiguous head in
+    /// place.
     pub(crate) fn feed(&mut self, bytes: &mut [u8]) -> usize {
         match &mut self.place {
             Place::Endless => bytes.len(),
@@ -100,7 +100,7 @@ impl Framing {
         bytes.len()
     }
 
-    /// Takes a line in; tells whether it is clear what it means.
+    /// Processes a line; returns whether its meaning is unambiguous.
     fn end_line(&mut self) -> bool {
         let (line, long) = (std::mem::take(&mut self.line), std::mem::take(&mut self.long));
         if line.is_empty() {
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// The parts that are handed on, when the bytes come in pieces of a size.
+    /// The pieces that are passed on if the bytes arrive in chunks of a given size.
     fn parts(stream: &[u8], size: usize) -> Vec<Vec<u8>> {
         let mut framing = Framing::default();
         let mut parts = Vec::new();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever reads end, the same requests come out, and no byte is lost or doubled.
+        /// Wherever reads end, the same requests result, and no byte is lost or duplicated.
         #[test]
         fn reads_may_end_anywhere(
             stream in "(GET / HTTP/1\\.1\r?\n(a: b\r\n){0,2}(content-length: [0-3]\r\n){0,2}\r\n[x\n]{0,3}){1,3}",

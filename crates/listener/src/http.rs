@@ -1,14 +1,18 @@
 //! HTTP over a [`Listener`].
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HOST, HeaderValue};
+use hyper::http::uri::Scheme;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri, Version};
@@ -19,20 +23,25 @@ use tracing::debug;
 
 use crate::activity::Activity;
 use crate::limits::Limits;
-use crate::listener::{Connection, Listener};
+use crate::listener::{Client, Connection, Door, Listener};
 use crate::table::{RequestPlace, Table};
+use crate::tls::{ClientStream, TlsIdentity};
 
-/// The most that is kept of a head, and of an answer between two writes.
+/// Maximum size of a request's head, and of the part of an answer between two writes.
 const BUFFER: usize = 128 << 10;
+/// How long the rest of a body that nobody wants is read.
+const UNWANTED: Duration = Duration::from_secs(1);
+/// How much of it.
+const DISCARDED: usize = 64 << 20;
 
-/// A refusal that no service has to decide.
+/// A refusal by the listener itself, before the service sees the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A request of HTTP/1.1 has no `Host`.
+    /// An HTTP/1.1 request has no `Host`.
     NoHost,
-    /// It has several.
+    /// The request has several `Host` headers.
     SeveralHosts,
-    /// As many requests are being worked on as may be.
+    /// The maximum number of requests is in progress.
     Busy,
 }
 
@@ -45,7 +54,7 @@ impl Refusal {
         }
     }
 
-    /// What to say.
+    /// The message for the client.
     pub fn text(self) -> &'static str {
         match self {
             Refusal::NoHost => "The request has no Host header.",
@@ -55,36 +64,89 @@ impl Refusal {
     }
 }
 
-/// What is served.
+/// The HTTP service behind a listener.
 pub trait Site: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
 
-    /// Answers a request.
+    /// Answers a request. Its extensions hold the [`Client`] that sent it, and the [`Scheme`] of the socket.
     fn answer(&self, request: Request<RequestBody>) -> impl Future<Output = Response<Self::Body>> + Send;
 
-    /// Whether a target is a health check, which is answered also when no other request is.
+    /// Whether a target is a health check, which the listener passes on even when it refuses other requests.
     fn is_health(&self, uri: &Uri) -> bool;
 
-    /// The answer for a refusal.
+    /// Renders a refusal.
     fn refuse(&self, refusal: Refusal) -> Response<Self::Body>;
 }
 
-/// Answers requests until `stop`; requests that have begun are finished.
+/// A listening socket for HTTP, encrypted or not.
+#[derive(Debug)]
+pub struct HttpSocket {
+    tcp: TcpListener,
+    tls: Option<Arc<TlsIdentity>>,
+}
+
+impl HttpSocket {
+    /// A socket whose connections begin with a TLS handshake.
+    pub fn encrypted(tcp: TcpListener, identity: Arc<TlsIdentity>) -> Self {
+        HttpSocket { tcp, tls: Some(identity) }
+    }
+
+    /// The address, whose port the kernel may have chosen.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// The scheme of URLs that lead here.
+    pub fn scheme(&self) -> Scheme {
+        if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP }
+    }
+}
+
+impl From<TcpListener> for HttpSocket {
+    fn from(tcp: TcpListener) -> Self {
+        HttpSocket { tcp, tls: None }
+    }
+}
+
+impl Door for HttpSocket {
+    type Stream = ClientStream;
+
+    async fn next(&self) -> io::Result<(ClientStream, Client)> {
+        let (stream, client) = self.tcp.next().await?;
+        let stream = match &self.tls {
+            Some(tls) => tls.accept(stream),
+            None => ClientStream::Plain(stream),
+        };
+        Ok((stream, client))
+    }
+
+    fn prepare(stream: &ClientStream, limits: &Limits) {
+        if let Some(stream) = stream.tcp() {
+            <TcpListener as Door>::prepare(stream, limits);
+        }
+    }
+}
+
+/// Answers requests until `stop`, then finishes the requests in progress.
 pub async fn serve<S: Site>(
-    listener: TcpListener,
+    socket: impl Into<HttpSocket>,
     limits: Limits,
     site: Arc<S>,
     stop: impl Future<Output = ()> + Send,
 ) {
-    let listener = Listener::new(listener, limits);
+    let socket = socket.into();
+    let scheme = socket.scheme();
+    let listener = Listener::new(socket, limits);
     let under_way = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.max_buf_size(BUFFER);
     listener
         .run(stop, |Connection { stream, activity }| {
             let (site, table) = (Arc::clone(&site), Arc::clone(&listener.table));
-            let service = service_fn(move |request| {
+            let scheme = scheme.clone();
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(scheme.clone());
                 let (site, table, activity) = (Arc::clone(&site), Arc::clone(&table), Arc::clone(&activity));
                 async move { Ok::<_, Infallible>(answer(&*site, &table, &activity, request).await) }
             });
@@ -104,13 +166,26 @@ async fn answer<S: Site>(
     site: &S,
     table: &Arc<Table>,
     activity: &Arc<Activity>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Response<S::Body> {
+    request.extensions_mut().insert(activity.client);
     let _working = Working::begin(activity);
     let mut answer = match admit(site, table, &request) {
-        Ok(_place) => {
-            let body = |body| RequestBody { body, activity: Arc::clone(activity) };
-            site.answer(request.map(body)).await
+        Ok(place) => {
+            let unread = Arc::new(Mutex::new(None));
+            let body = |body| RequestBody {
+                body: Some(body),
+                activity: Arc::clone(activity),
+                unread: Arc::clone(&unread),
+            };
+            let answer = site.answer(request.map(body)).await;
+            // The work is over. A client that was refused before its body was read must not hold a place by sending no more of it.
+            drop(place);
+            let body = unread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(body) = body {
+                discard(body, activity).await;
+            }
+            answer
         }
         Err(refusal) => {
             let mut answer = site.refuse(refusal);
@@ -140,7 +215,7 @@ fn admit<S: Site>(
     table.begin_request().map(Some).ok_or(Refusal::Busy)
 }
 
-/// The work on a request, which may also be dropped half-way.
+/// Marks a request as in progress until dropped, also if the work on it is dropped half-way.
 struct Working<'a>(&'a Activity);
 
 impl<'a> Working<'a> {
@@ -156,11 +231,44 @@ impl Drop for Working<'_> {
     }
 }
 
-/// The body of a request. While it is waited for, it is the client's turn.
+/// Reads the rest of a body that the service left unread, so that its sender can read the answer. A slow sender loses it.
+async fn discard(mut body: Incoming, activity: &Activity) {
+    let reading = async {
+        let mut size = 0;
+        while size < DISCARDED
+            && let Some(Ok(frame)) = poll_fn(|cx| poll(&mut body, activity, cx)).await
+        {
+            size += frame.data_ref().map_or(0, Bytes::len);
+        }
+    };
+    let _ = tokio::time::timeout(UNWANTED, reading).await;
+}
+
+fn poll(
+    body: &mut Incoming,
+    activity: &Activity,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    let polled = Pin::new(body).poll_frame(cx);
+    activity.wants_body(polled.is_pending());
+    Poll::Ready(ready!(polled))
+}
+
+/// The body of a request. While the service waits for it, the client is to act. The listener discards what the service leaves unread,
+/// after the answer is known.
 #[derive(Debug)]
 pub struct RequestBody {
-    body: Incoming,
+    /// Always there until this is dropped.
+    body: Option<Incoming>,
     activity: Arc<Activity>,
+    unread: Arc<Mutex<Option<Incoming>>>,
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let unread = self.body.take().filter(|body| !body.is_end_stream());
+        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = unread;
+    }
 }
 
 impl Body for RequestBody {
@@ -171,16 +279,18 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        self.activity.wants_body(polled.is_pending());
-        Poll::Ready(ready!(polled))
+        let activity = Arc::clone(&self.activity);
+        match &mut self.body {
+            Some(body) => poll(body, &activity, cx),
+            None => Poll::Ready(None),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map(Incoming::size_hint).unwrap_or_default()
     }
 }

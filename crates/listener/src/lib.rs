@@ -1,17 +1,18 @@
-//! Listening sockets: which connections are kept, for how long, and which are closed when there are too many.
+//! Listening sockets with limits: maximum connections, timeouts, and a rule for which connection to close first.
 //!
-//! Anybody who reaches a socket can open connections, so no number of idle ones may keep others out:
+//! Every client that reaches a socket can open connections, so no number of idle ones may lock out others:
 //!
-//! * Connections are always accepted. When there are too many, the idlest one is closed: first those that have not sent a
-//!   request, then those that wait between two requests, then those that take nothing of their answer.
-//! * One client address that has more than its share loses its own idlest connection. Connections whose request is being worked
-//!   on are never closed, so a busy reverse proxy is not limited by this.
-//! * Some connections are always left for health checks: other requests beyond the rest are answered 503.
-//! * A client that does not finish its request's head, sends nothing, or does not read its answer is dropped after a while.
-//! * A head that two HTTP parsers could read in two ways (bare LF, doubled `Host`, several lengths) is answered 400.
+//! * The listener always accepts. If there are too many connections, it closes the idlest: first one without any request, then
+//!   one that waits between two requests, then one that does not read its answer.
+//! * A client address with more than its share loses its own idlest connection. The listener never closes a connection whose
+//!   request is in progress, so this does not limit a busy reverse proxy.
+//! * Some connections are reserved for health checks. Beyond the rest, other requests get 503.
+//! * The listener drops a client that does not finish a request's head, sends nothing, or does not read its answer within a
+//!   time.
+//! * A head that two HTTP parsers could read differently (bare LF, doubled `Host`, several lengths) gets 400.
 //!
-//! [`http::serve`] is all of that for an HTTP service. [`Listener`] is the part that does not depend on HTTP; the admin socket
-//! uses it as well. What is answered is the caller's business.
+//! [`http::serve`] does all of this for an HTTP service. [`Listener`] is the part that does not depend on HTTP; the admin
+//! socket uses it as well. The answers themselves come from the caller. With a [`TlsIdentity`], an HTTP socket speaks TLS.
 
 mod activity;
 mod framing;
@@ -20,8 +21,10 @@ mod limits;
 mod listener;
 mod stream;
 mod table;
+mod tls;
 
 pub use activity::Activity;
 pub use limits::Limits;
 pub use listener::{Client, Connection, Door, Listener};
 pub use stream::GuardedStream;
+pub use tls::{ClientStream, TlsError, TlsIdentity};

@@ -1,21 +1,21 @@
-//! How much of a server its clients may take.
+//! Limits on the share of a server that its clients may use.
 
 use std::time::Duration;
 
-/// What clients may take of a listener.
+/// The limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections of one client address at once, as far as they are idle. Of IPv6 a /64 is one client.
+    /// Maximum number of connections per client address; only idle ones are closed for it. An IPv6 /64 counts as one client.
     pub per_client: usize,
-    /// How long a new connection may take until the head of its first request is complete.
+    /// Timeout of a new connection until the head of its first request is complete.
     pub first_request: Duration,
-    /// How long the head of a later request may take, from its first byte.
+    /// Timeout of a later request's head, from its first byte.
     pub head: Duration,
-    /// How long a connection may be idle between two requests.
+    /// Timeout of an idle connection between two requests.
     pub idle: Duration,
-    /// How long a client may take nothing of its answer. One that takes less than [`SLOWEST`](Self::SLOWEST) uses this up, too.
+    /// Timeout of a client that does not read its answer. One that reads less than [`SLOWEST`](Self::SLOWEST) uses it up, too.
     pub answer: Duration,
 }
 
@@ -34,16 +34,16 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The bytes of an answer that a client has to take each second, on average.
+    /// The bytes of an answer that a client must read per second, on average.
     pub const SLOWEST: u64 = 16 << 10;
 
-    /// The largest number of requests that are worked on at once. The other connections are left for health checks.
+    /// Maximum number of requests in progress. The other connections are reserved for health checks.
     pub(crate) fn requests(&self) -> usize {
         let reserve = (self.connections / 8).clamp(1, 64);
         self.connections.saturating_sub(reserve).max(1)
     }
 
-    /// How often to look for connections whose time is over.
+    /// Interval between two checks for expired connections.
     pub(crate) fn tick(&self) -> Duration {
         let shortest = self.first_request.min(self.head).min(self.idle).min(self.answer);
         (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1))

@@ -1,4 +1,4 @@
-//! Accepts, whatever happens, and gives every connection a task of its own.
+//! Accepts connections, also after errors, and gives each a task of its own.
 
 use std::future::Future;
 use std::io;
@@ -17,17 +17,18 @@ use crate::limits::Limits;
 use crate::stream::GuardedStream;
 use crate::table::Table;
 
-/// How long to wait after the system could not give us a connection.
+/// Pause after the system failed to give us a connection.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often that is logged at most.
+/// Minimum interval between two log lines about that.
 const SAID: Duration = Duration::from_secs(10);
-/// How much of an answer the kernel keeps for a client that does not read. Bytes beyond that stay with us, so the listener notices the client.
+/// Size of the kernel's send buffer per connection. Further bytes of an answer stay with us, so the listener notices a client
+/// that does not read.
 const SEND_BUFFER: usize = 256 << 10;
 
-/// Whoever is on the other side, as far as connections are counted by it.
+/// The client of a connection, for counting connections per client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// An IPv4 address, or the network of an IPv6 address: a host has as many of those as it likes.
+    /// An IPv4 address, or the /64 network of an IPv6 address, because a host may have any number of IPv6 addresses.
     Address(IpAddr),
     /// A process of this machine, on a unix socket.
     Local,
@@ -46,12 +47,12 @@ impl Client {
     }
 }
 
-/// A socket that connections come from.
+/// A socket that accepts connections.
 pub trait Door: Send {
     /// A connection.
     type Stream: Send + 'static;
 
-    /// Waits for the next one. Dropping this future loses none.
+    /// Waits for the next connection. Dropping this future loses none.
     fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Client)>> + Send;
 
     /// Prepares a connection; `limits` are those of the listener.
@@ -93,7 +94,7 @@ impl Door for UnixListener {
 pub struct Connection<S> {
     /// Its bytes.
     pub stream: GuardedStream<S>,
-    /// Where the connection's task says whose turn it is.
+    /// Handle through which the connection's task reports whether the client or the server is to act.
     pub activity: Arc<Activity>,
 }
 
@@ -105,13 +106,13 @@ pub struct Listener<D> {
 }
 
 impl<D: Door> Listener<D> {
-    /// Over a socket that listens.
+    /// Wraps a listening socket.
     pub fn new(door: D, limits: Limits) -> Self {
         Listener { door, table: Arc::new(Table::new(limits)) }
     }
 
-    /// Accepts until `stop`. Each connection gets a task for what `converse` makes of it; the task is dropped when the
-    /// connection has to go.
+    /// Accepts until `stop`. Each connection gets a task that runs the future from `converse`. The listener drops that task to
+    /// close the connection.
     pub async fn run<F>(
         &self,
         stop: impl Future<Output = ()> + Send,
@@ -154,7 +155,7 @@ impl<D: Door> Listener<D> {
         }
     }
 
-    /// Waits for `rest`, while connections whose time is over are still closed.
+    /// Waits for `rest`, and keeps closing connections that time out.
     pub async fn drain(self, rest: impl Future<Output = ()>) {
         let Listener { door, table } = self;
         // Nobody else is let in.

@@ -1,4 +1,4 @@
-//! A connection's bytes on their way in and out, with what they say of the client.
+//! A connection's stream of bytes, which records the client's activity as bytes pass.
 
 use std::io;
 use std::pin::Pin;
@@ -12,15 +12,15 @@ use crate::activity::Activity;
 use crate::framing::Framing;
 use crate::table::Table;
 
-/// A stream that is watched: who does not send or does not read is known by it.
+/// A stream that records when its client sends and reads.
 #[derive(Debug)]
 pub struct GuardedStream<S> {
     stream: S,
     activity: Arc<Activity>,
     table: Arc<Table>,
-    /// For HTTP; none hands on everything as it comes.
+    /// Finds the requests in an HTTP stream. `None` passes on all bytes as they come.
     framing: Option<Framing>,
-    /// Came already, and is not handed on yet.
+    /// Received bytes that are not passed on yet.
     rest: BytesMut,
 }
 

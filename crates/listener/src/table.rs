@@ -1,4 +1,4 @@
-//! All connections of one listener, and which of them goes when there are too many.
+//! All connections of one listener, and the choice of the one to close.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,9 +20,9 @@ pub(crate) struct Table {
 struct Inner {
     next: u64,
     all: HashMap<u64, Arc<Activity>>,
-    /// How many connections each client has.
+    /// The number of connections of each client.
     clients: HashMap<Client, usize>,
-    /// Requests that are being worked on, health checks left aside.
+    /// The number of requests in progress, without health checks.
     requests: usize,
 }
 
@@ -37,7 +37,7 @@ impl Inner {
         }
     }
 
-    /// Closes the most dispensable connection, of one client or of all; tells whether there was one.
+    /// Closes the lowest-ranked connection, of one client or of all; returns whether there was one.
     fn make_room(&mut self, client: Option<Client>) -> bool {
         let now = Instant::now();
         let candidates = self.all.values().filter(|it| client.is_none_or(|client| it.client == client));
@@ -59,7 +59,7 @@ impl Table {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in, in the place of another one if there are too many. None if every other one is at work.
+    /// Adds a connection, and closes another one if there are too many. `None` if all others have a request in progress.
     pub(crate) fn admit(&self, client: Client) -> Option<Arc<Activity>> {
         let mut inner = self.inner();
         if inner.clients.get(&client).is_some_and(|count| *count >= self.limits.per_client) {
@@ -77,7 +77,7 @@ impl Table {
         Some(activity)
     }
 
-    /// Closes the most dispensable connection, so that its file descriptor is free.
+    /// Closes the lowest-ranked connection to free its file descriptor.
     pub(crate) fn make_room(&self) -> bool {
         self.inner().make_room(None)
     }
@@ -86,7 +86,7 @@ impl Table {
         self.inner().remove(activity.id);
     }
 
-    /// Closes those whose time is over.
+    /// Closes expired connections.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         let mut inner = self.inner();
@@ -100,7 +100,7 @@ impl Table {
         }
     }
 
-    /// A place for the work on a request. None if all are taken.
+    /// Reserves a slot for a request in progress. `None` if all are taken.
     pub(crate) fn begin_request(self: &Arc<Self>) -> Option<RequestPlace> {
         let mut inner = self.inner();
         if inner.requests >= self.limits.requests() {
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-/// The work on one request; its place is free when this is dropped.
+/// A request in progress; dropping it frees its slot.
 #[derive(Debug)]
 pub(crate) struct RequestPlace(Arc<Table>);
 

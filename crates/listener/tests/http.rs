@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// As good as no limit.
 const AGES: Duration = Duration::from_secs(3600);
 
-/// Answers `/large` with a megabyte, `/slow` when it is told to, and all else with `ok`.
+/// Answers `/large` with a megabyte, `/slow` on a signal of the test, and all else with `ok`.
 #[derive(Default)]
 struct Sample {
     go_on: Notify,

@@ -12,9 +12,10 @@ use node::bgp::config::{Config, FrrBackend};
 use node::bgp::desired::Reason;
 use node::bgp::dry_run::DryRun;
 use node::bgp::explain::Vlan;
+use node::bgp::health::Promise;
 use node::bgp::sole::Sole;
 use node::frr;
-use node::plane::kind::Kind;
+use node::part::kind::Kind;
 use node::plane::view::Look;
 use node::plane::{self, Plane};
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
@@ -115,6 +116,7 @@ fn places(config: &Config) -> plane::Config {
     plane::Config {
         rt_tables: config.rt_tables.clone(),
         ovs_rundir: rundir.unwrap_or(usual.ovs_rundir),
+        port_mark: usual.port_mark,
         frr: frr::Config {
             dir: config.frr_vty_dir.clone(),
             backend: match config.frr_backend {
@@ -122,6 +124,7 @@ fn places(config: &Config) -> plane::Config {
                 FrrBackend::Vtysh => frr::Backend::Vtysh,
             },
             check: config.frr_reconcile_interval,
+            vrf: config.bgp_vrf.clone(),
             ..usual.frr
         },
     }
@@ -176,6 +179,10 @@ impl Subject for Running {
 
     fn trouble(&self) -> Vec<String> {
         self.0.trouble()
+    }
+
+    fn promises(&self) -> Vec<Promise> {
+        self.0.promises()
     }
 
     fn vlans(&self) -> Vec<Vlan> {

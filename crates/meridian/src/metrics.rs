@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use listener::Limits;
-use listener::http::{Refusal, RequestBody, Site};
+use listener::http::{HttpSocket, Refusal, RequestBody, Site};
 use tokio::net::TcpListener;
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -27,19 +27,30 @@ const LIMITS: Limits = Limits {
     answer: Duration::from_secs(10),
 };
 
-/// Listens, and answers until the process ends. Returns the address, which matters when port 0 was asked for.
-pub(crate) async fn serve(listen: SocketAddr, process: Process) -> Outcome<SocketAddr> {
-    let failed = |error| {
+/// Binds the address, and answers there until the process ends.
+pub(crate) async fn serve(listen: SocketAddr, process: Process) -> Outcome {
+    start(bind(listen).await?, process);
+    Ok(())
+}
+
+/// Binds the address. The kernel queues connections until [`start`].
+pub(crate) async fn bind(listen: SocketAddr) -> Outcome<TcpListener> {
+    TcpListener::bind(listen).await.map_err(|error| {
         Failure::new(Exit::Local, error)
             .while_(format!("cannot listen on {listen} for metrics"))
             .try_("another address with --metrics-listen, or port 0 for any")
-    };
-    let listener = TcpListener::bind(listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    tracing::info!(%address, "serving metrics");
+    })
+}
+
+/// Answers until the process ends.
+pub(crate) fn start(socket: impl Into<HttpSocket>, process: Process) {
+    let socket = socket.into();
+    if let Ok(address) = socket.local_addr() {
+        // The port may be one that the kernel chose.
+        tracing::info!(%address, "serving metrics");
+    }
     let site = Arc::new(MetricsSite(process));
-    task::keep("metrics", listener::http::serve(listener, LIMITS, site, std::future::pending()));
-    Ok(address)
+    task::keep("metrics", listener::http::serve(socket, LIMITS, site, std::future::pending()));
 }
 
 struct MetricsSite(Process);

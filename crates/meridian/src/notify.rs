@@ -35,9 +35,9 @@ pub(crate) struct Watchdog(Option<tokio::time::Interval>);
 impl Watchdog {
     /// Asks the environment how often to feed it.
     pub(crate) fn new() -> Self {
-        // Half of the limit, as sd_watchdog_enabled(3) advises.
+        // A quarter of the limit: with half of it, as sd_watchdog_enabled(3) advises, one missed answer could end the process.
         let limit =
-            sd_notify::watchdog_enabled().map(|limit| limit / 2).filter(|limit| *limit > Duration::ZERO);
+            sd_notify::watchdog_enabled().map(|limit| limit / 4).filter(|limit| *limit > Duration::ZERO);
         Self(limit.map(|limit| {
             let mut interval = tokio::time::interval(limit);
             interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

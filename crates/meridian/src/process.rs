@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use api::status::NetworkStatus;
 use node::bgp::explain::Vlan;
+use node::bgp::health::Promise;
 use ovsdb::Client;
 use ovsdb::session::Progress;
 use prometheus_client::metrics::info::Info;
@@ -32,6 +33,9 @@ pub(crate) struct Status {
     /// Why not, if not, as far as it can tell.
     #[serde(default)]
     pub(crate) trouble: Vec<String>,
+    /// What it promises, and how that stands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) promises: Vec<Promise>,
     /// The directives of its log.
     pub(crate) log: String,
     /// Its connections to databases.
@@ -114,6 +118,10 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn trouble(&self) -> Vec<String> {
         Vec::new()
     }
+    /// What it promises, and how that stands, if it can tell.
+    fn promises(&self) -> Vec<Promise> {
+        Vec::new()
+    }
     /// What it keeps, if that is a network.
     fn network(&self) -> Option<NetworkStatus> {
         None
@@ -189,6 +197,7 @@ impl Process {
             uptime_seconds: self.0.started.elapsed().as_secs(),
             healthy: self.healthy(),
             trouble: self.0.subject.trouble(),
+            promises: self.0.subject.promises(),
             log: self.0.log.current(),
             databases: self.0.subject.databases(),
             components: self.0.subject.components(),

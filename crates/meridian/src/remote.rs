@@ -2,6 +2,8 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::path::PathBuf;
+
 /// Where a database is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guess {
@@ -9,6 +11,8 @@ pub(crate) struct Guess {
     pub(crate) remotes: String,
     /// Why these, for messages.
     pub(crate) because: String,
+    /// The usual socket, where no variable names remotes. It exists only where the database runs on this host.
+    pub(crate) socket: Option<PathBuf>,
 }
 
 /// A database that OVN or Open vSwitch has: its variable, the directory of its socket and that one's variable.
@@ -56,7 +60,7 @@ pub(crate) fn guess(database: &str, variable: impl Fn(&str) -> Option<String>) -
     if let Some(name) = known.variable
         && let Some(remotes) = set(name)
     {
-        return Some(Guess { remotes, because: format!("{name} says so") });
+        return Some(Guess { remotes, because: format!("{name} says so"), socket: None });
     }
     let directory = set(known.directory_variable);
     let unset = known.variable.map_or(String::new(), |name| format!(" and no {name}"));
@@ -65,7 +69,8 @@ pub(crate) fn guess(database: &str, variable: impl Fn(&str) -> Option<String>) -
         None => format!("there is no --remote{unset}"),
     };
     let directory = directory.as_deref().unwrap_or(known.directory);
-    Some(Guess { remotes: format!("unix:{directory}/{}", known.socket), because })
+    let socket = format!("{directory}/{}", known.socket);
+    Some(Guess { remotes: format!("unix:{socket}"), because, socket: Some(socket.into()) })
 }
 
 #[cfg(test)]
@@ -89,5 +94,6 @@ mod tests {
         assert_eq!(of("Other", &[]), None);
         let guess = guess("OVN_Northbound", with(&[])).unwrap();
         assert_eq!(guess.because, "there is no --remote and no OVN_NB_DB");
+        assert_eq!(guess.socket, Some("/var/run/ovn/ovnnb_db.sock".into()));
     }
 }

@@ -1,5 +1,7 @@
 //! Logging to standard error or to a file, for people or as JSON, with a level that can change while running.
 
+mod cut;
+
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -15,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Colour, Log, LogFormat};
 use crate::failure::{Exit, Failure, Outcome};
+use cut::CutLines;
 
 /// Changes what is logged while running.
 #[derive(Clone, Debug)]
@@ -60,6 +63,7 @@ pub(crate) fn start(log: &Log, file: Option<&Path>) -> Outcome<LogControl> {
             (BoxMakeWriter::new(Mutex::new(file)), log.color.value == Colour::Always)
         }
     };
+    let writer = CutLines { to: writer, json: log.format.value == LogFormat::Json };
     let started = match log.format.value {
         LogFormat::Human => registry.with(fmt::layer().with_writer(writer).with_ansi(colours)).try_init(),
         LogFormat::Json => {

@@ -126,6 +126,15 @@ fn wrong_configuration_is_told_with_the_line() {
 }
 
 #[test]
+fn a_printed_configuration_is_checked_for_the_agent_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("m.toml");
+    std::fs::write(&file, "[bgp]\nbgp_vrf_table_id = \"ten\"\n").unwrap();
+    let err = run_args(&["--config", file.to_str().unwrap(), "--print-config"]).fails(2, dir.path());
+    assert!(err.contains("DIR/m.toml:2: [bgp] bgp_vrf_table_id: "), "{err}");
+}
+
+#[test]
 fn the_configuration_in_effect_says_where_it_is_from() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("m.toml");

@@ -22,7 +22,7 @@ fn all(out: &Output) -> String {
 }
 
 /// Starts a server that cannot work, since nobody listens where its databases should be.
-const SERVE: [&str; 9] = [
+const SERVE: [&str; 13] = [
     "server",
     "--data-dir",
     "data",
@@ -32,6 +32,10 @@ const SERVE: [&str; 9] = [
     "127.0.0.1:0",
     "--log-level",
     "trace",
+    "--nb",
+    "unix:nb.sock",
+    "--sb",
+    "unix:sb.sock",
 ];
 
 proptest! {
@@ -112,16 +116,14 @@ fn the_password_of_a_database_is_read_from_its_file() {
         let url = postgres.url("meridian").replace("meridian@", "app@");
         format!("[server]\nauth = \"none\"\ndatabase = \"{url}\"\n{key}")
     };
-    // The server listens only when the database has let it in; then the address cannot be used.
+    // The server binds its admin socket only when the database has let it in; here a file is in the way.
     let mut words = SERVE.to_vec();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().map(|address| (taken, address.to_string())).unwrap();
-    words[4] = &taken.1;
+    words.extend(["--admin-socket", "password"]);
     let in_vain = all(&meridian(dir.path(), &config(""), &words));
     assert!(in_vain.contains("cannot use postgres://app@"), "{in_vain}");
     let key = format!("database_password_file = \"{}\"\n", file.display());
     let let_in = all(&meridian(dir.path(), &config(&key), &words));
-    assert!(let_in.contains(&format!("cannot listen on {}", taken.1)), "{let_in}");
+    assert!(let_in.contains("cannot listen on password for admin requests"), "{let_in}");
     assert!(let_in.contains("every user of this machine may read a secret"), "{let_in}");
     fs::write(&file, "S3CRET wrong\n").unwrap();
     fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();

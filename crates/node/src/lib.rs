@@ -10,6 +10,8 @@
 //! | [`frr`] | what FRR redistributes and leaks | the lines of its two stanzas that [`frr::state`] names |
 //! | [`plane`] | the four above in one order | |
 //!
+//! [`part`] is what each of the four has to say, so that they can be planned together.
+//!
 //! The four are planned together, because safety is a matter of order across them: an address is announced when packets
 //! for it have a way, and the way stays until the announcement is gone. [`plane::Plane`] is the one target that a decider
 //! on a node writes to.
@@ -20,5 +22,7 @@ pub mod flows;
 pub mod frr;
 pub mod ini;
 pub mod kernel;
+mod netlink;
+pub mod part;
 pub mod plane;
 pub mod ports;

@@ -1,38 +1,38 @@
-//! Who a row is: its UUID and its name.
+//! The identity of a row: its UUID and its name.
 //!
-//! **UUIDs.** A row that stands for one API object takes that object's id. Every other row's UUID is derived from what it is
-//! for: [`row_uuid`]`(kind, id, role)`, a UUIDv5. The same intent therefore always meets the same row: a restart cannot make
-//! a twin, two racing writers collide instead of doubling, and a lost database is rebuilt with the same UUIDs.
+//! **UUIDs.** A row for one API object has that object's id. The UUID of every other row is derived from its purpose:
+//! [`row_uuid`]`(kind, id, role)`, a UUIDv5. So the same intent always gives the same row: a restart cannot create a duplicate,
+//! two racing writers collide instead of both creating a row, and a lost database gets the same UUIDs when it is rebuilt.
 //! `(kind, id, role)` must be unique to the row; the encoding keeps different triples different. In tables without
 //! `external_ids` the UUID carries the owner's mark as well: [`marked_uuid`].
 //!
-//! **Names** are OpenStack's, because other programs find rows by them. They are written here only, so that a prefix cannot
-//! drift between its writer and its readers.
+//! **Names** are OpenStack's, because other programs look rows up by them. Only this module writes them, so that writer and
+//! readers of a prefix cannot diverge.
 
 use uuid::Uuid;
 
-/// Root of our UUIDv5 namespaces. Never change it: every derived UUID in every deployment hangs on it.
+/// Root of our UUIDv5 namespaces. Never change it: every derived UUID in every deployment depends on it.
 const ROOT: Uuid = Uuid::from_u128(0x6d65_7269_6469_616e_2d6f_766e_2d69_6431);
 
-/// Root Neutron's agents use for chassis whose system-id is not a UUID; metadata agents derive their id from it.
+/// Root that Neutron's agents use for chassis whose system-id is not a UUID. Metadata agents derive their id from it.
 const METADATA_AGENT_ROOT: Uuid = Uuid::from_u128(0xd34b_f9f6_da32_4871_9af8_15a4_626b_41ab);
 
-/// UUID of the row that plays `role` for object `id` of `kind`, for example
-/// `row_uuid("router-gateway", port_id, "ha-chassis-group")`.
+/// UUID of the row in the role `role` for object `id` of `kind`, for example `row_uuid("router-gateway", port_id,
+/// "ha-chassis-group")`.
 pub fn row_uuid(kind: &str, id: &str, role: &str) -> Uuid {
     // Lengths in front keep ("a", "bc") and ("ab", "c") apart.
     let name = format!("{}:{kind}{}:{id}{role}", kind.len(), id.len());
     Uuid::new_v5(&ROOT, name.as_bytes())
 }
 
-/// Where a marked UUID carries the mark.
+/// The bytes of a marked UUID that carry the mark.
 const MARK: std::ops::Range<usize> = 10..16;
 
-/// UUID of a row in a table that has no `external_ids` to carry our mark: a UUIDv8 whose last six bytes are the
-/// fingerprint of `owner`, so that the row is known as ours again. No random UUID (version 4) is one of these.
+/// UUID of a row in a table without `external_ids` for our mark: a UUIDv8 whose last six bytes are the fingerprint of `owner`,
+/// so that we recognise the row as ours. No random UUID (version 4) has this form.
 ///
-/// The mark is not in front because ovsdb-server hashes rows by their first four bytes: alike there, a few thousand rows
-/// make it fifty times slower.
+/// The mark is not at the front because ovsdb-server hashes rows by their first four bytes. With equal first bytes, a few
+/// thousand rows make it fifty times slower.
 pub fn marked_uuid(owner: &str, kind: &str, id: &str, role: &str) -> Uuid {
     let mut bytes = row_uuid(kind, id, role).into_bytes();
     bytes[MARK].copy_from_slice(&fingerprint(owner));
@@ -60,7 +60,7 @@ pub fn metadata_agent_id(system_id: &str) -> Uuid {
 pub mod name {
     use uuid::Uuid;
 
-    /// Port group of the rule "drop what nothing allows".
+    /// Port group of the default rule: drop all packets that no rule allows.
     pub const DROP_PORT_GROUP: &str = "neutron_pg_drop";
 
     const NEUTRON: &str = "neutron-";
@@ -112,8 +112,8 @@ pub mod name {
         id_after(name, PROVIDER)
     }
 
-    /// Chassis group of one gateway port: `neutron-lrp-<port>`. One per port and never one per router, or all gateways of
-    /// a router would sit on one chassis.
+    /// Chassis group of one gateway port: `neutron-lrp-<port>`. One per port and never one per router; otherwise all gateways
+    /// of a router would be on one chassis.
     pub fn gateway_chassis_group(port: Uuid) -> String {
         format!("{NEUTRON}{ROUTER_PORT}{port}")
     }
@@ -173,7 +173,7 @@ pub mod name {
         name.starts_with(LB_VIP)
     }
 
-    /// Name of the port health checks of a subnet come from: `ovn-lb-hm-<subnet>`.
+    /// Name of the port that sends the health checks of a subnet: `ovn-lb-hm-<subnet>`.
     pub fn lb_health_monitor_port(subnet: Uuid) -> String {
         format!("{LB_HEALTH_MONITOR}{subnet}")
     }

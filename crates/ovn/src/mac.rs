@@ -1,7 +1,7 @@
 //! Ethernet addresses.
 //!
-//! OVN writes them in lower case with colons and reads either case; so do we. Dashes and dotted forms are other tools'
-//! habits and are refused, because OVN refuses them too.
+//! OVN writes MAC addresses in lower case with colons and accepts either case; so do we. We refuse dashes and dotted forms,
+//! because OVN refuses them, too.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr(pub [u8; 6]);
 
-/// Text that is not an Ethernet address.
+/// A string that is not a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an Ethernet address: {reason}")]
 pub struct MacError {
-    /// What was given.
+    /// The given string.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: &'static str,
 }
 

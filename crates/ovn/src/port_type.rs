@@ -3,7 +3,7 @@
 use crate::text::word::words;
 
 words! {
-    /// What a logical port is.
+    /// The type of a logical port.
     pub enum PortType {
         /// A VIF of an instance or container.
         Vif = "",
@@ -21,7 +21,7 @@ words! {
         Remote = "remote",
         /// Either side of a link between datapaths (Southbound).
         Patch = "patch",
-        /// The one place of a distributed gateway port (Southbound).
+        /// The instance of a distributed gateway port on its chassis (Southbound).
         ChassisRedirect = "chassisredirect",
         /// A port of a router bound to one chassis (Southbound).
         L3Gateway = "l3gateway",

@@ -1,11 +1,11 @@
-//! Typed tables as data: what `check-schema` compares with the schema of any OVN.
+//! Typed tables as data, which `check-schema` compares with the schema of any OVN.
 
 use ovsdb::Table;
 use ovsdb::model::fit::fit;
 use ovsdb::model::{ColumnSpec, Misfit, TableFit};
 use ovsdb::wire::schema::DatabaseSchema;
 
-/// One typed table and what it asks of a schema.
+/// One typed table and its requirements on a schema.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec {
     /// The database it is in.

@@ -1,4 +1,4 @@
-//! The match expressions we write, read by OVN itself: `ovn-trace` parses its packet description with the same parser.
+//! Our match expressions, parsed by OVN itself: `ovn-trace` parses its packet description with the same parser.
 
 mod server;
 
@@ -15,7 +15,7 @@ const WORLD: &str = r#"
     {"op":"insert","table":"Port_Binding","row":{"logical_port":"lsp","tunnel_key":1,
      "datapath":["uuid","00000000-0000-0000-0000-000000000001"]}}"#;
 
-/// What ovn-trace says about a text that does not parse; empty if it does.
+/// ovn-trace's error about an expression that does not parse; empty if it does.
 fn complaint(socket: &Path, text: &str) -> String {
     let out = Command::new("ovn-trace")
         .arg(format!("--db=unix:{}", socket.display()))

@@ -81,7 +81,7 @@ fn cloud(ports: &[(u128, &str)]) -> Desired {
     };
     want.own(object("lb", 0x400), uuid(0x400), balancer);
     let on = nb::LogicalSwitch { load_balancer: Set::from([Weak::new(uuid(0x400))]), ..Default::default() };
-    want.share(object("lb", 0x400), uuid(0x100), on, [nb::LogicalSwitch::LOAD_BALANCER]);
+    want.share(object("lb", 0x400), uuid(0x100), on, nb::LogicalSwitch::LOAD_BALANCER);
     want
 }
 
@@ -131,7 +131,7 @@ fn router(want: &mut Desired) {
         nat: Set::from([Ref::new(uuid(0x207))]),
         ..Default::default()
     };
-    let columns = [nb::LogicalRouter::PORTS, nb::LogicalRouter::STATIC_ROUTES, nb::LogicalRouter::NAT];
+    let columns = nb::LogicalRouter::PORTS | nb::LogicalRouter::STATIC_ROUTES | nb::LogicalRouter::NAT;
     want.share(gateway.clone(), uuid(0x200), hung, columns);
     let neighbour = nb::StaticMacBinding {
         logical_port: "lrp-1".into(),

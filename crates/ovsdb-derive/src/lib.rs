@@ -12,9 +12,9 @@
 //! }
 //! ```
 //!
-//! On a field: `column = "name"` where the name is not the field's, `optional` for columns that some servers lack,
-//! `write_only` for columns that are written but not monitored.
-//! Each column also gets a constant with its position, `PortBinding::LOGICAL_PORT`.
+//! On a field: `column = "name"` if the name differs from the field's, `optional` for columns that some servers lack,
+//! `write_only` for columns that are written but not monitored. Each column also gets a constant, `PortBinding::LOGICAL_PORT`,
+//! by which conditions and transactions name it: an `ovsdb::Column` of this table and of the field's type.
 
 use darling::{FromDeriveInput, FromField, ast};
 use proc_macro2::TokenStream;
@@ -79,15 +79,14 @@ fn expand(input: TableInput) -> TokenStream {
         .collect();
     let constants: Vec<_> =
         idents.iter().map(|ident| format_ident!("{}", bare(ident).to_uppercase())).collect();
-    let constant_docs: Vec<_> =
-        names.iter().map(|name| format!("Position of the column `{name}`.")).collect();
+    let constant_docs: Vec<_> = names.iter().map(|name| format!("The column `{name}`.")).collect();
     let optional: Vec<_> = fields.iter().map(|f| f.optional).collect();
     let write_only: Vec<_> = fields.iter().map(|f| f.write_only).collect();
     let positions: Vec<usize> = (0..fields.len()).collect();
 
     quote! {
         impl #ident {
-            #(#[doc = #constant_docs] #vis const #constants: usize = #positions;)*
+            #(#[doc = #constant_docs] #vis const #constants: ::ovsdb::Column<#ident, #types> = ::ovsdb::Column::at(#positions);)*
         }
 
         impl ::ovsdb::Table for #ident {

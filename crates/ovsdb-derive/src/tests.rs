@@ -1,11 +1,11 @@
-//! What is refused, and in which words; what is made of a table is tested where it is used.
+//! The errors of the derive and their messages. The generated code is tested where it is used.
 
 use quote::quote;
 use syn::{DeriveInput, parse_quote};
 
 use super::{MOST_COLUMNS, derive};
 
-/// What the compiler is made to say.
+/// The compiler error for a refused input.
 fn refusal(input: &DeriveInput) -> String {
     let made = derive(input).to_string();
     assert!(made.contains("compile_error !"), "it was taken: {made}");

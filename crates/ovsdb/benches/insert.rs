@@ -1,5 +1,5 @@
-//! What it costs a client to insert rows: composing, sending, and taking the updates into its replica, against a real
-//! ovsdb-server. `cargo bench -p meridian-ovsdb --bench insert [-- ROWS]`. Prints CPU, which no framework counts.
+//! The cost of inserting rows: composing, sending, and applying the updates to the replica, against a real ovsdb-server. `cargo
+//! bench -p meridian-ovsdb --bench insert [-- ROWS]`. Prints CPU, which no framework counts.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! What it costs to hold 100,000 ports: CPU and memory of the first load, of a reload that changes nothing, and of one
-//! changed row. `cargo bench -p meridian-ovsdb --bench replica [-- ROWS]`.
+//! The cost of holding 100,000 ports: CPU and memory of the first load, of a reload that changes nothing, and of one changed
+//! row. `cargo bench -p meridian-ovsdb --bench replica [-- ROWS]`.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -119,7 +119,7 @@ fn main() {
     let mut replica = Replica::new(
         Model::new("SB")
             .index::<ByLogicalPort>()
-            .index::<References<PortBinding, { PortBinding::DATAPATH }>>(),
+            .index::<References<PortBinding, { PortBinding::DATAPATH.position() }>>(),
     );
     replica.fit(&DatabaseSchema::parse(SCHEMA).expect("a schema")).expect("it fits");
 

@@ -1,8 +1,8 @@
 //! An OVSDB client: typed replica, change feed, transactions.
 //!
 //! OVSDB (RFC 7047) is the database protocol of Open vSwitch and OVN: tables with a schema, JSON-RPC over a stream,
-//! transactions, and monitors that tell every change. A client does not query; it keeps a copy of the tables it needs
-//! and the server keeps that copy up to date. This crate is such a client.
+//! transactions, and monitors that report every change. A client does not query; it keeps a copy of the tables it needs, and
+//! the server keeps that copy up to date. This crate is such a client.
 //!
 //! ```no_run
 //! use ovsdb::{Client, ClientConfig, FeedEvent, Map, Model, Str, Table, Transaction, Uuid};
@@ -52,28 +52,30 @@
 //!
 //! # What is promised
 //!
-//! - **Snapshots are atomic.** A [`Snapshot`] lies between two transactions of the server, never within one. Copying it
-//!   costs nothing, and it keeps nobody waiting.
-//! - **No change is lost.** A [`Feed`] tells every change once, in order. A reader that is too slow gets the sum of what
-//!   it missed, never a gap. After a reconnection only true differences are told, even if everything was sent again.
-//! - **Writers read their writes.** When [`Client::commit`] returns, [`Client::snapshot`] has what was committed.
-//! - **What is not known is said.** A connection that breaks between a commit and its answer gives
-//!   [`CommitError::Unknown`]; after the reconnection the snapshot has the answer. Nothing is ever sent twice.
-//! - **Others' data stay.** Updates mention only columns that differ, and in sets and maps only the elements that do.
-//! - **Decisions hold.** [`Client::transact`] commits only if what was read still holds, and decides again if not.
-//! - **It never gives up.** Servers may restart, lose leadership, change their schema or speak nonsense: the replica
-//!   stays readable, [`Client::status`] says what is wrong and what to do, and the next server is tried.
-//! - **One struct, many versions.** A server's schema is compared when a connection is made: columns marked `optional`
-//!   may be missing, everything else that does not fit is listed at once.
+//! - **Snapshots are atomic.** A [`Snapshot`] lies between two transactions of the server, never within one. A copy is free,
+//!   and it blocks nobody.
+//! - **No change is lost.** A [`Feed`] reports every change once, in order. A reader that is too slow gets the changes that it
+//!   missed merged into one, never a gap. After a reconnect it gets only true differences, even if the server sent everything
+//!   again.
+//! - **Writers read their writes.** When [`Client::commit`] returns, [`Client::snapshot`] contains the commit.
+//! - **Unknown outcomes are reported.** A connection that breaks between a commit and its reply gives [`CommitError::Unknown`];
+//!   after the reconnect the snapshot shows the outcome. The client never sends a transaction twice.
+//! - **Foreign data stay.** Updates contain only columns that differ, and of sets and maps only the elements that differ.
+//! - **Decisions hold.** [`Client::transact`] commits only if everything that the decision read is unchanged, and decides again
+//!   otherwise.
+//! - **It never gives up.** Servers may restart, lose leadership, change their schema or send garbage: the replica stays
+//!   readable, [`Client::status`] names the problem and the remedy, and the client tries the next server.
+//! - **One struct, many versions.** The client checks a server's schema on every connection: columns marked `optional` may be
+//!   missing, and all other mismatches are listed at once.
 //!
-//! # Where what is
+//! # Modules
 //!
-//! [`client`] moves bytes, [`session`] decides (its front page has the state machine), [`replica`] holds rows and indexes,
-//! [`txn`] composes and judges transactions, [`model`] is what structs are made of, [`wire`] what goes over the wire. With
-//! the feature `fake` there is a server for tests that misbehaves on demand. All but [`client`] and the fake's sockets is
-//! pure: bytes and times go in, values come out.
+//! [`client`] moves bytes, [`session`] makes decisions (its front page has the state machine), [`replica`] holds rows and
+//! indexes, [`txn`] composes transactions and interprets their results, [`model`] has the types of tables and columns, [`wire`]
+//! the wire format. With the feature `fake` there is a server for tests that misbehaves on demand. Everything but [`client`]
+//! and the fake's sockets is pure: bytes and times go in, values come out.
 //!
-//! Not here: anything about OVN or Open vSwitch. Their tables and conventions are for other crates to describe.
+//! Nothing here is about OVN or Open vSwitch: other crates describe their tables and conventions.
 
 // The derive names this crate by its public path, also inside it.
 #[allow(unused_extern_crates)]
@@ -89,13 +91,14 @@ pub mod txn;
 pub mod wire;
 
 pub use client::{Client, ClientConfig, Feed, FeedEvent, TlsConfig};
-pub use model::{Map, Ref, Set, Str, Table, Weak};
+pub use model::{Column, Condition, Map, Ref, Set, Str, Table, TableColumns, Weak};
 pub use ovsdb_derive::Table;
 pub use replica::{Model, Snapshot};
-pub use txn::{Class, CommitError, Committed, Transaction};
+pub use txn::{Class, CommitError, Committed, ElementChange, RowFilter, Transaction};
 pub use uuid::Uuid;
+pub use wire::clause::Function;
 
-/// What derived code needs; not for use by hand.
+/// Items that derived code needs; not for direct use.
 #[doc(hidden)]
 pub mod derived {
     pub use serde_json::Error;

@@ -1,4 +1,4 @@
-//! The faults do to a client what they say.
+//! Each fault of the fake has its documented effect on a client.
 
 use std::time::Duration;
 

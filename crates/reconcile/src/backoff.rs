@@ -1,14 +1,14 @@
-//! How long to wait after a failure: doubling, capped, with jitter, without end.
+//! The delay after a failure: doubling, capped, with jitter, without end.
 //!
-//! Pure: the random number is an argument, and so is the time wherever one is needed. There is no count after which it
-//! gives up; a network that comes back after a week is picked up within the longest delay.
+//! Pure: the random number is an argument, and so is the time. There is no maximum number of retries: a network that returns
+//! after a week is noticed within the longest delay.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::time::Duration;
 
 use crate::problem::Class;
 
-/// A conflict is answered by looking again at once this many times in a row before it is treated like any failure.
+/// The number of conflicts in a row that the loop answers with an immediate retry. Further ones count like any failure.
 const QUICK_LOOKS: u32 = 3;
 
 /// The range of delays.
@@ -33,10 +33,10 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Notes a failure and says how long to wait. `jitter` is a random number in 0..1.
+    /// Records a failure and returns the delay. `jitter` is a random number in 0..1.
     ///
-    /// The delay lies between half and all of the doubled base, so that components which failed together do not try again
-    /// together, and none waits nothing. Only the first conflicts in a row wait nothing: the answer to them is to look again.
+    /// The delay lies between half and all of the doubled base, so that components which failed together do not retry together,
+    /// and none retries at once. Only the first conflicts in a row have no delay, because observing again resolves them.
     pub fn fail(&mut self, class: Class, delays: &Delays, jitter: f64) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let mut nth = self.failures;
@@ -50,7 +50,7 @@ impl Backoff {
         doubled.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
     }
 
-    /// Forgets the failures.
+    /// Resets the count of failures.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,7 +1,7 @@
-//! The loop itself: wait, look, plan, apply, report.
+//! The loop itself: wait, observe, plan, apply, report.
 //!
-//! Only tokio, the clock and the order of calls are here. When to run is decided by [`Schedule`], which objects have to wait
-//! by `Holds`; both are pure.
+//! This module holds only tokio, the clock and the order of calls. [`Schedule`] decides when to run and `Holds` decides which
+//! objects must wait; both are pure.
 
 mod thread;
 
@@ -27,18 +27,18 @@ use crate::reconciler::{Desire, Scope, Target, TargetError};
 use crate::schedule::{Cause, Ended, Schedule, Timing, Wake};
 use crate::status::{LastError, Stage, StageTime, State, Status};
 
-/// An input is not there yet; says which (`the Southbound database`).
+/// An input is not available yet; the string names it (`the Southbound database`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting(pub String);
 
-/// Why a look did not end with a plan.
+/// The reason why a pass ended without a plan.
 enum Halt {
     Waiting(String),
     Failed { problem: Problem, pure: bool },
     Stopped,
 }
 
-/// What a look found to be done, and the input that is still missing for the rest.
+/// The plan of a pass, and the input that is still missing for the rest.
 struct Looked<Op> {
     plan: Plan<Op>,
     waiting_for: Option<String>,
@@ -62,12 +62,12 @@ pub struct Driver<I, D, T: Target> {
     publish: watch::Sender<Status>,
     /// The status under construction; published at the end of a run.
     status: Status,
-    /// What the clock said last. It is read where time may have passed, and not by everyone who wants to know: a kernel may
-    /// take its time to tell.
+    /// The last reading of the clock. The loop reads it only where time may have passed, because a kernel may be slow to
+    /// answer.
     at: Instant,
-    /// What the last decision had to say.
+    /// The problems of the last decision.
     decided: Vec<Problem>,
-    /// What the last plan had to say.
+    /// The problems of the last plan.
     planned: Vec<Problem>,
 }
 
@@ -77,7 +77,7 @@ where
     D: Desire,
     T: Target<Desired = D::Desired>,
 {
-    /// A component that takes its newest inputs from `inputs` each time it runs. It does nothing before [`run`](Self::run).
+    /// Creates a component that takes its newest inputs from `inputs` for each run. It does nothing before [`run`](Self::run).
     pub fn new(component: impl Into<SmolStr>, timing: Timing, inputs: I, desire: D, target: T) -> Self {
         let component = component.into();
         let status = Status::starting(component.clone());
@@ -118,7 +118,7 @@ where
         self
     }
 
-    /// The component's remote control.
+    /// The component's handle.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -165,7 +165,7 @@ where
         self.metrics.stopped(&self.component);
     }
 
-    /// Looks and plans without changing anything: the dry run.
+    /// Observes and plans without changing anything: the dry run.
     pub async fn plan_once(&mut self) -> Result<Preview, NoPlan> {
         // The stages of the last run stay in the status; this is none.
         let stages = std::mem::take(&mut self.status.stages);
@@ -221,7 +221,7 @@ where
         self.report(ended, state, failure);
     }
 
-    /// Looks, and does what is to be done.
+    /// Observes, plans and applies.
     async fn attempt(&mut self, scope: Scope) -> Result<Ended, Halt> {
         let Looked { mut plan, waiting_for } = self.look(scope).await?;
         let waits = waiting_for.is_some();
@@ -294,7 +294,7 @@ where
         Ok(Looked { plan, waiting_for })
     }
 
-    /// A panic on the way to a decision may have lost a change or left the decider's memory half-written.
+    /// Recovers from a panic in a pure step, which may have lost a change or left the decider's memory half-written.
     fn decision<V>(&mut self, stage: Stage, result: Result<V, Panicked>) -> Result<V, Halt> {
         if result.is_err() {
             // A second panic says no more than the first, which is reported.
@@ -329,7 +329,7 @@ where
         ObjectId::new("component", self.component.clone())
     }
 
-    /// A stage has ended, which began when the clock was read last.
+    /// Records the end of a stage that began at the last reading of the clock.
     fn took(&mut self, stage: Stage) {
         let started = std::mem::replace(&mut self.at, now());
         let seconds = self.at.duration_since(started).as_secs_f64();
@@ -342,7 +342,7 @@ where
         State::after(self.holds.problems().map(|problem| problem.class)).unwrap_or(done)
     }
 
-    /// All that is wrong now: decided, planned, held, and what ended the run.
+    /// All current problems: from the decision, the plan, the held objects, and the error that ended the run.
     fn problems(&self, failure: Option<&Problem>) -> Vec<Problem> {
         let looked = self.decided.iter().chain(&self.planned);
         let mut all: Vec<Problem> =
@@ -403,7 +403,7 @@ fn shown<Op: Display + Serialize>(step: &Step<Op>, held: bool) -> PreviewStep {
     }
 }
 
-/// One line when a problem appears and one when it is gone; none while it lasts, though its wording may change.
+/// Logs one line when a problem appears and one when it is gone; none while it lasts, even if its wording changes.
 fn log_problems(component: &str, before: &[Problem], after: &[Problem]) {
     if before == after {
         return;
@@ -420,7 +420,7 @@ fn log_problems(component: &str, before: &[Problem], after: &[Problem]) {
     }
 }
 
-/// The clock of the runtime, which tests can move.
+/// The runtime's clock, which tests can move.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -429,7 +429,7 @@ fn later(wall: Timestamp, by: Duration) -> Timestamp {
     wall.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Runs an asynchronous step of the target from `start` on; past the limit it is dropped and has failed with `late`.
+/// Runs an asynchronous step of the target from `start` on. Past the limit, the step is dropped and fails with `late`.
 async fn within<V>(
     start: Instant,
     limit: Duration,

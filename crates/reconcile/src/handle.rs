@@ -1,4 +1,4 @@
-//! The remote control of a running component: wake it, stop it, read its status, ask for its plan.
+//! The handle of a running component: wake it, stop it, read its status, request its plan.
 //!
 //! A handle knows nothing of the component's types, so the handles of all components fit in one list.
 
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::problem::{ObjectId, Problem};
 use crate::status::Status;
 
-/// What was signalled so far. Counters and a flag, not a queue: the driver compares, so nothing fills up or is lost.
+/// The signals so far. Counters and a flag, not a queue: the driver compares them, so nothing fills up or gets lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Signals {
     pub(crate) changed: u64,
@@ -36,17 +36,17 @@ impl Handle {
         &self.component
     }
 
-    /// An input changed: run soon. Cheap; call it as often as it is true.
+    /// An input changed: run soon. Cheap; call it as often as needed.
     pub fn wake(&self) {
         self.signals.send_modify(|signals| signals.changed += 1);
     }
 
-    /// Run at once, read the world in full and try everything, whatever failed before.
+    /// Run at once, observe everything and retry everything, whatever failed before.
     pub fn run_now(&self) {
         self.signals.send_modify(|signals| signals.asked += 1);
     }
 
-    /// Stop. What is being applied gets a short while to end.
+    /// Stop. A plan being applied gets a short time to finish.
     pub fn stop(&self) {
         self.signals.send_modify(|signals| signals.stop = true);
     }
@@ -72,7 +72,7 @@ impl Handle {
         self.status.clone()
     }
 
-    /// What the component would do now. Nothing is changed.
+    /// The plan that the component would apply now. Changes nothing.
     pub async fn plan(&self) -> Result<Preview, NoPlan> {
         let (reply, answer) = oneshot::channel();
         self.previews.send(reply).await.map_err(|_| NoPlan::Stopped)?;
@@ -80,25 +80,25 @@ impl Handle {
     }
 }
 
-/// A plan for showing: what would be done, in order.
+/// A plan for display: the steps in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preview {
-    /// Whose plan it is.
+    /// The component.
     pub component: SmolStr,
-    /// Objects wanted.
+    /// Desired objects.
     pub want: usize,
-    /// Wanted objects that are there already, exactly as wanted.
+    /// Desired objects that exist exactly as desired.
     pub have: usize,
-    /// What would be done.
+    /// The steps.
     pub steps: Vec<PreviewStep>,
-    /// What could not be decided or done, worst first.
+    /// Problems of objects that could not be decided or planned, worst first.
     pub problems: Vec<Problem>,
 }
 
 /// One step of a [`Preview`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviewStep {
-    /// The object it serves.
+    /// The object of the step.
     pub object: ObjectId,
     /// The step as text.
     pub text: String,
@@ -125,10 +125,10 @@ impl fmt::Display for Preview {
     }
 }
 
-/// Why there is no plan to show.
+/// The reason why there is no plan to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlan {
-    /// An input is not there yet.
+    /// An input is not available yet.
     #[error("the component waits for {0}")]
     Waiting(String),
     /// Deciding, observing or planning failed.

@@ -1,11 +1,14 @@
-//! Objects whose steps failed, each with its own wait, so that none holds up the others.
+//! Objects whose steps failed, each with its own delay, so that none delays the others.
 //!
-//! An object's steps are remembered from one run to the next. Steps that failed are held back until the object's wait is
-//! over; but when the plan for the object has changed meanwhile (somebody corrected it), it is tried at once. Steps that
-//! succeeded and come back unchanged in the next plan did not do what they said: either something undoes them or observing
-//! and planning disagree. They are repeated with growing waits and reported, instead of being repeated in a hot loop.
-//! An object that was as wanted in between, and needs the same steps again and again, has somebody who undoes them: it is made as
-//! wanted each time, and reported.
+//! The loop remembers an object's steps from one run to the next.
+//!
+//! - Failed steps wait until the object's delay is over. If the object's plan changes meanwhile, because the input was
+//!   corrected, the loop retries at once.
+//! - Steps that succeed and come back unchanged in the next plan had no effect: either another program undoes them, or
+//!   observing and planning disagree. The loop repeats them with growing delays and reports them, instead of repeating them in
+//!   a hot loop.
+//! - An object that reaches its desired state and needs the same steps again and again has another program that undoes them.
+//!   The loop restores it each time, and reports it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +19,12 @@ use crate::plan::{Applied, Plan, StepResult};
 use crate::problem::{Class, ObjectId, Problem, chain};
 use crate::reconciler::TargetError;
 
-/// So many fruitless successes in a row are laid to an observation that lags; the next is reported.
+/// The number of successes without effect in a row that an outdated observation may explain. The next one is reported.
 const PATIENCE: u32 = 2;
 
-/// The time in which it counts how often something is undone.
+/// The window in which undone steps are counted.
 const WINDOW: Duration = Duration::from_secs(10);
-/// So often within it the same steps make an object as wanted before it is laid to somebody who undoes them.
+/// The number of times within the window that the same steps restore an object before the loop reports another program.
 const UNDONE: usize = 4;
 
 #[derive(Debug)]
@@ -33,12 +36,12 @@ struct Attempt<Op> {
     problem: Option<Problem>,
 }
 
-/// What became of a plan.
+/// The result of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
-    /// Steps done.
+    /// Successful steps.
     pub(crate) done: usize,
-    /// Steps tried in vain.
+    /// Failed steps.
     pub(crate) failed: usize,
 }
 
@@ -47,11 +50,11 @@ pub(crate) struct Tally {
 pub(crate) struct Holds<Op> {
     delays: Delays,
     attempts: BTreeMap<ObjectId, Attempt<Op>>,
-    /// Objects that became as wanted a moment ago.
+    /// Objects that reached their desired state recently.
     settled: BTreeMap<ObjectId, Settled<Op>>,
 }
 
-/// What made an object as wanted, and when it had to be done.
+/// The steps that brought an object to its desired state, and the times when they were needed.
 #[derive(Debug)]
 struct Settled<Op> {
     steps: Vec<Op>,
@@ -64,7 +67,7 @@ impl<Op: PartialEq> Holds<Op> {
         Self { delays, attempts: BTreeMap::new(), settled: BTreeMap::new() }
     }
 
-    /// The objects of `plan` that have to wait.
+    /// The objects of `plan` that must wait.
     pub(crate) fn held(&self, now: Instant, plan: &Plan<Op>) -> BTreeSet<ObjectId> {
         let waiting = |object: &ObjectId| {
             self.attempts.get(object).is_some_and(|attempt| attempt.until.is_some_and(|until| until > now))
@@ -79,7 +82,7 @@ impl<Op: PartialEq> Holds<Op> {
         planned.into_iter().filter(|(object, steps)| same(object, steps)).map(|(o, _)| o.clone()).collect()
     }
 
-    /// Forgets objects that `plan` does not name: they are as wanted, or wanted no more.
+    /// Forgets objects that `plan` does not name: they are as desired, or no longer desired.
     pub(crate) fn forget_settled(&mut self, now: Instant, plan: &Plan<Op>) {
         let recent = |at: &Instant| now.saturating_duration_since(*at) < WINDOW;
         self.settled.retain(|_, settled| settled.times.last().is_some_and(recent));
@@ -105,7 +108,7 @@ impl<Op: PartialEq> Holds<Op> {
         self.attempts.values_mut().for_each(|attempt| attempt.until = None);
     }
 
-    /// Notes what became of the steps that were tried.
+    /// Records the results of the tried steps.
     pub(crate) fn record(
         &mut self,
         now: Instant,
@@ -151,22 +154,22 @@ impl<Op: PartialEq> Holds<Op> {
         tally
     }
 
-    /// When the first wait ends that is not over yet or was never answered.
+    /// The end of the first delay that is not over or has not led to a run yet.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.attempts.values().filter_map(|attempt| attempt.until).min()
     }
 
-    /// How many objects have to wait.
+    /// The number of waiting objects.
     pub(crate) fn waiting(&self, now: Instant) -> usize {
         self.attempts.values().filter(|attempt| attempt.until.is_some_and(|until| until > now)).count()
     }
 
-    /// What is wrong with the held objects.
+    /// The problems of the held objects.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.attempts.values().filter_map(|attempt| attempt.problem.as_ref())
     }
 
-    /// What is wrong with objects that are as wanted, and do not stay so.
+    /// The problems of objects that do not stay as desired.
     pub(crate) fn undone(&self) -> impl Iterator<Item = &Problem> {
         self.settled.values().filter_map(|settled| settled.problem.as_ref())
     }

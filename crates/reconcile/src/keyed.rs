@@ -1,24 +1,24 @@
-//! The difference of two keyed sets: what every planner starts from.
+//! The difference of two keyed sets, from which every planner starts.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// How what is wanted differs from what is there. Every list is in key order; each key is in exactly one of them.
+/// The difference between desired and observed objects. Every list is in key order; each key is in exactly one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diff<'a, K, W, H> {
-    /// Wanted and not there.
+    /// Desired, but not observed.
     pub added: Vec<(&'a K, &'a W)>,
-    /// There and not wanted.
+    /// Observed, but not desired.
     pub removed: Vec<(&'a K, &'a H)>,
-    /// There, but not as wanted.
+    /// Observed, but different from desired.
     pub changed: Vec<(&'a K, &'a W, &'a H)>,
-    /// There as wanted.
+    /// Observed as desired.
     pub unchanged: Vec<&'a K>,
 }
 
 impl<K, W, H> Diff<'_, K, W, H> {
-    /// Whether both sides agree.
+    /// Whether both sides are equal.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }

@@ -8,22 +8,22 @@
 //!                        └── look again · retry after back-off · full resync ◀────────  Metrics
 //! ```
 //!
-//! Start, event, resync, reconnect and repair of what others changed are one path: take the newest inputs, decide what
-//! should be, look at what is, do the difference. Events only wake the loop; none carries meaning that could get lost.
+//! Start, event, resync, reconnect and repair of foreign changes take one path: take the newest inputs, compute the desired
+//! state, observe the actual state, apply the difference. Events only wake the loop; none carries data that could get lost.
 //!
 //! # The contract
 //!
 //! - [`Desire::desire`] and [`Target::plan`] are **pure**: no IO, no clock, no randomness, no waiting. Modules that hold them
 //!   deny `clippy::disallowed_methods` and `clippy::disallowed_types` at their head, so the rule is checked.
-//! - A decider **never fails**: what it cannot decide it reports in its [`Outcome`], and names the object to be kept as it is.
-//!   One bad object stops no other and withdraws nothing that works.
+//! - A decider **never fails**: it reports objects that it cannot decide in its [`Outcome`], and the loop keeps them as they
+//!   are. One bad object stops no other and withdraws nothing that works.
 //! - A plan is **ordered and idempotent**: make before break, parents before children. It may be cut off after any step.
-//! - **Converged** means that a look found nothing to do, not that the last write succeeded. A run that changed something is
-//!   followed by another look.
-//! - A **failing object** waits on its own, longer each time, and is tried at once when its plan changes. A **failing target**
-//!   backs off the component; new input does not shorten that wait, [`Handle::run_now`] does. A **failing pure step** (a panic,
-//!   our bug) is contained, reported, and tried again on new input. Nothing is ever given up.
-//! - An **unknown outcome** is a [`Class::Conflict`]: look again, never repeat blindly.
+//! - **Converged** means that an observation found nothing to do, not that the last write succeeded. After a run that changed
+//!   something, the loop observes again.
+//! - A **failing object** waits on its own, longer each time, and is retried at once when its plan changes. A **failing
+//!   target** backs off the component; new input does not shorten that wait, [`Handle::run_now`] does. A **failing pure step**
+//!   (a panic, our bug) is contained, reported, and retried on new input. The loop never gives up.
+//! - An **unknown outcome** is a [`Class::Conflict`]: observe again, never repeat blindly.
 //! - Steps that succeed and come back unchanged are slowed down and reported, not repeated in a hot loop.
 //!
 //! # A component in 40 lines
@@ -107,14 +107,14 @@
 //! # Several targets, several deciders
 //!
 //! A driver has one decider and one target. A part that decides for several targets runs one driver for each over the same
-//! inputs: each fails, waits and recovers on its own. A target that needs another in place first takes the other's
-//! [`Status`] or state as an input and follows it; there is no order between drivers besides that.
+//! inputs: each fails, waits and recovers on its own. If a target needs another one in place first, it takes the other's
+//! [`Status`] or state as an input. There is no other order between drivers.
 //!
 //! # Reading order
 //!
-//! [`Desire`] and [`Target`], then [`Outcome`], [`Plan`] and [`Problem`]; [`keyed`] for planners; [`schedule`] for when it runs;
-//! [`Driver`] and [`Handle`] for wiring; [`Status`] and [`Metrics`] for what is seen outside; [`units`] when a full
-//! recomputation gets too slow.
+//! [`Desire`] and [`Target`], then [`Outcome`], [`Plan`] and [`Problem`]; [`keyed`] for planners; [`schedule`] for the timing;
+//! [`Driver`] and [`Handle`] for wiring; [`Status`] and [`Metrics`] for operators; [`units`] when a full recomputation gets too
+//! slow.
 
 pub mod backoff;
 mod driver;

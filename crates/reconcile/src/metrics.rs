@@ -1,7 +1,6 @@
 //! The metrics of the loop: one set of names for all components, told apart by the label `component`.
 //!
-//! The registry is handed in; there are no globals. A [`Metrics`] that is not registered counts all the same and is seen by
-//! nobody, which is what tests want.
+//! The caller passes the registry; there are no globals. An unregistered [`Metrics`] counts but exports nothing, as tests want.
 
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -92,7 +91,7 @@ impl Metrics {
         new
     }
 
-    /// Counts the run that `status` tells of, and the failure that ended it, if one did.
+    /// Counts the run of `status`, and the failure that ended it, if any.
     pub(crate) fn ran(&self, status: &Status, failure: Option<Class>) {
         let component = || status.component.to_string();
         self.runs.get_or_create(&OfComponent { component: component() }).inc();

@@ -1,4 +1,4 @@
-//! A decision together with what could not be decided.
+//! A decision, together with the objects that could not be decided.
 //!
 //! A decider never fails as a whole: it returns what it could decide, a [`Problem`] for each object it could not, and the
 //! names of objects whose existing state must stay as it is. So one bad object neither stops the rest nor withdraws
@@ -12,9 +12,9 @@ use crate::problem::{ObjectId, Problem};
 /// A decided value, the problems met on the way, and the objects to leave alone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome<D> {
-    /// What was decided.
+    /// The decision.
     pub value: D,
-    /// What is wrong, object by object.
+    /// The problems, object by object.
     pub problems: Vec<Problem>,
     /// Objects that could not be decided: whatever exists of them stays as it is.
     pub keep: BTreeSet<ObjectId>,

@@ -1,8 +1,8 @@
-//! Plans: the ordered steps from what is to what should be, and what became of each.
+//! Plans: the ordered steps from the observed to the desired state, and the result of each.
 //!
-//! A plan leaves no choice to whoever carries it out. Its steps are idempotent (what already exists, or is already gone,
-//! is success), so a plan may be cut off anywhere and the next look gives the rest. Each step names the object it serves:
-//! that is how a failure marks an object and not the loop.
+//! A plan leaves no choice to the code that applies it. Its steps are idempotent: creating an existing object, or deleting a
+//! missing one, succeeds. So a plan may be cut off anywhere, and the next pass plans the rest. Each step names its object, so
+//! that a failure counts against the object and not against the loop.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
@@ -16,30 +16,30 @@ use crate::reconciler::TargetError;
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step<Op> {
-    /// The object it serves.
+    /// The object of the step.
     pub object: ObjectId,
-    /// What to do, in the target's own words.
+    /// The operation, in the target's own type.
     pub op: Op,
 }
 
-/// Ordered steps, and how far the target is from what is wanted.
+/// Ordered steps, and the distance between observed and desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan<Op> {
-    /// What to do, in this order.
+    /// The steps, in order.
     pub steps: Vec<Step<Op>>,
-    /// How many objects are wanted.
+    /// The number of desired objects.
     pub want: usize,
-    /// How many of the wanted objects are there already, exactly as wanted.
+    /// The number of desired objects that exist exactly as desired.
     pub have: usize,
-    /// What cannot be planned: what this target, as it is now, would not take.
+    /// Problems of objects that this target, in its current state, would refuse.
     pub problems: Vec<Problem>,
-    /// Steps that the target does not take before an operator allows them. They are shown with the plan and never applied.
+    /// Steps that need an operator's permission. `meridian plan` shows them; the loop never applies them.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<Step<Op>>,
 }
 
 impl<Op> Plan<Op> {
-    /// A plan without steps; `have` of `want` objects are already in place.
+    /// Creates a plan without steps; `have` of `want` objects are already in place.
     pub fn new(want: usize, have: usize) -> Self {
         Self { steps: Vec::new(), want, have, problems: Vec::new(), withheld: Vec::new() }
     }
@@ -49,12 +49,12 @@ impl<Op> Plan<Op> {
         self.steps.push(Step { object, op });
     }
 
-    /// Reports what cannot be planned.
+    /// Reports an object that cannot be planned.
     pub fn report(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
-    /// Takes the steps for which `holds` is true out of the plan and shows them as withheld.
+    /// Moves the steps for which `holds` is true from the plan to the withheld ones.
     pub fn withhold(&mut self, mut holds: impl FnMut(&Op) -> bool) {
         let (withheld, steps) =
             std::mem::take(&mut self.steps).into_iter().partition(|step: &Step<Op>| holds(&step.op));
@@ -83,18 +83,18 @@ impl<Op: fmt::Display> fmt::Display for Plan<Op> {
     }
 }
 
-/// What became of one step.
+/// The result of one step.
 #[derive(Debug, Clone)]
 pub enum StepResult {
-    /// The target is now as the step wanted.
+    /// The target is now as the step intended.
     Done,
-    /// It was tried and did not work.
+    /// The step was tried and failed.
     Failed(TargetError),
-    /// It was not tried.
+    /// The step was not tried.
     Skipped,
 }
 
-/// What became of each step of a plan, in the plan's order.
+/// The result of each step of a plan, in the plan's order.
 #[derive(Debug, Clone)]
 pub struct Applied {
     /// One result per step.
@@ -102,13 +102,13 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Every step of `plan` is done: what a target says that commits a plan as one transaction.
+    /// Every step of `plan` is done. For targets that commit a plan as one transaction.
     pub fn all_done<Op>(plan: &Plan<Op>) -> Self {
         Self { results: plan.steps.iter().map(|_| StepResult::Done).collect() }
     }
 }
 
-/// Walks a plan step by step, for targets that carry out one op at a time.
+/// Walks a plan step by step, for targets that apply one op at a time.
 ///
 /// A failed step does not stop the walk, but the later steps of the same object are skipped: planners make before they
 /// break, so after a failed *make* the *break* must not run.
@@ -140,7 +140,7 @@ impl<'p, Op> Walk<'p, Op> {
         Self { plan, results: Vec::with_capacity(plan.steps.len()), failed: BTreeSet::new() }
     }
 
-    /// The next op to carry out; its result goes to [`record`](Self::record) before the next is asked for.
+    /// The next op to apply; call [`record`](Self::record) with its result before the next call.
     pub fn next_op(&mut self) -> Option<&'p Op> {
         loop {
             let step = self.plan.steps.get(self.results.len())?;
@@ -151,7 +151,7 @@ impl<'p, Op> Walk<'p, Op> {
         }
     }
 
-    /// Notes what became of the op that [`next_op`](Self::next_op) gave.
+    /// Records the result of the op that [`next_op`](Self::next_op) returned.
     pub fn record(&mut self, result: Result<(), TargetError>) {
         let Some(step) = self.plan.steps.get(self.results.len()) else { return };
         self.results.push(match result {

@@ -1,7 +1,7 @@
-//! What is wrong with one object, in words an operator can act on.
+//! A problem of one object, in words an operator can act on.
 //!
-//! A [`Problem`] is a value, not an error that travels: the loop collects problems, publishes them and goes on with the
-//! other objects. Its [`Class`] is shared with [`TargetError`](crate::TargetError) and says what will help.
+//! A [`Problem`] is a value, not an error that propagates: the loop collects problems, publishes them and continues with the
+//! other objects. Its [`Class`] is shared with [`TargetError`](crate::TargetError) and names the remedy.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::error::Error;
@@ -12,12 +12,12 @@ use smol_str::SmolStr;
 
 use crate::text_id::TextId;
 
-/// Names one thing a component looks after: a port, a router, a route. Shown as `kind/id`.
+/// Names one object of a component: a port, a router, a route. Shown as `kind/id`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId {
-    /// What it is, in the words of its domain (`port`, `router`).
+    /// The kind, in the words of its domain (`port`, `router`).
     pub kind: SmolStr,
-    /// Which one: a UUID, a name, an address.
+    /// The id: a UUID, a name, an address.
     pub id: TextId,
 }
 
@@ -34,15 +34,15 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// What will help against a failure. Every error of a target and every problem has one.
+/// The remedy for a failure. Every error of a target and every problem has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Time helps: a connection is down, a device is busy. Tried again with back-off.
+    /// Time helps: a connection is down, a device is busy. The loop retries with back-off.
     Transient,
-    /// Looking again helps: the world is not what the plan was made from, or the outcome of a write is unknown.
+    /// Observing again helps: the world differs from the plan's basis, or the outcome of a write is unknown.
     Conflict,
-    /// A change of what is asked for, or of the target, helps; the same request would be refused again.
+    /// A change of the request, or of the target, helps; the same request would be refused again.
     Refused,
     /// A fix of this program helps.
     Bug,
@@ -62,7 +62,7 @@ impl Class {
         }
     }
 
-    /// What an operator should do about a failure of this class.
+    /// Advice to the operator about a failure of this class.
     pub fn advice(self) -> &'static str {
         match self {
             Class::Transient => "it is tried again; nothing to do unless it lasts",
@@ -76,7 +76,7 @@ impl Class {
         }
     }
 
-    /// Whether waiting alone can cure it. The others need someone to act.
+    /// Whether waiting alone can cure the failure. The other classes need an operator.
     pub fn heals(self) -> bool {
         matches!(self, Class::Transient | Class::Conflict)
     }
@@ -88,35 +88,35 @@ impl fmt::Display for Class {
     }
 }
 
-/// How much of the object suffers. Errors sort before warnings.
+/// The effect on the object. Errors sort before warnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The object is not as asked for.
+    /// The object is not as requested.
     Error,
-    /// The object works, but less well than asked for.
+    /// The object works, but less well than requested.
     Warning,
 }
 
-/// One thing that is wrong with one object.
+/// One problem of one object.
 ///
 /// The derived order (severity, object, class, code, message) is the order in which problems are shown everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Problem {
-    /// How much of the object suffers.
+    /// The effect on the object.
     pub severity: Severity,
-    /// The object that suffers.
+    /// The affected object.
     pub object: ObjectId,
-    /// What will help.
+    /// The remedy.
     pub class: Class,
-    /// A short stable word to search and alert on (`no-such-network`).
+    /// A short stable code for searches and alerts (`no-such-network`).
     pub code: SmolStr,
-    /// What is wrong and what to do about it, in one or two sentences.
+    /// The problem and what to do about it, in one or two sentences.
     pub message: String,
 }
 
 impl Problem {
-    /// An object that is not as asked for.
+    /// Creates an error: an object that is not as requested.
     pub fn error(
         object: ObjectId,
         class: Class,
@@ -126,7 +126,7 @@ impl Problem {
         Self { severity: Severity::Error, object, class, code: code.into(), message: message.into() }
     }
 
-    /// An object that works, but less well than asked for.
+    /// Creates a warning: an object that works, but less well than requested.
     pub fn warning(
         object: ObjectId,
         class: Class,
@@ -143,7 +143,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// An error with all its causes on one line: Display of an error does not repeat its source, so the line that shows it must.
+/// An error with all its causes on one line. `Display` of an error does not include its source, so this function adds the
+/// sources.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

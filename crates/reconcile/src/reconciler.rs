@@ -1,7 +1,7 @@
-//! The two roles of the loop: [`Desire`] decides what should be, [`Target`] makes it so.
+//! The two roles of the loop: [`Desire`] computes the desired state, [`Target`] establishes it.
 //!
-//! What is here is the contract; the loop that calls it is [`Driver`](crate::Driver). `desire` and `plan` are pure: no IO,
-//! no clock, no randomness, no waiting. `observe` and `apply` are the only places where a component touches the world.
+//! This module is the contract; [`Driver`](crate::Driver) is the loop that calls it. `desire` and `plan` are pure: no IO, no
+//! clock, no randomness, no waiting. `observe` and `apply` are the only places where a component touches the world.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -15,66 +15,66 @@ use crate::outcome::Outcome;
 use crate::plan::{Applied, Plan};
 use crate::problem::{Class, ObjectId};
 
-/// Decides what should be. Pure.
+/// Computes the desired state. Pure.
 pub trait Desire: Send {
     /// All inputs at one instant. Cheap to take: reference-counted snapshots, not copies.
     type Snapshot: Send;
-    /// What one target should look like.
+    /// The desired state of one target.
     type Desired: Send;
 
-    /// Maps the inputs to what should be. Equal snapshots give equal outcomes.
+    /// Maps the inputs to the desired state. Equal snapshots give equal outcomes.
     ///
     /// `&mut` is for memory that only saves work (see [`units`](crate::units)); the result must not depend on it.
     fn desire(&mut self, snapshot: &Self::Snapshot) -> Outcome<Self::Desired>;
 
-    /// What is certain while an input is not there yet, if anything is. It is not all that should be: the target has to be told to
-    /// keep whatever else is there. The component still counts as one that waits.
+    /// The part of the desired state that is certain while an input is missing, if any. The target must keep everything else as
+    /// it is. The component still counts as waiting.
     fn meanwhile(&mut self) -> Option<Self::Desired> {
         None
     }
 
-    /// Drops all such memory. The driver calls it after a panic, when a change may be lost or the memory half-written; a
+    /// Drops all such memory. The driver calls it after a panic, when a change may be lost or the memory half-written. A
     /// decider that remembers anything must implement it.
     fn forget(&mut self) {}
 }
 
-/// How much of a remembered world an observation may rely on.
+/// How far an observation may rely on remembered state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// A memory kept current by events is good enough, where there is one.
+    /// Memory that events keep current is good enough, if the target has one.
     Cached,
-    /// Read the world again: at the start, on the periodic resync, and after any failure.
+    /// Read the world again: at the start, at the periodic resync, and after any failure.
     Full,
 }
 
 /// A part of the world that can be read and changed: database rows, kernel routes, flows, a daemon's configuration.
 pub trait Target: Send {
-    /// What can be wanted of it.
+    /// The desired state.
     type Desired: Send;
-    /// What can be seen of it.
+    /// The observed state.
     type Observed: Send;
-    /// One idempotent change. Shown by `meridian plan` as text and as JSON; compared to notice a step that is planned again
-    /// and again.
+    /// One idempotent change. `meridian plan` shows it as text and as JSON; the loop compares ops to notice a step that is
+    /// planned again and again.
     type Op: Display + Serialize + PartialEq + Send + Sync;
 
-    /// What leads from `have` to `want`. Pure. When `have` is as wanted the plan is empty. What the target would not take is
-    /// reported in the plan, not tried.
+    /// The steps from `have` to `want`. Pure. If `have` is as desired, the plan is empty. The plan reports objects that the
+    /// target would refuse, and has no steps for them.
     ///
-    /// Only what is marked ours may be touched. `keep` names objects that could not be decided: the driver drops steps on
-    /// them, but the planner must see to side effects on them, such as the parent's list that still has to name them.
+    /// A plan touches only objects that are marked ours. `keep` names objects that could not be decided: the driver drops steps
+    /// on them, but the planner must handle side effects on them, such as a parent's list that must still name them.
     fn plan(&self, want: &Self::Desired, keep: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<Self::Op>;
 
     /// Reads the world. May be dropped at any await when the process stops.
     fn observe(&mut self, scope: Scope) -> impl Future<Output = Result<Self::Observed, TargetError>> + Send;
 
-    /// Carries out a plan: as one transaction, or step by step with [`Walk`](crate::Walk).
+    /// Applies a plan: as one transaction, or step by step with [`Walk`](crate::Walk).
     ///
-    /// An error means that the plan failed as a whole (no connection, unknown outcome) and backs off the component; the
-    /// failure of single steps belongs into [`Applied`] and backs off their objects alone.
+    /// An error means that the plan failed as a whole (no connection, unknown outcome) and backs off the component. The failure
+    /// of single steps belongs into [`Applied`] and backs off only their objects.
     fn apply(&mut self, plan: &Plan<Self::Op>) -> impl Future<Output = Result<Applied, TargetError>> + Send;
 }
 
-/// Why a target could not be read or changed.
+/// The error of reading or changing a target.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{tried}")]
 pub struct TargetError {
@@ -85,18 +85,18 @@ pub struct TargetError {
 }
 
 impl TargetError {
-    /// A failure of `class`; `tried` says what was attempted (`commit 3 rows to OVN_Northbound`).
+    /// A failure of `class`; `tried` names the attempt (`commit 3 rows to OVN_Northbound`).
     pub fn new(class: Class, tried: impl Into<String>) -> Self {
         Self { class, tried: tried.into(), source: None }
     }
 
-    /// Adds why it failed.
+    /// Adds the cause.
     pub fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(Arc::from(cause.into()));
         self
     }
 
-    /// What will help.
+    /// The remedy.
     pub fn class(&self) -> Class {
         self.class
     }

@@ -1,15 +1,16 @@
-//! When the loop runs next. Pure: told of wakes, ends of runs and the time, it answers with a deadline.
+//! The time of the next run. Pure: its inputs are wakes, ends of runs and the time; its output is a deadline.
 //!
 //! The rules:
 //! - Wakes are **coalesced**: a run starts when none has come for [`Timing::window`], and at the latest
 //!   [`Timing::max_delay`] after the first, so a steady stream of wakes delays a run but never starves it.
-//! - A run that changed the target is followed by another look, by way of the same window: only a look that finds nothing
-//!   to do proves convergence.
-//! - After a **failure of the target** the component backs off, and wakes do not shorten the wait: new input does not mend a
-//!   broken target, and a busy input would turn back-off into a hot loop. They are remembered for the next run.
-//! - After a **failure of a pure step** wakes do shorten it: it failed because of its input, and new input is a new chance.
-//! - [`Wake::Now`] ends any wait: an operator asked, or a target knows that it is back.
-//! - A full resync comes [`Timing::resync`] after the last full look.
+//! - After a run that changed the target, the loop observes again, after the same window: only an observation that finds
+//!   nothing to do proves convergence.
+//! - After a **failure of the target** the component backs off, and wakes do not shorten the delay: new input does not repair a
+//!   broken target, and a busy input would turn back-off into a hot loop. The schedule remembers the wakes for the next run.
+//! - After a **failure of a pure step** wakes do shorten the delay: the step failed because of its input, and new input may
+//!   succeed.
+//! - [`Wake::Now`] ends any delay: an operator requested a run, or a target knows that it is back.
+//! - A full resync is due [`Timing::resync`] after the last full observation.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::time::{Duration, Instant};
@@ -21,18 +22,18 @@ use crate::reconciler::Scope;
 /// The loop's delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long the inputs must be quiet before a run.
+    /// Time without wakes before a run starts.
     pub window: Duration,
-    /// How long a run is put off at most when they are not.
+    /// Maximum delay of a run under a steady stream of wakes.
     pub max_delay: Duration,
-    /// How often the world is read in full though nothing happened.
+    /// Interval between full observations without any event.
     pub resync: Duration,
-    /// Waiting after failures.
+    /// Delays after failures.
     pub backoff: Delays,
-    /// How long one observation, or carrying out one plan, may take before it is dropped and counts as failed. No target
-    /// that went silent holds up its component for ever.
+    /// Timeout of one observation, or of applying one plan. Past it, the step is dropped and counts as failed, so that a silent
+    /// target cannot block its component forever.
     pub limit: Duration,
-    /// How long a stop waits for a plan that is being carried out.
+    /// Maximum time that a stop waits for the plan being applied.
     pub stop_grace: Duration,
 }
 
@@ -49,54 +50,54 @@ impl Default for Timing {
     }
 }
 
-/// Why the loop is woken.
+/// The reason of a wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// An input changed.
     Changed,
-    /// Someone wants everything tried at once, whatever failed before.
+    /// An operator or a target wants everything retried at once, whatever failed before.
     Now,
 }
 
-/// Why a run starts.
+/// The reason of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It is the first.
+    /// The first run.
     Start,
     /// An input changed, or the last run changed the target.
     Wake,
-    /// Someone asked for it.
+    /// An explicit request.
     Asked,
-    /// A wait after a failure of the component or of an object is over.
+    /// The delay after a failure of the component or of an object is over.
     Retry,
-    /// The periodic full look is due.
+    /// The periodic full observation is due.
     Resync,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// An input is not there yet.
+    /// An input is not available yet.
     Waiting,
     /// The component as a whole failed.
     Failed {
-        /// What will help.
+        /// The remedy.
         class: Class,
-        /// Whether it was a pure step, so that new input is a new chance.
+        /// Whether a pure step failed, so that new input may help.
         pure: bool,
     },
-    /// It ran through.
+    /// The run completed.
     Ran {
-        /// Whether it changed the target.
+        /// Whether the run changed the target.
         changed: bool,
         /// Whether any step failed.
         failed: bool,
-        /// When the first held object is to be tried again.
+        /// The time to retry the first held object.
         retry: Option<Instant>,
     },
 }
 
-/// The component waits after a failure.
+/// The delay of the component after a failure.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     until: Instant,
@@ -107,15 +108,15 @@ struct Wait {
 #[derive(Debug)]
 pub struct Schedule {
     timing: Timing,
-    /// First and last of the wakes that no run has answered yet.
+    /// First and last of the wakes that no run has served yet.
     wakes: Option<(Instant, Instant)>,
-    /// A run wanted at once.
+    /// A run requested at once.
     prompt: Option<(Instant, Cause)>,
     backoff: Backoff,
     wait: Option<Wait>,
     objects: Option<Instant>,
     resync: Instant,
-    /// Something failed since the last full look, so that what is remembered of the world may be wrong.
+    /// Whether a step failed since the last full observation, so that remembered state may be wrong.
     distrust: bool,
     scope: Scope,
 }
@@ -136,7 +137,7 @@ impl Schedule {
         }
     }
 
-    /// Notes a wake.
+    /// Records a wake.
     pub fn wake(&mut self, now: Instant, wake: Wake) {
         match wake {
             Wake::Changed => {
@@ -147,7 +148,7 @@ impl Schedule {
         }
     }
 
-    /// When the next run is due, and why.
+    /// The time of the next run, and its reason.
     pub fn due(&self) -> (Instant, Cause) {
         let woken = self.wakes.map(|(first, last)| {
             ((last + self.timing.window).min(first + self.timing.max_delay), Cause::Wake)
@@ -166,7 +167,7 @@ impl Schedule {
         candidates.into_iter().flatten().min_by_key(|(at, _)| *at).unwrap_or((self.resync, Cause::Resync))
     }
 
-    /// Starts the run that is due, if one is: the wakes so far are answered by it.
+    /// Starts the run that is due, if one is. It serves all wakes so far.
     pub fn begin(&mut self, now: Instant) -> Option<(Cause, Scope)> {
         let (at, cause) = self.due();
         if at > now {
@@ -180,7 +181,7 @@ impl Schedule {
         Some((cause, self.scope))
     }
 
-    /// Notes how the run that [`begin`](Self::begin) started ended. `jitter` is a random number in 0..1.
+    /// Records the end of the run that [`begin`](Self::begin) started. `jitter` is a random number in 0..1.
     pub fn finish(&mut self, now: Instant, ended: Ended, jitter: f64) {
         match ended {
             // The input will wake the loop when it is there; until then no object can be tried.
@@ -208,7 +209,7 @@ impl Schedule {
         }
     }
 
-    /// When something that failed is tried again, if anything failed.
+    /// The time of the next retry, if any step failed.
     pub fn next_try(&self) -> Option<Instant> {
         self.wait.map(|wait| wait.until).or(self.objects)
     }

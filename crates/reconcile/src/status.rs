@@ -1,6 +1,6 @@
-//! What the outside sees of a component: state, counts, last error, next try, problems, timings.
+//! The public state of a component: state, counts, last error, next retry, problems, timings.
 //!
-//! Plain data on a watch channel, for `meridian status`, the console and health checks. Rendering as text is theirs.
+//! Plain data on a watch channel, for `meridian status`, the console and health checks, which render it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use jiff::Timestamp;
@@ -9,21 +9,21 @@ use smol_str::SmolStr;
 
 use crate::problem::{Class, Problem};
 
-/// Where a component stands.
+/// The state of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It has not had a full look yet, because it just started or an input is not there.
+    /// It has not completed a full observation yet, because it just started or an input is missing.
     Starting,
     /// It is ready, and another process does the work.
     Standby,
-    /// It looked and found nothing left to do.
+    /// Its last observation found nothing to do.
     Converged,
-    /// It is changing the target, or has just done so and looks again.
+    /// It is changing the target, or has just done so and observes again.
     Working,
-    /// Something failed that time may cure; it is tried again.
+    /// A failure that time may cure; the loop retries.
     BackingOff,
-    /// Something failed that needs someone to act; it is still tried again.
+    /// A failure that needs an operator; the loop still retries.
     Stuck,
     /// It was stopped.
     Stopped,
@@ -38,7 +38,7 @@ impl State {
         })
     }
 
-    /// Whether two states tell an operator the same. Working and converged alternate with every change of the world.
+    /// Whether two states mean the same to an operator. Working and converged alternate with every change of the world.
     pub(crate) fn alike(self, other: State) -> bool {
         let fine = |state| matches!(state, State::Working | State::Converged);
         self == other || (fine(self) && fine(other))
@@ -51,13 +51,13 @@ impl State {
 pub enum Stage {
     /// Taking the inputs.
     Snapshot,
-    /// Deciding what should be.
+    /// Computing the desired state.
     Desire,
-    /// Reading what is.
+    /// Observing the actual state.
     Observe,
-    /// Comparing the two.
+    /// Comparing both.
     Plan,
-    /// Changing what is.
+    /// Applying the difference.
     Apply,
 }
 
@@ -74,54 +74,54 @@ impl Stage {
     }
 }
 
-/// How long a stage of the last run took.
+/// The duration of a stage in the last run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StageTime {
-    /// Which one.
+    /// The stage.
     pub stage: Stage,
-    /// In seconds.
+    /// The duration in seconds.
     pub seconds: f64,
 }
 
 /// A failure of the component as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {
-    /// When.
+    /// The time of the failure.
     pub at: Timestamp,
-    /// What was tried, why it failed, what to do.
+    /// The attempt, the cause and the advice.
     pub message: String,
 }
 
-/// Everything the outside sees of one component.
+/// The public state of one component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Its name.
     pub component: SmolStr,
-    /// Where it stands.
+    /// The state.
     pub state: State,
-    /// The input it waits for, when it waits for one.
+    /// The missing input, if any.
     pub waiting_for: Option<String>,
-    /// Objects wanted at the last look.
+    /// Desired objects at the last observation.
     pub want: usize,
-    /// Wanted objects that were there at the last look, exactly as wanted.
+    /// Desired objects that existed exactly as desired at the last observation.
     pub have: usize,
-    /// Steps the last look planned.
+    /// Steps in the last plan.
     pub planned: usize,
-    /// Objects held back after a failure of theirs.
+    /// Objects that wait after a failure of their own.
     pub held: usize,
-    /// Finished runs; grows by one each time this is published at the end of a run.
+    /// Finished runs; grows by one with each publication at the end of a run.
     pub generation: u64,
-    /// When the last run ended.
+    /// The end of the last run.
     pub last_run: Option<Timestamp>,
-    /// When a run last went through: the target could be read, and changed where needed. Single objects may have failed.
+    /// The end of the last run in which the target could be read, and changed where needed. Single objects may have failed.
     pub last_success: Option<Timestamp>,
-    /// The last failure of the component as a whole; stays after it is overcome.
+    /// The last failure of the component as a whole; it stays after recovery.
     pub last_error: Option<LastError>,
-    /// When something that failed is tried again.
+    /// The time of the next retry.
     pub next_try: Option<Timestamp>,
     /// The stages of the last run, in order.
     pub stages: Vec<StageTime>,
-    /// What is wrong now, worst first.
+    /// The current problems, worst first.
     pub problems: Vec<Problem>,
 }
 

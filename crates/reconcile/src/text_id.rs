@@ -1,4 +1,4 @@
-//! Ids that may be any text.
+//! Ids that may be any string.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
-/// The id of an object, a project, a device, which may be any text. Nearly all are UUIDs in one of two spellings: as such they need
-/// no memory beside what holds them, and are compared at once.
+/// The id of an object, a project or a device, which may be any string. Nearly all are UUIDs in one of two spellings. This type
+/// stores those as UUIDs, which need no heap memory and compare fast.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TextId {
-    /// Spelled with hyphens, in lower case.
+    /// A UUID with hyphens, in lower case.
     Hyphenated(Uuid),
-    /// Spelled without, in lower case.
+    /// A UUID without hyphens, in lower case.
     Simple(Uuid),
-    /// Anything else.
+    /// Any other string.
     Other(SmolStr),
 }
 
 impl TextId {
-    /// The UUID that a text is, in either spelling.
+    /// Parses a string as a UUID, in either spelling.
     fn uuid(text: &str) -> Option<TextId> {
         let spelling: fn(Uuid) -> TextId = match text.len() {
             36 => TextId::Hyphenated,
@@ -31,7 +31,7 @@ impl TextId {
         Uuid::try_parse(text).ok().filter(|_| lower).map(spelling)
     }
 
-    /// As text.
+    /// The id as a string.
     pub fn text(&self) -> SmolStr {
         match self {
             TextId::Other(text) => text.clone(),

@@ -1,13 +1,13 @@
-//! Incremental compilation: units, what each has read, and which of them a change concerns.
+//! Incremental compilation: units, the facts that each has read, and the units that a change affects.
 //!
-//! A decider that recomputes everything on each change is right but slow on a large world. Here its work is cut into
-//! *units* (one per router, say). While a unit compiles, everything it looks at is recorded as a *fact*: a row by its id, an
-//! index by the key asked for, found or not. A change to the world is then a list of facts, and only the units that read one
-//! of them compile again.
+//! A decider that recomputes everything on each change is right but slow on a large world. So its work is split into *units*,
+//! for example one per router. While a unit compiles, the compiler records everything that it reads as a *fact*: a row by its
+//! id, or an index by its key, found or not. A change of the world is then a list of facts, and only the units that read one of
+//! them compile again.
 //!
-//! A fact stands for "the answer to this question", not for a thing: `Fact::Port(id)` is touched when the port appears,
-//! changes or goes, so a lookup that found nothing is recorded like any other. For an index, both the key a row had and the
-//! key it has now are touched.
+//! A fact stands for the answer to a question, not for an object: `Fact::Port(id)` changes when the port appears, changes or
+//! disappears. So a lookup that found nothing is recorded like any other. For an index, a change touches both the old and the
+//! new key of a row.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -44,8 +44,8 @@
 //! assert_eq!(compiler.get(&2), Some(&Some(7)));
 //! ```
 //!
-//! The result must be that of a full compilation. The property test beside this file says so for random edits of a small
-//! world, and [`Compiler::verify`] checks it live.
+//! The result must equal that of a full compilation. A property test checks this for random edits of a small world, and
+//! [`Compiler::verify`] checks it live.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::cell::RefCell;
@@ -54,28 +54,28 @@ use std::fmt::Debug;
 
 use crate::problem::{Class, ObjectId, Problem};
 
-/// How a world is cut into units, and how one is compiled. Pure.
+/// How to split a world into units, and how to compile one. Pure.
 pub trait Units {
     /// The world at one instant.
     type View;
-    /// One question that can be put to the world.
+    /// One question to the world.
     type Fact: Clone + Ord;
     /// Names a unit.
     type Key: Clone + Ord + Debug;
-    /// What a unit compiles to.
+    /// The result of compiling a unit.
     type Value: PartialEq;
 
-    /// Which units there are.
+    /// Lists all units.
     fn keys(&self, world: &Tracked<'_, Self::View, Self::Fact>) -> Vec<Self::Key>;
 
     /// Compiles one unit from the world alone.
     fn compile(&self, key: &Self::Key, world: &Tracked<'_, Self::View, Self::Fact>) -> Self::Value;
 
-    /// A value differs from the one before it; what both have in common may be kept in memory once.
+    /// Called when a unit's new value differs from the old one; an implementation may share memory between both.
     fn reuse(&self, _before: &Self::Value, _after: &mut Self::Value) {}
 }
 
-/// A world that notes what is read of it. The only way in is [`read`](Self::read), so nothing is read unnoted.
+/// A world that records all reads. [`read`](Self::read) is the only access, so no read goes unrecorded.
 #[derive(Debug)]
 pub struct Tracked<'w, V, F> {
     view: &'w V,
@@ -87,13 +87,13 @@ impl<'w, V, F: Ord> Tracked<'w, V, F> {
         Self { view, reads: RefCell::new(Vec::new()) }
     }
 
-    /// Puts the question `fact` to the world. `answer` must look at nothing that can change without touching `fact`.
+    /// Asks the world the question `fact`. `answer` must read nothing that can change without a change of `fact`.
     pub fn read<T>(&self, fact: F, answer: impl FnOnce(&'w V) -> T) -> T {
         self.reads.borrow_mut().push(fact);
         answer(self.view)
     }
 
-    /// What was read, in order and each once.
+    /// The recorded reads, in order and without duplicates.
     fn into_reads(self) -> Box<[F]> {
         let mut reads = self.reads.into_inner();
         reads.sort_unstable();
@@ -102,25 +102,25 @@ impl<'w, V, F: Ord> Tracked<'w, V, F> {
     }
 }
 
-/// What changed in the world since the last update.
+/// The change of the world since the last update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta<F> {
-    /// It is not known: compile everything.
+    /// Unknown: compile everything.
     Everything,
     /// The answers to these questions may have changed, and no others.
     Facts(Vec<F>),
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update<K> {
     /// Units with a new value, in order.
     pub changed: Vec<K>,
-    /// Units that are gone, in order.
+    /// Units that disappeared, in order.
     pub removed: Vec<K>,
-    /// Units that were compiled, changed or not.
+    /// The number of compiled units, whether their value changed or not.
     pub compiled: usize,
-    /// What the verify mode found.
+    /// The differences that the verify mode found.
     pub problems: Vec<Problem>,
 }
 
@@ -141,8 +141,8 @@ pub struct Compiler<U: Units> {
     readers: Readers<U::Fact, U::Key>,
 }
 
-/// Who has read what. One set of pairs: most facts have a single reader, and a set for each would be mostly room. No pair is
-/// without a key; one that is comes before all pairs of its fact, and so tells where they begin.
+/// The readers of each fact, as one set of pairs: most facts have a single reader, and a set per fact would waste memory. No
+/// stored pair lacks its key; a search pair without a key sorts before all pairs of its fact, and so finds the first of them.
 #[derive(Debug)]
 struct Readers<F, K>(BTreeSet<(F, Option<K>)>);
 
@@ -169,7 +169,7 @@ impl<U: Units> Compiler<U> {
         }
     }
 
-    /// Compare with a full compilation after each update, and take the full result when they differ.
+    /// Enables the verify mode: compares with a full compilation after each update, and adopts the full result if they differ.
     pub fn verify(mut self, on: bool) -> Self {
         self.verify = on;
         self
@@ -192,7 +192,7 @@ impl<U: Units> Compiler<U> {
         self.readers.0.clear();
     }
 
-    /// Brings the units up to date with `view`, which differs from the last one by `delta`.
+    /// Updates the units for `view`, which differs from the last view by `delta`.
     pub fn update(&mut self, view: &U::View, delta: Delta<U::Fact>) -> Update<U::Key> {
         let mut update =
             Update { changed: Vec::new(), removed: Vec::new(), compiled: 0, problems: Vec::new() };
@@ -219,8 +219,8 @@ impl<U: Units> Compiler<U> {
         update
     }
 
-    /// As [`update`](Self::update) with facts, where it is also known which units came and which are gone: the world is not
-    /// asked for all of them, so that a change costs what it changes, however many units there are.
+    /// As [`update`](Self::update) with facts, if the caller also knows which units appeared and disappeared. The compiler then
+    /// does not list all units, so the cost depends on the change and not on the number of units.
     pub fn edit(
         &mut self,
         view: &U::View,
@@ -238,7 +238,7 @@ impl<U: Units> Compiler<U> {
         update
     }
 
-    /// Drops units that are gone, and has those that came compiled.
+    /// Drops units that disappeared, and marks new ones for compilation.
     fn replace(
         &mut self,
         gone: BTreeSet<U::Key>,
@@ -277,7 +277,7 @@ impl<U: Units> Compiler<U> {
         (keys, tracked.into_reads())
     }
 
-    /// Compiles one unit; says whether its value is another than before.
+    /// Compiles one unit; returns whether its value changed.
     fn compile(&mut self, key: &U::Key, view: &U::View) -> bool {
         let tracked = Tracked::new(view);
         let mut value = self.units.compile(key, &tracked);
@@ -311,7 +311,7 @@ impl<U: Units> Compiler<U> {
         Some(unit)
     }
 
-    /// Compiles everything beside what is there, reports the units that differ and takes the full result.
+    /// Compiles everything again, reports the units that differ and adopts the full result.
     fn check(&mut self, view: &U::View, update: &mut Update<U::Key>) -> Box<[U::Fact]> {
         let (keys, listing) = self.list(view);
         let missed: Vec<U::Key> = self.compiled.keys().filter(|key| !keys.contains(*key)).cloned().collect();

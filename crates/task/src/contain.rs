@@ -1,7 +1,7 @@
-//! Keeps a panic inside the request or the component it happened in.
+//! Contains a panic in the request or component where it happened.
 //!
-//! A panic is our bug. It must not take the other components down, nor end this one: the caller turns it into a problem or an
-//! answer and goes on. Containing needs unwinding, so the binary is not built with `panic = "abort"`.
+//! A panic is our bug. It must neither stop the other components nor end this one: the caller turns it into a problem or an
+//! answer and continues. Containment needs unwinding, so the binary is not built with `panic = "abort"`.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,11 +13,11 @@ use std::task::Poll;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 thread_local! {
-    /// How many containers the code that this thread runs is in.
+    /// The number of containers around the code that this thread runs.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether a panic of this thread would be contained.
+/// Whether a container would catch a panic of this thread.
 pub(crate) fn is_contained() -> bool {
     DEPTH.with(|depth| depth.get() > 0)
 }
@@ -34,11 +34,11 @@ pub fn here<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
     caught(step)
 }
 
-/// The text of a panic.
+/// The message of a panic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panicked(pub String);
 
-/// Runs a synchronous step. It may compute for long, so other tasks of a multi-threaded runtime are moved off this thread.
+/// Runs a synchronous step that may compute for long: a multi-threaded runtime moves its other tasks off this thread.
 pub fn sync<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
     let contained = || caught(step);
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {

@@ -1,14 +1,14 @@
-//! Background work whose panic or early end is never overlooked.
+//! Background tasks whose panic or early end is never overlooked.
 //!
-//! A process whose writer, listener or follower has died keeps its sockets and says that it is healthy. So every long-running
-//! task is started here, by name, and there are two outcomes of a panic only:
+//! A process whose writer, listener or follower died would keep its sockets open and report healthy. So this crate starts every
+//! long-running task, by name. A panic has one of two outcomes:
 //!
-//! * Inside [`contain`], the caller gets it as a value and decides: a request is answered 500, a loop retries.
-//! * Anywhere else, the process ends with an error (see [`failed`]), and whoever started it starts it again.
+//! * Inside [`contain`], the caller gets the panic as a value and decides: a request is answered with 500, a loop retries.
+//! * Anywhere else, the process ends with an error (see [`failed`]), and its supervisor, such as systemd, restarts it.
 //!
-//! The panic hook decides by the thread that panics, so tasks and threads of other crates are covered, too.
+//! The panic hook decides by the panicking thread, so it covers tasks and threads of other crates, too.
 
 pub mod contain;
 mod supervise;
 
-pub use supervise::{end_on_panic, failed, keep, spawn, spawn_thread, stopping};
+pub use supervise::{end_on_panic, failed, keep, lasting, spawn, spawn_thread, stopping};

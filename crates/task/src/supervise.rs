@@ -1,4 +1,4 @@
-//! Starts tasks and threads by name, and ends the process when one of them dies.
+//! Starts tasks and threads by name, and ends the process if one of them dies.
 
 use std::future::Future;
 use std::io;
@@ -13,16 +13,16 @@ use tokio::task::JoinHandle;
 
 use crate::contain;
 
-/// Why the process has to end; the first reason stays.
+/// The reason why the process must end. The first one stays.
 static FAILURE: LazyLock<watch::Sender<Option<String>>> = LazyLock::new(|| watch::Sender::new(None));
-/// Whether the process is ending anyway, so that tasks may end, too.
+/// Set while the process shuts down: tasks may end now.
 static STOPPING: AtomicBool = AtomicBool::new(false);
-/// How long the process has to end by itself after a failure.
+/// Grace period for an orderly end after a failure.
 const GRACE: Duration = Duration::from_secs(10);
-/// The exit code of a process that could not end by itself.
+/// The exit code of a process that missed that period.
 const STUCK: i32 = 6;
 
-/// From now on a panic outside of a container is a failure of the process. Called once, at the start.
+/// Turns every panic outside of a container into a failure of the process. Call it once, at the start.
 pub fn end_on_panic() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
@@ -41,7 +41,7 @@ pub fn end_on_panic() {
     }));
 }
 
-/// Returns the reason when the process has to end.
+/// Waits until the process must end, and returns the reason.
 pub async fn failed() -> String {
     let mut failure = FAILURE.subscribe();
     match failure.wait_for(Option::is_some).await {
@@ -50,7 +50,7 @@ pub async fn failed() -> String {
     }
 }
 
-/// The process ends because somebody wants it to: from now on tasks may end.
+/// Announces an orderly shutdown: from now on tasks may end.
 pub fn stopping() {
     STOPPING.store(true, Ordering::Relaxed);
 }
@@ -83,16 +83,23 @@ where
     })
 }
 
-/// Starts a task that has to run for as long as the process does.
+/// Starts a task that must run as long as the process does. Its end is a failure of the process.
 pub fn keep<F>(name: &'static str, work: F) -> JoinHandle<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    tokio::spawn(async move {
-        inject(name);
+    spawn(name, lasting(name, || true, work))
+}
+
+/// Runs work that has to go on for as long as somebody needs it. For example, the writer of a store may end when the last
+/// handle of the store is gone, and not before. An earlier end is a failure of the process.
+pub async fn lasting(name: impl AsRef<str>, needed: impl Fn() -> bool, work: impl Future<Output = ()>) {
+    if !is_injected("MERIDIAN_TEST_END", name.as_ref()) {
         work.await;
-        ended(name);
-    })
+    }
+    if needed() {
+        ended(name.as_ref());
+    }
 }
 
 /// Starts a thread that may end.
@@ -105,12 +112,14 @@ pub fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
     thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
 }
 
-/// Lets tests see what becomes of the process when a task of this name panics. Only builds with debug assertions listen.
+/// Lets tests make a task of this name panic and observe the process.
 fn inject(name: &str) {
-    #[cfg(debug_assertions)]
-    if std::env::var_os("MERIDIAN_TEST_PANIC").is_some_and(|wanted| wanted == *name) {
+    if is_injected("MERIDIAN_TEST_PANIC", name) {
         panic!("{name} panics because a test asked for it");
     }
-    #[cfg(not(debug_assertions))]
-    let _ = name;
+}
+
+/// Whether a test names this task in a variable. Only builds with debug assertions listen.
+fn is_injected(variable: &str, name: &str) -> bool {
+    cfg!(debug_assertions) && std::env::var_os(variable).is_some_and(|wanted| wanted == *name)
 }

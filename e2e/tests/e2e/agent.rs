@@ -1,12 +1,14 @@
 //! The BGP agent on two chassis, with a spine that knows nothing but BGP: what the tests of `bgp.rs` do by hand, it does by itself.
 
 mod guard;
+mod health;
 mod moves;
 mod restarts;
 mod settings;
 mod systemd;
 mod unit;
 mod vlan;
+mod zebra;
 
 use std::fs;
 use std::sync::Arc;
@@ -54,6 +56,16 @@ pub(crate) fn tests() -> Vec<Test> {
             "subnets of tenants that are the underlay or have the BGP peer in them, and IPv4-mapped addresses, are refused with their names; the Southbound, the session and all announcements live on, and rules that an earlier version left for them go",
             guard::guard,
         ),
+        test(
+            "agent::healthy_means_reachable",
+            "a NORMAL flow, a peer, a database, a bgpd or a privilege that is missing makes the agent unhealthy, in words; what nobody else manages is mended, and a table that got another number leaves nothing behind",
+            health::health,
+        ),
+        test(
+            "agent::a_restarted_zebra_is_noticed",
+            "zebra killed and started alone, the announcing device or the VRF renamed: VMs bound afterwards are announced, those that go are withdrawn, and the status says so meanwhile",
+            zebra::zebra,
+        ),
         Test::new(
             "agent::units_run_under_systemd",
             "the Debian package is installed, and a real systemd runs its units as they are: unprivileged, shut in, ready when all is in place, without a lost packet when they are killed, changed for one another, upgraded and removed",
@@ -65,7 +77,7 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 /// Spine and chassis speak BGP; the agents' part of the configuration is left to them.
-fn fabric(lab: &Lab) -> Result<()> {
+pub(crate) fn fabric(lab: &Lab) -> Result<()> {
     spine(lab, &["hv1", "hv2"], "uplink")?.frr(&["bgpd"], SPINE)?;
     for (n, name) in (1..).zip(["hv1", "hv2"]) {
         lab.chassis(name)?.frr(&["bgpd"], &peering(n))?;
@@ -75,7 +87,7 @@ fn fabric(lab: &Lab) -> Result<()> {
 }
 
 /// Starts the agent of a chassis with the sample configuration, and what the lab has elsewhere than a node would.
-fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
+pub(crate) fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
     let path = configure(hv, "")?;
     hv.meridian("bgp-agent", &["bgp-agent", "--config-dir", &path])
 }

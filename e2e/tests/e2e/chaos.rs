@@ -5,22 +5,68 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use lab::chaos::Chaos;
 use lab::chaos::schedule::Menu;
-use lab::{Need, Test};
+use lab::{Need, Test, eventually};
 
+use crate::agent::{ask, fabric, start};
+use crate::border::{learns, networks, two_borders};
 use crate::fabric::{tenants, three_chassis};
 
 /// What the schedule is drawn from unless `LAB_SEED` says otherwise.
 const SEED: u64 = 7;
 const HARMS: u32 = 9;
 const OVER: Duration = Duration::from_secs(16);
+/// How long an agent may take to find that all is well again.
+const WELL: Duration = Duration::from_secs(90);
 
 pub(crate) fn tests() -> Vec<Test> {
-    vec![Test::new(
-        "chaos::traffic_comes_back_and_stays_apart",
-        "whatever is killed, cut and delayed, traffic comes back, OVN is in step, and no packet strays to another tenant",
-        &[Need::Netem],
-        chaos,
-    )]
+    vec![
+        Test::new(
+            "chaos::traffic_comes_back_and_stays_apart",
+            "whatever is killed, cut and delayed, traffic comes back, OVN is in step, and no packet strays to another tenant",
+            &[Need::Netem],
+            chaos,
+        ),
+        Test::new(
+            "chaos::announced_addresses_come_back",
+            "whatever happens to FRR, the databases, the switch and the agent of a node, its addresses are announced and reached afterwards, and it says that it is well",
+            &[Need::Netem, Need::Vrf, Need::Dummy],
+            announced,
+        )
+        .meridian(),
+    ]
+}
+
+/// What is worst for an agent: daemons that restart alone, daemons that hang, and a flow that others delete.
+fn announced() -> Result<()> {
+    two_borders().run(|lab| {
+        fabric(lab)?;
+        networks(lab)?;
+        let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
+        start(hv1)?;
+        let announced = ["172.24.4.10", "172.24.4.100", "2001:db8:24::10"];
+        announced.iter().try_for_each(|address| learns(&spine, address))?;
+        let menu = Menu::new()
+            .daemons("hv1", &["zebra", "bgp-agent", "ovsdb-server", "ovn-controller"])
+            .hanging("hv1", &["bgpd", "zebra", "ovsdb-server"])
+            .normal_flow("hv1", "br-ex")
+            .hanging("az1", &["ovsdb-server-sb"])
+            .link("lab", "ul-hv1");
+        let chaos = Chaos::new(menu, SEED, HARMS, OVER)?;
+        chaos.run(lab)?;
+        let after = || -> Result<()> {
+            az1.ready(&["vmp", "vmq"])?;
+            for address in announced {
+                learns(&spine, address)?;
+                spine.reaches(address)?;
+            }
+            eventually(WELL, "the agent says that it is well", || {
+                let status = ask(hv1, "status")?;
+                ensure!(status.contains(", healthy, "), "{status}");
+                Ok(())
+            })
+        };
+        after().with_context(|| chaos.replay())
+    })
 }
 
 fn chaos() -> Result<()> {

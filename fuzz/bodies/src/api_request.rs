@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use api::report::Report;
-use api::resource::{NOUNS, Precondition, Query, Scene};
+use api::resource::{ChangeRequest, NOUNS, Scene};
 use api::world::Outside;
 use api::{Caller, Txn, World};
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ static NETWORKS: LazyLock<World> = LazyLock::new(|| {
     for name in ["a", "B", ""] {
         let body = json!({"network": {"name": name, "tags": ["red"], "router:external": name == "a"}});
         let noun = NOUNS.iter().find(|noun| noun.name() == "network").expect("networks are a noun");
-        noun.create(&mut txn, &Precondition::none(&caller, &report), &body)
+        noun.create(&mut txn, &ChangeRequest::by(&caller, &report), &body)
             .expect("a plain network is in order");
     }
     txn.finish().0
@@ -28,14 +28,20 @@ fn begin(world: World) -> Txn {
 /// Any query string lists or is refused as the sender's mistake, and what a page links to can be asked for.
 pub fn api_query(data: &[u8]) {
     let pairs = |bytes: &[u8]| form_urlencoded::parse(bytes).into_owned().collect();
-    let Ok(query) = Query::new(pairs(data)) else { return };
     let (report, outside, caller) = (Report::default(), Outside::default(), Caller::member("p"));
-    let scene = Scene { world: &NETWORKS, report: &report, outside: &outside, caller: &caller };
+    let scene = Scene {
+        world: &NETWORKS,
+        report: &report,
+        outside: &outside,
+        caller: &caller,
+        now: Timestamp::UNIX_EPOCH,
+        parent: None,
+    };
     for noun in NOUNS {
-        match noun.list(&scene, &query) {
+        match noun.query(pairs(data)).and_then(|query| noun.list(&scene, &query)) {
             Ok(page) => {
                 for (_, link) in page.links {
-                    let beside = Query::new(pairs(link.as_bytes())).expect("a link is a good query");
+                    let beside = noun.query(pairs(link.as_bytes())).expect("a link is a good query");
                     noun.list(&scene, &beside).expect("a link leads to a page");
                 }
             }
@@ -52,7 +58,7 @@ pub fn api_body(data: &[u8]) {
         for noun in NOUNS {
             for body in [value.clone(), json!({noun.name(): value})] {
                 let mut txn = begin(NETWORKS.clone());
-                if let Err(fault) = noun.create(&mut txn, &Precondition::none(&caller, &report), &body) {
+                if let Err(fault) = noun.create(&mut txn, &ChangeRequest::by(&caller, &report), &body) {
                     assert!((400..500).contains(&fault.status), "{fault}");
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use node::flows::openflow::{self, HEADER, Header};
 use node::frr::adrift::{self, Adrift};
-use node::frr::{self, Desired, Observed, Redistribute, config, vty};
+use node::frr::{self, BgpdState, Desired, Observed, Redistribute, config, vty};
 use node::kernel::tables::RtTables;
 
 /// A switch's list of flows: what was read can be written, and a flow that was understood is matched the same way again.
@@ -51,10 +51,12 @@ pub fn running_config(data: &[u8]) {
         redistribute: [Redistribute::Connected].into(),
     };
     adrift::untied(&text, &["bgp-vrf".into()].into());
+    frr::behind::table(&text);
     // Whatever it says, also when its instance has to be entered anew.
     for adrift in [None, Some(("bgp-vrf".into(), Adrift::Due))] {
         let (tree, adrift) = (config::parse(&text), adrift.into_iter().collect());
-        let part = frr::plan::plan(&want, &Observed::Config { tree, router_id, adrift });
+        let state = BgpdState { tree, router_id, adrift, ..Default::default() };
+        let part = frr::plan::plan(&want, &Observed::Bgpd(state));
         assert!(part.steps.len() <= 1);
         for step in &part.steps {
             assert!(!step.op.lines.is_empty() && step.op.lines.iter().all(|line| !line.contains('\n')));

@@ -1,7 +1,7 @@
-//! `cargo xtask bench bgp`: our BGP agent beside ovn-bgp-agent, each in a guest of its own, one after the other.
+//! `cargo xtask bench bgp`: compares our BGP agent with ovn-bgp-agent, each in a guest of its own, one after the other.
 //!
-//! The guest's side is the fixture `fixture::weigh` of the end-to-end tests: it brings up a chassis with real Open vSwitch, FRR
-//! and Southbound database and measures. Here is decided what is asked of it, and what its answers mean.
+//! The guest's side is the fixture `fixture::weigh` of the end-to-end tests: it starts a chassis with real Open vSwitch, FRR
+//! and Southbound database, and measures. This module chooses the measurements and interprets the results.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,12 +17,12 @@ use super::report::{columns, number};
 use crate::command::heading;
 use crate::packages::{self, CargoTool, Need};
 
-/// How many ports ovn-bgp-agent is measured with by default; with more it takes too long to be waited for.
+/// The default maximum number of ports for ovn-bgp-agent; more take too long.
 const PEER_PORTS: usize = 100;
 /// The number of ports at which rules are compared with one rule for all.
 const MANY: usize = 10_000;
 
-/// What `bench bgp` is asked for.
+/// The options of `bench bgp`.
 pub(super) struct Order<'a> {
     pub(super) output: Output,
     pub(super) quick: bool,
@@ -32,14 +32,14 @@ pub(super) struct Order<'a> {
     pub(super) rounds: u8,
 }
 
-/// Who was measured.
+/// The measured agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Meridian,
     Python,
 }
 
-/// One figure of both, beside its goal and what was measured of ovn-bgp-agent 7.0 elsewhere.
+/// One figure of both agents, with its goal and the reference figure of ovn-bgp-agent 7.0.
 #[derive(Debug, Serialize)]
 struct Line {
     ports: usize,
@@ -139,7 +139,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// ovn-bgp-agent at one size. That it does not run here is said, and takes nothing from our own figures.
+    /// Measures ovn-bgp-agent at one size. If it does not run here, a note says so, and our own figures stay.
     fn peer(&mut self, ports: usize) {
         if self.told_off.is_none()
             && let Err(error) = self.weigh(Who::Python, ports, "per-ip", 0)
@@ -175,7 +175,7 @@ impl Guests<'_> {
     }
 }
 
-/// The results among what a guest said.
+/// The results in the output of a guest.
 fn measured(said: &str) -> Vec<(String, String, f64)> {
     let line = |line: &str| {
         let (_, json) = line.split_once("measured ")?;
@@ -186,7 +186,7 @@ fn measured(said: &str) -> Vec<(String, String, f64)> {
     said.lines().filter_map(line).collect()
 }
 
-/// What is to be reached.
+/// A goal.
 fn goal(ports: usize, what: &str, measure: &str) -> Option<f64> {
     match (what, measure) {
         ("memory", _) => Some(15.0),
@@ -200,7 +200,7 @@ fn goal(ports: usize, what: &str, measure: &str) -> Option<f64> {
     }
 }
 
-/// What ovn-bgp-agent 7.0 took on another machine of two cores, without a guest.
+/// The figures of ovn-bgp-agent 7.0 on another machine with two cores, without a guest.
 fn reference(ports: usize, what: &str, measure: &str) -> Option<f64> {
     let known = [
         (100, "memory", "MiB", 274.0),
@@ -223,7 +223,7 @@ fn timed(measure: &str) -> bool {
     matches!(unit(measure), "CPU" | "wall")
 }
 
-/// What a measure counts, whatever its unit: CPU time, or time on the clock.
+/// The kind of a measure, whatever its unit: CPU time or wall-clock time.
 fn unit(measure: &str) -> &str {
     match measure.split_once(' ') {
         Some(("p50", _)) => "wall",
@@ -279,8 +279,8 @@ impl Report {
         }
     }
 
-    /// Goals are for a machine like that of the reference figures. How much slower the guest is, ovn-bgp-agent tells, which was
-    /// measured on both: at the nearest size, and of several factors the least.
+    /// Goals are for a machine like that of the reference figures. The slowdown of the guest follows from ovn-bgp-agent, which
+    /// was measured on both: the factor at the nearest size, and the smallest of several.
     fn scale(&mut self) {
         let known: Vec<(String, usize, f64)> = self
             .lines

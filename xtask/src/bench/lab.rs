@@ -1,7 +1,7 @@
-//! `cargo xtask bench lab`: how fast a lab is there and how little it takes, beside its goals.
+//! `cargo xtask bench lab`: measures the speed and size of a lab, and compares them with its goals.
 //!
-//! Wall-clock time on a machine that has much else to do says little, so the CPU time that went into it stands beside it: what
-//! took no more CPU time than its goal, but longer, waited for others.
+//! On a busy machine wall-clock time means little, so the report also has the CPU time. A measurement that missed its goal in
+//! wall-clock time but not in CPU time waited for other programs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,10 +25,10 @@ use crate::packages::{self, CargoTool, Need};
 
 /// How long an idle lab is watched.
 const WATCHED: Duration = Duration::from_secs(10);
-/// How long it may take to come up, on a machine that has much else to do.
+/// Start-up limit on a busy machine.
 const UP: Duration = Duration::from_secs(300);
 
-/// One measurement beside its goal. Goals are upper limits.
+/// One measurement with its goal. Goals are upper limits.
 #[derive(Debug, Serialize)]
 struct Line {
     what: &'static str,
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// How a time stands beside its goal, given the CPU time it took and the CPUs that could share it.
+/// Compares a time with its goal, given the CPU time and the number of usable CPUs.
 fn verdict(goal: f64, wall: f64, cpu: f64, cores: f64) -> Verdict {
     if wall <= goal {
         Verdict::Met
@@ -73,7 +73,7 @@ fn verdict(goal: f64, wall: f64, cpu: f64, cores: f64) -> Verdict {
     }
 }
 
-/// What something took.
+/// The cost of a piece of work.
 struct Cost {
     wall: f64,
     cpu: f64,
@@ -137,7 +137,7 @@ fn table(lines: &[Line]) -> String {
     text
 }
 
-/// How long the network of most tests takes until every port is up and every chassis in step, by the guest's own clock.
+/// Time until every port of the usual network is up and every chassis is in sync, by the guest's own clock.
 fn three_chassis(binary: &Path) -> Result<Line> {
     let (mut wall, begin) = (None, spent()?);
     for line in test(binary, "fixture::three_chassis")?.lines() {
@@ -217,7 +217,7 @@ fn ticks(pid: u32) -> u64 {
     [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
-/// Runs one test, or fixture, to its end; gives what it said.
+/// Runs one test, or fixture, to its end; returns its output.
 fn test(binary: &Path, name: &str) -> Result<String> {
     let out = command(binary, name).output().context("cannot run the test binary")?;
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -244,7 +244,7 @@ impl Drop for Running {
     }
 }
 
-/// What some work took, that of its processes included.
+/// Measures the cost of a piece of work, including its child processes.
 fn cost(cores: f64, work: impl FnOnce() -> Result<()>) -> Result<Cost> {
     let (begin, before) = (Instant::now(), spent()?);
     work()?;

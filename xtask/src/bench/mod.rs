@@ -1,7 +1,7 @@
-//! `cargo xtask bench ovsdb`: our client, C's and Python's on the same real servers, one after the other in the same run.
+//! `cargo xtask bench ovsdb`: runs our client, C's and Python's on the same real servers, one after the other in the same run.
 //! `api`, `bgp` and `lab` measure the server, the BGP agent and the lab.
 //!
-//! `rows` says what the servers hold, `peer` starts and measures the clients, `report` prints.
+//! `rows` creates the content of the servers, `peer` starts and measures the clients, `report` prints.
 
 mod api;
 mod bgp;
@@ -26,57 +26,57 @@ use crate::packages::{self, Need};
 use ::lab::rpc::Rpc;
 use central::{Database, Server, end_leftover, find_program};
 
-/// How many rows go into one transaction, and how many are inserted in all by us and by the slower others.
+/// The number of rows per transaction, and the total number of inserted rows for us and for the slower clients.
 const INSERTS: [(usize, usize, usize); 3] = [(1, 1_000, 300), (100, 10_000, 2_000), (1_000, 20_000, 4_000)];
 
-/// From how many rows on the goals of the initial load hold.
+/// The smallest number of rows for which the goals of the initial load hold.
 const GOAL_ROWS: usize = 100_000;
 
-/// The line of one change after the other.
+/// The line for single changes.
 const CALLBACK: &str = "change to callback";
 
-/// The line that compares with a C client that looks at each change and tells nobody.
+/// The line that compares with a C client that checks each change and calls nobody back.
 const LOOKED: &str = "change, C looks and tells nobody";
 
-/// The line that compares with a C client that does not look at what changed.
+/// The line that compares with a C client that does not check changes.
 const UNTOLD: &str = "change, C without a callback";
 
-/// The line that shows what being woken costs.
+/// The line with the cost of a wake-up.
 const FLOOR: &str = "change, epoll_wait and read alone";
 
-/// The line without that.
+/// The line without the cost of a wake-up.
 const BEYOND: &str = "change to callback, beyond being woken";
 
-/// What `cargo xtask bench` takes.
+/// The options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to measure
+    /// The part to measure
     #[arg(value_enum, default_value_t = Subject::Ovsdb)]
     subject: Subject,
-    /// How many ports the databases hold, several sizes separated by commas
+    /// Number of ports in the databases; several sizes separated by commas
     #[arg(long, value_delimiter = ',', default_value = "2000,20000,100000", value_parser = size)]
     rows: Vec<usize>,
-    /// How many changes to follow at each size, one half one by one, the other a hundred in a transaction
+    /// Number of changes at each size: one half one by one, the other half a hundred per transaction
     #[arg(long, default_value_t = 2400, value_parser = changes)]
     changes: usize,
-    /// How many ports the API server is to hold [default: 1000,10000,50000], or the BGP agent to expose [default: 10,100,1000],
+    /// Number of ports in the API server [default: 1000,10000,50000], or exposed by the BGP agent [default: 10,100,1000];
     /// several sizes separated by commas
     #[arg(long, value_delimiter = ',', value_parser = size)]
     ports: Vec<usize>,
-    /// Also what takes very long: of the API server 100,000 ports and 1,000 kills, of the BGP agent ovn-bgp-agent at every size
+    /// Also run slow parts: 100,000 ports and 1,000 kills of the API server, ovn-bgp-agent at every size
     #[arg(long)]
     full: bool,
-    /// Leave the others out: of the API server Neutron, which takes minutes to install and to start, of the BGP agent ovn-bgp-agent
+    /// Leave out the peers: Neutron, which takes minutes to install and start, and ovn-bgp-agent
     #[arg(long)]
     alone: bool,
-    /// Of the lab, leave out what takes minutes: the build of the root file system and the whole suite. Of the BGP agent, leave
-    /// out 10,000 ports. Of the API server, run everything so small that the figures mean nothing
+    /// Leave out slow parts: for the lab, the build of the root file system and the whole suite; for the BGP agent, 10,000
+    /// ports. For the API server, use tiny sizes whose figures mean nothing
     #[arg(long)]
     quick: bool,
-    /// How often everything is measured; the best round counts. Python, which is slow, gets one
+    /// Number of rounds; the best counts. Python, which is slow, gets one
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -85,9 +85,9 @@ pub(crate) struct Args {
 enum Subject {
     /// The OVSDB client: initial load, change to callback, inserts
     Ovsdb,
-    /// The network API server: what requests cost, how it grows, how it recovers
+    /// The network API server: cost of requests, growth, recovery
     Api,
-    /// The lab: how fast it is there, how little it takes
+    /// The lab: speed and size
     Lab,
     /// The BGP agent: start-up, changes, resync, memory
     Bgp,
@@ -106,7 +106,7 @@ fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Some for each way in which changes are measured.
+/// The changes for each kind of measurement.
 fn changes(text: &str) -> Result<usize, String> {
     size(text).ok().filter(|changes| *changes >= 12).ok_or_else(|| "a number from 12 to 1000000".to_owned())
 }
@@ -153,7 +153,7 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One run: where its servers live and what was measured so far.
+/// One run: the directory of its servers and the measurements so far.
 struct Run<'a> {
     dir: &'a Path,
     meridian: PathBuf,
@@ -204,7 +204,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the write target's plan costs, which no other client has. By turns, so that the sizes can be compared.
+    /// The cost of the write target's plan, which no other client has. Sizes take turns, so that they can be compared.
     fn plans(&mut self, sizes: &[usize]) -> Result<()> {
         heading("plans");
         for _ in 0..self.rounds {
@@ -255,7 +255,7 @@ impl Run<'_> {
         }
     }
 
-    /// Numbers of changes that this server has not seen yet.
+    /// Sequence numbers of changes that this server has not seen yet.
     fn numbers(&self, sequence: &mut usize) -> std::ops::Range<usize> {
         let first = *sequence;
         *sequence += self.changes;
@@ -344,12 +344,12 @@ fn fill(writer: &mut Rpc, database: Database, rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// A directory for the servers of one run, removed at its end. A signal ends what runs in it first: the servers are in
+/// A directory for the servers of one run, removed at its end. A signal first ends the processes in it: the servers have
 /// process groups of their own, and C's daemons have no parent.
 pub(crate) struct ScratchDir(pub(crate) PathBuf);
 
 impl ScratchDir {
-    /// Makes it.
+    /// Creates the directory.
     pub(crate) fn new() -> Result<ScratchDir> {
         let dir = std::env::temp_dir().join(format!("meridian-bench-{}", std::process::id()));
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -392,8 +392,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Ends API servers that keep their data below a directory. They have no pid file; what they have started is ended after
-/// them.
+/// Ends API servers that keep their data below a directory. They have no pid file. Their own child processes end after them.
 fn end_servers(dir: &Path) {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
@@ -407,8 +406,8 @@ fn end_servers(dir: &Path) {
     }
 }
 
-/// Builds what is measured, and gives its folder. All of it at once whatever is measured: alone, a package would be built with
-/// other features of what they share, and everything anew.
+/// Builds all measured programs and returns their folder. It builds all at once, because a single package would be built with
+/// other features of the shared crates, and everything would be rebuilt.
 fn optimised() -> Result<PathBuf> {
     heading("building our side, optimised");
     run(cargo().args([

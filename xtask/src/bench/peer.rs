@@ -1,5 +1,5 @@
-//! The clients that are measured: ours and Python's as programs steered by lines of JSON, C's as a tool in daemon mode
-//! steered through its control socket.
+//! The measured clients: ours and Python's are programs controlled by lines of JSON, C's is a tool in daemon mode controlled
+//! through its control socket.
 //!
 //! A program peer is started with REMOTE DATABASE SCHEMA-FILE, prints `{"loaded":ROWS,"note":TEXT}` when it holds the
 //! whole database, and then takes, one per line:
@@ -29,7 +29,7 @@ use central::{Database, Server, end_leftover, find_program};
 /// The time between two changes: long enough that no client handles two at once.
 const PACE: Duration = Duration::from_millis(2);
 
-/// So many changes come in one transaction where what a change costs is to be told from what being woken costs.
+/// The number of changes in one transaction, for separating the cost of a change from the cost of a wake-up.
 pub(crate) const TOGETHER: usize = 100;
 
 /// Cost of the initial load.
@@ -45,12 +45,12 @@ pub(crate) struct Load {
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) cpu_us: f64,
-    /// The same where nobody is told, of a client that can be had so: one that looks at each change and tells of the last
-    /// alone, and one that does not even look.
+    /// The same without callbacks, for a client that offers it: one that checks each change and reports only the last, and one
+    /// that does not check.
     pub(crate) looked_us: Option<f64>,
     /// See `looked_us`.
     pub(crate) untold_us: Option<f64>,
-    /// The same of changes of which [`TOGETHER`] come in one transaction.
+    /// The same for changes with [`TOGETHER`] rows in one transaction.
     pub(crate) together_us: f64,
     pub(crate) median_us: f64,
     pub(crate) p99_us: f64,
@@ -84,7 +84,7 @@ impl Peer {
         }
     }
 
-    /// As [`Peer::changes`], for a program that only counts them: microseconds of CPU for each.
+    /// As [`Peer::changes`], for a program that only counts changes: microseconds of CPU for each.
     pub(crate) fn counts(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<f64> {
         match self {
             Peer::Program(program) => Ok(program.follow(writer, rows, halves(sequences).0, 1)?.0),
@@ -108,7 +108,7 @@ impl Peer {
     }
 }
 
-/// Makes changes at an even pace, so many in each transaction; when each transaction was sent.
+/// Sends changes at an even pace, a number of them in each transaction; returns when each transaction was sent.
 fn make_changes(writer: &mut Rpc, rows: usize, sequences: Range<usize>, together: usize) -> Result<Vec<i64>> {
     let begin = Instant::now();
     let mut sent = Vec::with_capacity(sequences.len());
@@ -123,7 +123,7 @@ fn make_changes(writer: &mut Rpc, rows: usize, sequences: Range<usize>, together
     Ok(sent)
 }
 
-/// The first half of changes, which come one by one, and the second, which come together.
+/// The first half of the changes, which are sent one by one, and the second, which are sent together.
 fn halves(sequences: Range<usize>) -> (Range<usize>, Range<usize>) {
     let middle = sequences.start + sequences.len() / 2;
     (sequences.start..middle, middle..sequences.end)
@@ -196,7 +196,7 @@ impl Program {
         latency(us, cpu_us, together_us)
     }
 
-    /// What one change costs, and when each transaction was sent.
+    /// The cost of one change, and the times when transactions were sent.
     fn follow(
         &mut self,
         writer: &mut Rpc,
@@ -295,10 +295,10 @@ impl Tool {
         self.control.send("run", Value::Array(params))
     }
 
-    /// `wait-until` is the only way it tells of a change, so in a third of the changes there is such a command for each: what
-    /// it costs from the change on, when the command waits already, until it has told and sleeps again. Apart from that, what
-    /// changes cost while one command waits for the last of them, so that the daemon looks at each and tells nobody; and
-    /// while none waits.
+    /// C's tool reports a change only through `wait-until`. So for a third of the changes there is one such command per change,
+    /// and the cost counts from the change, with the command already waiting, until the daemon has answered and sleeps again.
+    /// Another third runs while one command waits for the last change, so that the daemon checks each change and reports none.
+    /// The last third runs without any command.
     fn changes(&mut self, writer: &mut Rpc, rows: usize, sequences: Range<usize>) -> Result<Change> {
         let (sequences, together) = halves(sequences);
         let third = sequences.len().div_ceil(3);

@@ -1,4 +1,4 @@
-//! The Python peer's environment: PyPI's `ovs` in a virtual environment of ours, with a C JSON parser where one can be had.
+//! The Python peer's environment: PyPI's `ovs` in a virtual environment of ours, with a C JSON parser if one is available.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What was measured, side by side: pure arithmetic and text.
+//! The measurements side by side: pure arithmetic and text.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ fn better(measure: &str, a: f64, b: f64) -> f64 {
     if measure == "rows/s" { a.max(b) } else { a.min(b) }
 }
 
-/// Who was measured, in the order of the columns.
+/// The measured clients, in the order of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Who {
@@ -18,7 +18,7 @@ pub(crate) enum Who {
     Python,
 }
 
-/// What a line must reach.
+/// The goal of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "at_most")]
 pub(crate) enum Goal {
@@ -33,9 +33,9 @@ pub(crate) enum Goal {
 pub(crate) struct Line {
     /// How many rows the database held.
     pub(crate) rows: usize,
-    /// What was done.
+    /// The operation.
     pub(crate) what: String,
-    /// What was measured of it, with its unit.
+    /// The measured quantity, with its unit.
     pub(crate) measure: &'static str,
     pub(crate) meridian: Option<f64>,
     pub(crate) c: Option<f64>,
@@ -92,7 +92,7 @@ impl Report {
         *place = Some(place.map_or(value, |known| better(measure, known, value)));
     }
 
-    /// Adds what is left of a line's values, whoever's they are, without what the first column of another one shows.
+    /// Adds a line: the values of another line minus the first column of a third one.
     pub(crate) fn add_beyond(&mut self, rows: usize, what: &str, floor: &str, beyond: &str, goal: Goal) {
         let find = |what: &str| self.lines.iter().find(|l| l.rows == rows && l.what == what).cloned();
         let (Some(line), Some(floor)) = (find(what), find(floor).and_then(|line| line.meridian)) else {
@@ -106,7 +106,7 @@ impl Report {
     }
 
     /// Adds how the cost per row at the largest size compares with the smallest: 1 is linear. Loads have to be about that.
-    /// Plans are told and not judged: those of few rows find everything in the processor's caches.
+    /// Plans have no goal: with few rows, everything is in the processor's caches.
     pub(crate) fn add_growth(&mut self) {
         let mut growth = Vec::new();
         for large in self.lines.iter().filter(|line| line.measure == "CPU s") {
@@ -138,7 +138,7 @@ impl Report {
         (judged.iter().filter(|met| **met).count(), judged.len())
     }
 
-    /// As text in columns.
+    /// Formats the report as text in columns.
     pub(crate) fn table(&self) -> String {
         let head = ["rows", "what", "measure", "meridian", "C", "Python", "/ C", "/ Python", "goal", "met"];
         let mut cells = vec![head.map(str::to_owned)];
@@ -170,7 +170,7 @@ impl Report {
     }
 }
 
-/// Cells in columns: words to the left, in the columns that are named, numbers to the right.
+/// Formats cells in columns: text left-aligned in the named columns, numbers right-aligned.
 pub(crate) fn columns<R: AsRef<[String]>>(cells: &[R], words: &[usize]) -> String {
     let width = |column: usize| {
         cells

@@ -1,13 +1,13 @@
-//! The rows that fill the servers: what a Neutron of that size would have written. Pure.
+//! The rows that fill the servers, as Neutron would write them for a cloud of that size. Pure.
 //!
-//! Everything follows from a number, so every client sees the same rows and nobody needs to look up an identifier.
+//! Everything follows from a number, so every client sees the same rows, and no client needs to look up an identifier.
 
 use serde_json::{Value, json};
 
 /// Ports on one network.
 pub(crate) const PORTS_PER_NETWORK: usize = 200;
 
-/// What an identifier names; it becomes its second group.
+/// The kind of object in an identifier; it becomes the second group.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Port = 0x1000,
@@ -16,8 +16,8 @@ pub(crate) enum Kind {
     SecurityGroup = 0x4000,
 }
 
-/// The identifier of the n-th thing of a kind. The first digits are scattered: ovsdb-server hashes rows by them, and
-/// numbers that begin alike would make it crawl.
+/// The identifier of the n-th object of a kind. The first digits are scattered, because ovsdb-server hashes rows by them and
+/// would be very slow with equal ones.
 pub(crate) fn uuid(kind: Kind, index: usize) -> String {
     const GOLDEN: u32 = 0x9e37_79b1;
     let scattered = (index as u32 + 1).wrapping_mul(GOLDEN);
@@ -151,7 +151,7 @@ fn batches(ports: std::ops::Range<usize>) -> impl Iterator<Item = std::ops::Rang
     ports.step_by(PORTS_PER_NETWORK * 5).map(move |start| start..(start + PORTS_PER_NETWORK * 5).min(end))
 }
 
-/// The key whose value tells one change from the next.
+/// The key whose value distinguishes one change from the next.
 pub(crate) const SEQUENCE_KEY: &str = "bench_seq";
 
 /// A change of one port binding: its sequence key gets a new value, all else stays.

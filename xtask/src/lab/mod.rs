@@ -1,4 +1,4 @@
-//! `cargo xtask lab`: the lab's front door. What a lab is and does is in `crates/lab`, its tests in `e2e`.
+//! `cargo xtask lab`: the commands of the lab. The lab itself is in `crates/lab`, its tests are in `e2e`.
 
 mod rounds;
 mod run;
@@ -12,7 +12,7 @@ use lab::{harness, job, rootfs};
 use crate::command::{cargo, target_dir};
 use crate::packages::{self, Need};
 
-/// What `cargo xtask lab` takes.
+/// The options of `cargo xtask lab`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -21,20 +21,20 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Lab {
-    /// Make the guests' root file system, once; every other command does so by itself
+    /// Build the guests' root file system, once; every other command does so by itself
     Build,
-    /// Show the tests, one a line, and the topologies
+    /// List the tests, one per line, and the topologies
     List,
     /// Run tests, by any part of their names
     Run(run::Args),
     /// Boot a guest and get a shell in it
     Shell {
-        /// The topology to bring up first; a bare guest without
+        /// Topology to start first [default: a bare guest]
         topology: Option<String>,
     },
-    /// A guided tour of what works, with what to look at; goes by itself where there is no terminal
+    /// Show a guided tour with real packets; waits for Enter before each step on a terminal
     Demo,
-    /// Remove the root file systems, the Python environments and what finished jobs have left
+    /// Remove the root file systems, the Python environments and the folders of finished jobs
     Clean,
 }
 
@@ -72,14 +72,14 @@ pub(crate) fn lab(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// Runs the test binary itself, on our terminal.
+/// Runs the test binary itself, on this terminal.
 fn binary(words: &[&str]) -> Result<ExitCode> {
     let path = test_binary()?;
     let status = Command::new(&path).args(words).status().with_context(|| format!("cannot run {path}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds the test binary; gives where it is.
+/// Builds the test binary; returns its path.
 pub(crate) fn test_binary() -> Result<String> {
     let mut build = cargo();
     build.args([

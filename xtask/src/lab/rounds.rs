@@ -1,4 +1,4 @@
-//! The same tests again and again: which of them failed, and how often.
+//! Repeated runs of the same tests: the failures of each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ impl Rounds {
         self.done += 1;
     }
 
-    /// Takes in a line of nextest's output. A failure is told twice there and counts once.
+    /// Processes a line of nextest's output. nextest prints a failure twice; it counts once.
     pub(crate) fn see(&mut self, line: &str) {
         let Some(test) = failed_test(line) else { return };
         let rounds = self.failed.entry(test.to_owned()).or_default();
@@ -46,8 +46,8 @@ impl fmt::Display for Rounds {
     }
 }
 
-/// The test that a line says has failed: `FAIL [  10.9s] ( 5/12) e2e::e2e bgp::steps`, with whatever word nextest has for
-/// the way it failed.
+/// The failed test in a line such as `FAIL [  10.9s] ( 5/12) e2e::e2e bgp::steps`, whatever keyword nextest uses for the kind
+/// of failure.
 fn failed_test(line: &str) -> Option<&str> {
     let (status, rest) = line.trim().split_once(" [")?;
     let shouted = !status.is_empty() && status.chars().all(|c| c.is_ascii_uppercase() || "- ".contains(c));

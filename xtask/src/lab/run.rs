@@ -11,18 +11,18 @@ use crate::command::{cargo, heading, run as run_command, target_dir, tee};
 use crate::packages::{self, CargoTool, Need};
 use crate::summary::Counts;
 
-/// What `cargo xtask lab run` takes.
+/// The options of `cargo xtask lab run`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Any part of a test's name; several run all that match one of them
+    /// Part of a test's name; with several, all tests that match one of them run
     tests: Vec<String>,
-    /// Every test there is
+    /// Run every test
     #[arg(long, conflicts_with = "tests")]
     all: bool,
-    /// Run them so many times, and end with what failed how often
+    /// Run the tests this many times, and end with the number of failures of each
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     repeat: u16,
-    /// Show what the tests say while they run, one test at a time
+    /// Show the output of the tests while they run, one test at a time
     #[arg(long, short)]
     verbose: bool,
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask record`: what a real Neutron writes and answers, kept for the tests of `meridian import neutron`.
+//! `cargo xtask record`: records the rows and answers of a real Neutron, for the tests of `meridian import neutron`.
 //!
-//! A Neutron with an OVN central of its own is asked for a cloud with everything that our server knows (`cloud.json`): a list of
-//! requests, each with a name for the object it makes, by which later ones refer to it (`$name`). Chassis are rows only, so what
-//! their controllers would report is put into the Southbound here. Then what Neutron's API answers and its Northbound are
-//! written beside the tests, and the tests run on them: they import, start our server, and compare both.
+//! A Neutron with an OVN central of its own gets requests for a cloud with every kind of object that our server has
+//! (`cloud.json`). Each request has a name for its object, by which later ones refer to it (`$name`). Chassis are only rows, so
+//! this module writes the reports of their controllers into the Southbound. Then it saves the answers of Neutron's API and its
+//! Northbound next to the tests, and runs the tests on them: they import, start our server, and compare both.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,22 +20,22 @@ use crate::bench::ScratchDir;
 use crate::command::{cargo, heading, output, root, run, target_dir};
 use crate::neutron::{Neutron, PACKAGES};
 
-/// Where recordings are kept.
+/// The directory of recordings.
 const KEPT: &str = "crates/meridian/tests/server/recorded";
-/// What is asked for.
+/// The requests.
 const CLOUD: &str = include_str!("cloud.json");
-/// How long Neutron may take to notice something, or to mend its own rows.
+/// Limit for Neutron to notice a change, or to repair its own rows.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long the Northbound must stay as it is to count as settled. Neutron mends row by row, with pauses of seconds.
+/// Time without a change after which the Northbound counts as settled. Neutron repairs row by row, with pauses of seconds.
 const QUIET: Duration = Duration::from_secs(20);
 
-/// What Neutron leaves alone when it mends: what has changed within the last minute.
+/// Age of a change below which Neutron's repair ignores it: one minute.
 const RECENT: Duration = Duration::from_secs(65);
 
-/// What `cargo xtask record` takes.
+/// The options of `cargo xtask record`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Run the tests on what was recorded before
+    /// Only run the tests, on the last recording
     #[arg(long)]
     compare: bool,
 }
@@ -91,7 +91,7 @@ fn record_anew() -> Result<()> {
     Ok(())
 }
 
-/// What Neutron is told beside where its databases are. The tests configure our server alike.
+/// Neutron's settings, besides the addresses of its databases. The tests configure our server alike.
 fn settings(policy: &Path) -> String {
     format!(
         "[DEFAULT]\n\
@@ -110,7 +110,7 @@ fn settings(policy: &Path) -> String {
     )
 }
 
-/// Completes the chassis with what their controllers would say of them; gives their rows by the names of their hosts.
+/// Completes the chassis rows with the reports of their controllers; returns the rows by host name.
 fn chassis(southbound: &mut Rpc) -> Result<BTreeMap<String, Value>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let now = u64::try_from(now.as_millis())?;
@@ -147,7 +147,7 @@ fn play(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// A text with ids where it names objects.
+/// Replaces names of objects in a string by their ids.
 fn named(text: &str, made: &BTreeMap<String, String>) -> String {
     let mut parts = text.split('$');
     let mut all = parts.next().unwrap_or_default().to_owned();
@@ -178,7 +178,7 @@ fn ask(method: &str, url: &str, body: &str) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Puts ports and gateways on the chassis where Neutron wants them, and waits until it has noticed.
+/// Binds ports and gateways to the chassis that Neutron chose, and waits until Neutron has noticed.
 fn bind(
     neutron: &Neutron,
     chassis: &BTreeMap<String, Value>,
@@ -238,7 +238,7 @@ fn bind(
     }
 }
 
-/// Runs Neutron's maintenance beside its API, as an installation does, until it has nothing left to mend.
+/// Runs Neutron's maintenance in addition to its API, as an installation does, until it has nothing left to repair.
 fn mend(neutron: &Neutron, dir: &Path, northbound: &mut Rpc) -> Result<()> {
     let mut command = neutron.program("neutron-ovn-maintenance-worker");
     command.stdout(Stdio::null());

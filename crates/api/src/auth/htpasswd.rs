@@ -7,41 +7,35 @@ use std::collections::HashMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use listener::Client;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use task::contain;
-use tokio::sync::Semaphore;
 use tracing::debug;
 
+use super::turns::{Room, TooManyChecks, Turns};
 use crate::secret::Secret;
 
 /// The users of a file.
 #[derive(Debug)]
 pub struct Htpasswd {
     users: HashMap<String, Hash>,
-    /// A hash that nobody's password has, as costly to check as the costliest of the users'.
-    decoy: Hash,
+    /// bcrypt's exponent of the costliest hash. Each check takes as much work as that one, whoever is asked about.
+    exponent: u32,
     /// Digests of what was found right before, and when. bcrypt takes tens of milliseconds on purpose, which is for the first
     /// request of a client and not for each.
     known: Mutex<HashMap<[u8; 32], Instant>>,
     /// Passwords that may be checked at once; each takes a processor.
-    checks: Semaphore,
-    /// Passwords that may be checked or wait for it.
-    waiting: Semaphore,
+    turns: Arc<Turns>,
     /// Rounds of hashing so far.
-    work: AtomicU64,
+    work: Arc<AtomicU64>,
 }
-
-/// So many passwords are being checked that this one is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many passwords are being checked")]
-pub struct TooManyChecks;
 
 #[derive(Clone, Debug)]
 enum Hash {
@@ -49,12 +43,12 @@ enum Hash {
     Sha([u8; 20]),
 }
 
+/// Room for checks; the number of processors decides how many run at once.
+const ROOM: Room = Room { checks: 1, waiting_per_client: 32, waiting: 256 };
 /// Most remembered log-ins; beyond them all are forgotten.
 const REMEMBERED: usize = 1024;
 /// How long a log-in is remembered.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
-/// Passwords that wait for their check at most. At the usual cost they are checked within a few seconds.
-const WAITING: usize = 32;
 
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -110,39 +104,50 @@ impl Htpasswd {
         if users.is_empty() {
             return Err(HtpasswdError::Empty);
         }
-        let cost = users.values().map(Hash::exponent).max().unwrap_or_default();
+        let exponent = users.values().map(Hash::exponent).max().unwrap_or_default();
         // One processor is left for requests, if there are two.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Htpasswd {
             users,
-            decoy: Hash::decoy(cost),
+            exponent,
             known: Mutex::default(),
-            checks: Semaphore::new(processors.saturating_sub(1).max(1)),
-            waiting: Semaphore::new(WAITING),
-            work: AtomicU64::new(0),
+            turns: Turns::new(Room { checks: processors.saturating_sub(1).max(1), ..ROOM }),
+            work: Arc::default(),
         })
     }
 
     /// Whether this is a user and that its password.
     ///
-    /// Whoever guesses pays for every guess, and nobody else does: a user that does not exist takes as much work as one that
-    /// does, only some passwords are checked at once, and one that was right before is not checked at all. So the rightful user
-    /// gets in while others guess.
-    pub async fn verify(&self, user: &str, password: &str) -> Result<bool, TooManyChecks> {
+    /// Whoever guesses pays for every guess, and nobody else does: every user takes as much work as the costliest, and so does
+    /// one that does not exist, only some passwords are checked at once, clients take turns, and a password that was right before is not checked at
+    /// all. So the rightful user gets in while others guess.
+    pub async fn verify(&self, client: Client, user: &str, password: &str) -> Result<bool, TooManyChecks> {
         // The lengths keep ("ab", "c") and ("a", "bc") apart.
         let id: [u8; 32] =
             Sha256::digest(format!("{}:{user}:{}:{password}", user.len(), password.len()).as_bytes()).into();
         if self.remembered(&id) {
             return Ok(true);
         }
-        let _place = self.waiting.try_acquire().map_err(|_| TooManyChecks)?;
-        let Ok(_turn) = self.checks.acquire().await else { return Ok(false) };
-        let known = self.users.get(user).cloned();
-        let (exists, hash) = (known.is_some(), known.unwrap_or_else(|| self.decoy.clone()));
-        self.work.fetch_add(hash.cost(), Ordering::Relaxed);
+        let turn = self.turns.next(client).await?;
+        let hash = self.users.get(user).cloned();
+        let decoys = Hash::decoys(hash.as_ref(), self.exponent);
+        let work = Arc::clone(&self.work);
         let password = Secret::from(password);
-        let check = move || contain::here(|| hash.fits(password.expose())).unwrap_or(false);
-        let right = tokio::task::spawn_blocking(check).await.unwrap_or(false) && exists;
+        let check = move || {
+            // A check goes on when its client has left, and takes a processor until it is done.
+            let _turn = turn;
+            let fits = |hash: &Hash| {
+                work.fetch_add(hash.rounds(), Ordering::Relaxed);
+                contain::here(|| hash.fits(password.expose())).unwrap_or(false)
+            };
+            let right = hash.as_ref().is_some_and(fits);
+            // Nobody's password fits a decoy; its work is its only purpose.
+            for decoy in &decoys {
+                fits(decoy);
+            }
+            right
+        };
+        let right = tokio::task::spawn_blocking(check).await.unwrap_or(false);
         if right {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= REMEMBERED {
@@ -181,18 +186,29 @@ impl Hash {
         }
     }
 
-    /// Rounds of hashing that a check takes.
-    fn cost(&self) -> u64 {
-        1_u64.checked_shl(self.exponent()).unwrap_or(u64::MAX)
+    /// Rounds of bcrypt that a check takes.
+    fn rounds(&self) -> u64 {
+        match self {
+            Hash::Bcrypt(_) => 1_u64.checked_shl(self.exponent()).unwrap_or(u64::MAX),
+            Hash::Sha(_) => 0,
+        }
     }
 
-    /// A hash that is as costly to check as another one, and that no password has.
-    fn decoy(exponent: u32) -> Self {
-        match exponent {
-            0 => Hash::Sha([0; 20]),
-            // 22 characters of salt, and 31 of a hash that is all zeros.
-            cost => Hash::Bcrypt(format!("$2b${cost:02}$abcdefghijklmnopqrstuu{}", ".".repeat(31))),
+    /// Hashes that no password has. With them a check of `hash`, or of no hash, takes as many rounds as one of the costliest.
+    ///
+    /// 2^c rounds are missing 2^c + 2^(c+1) + ... + 2^(highest - 1) to 2^highest: one decoy for each.
+    fn decoys(hash: Option<&Hash>, highest: u32) -> Vec<Hash> {
+        match hash {
+            Some(hash @ Hash::Bcrypt(_)) => (hash.exponent()..highest).map(Hash::decoy).collect(),
+            _ if highest > 0 => vec![Hash::decoy(highest)],
+            // All users have `{SHA}`, which costs next to nothing.
+            _ => Vec::new(),
         }
+    }
+
+    /// 22 characters of salt, and 31 of a hash that is all zeros.
+    fn decoy(exponent: u32) -> Self {
+        Hash::Bcrypt(format!("$2b${exponent:02}$abcdefghijklmnopqrstuu{}", ".".repeat(31)))
     }
 
     fn fits(&self, password: &str) -> bool {

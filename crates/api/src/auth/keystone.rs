@@ -3,23 +3,31 @@
 //! A good answer is used for a minute; then Keystone is asked again, so that a revoked token ends within that minute. While
 //! Keystone does not answer, what it said last counts for five minutes at most and never beyond the token's end. A bad answer
 //! is remembered for some seconds, so that a client with a dead token does not hammer Keystone.
+//!
+//! Only some questions are open at once, and clients take turns: unknown tokens of one client, or a slow Keystone, do not take
+//! all places of requests.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use reqwest::{Client, StatusCode, Url};
+use listener::Client;
+use reqwest::{StatusCode, Url};
 use serde::Deserialize;
 use serde_json::json;
 use tracing::{debug, warn};
 
-use super::{Denied, digest};
+use super::turns::{Room, Turns};
+use super::{Denied, digest, too_many};
 use crate::secret::{Secret, SecretUrl};
 use crate::{Caller, Fault};
 
 /// Most tokens remembered; beyond them the old ones go.
 const REMEMBERED: usize = 16_384;
+/// Open questions, and requests that wait to ask one. Both together take less than half of the places that the API's listener
+/// has for requests. A reverse proxy is one client and has many users, so one client may have half of it.
+const ROOM: Room = Room { checks: 128, waiting_per_client: 64, waiting: 256 };
 
 /// Where Keystone is and who we are to it.
 #[derive(Clone, Debug)]
@@ -102,7 +110,7 @@ pub enum KeystoneError {
 /// A client of Keystone with a memory.
 #[derive(Debug)]
 pub struct Keystone {
-    client: Client,
+    client: reqwest::Client,
     tokens: Url,
     challenge: &'static str,
     memory: Memory,
@@ -110,6 +118,7 @@ pub struct Keystone {
     /// Our own token, and when it ends.
     own: tokio::sync::Mutex<Option<(Secret, Timestamp)>>,
     seen: Mutex<HashMap<[u8; 32], Seen>>,
+    turns: Arc<Turns>,
 }
 
 /// What Keystone said about a token.
@@ -194,8 +203,9 @@ impl Keystone {
         {
             return Err(KeystoneError::Credentials(settings.url.clone()));
         }
-        let mut builder =
-            Client::builder().timeout(settings.memory.patience).redirect(reqwest::redirect::Policy::none());
+        let mut builder = reqwest::Client::builder()
+            .timeout(settings.memory.patience)
+            .redirect(reqwest::redirect::Policy::none());
         if let Some(pem) = &settings.ca_certificates {
             for certificate in reqwest::Certificate::from_pem_bundle(pem).map_err(KeystoneError::Client)? {
                 builder = builder.tls_certs_merge([certificate]);
@@ -211,6 +221,7 @@ impl Keystone {
             account: settings.account.clone(),
             own: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            turns: Turns::new(ROOM),
         })
     }
 
@@ -230,14 +241,18 @@ impl Keystone {
         }
     }
 
-    /// Whom a token stands for.
-    pub(super) async fn caller(&self, token: &str) -> Result<Caller, Denied> {
+    /// Whom a token stands for; `client` sent it.
+    pub(super) async fn caller(&self, client: Client, token: &str) -> Result<Caller, Denied> {
         let id = digest(token);
-        let before = self.remembered(&id);
-        if let Some(seen) = &before
-            && seen.at.elapsed() < if seen.caller.is_ok() { self.memory.fresh } else { self.memory.refused }
-        {
-            return seen.caller.clone().map_err(|refusal| self.refused(refusal));
+        if let Some(answer) = self.current(&id) {
+            return answer;
+        }
+        let Ok(_turn) = self.turns.next(client).await else {
+            return self.last_good(&id).ok_or_else(|| Denied::Unavailable(too_many()));
+        };
+        // Another request with this token may have been answered meanwhile.
+        if let Some(answer) = self.current(&id) {
+            return answer;
         }
         match self.ask(token).await {
             Ok(answer) => {
@@ -248,16 +263,26 @@ impl Keystone {
             }
             Err(error) => {
                 warn!(error = &error as &dyn std::error::Error, "Keystone does not answer");
-                match before {
-                    Some(Seen { caller: Ok(caller), at, .. }) if at.elapsed() < self.memory.stale => {
-                        Ok(caller)
-                    }
-                    _ => Err(Denied::Unavailable(Fault::unavailable(
+                self.last_good(&id).ok_or_else(|| {
+                    Denied::Unavailable(Fault::unavailable(
                         "The identity service cannot be reached, so the token cannot be checked.",
-                    ))),
-                }
+                    ))
+                })
             }
         }
+    }
+
+    /// An answer that needs no question.
+    fn current(&self, id: &[u8; 32]) -> Option<Result<Caller, Denied>> {
+        let seen = self.remembered(id)?;
+        let lasts = if seen.caller.is_ok() { self.memory.fresh } else { self.memory.refused };
+        (seen.at.elapsed() < lasts).then(|| seen.caller.map_err(|refusal| self.refused(refusal)))
+    }
+
+    /// A good answer that still counts while Keystone cannot be asked.
+    fn last_good(&self, id: &[u8; 32]) -> Option<Caller> {
+        let seen = self.remembered(id)?;
+        seen.caller.ok().filter(|_| seen.at.elapsed() < self.memory.stale)
     }
 
     /// What is remembered and has not ended by itself.

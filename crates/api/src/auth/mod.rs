@@ -11,19 +11,22 @@
 
 pub mod htpasswd;
 pub mod keystone;
+mod turns;
 
 use std::net::SocketAddr;
 
 use axum::http::HeaderMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use listener::Client;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
 use crate::{Caller, Fault};
-use htpasswd::{Htpasswd, TooManyChecks};
+use htpasswd::Htpasswd;
 use keystone::Keystone;
+pub use turns::TooManyChecks;
 
 /// How to say who one is, with users of a file.
 const BASIC: &str = "Basic realm=\"meridian\"";
@@ -107,8 +110,8 @@ impl Auth {
         }
     }
 
-    /// Who a request is from.
-    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Denied> {
+    /// Who a request is from; `client` is whoever sent it, as far as the network tells.
+    pub async fn caller(&self, client: Client, headers: &HeaderMap) -> Result<Caller, Denied> {
         match &self.0 {
             Kind::Open { project, .. } => Ok(Caller::admin(project)),
             Kind::Token { digest: expected, project } => match text(headers, "x-auth-token") {
@@ -116,21 +119,23 @@ impl Auth {
                 _ => Err(Denied::Unauthorized("Token")),
             },
             Kind::Basic { users, project } => match basic(headers) {
-                Some((user, password)) => match users.verify(&user, password.expose()).await {
+                Some((user, password)) => match users.verify(client, &user, password.expose()).await {
                     Ok(true) => Ok(Caller { user, ..Caller::admin(project) }),
                     Ok(false) => Err(Denied::Unauthorized(BASIC)),
-                    Err(TooManyChecks) => Err(Denied::Unavailable(Fault::unavailable(
-                        "Too many passwords are being checked. Try again in a moment.",
-                    ))),
+                    Err(TooManyChecks) => Err(Denied::Unavailable(too_many())),
                 },
                 None => Err(Denied::Unauthorized(BASIC)),
             },
             Kind::Keystone(keystone) => match text(headers, "x-auth-token") {
-                Some(token) => keystone.caller(token).await,
+                Some(token) => keystone.caller(client, token).await,
                 None => Err(keystone.denied()),
             },
         }
     }
+}
+
+fn too_many() -> Fault {
+    Fault::unavailable("Too many credentials are being checked. Try again in a moment.")
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

@@ -18,7 +18,7 @@ fn is_unauthorized(outcome: Result<Caller, Denied>) -> bool {
 async fn without_credentials_everybody_is_administrator() {
     let auth = Auth::open("p");
     for given in [&[][..], &[("x-auth-token", "notused")]] {
-        assert_eq!(auth.caller(&headers(given)).await.unwrap(), Caller::admin("p"));
+        assert_eq!(auth.caller(Client::Local, &headers(given)).await.unwrap(), Caller::admin("p"));
     }
 }
 
@@ -44,11 +44,14 @@ fn an_open_api_stays_on_this_machine_unless_somebody_insists() {
 #[tokio::test]
 async fn one_token_opens_and_no_other() {
     let auth = Auth::token(&"s3cret".into(), "p");
-    assert_eq!(auth.caller(&headers(&[("x-auth-token", "s3cret")])).await.unwrap(), Caller::admin("p"));
+    assert_eq!(
+        auth.caller(Client::Local, &headers(&[("x-auth-token", "s3cret")])).await.unwrap(),
+        Caller::admin("p")
+    );
     for given in
         [&[][..], &[("x-auth-token", "")], &[("x-auth-token", "s3cre")], &[("authorization", "s3cret")]]
     {
-        assert!(is_unauthorized(auth.caller(&headers(given)).await), "{given:?}");
+        assert!(is_unauthorized(auth.caller(Client::Local, &headers(given)).await), "{given:?}");
     }
 }
 
@@ -64,17 +67,23 @@ async fn users_of_a_file_get_in_with_their_password() {
     let auth = users().await;
     let encoded = |text: &str| format!("Basic {}", STANDARD.encode(text));
     for (given, user) in [("alice:wonder", "alice"), ("bob:builder", "bob"), ("alice:wonder", "alice")] {
-        let caller = auth.caller(&headers(&[("authorization", &encoded(given))])).await.unwrap();
+        let caller =
+            auth.caller(Client::Local, &headers(&[("authorization", &encoded(given))])).await.unwrap();
         assert_eq!((caller.user.as_str(), caller.admin, caller.project.as_str()), (user, true, "p"));
     }
     for given in ["alice:builder", "alice:", "carol:wonder", "alice", ":", "bob:wonder"] {
         assert!(
-            is_unauthorized(auth.caller(&headers(&[("authorization", &encoded(given))])).await),
+            is_unauthorized(
+                auth.caller(Client::Local, &headers(&[("authorization", &encoded(given))])).await
+            ),
             "{given}"
         );
     }
     for given in ["Basic", "Basic %%%", "Bearer abc", "Basic /w=="] {
-        assert!(is_unauthorized(auth.caller(&headers(&[("authorization", given)])).await), "{given}");
+        assert!(
+            is_unauthorized(auth.caller(Client::Local, &headers(&[("authorization", given)])).await),
+            "{given}"
+        );
     }
 }
 

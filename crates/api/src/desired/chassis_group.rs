@@ -10,7 +10,7 @@ use ovsdb::{Ref, Str};
 use reconcile::ObjectId;
 use uuid::Uuid;
 
-use super::look::Look;
+use super::{Compiled, Look};
 use super::{map, object, router_port, text};
 use crate::model::{Network, Port};
 
@@ -23,7 +23,8 @@ pub(super) fn gateway_row(look: &Look<'_, '_>, port: Uuid) -> Uuid {
 }
 
 /// The group of a gateway port, which its router port refers to.
-pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
+    let to = &mut to.part;
     let Some((placement, port)) = look.placement(id).zip(look.port(id)) else { return };
     let network = look.network(port.network_id);
     if !network.is_some_and(|network| router_port::is_placed(port, network))

@@ -49,6 +49,10 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
             records.insert(reverse(*address), text(full.first().unwrap_or(&host).to_lowercase()));
         }
     }
+    // Names that are none may be all there are.
+    if records.is_empty() {
+        return;
+    }
     let options = look.ability().dns_options.then(|| ("ovn-owned", word(true)));
     let dns = Dns {
         records: map(records),

@@ -8,41 +8,66 @@ use uuid::Uuid;
 
 use crate::fleet::Fleet;
 use crate::model::{
-    Adopted, FloatingIp, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
+    Adopted, FloatingIp, Member, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
     SubnetPool,
 };
 use crate::settings::Settings;
 use crate::snapshot::sessions::Session;
 use crate::snapshot::{Ability, Fact, Snapshot};
-use crate::world::Link;
+use crate::world::{Entity, Kind, Link};
 
 /// What a unit may look at.
 pub(crate) struct Look<'t, 'w>(&'t Tracked<'w, Snapshot, Fact>);
-
-macro_rules! entities {
-    ($($(#[$doc:meta])* $name:ident: $noun:ident, $fact:ident;)+) => {$(
-        $(#[$doc])*
-        pub(crate) fn $name(&self, id: Uuid) -> Option<&'w $noun> {
-            self.0.read(Fact::$fact(id), |snapshot| snapshot.world.get::<$noun>(&id)).map(|entity| &**entity)
-        }
-    )+};
-}
 
 impl<'t, 'w> Look<'t, 'w> {
     pub(crate) fn new(tracked: &'t Tracked<'w, Snapshot, Fact>) -> Self {
         Look(tracked)
     }
 
-    entities! {
-        network: Network, Network;
-        subnet: Subnet, Subnet;
-        pool: SubnetPool, Pool;
-        port: Port, Port;
-        router: Router, Router;
-        floating_ip: FloatingIp, FloatingIp;
-        group: SecurityGroup, Group;
-        rule: SecurityGroupRule, Rule;
-        placement: Placement, Placement;
+    /// An object of any noun.
+    pub(crate) fn object<T: Entity<Key = Uuid>>(&self, id: Uuid) -> Option<&'w T> {
+        let found = self.0.read(Fact::Object(T::KIND, id), |snapshot| snapshot.world.get::<T>(&id));
+        found.map(|entity| &**entity)
+    }
+
+    pub(crate) fn network(&self, id: Uuid) -> Option<&'w Network> {
+        self.object(id)
+    }
+
+    pub(crate) fn subnet(&self, id: Uuid) -> Option<&'w Subnet> {
+        self.object(id)
+    }
+
+    pub(crate) fn pool(&self, id: Uuid) -> Option<&'w SubnetPool> {
+        self.object(id)
+    }
+
+    pub(crate) fn port(&self, id: Uuid) -> Option<&'w Port> {
+        self.object(id)
+    }
+
+    pub(crate) fn router(&self, id: Uuid) -> Option<&'w Router> {
+        self.object(id)
+    }
+
+    pub(crate) fn floating_ip(&self, id: Uuid) -> Option<&'w FloatingIp> {
+        self.object(id)
+    }
+
+    pub(crate) fn group(&self, id: Uuid) -> Option<&'w SecurityGroup> {
+        self.object(id)
+    }
+
+    pub(crate) fn rule(&self, id: Uuid) -> Option<&'w SecurityGroupRule> {
+        self.object(id)
+    }
+
+    pub(crate) fn placement(&self, id: Uuid) -> Option<&'w Placement> {
+        self.object(id)
+    }
+
+    pub(crate) fn adopted(&self, id: Uuid) -> Option<&'w Adopted> {
+        self.object(id)
     }
 
     /// Whether chassis were chosen for a gateway port, whichever they are.
@@ -60,10 +85,6 @@ impl<'t, 'w> Look<'t, 'w> {
 
     pub(crate) fn fleet(&self) -> &'w Fleet {
         self.0.read(Fact::Fleet, |snapshot| &*snapshot.fleet)
-    }
-
-    pub(crate) fn adopted(&self, ours: Uuid) -> Option<&'w Adopted> {
-        self.0.read(Fact::Adopted(ours), |snapshot| snapshot.world.get::<Adopted>(&ours)).map(|row| &**row)
     }
 
     /// The UUID of a row of ours: what we would choose, unless a row was taken over in its place.
@@ -99,6 +120,40 @@ impl<'t, 'w> Look<'t, 'w> {
             routers.sort();
             routers.dedup();
             routers
+        })
+    }
+
+    /// Routers with a port in a subnet of a network, in order of id.
+    pub(crate) fn routers_in(&self, network: Uuid, subnet: Uuid) -> Vec<Uuid> {
+        self.0.read(Fact::RoutersOn(network), |snapshot| {
+            let ports = snapshot.world.linked::<Port>(Link::PortsOfSubnet(subnet));
+            let mut routers: Vec<Uuid> = ports.filter_map(|port| port.router_id()).collect();
+            routers.sort();
+            routers.dedup();
+            routers
+        })
+    }
+
+    /// The objects of a noun that are inside of a load balancer or of one of its pools. The load balancer itself changes with
+    /// each of its parts, so it stands for all of them.
+    pub(crate) fn balancer_parts<T: Entity<Key = Uuid>>(&self, balancer: Uuid, parent: Uuid) -> Vec<&'w T> {
+        self.0.read(Fact::Object(Kind::LoadBalancer, balancer), |snapshot| {
+            snapshot.world.linked::<T>(Link::Inside(T::KIND, parent)).map(|part| &**part).collect()
+        })
+    }
+
+    /// Whether a port holds the VIP of a load balancer.
+    pub(crate) fn is_vip_port(&self, port: Uuid) -> bool {
+        self.0.read(Fact::VipPort(port), |snapshot| {
+            snapshot.world.has_linked(Link::LoadBalancerOfVipPort(port))
+        })
+    }
+
+    /// The members of load balancers with an address of a subnet.
+    pub(crate) fn members_at(&self, subnet: Uuid, address: IpAddr) -> Vec<&'w Member> {
+        self.0.read(Fact::MembersAt(address), |snapshot| {
+            let members = snapshot.world.linked::<Member>(Link::MembersWithAddress(address));
+            members.map(|member| &**member).filter(|member| member.subnet() == subnet).collect()
         })
     }
 

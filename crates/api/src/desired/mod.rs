@@ -1,7 +1,7 @@
 //! From a snapshot to Northbound rows. Pure.
 //!
 //! One file per kind of row. The work is cut into units ([`Key`]): a network, a port, a router and so on each compile to a
-//! [`Part`] of what is wanted, and notice what they look at, so that a change compiles again only what has seen it. Which
+//! [`Part`] of what is wanted (`registry.rs` says by which function), and notice what they look at, so that a change compiles again only what has seen it. Which
 //! unit makes which rows:
 //!
 //! | unit | rows | file |
@@ -14,21 +14,24 @@
 //! | `Placement` | chassis group of a gateway port | `chassis_group` |
 //! | `Router` | router, routes, BFD, source NAT | `router`, `route`, `bfd`, `nat` |
 //! | `FloatingIp` | NAT | `nat` |
-//! | `Group`, `Rule` | port group, ACL | `port_group`, `acl` |
-//! | `Adopted` | none; knows a row that was taken over | |
+//! | `SecurityGroup`, `SecurityGroupRule` | port group, ACL | `port_group`, `acl` |
+//! | `LoadBalancer` | load balancers; no rows of its parts alone | `load_balancer` |
+//! | `Adopted` | none; knows a row that was taken over | `adopted` |
 //!
-//! Rows that others hang on us (load balancers on switches and routers, policies) are never named here. Load balancers and
-//! metadata routes will be further units and further files.
+//! Rows that others hang on us (foreign load balancers on switches and routers, policies) are never named here. Metadata
+//! routes will be a further unit and a further file.
 //!
 //! Identity: the row that stands for one API object has its id; every other row's UUID is derived from the object and the
 //! role ([`ovn::ident::row_uuid`]); rows that were taken over keep theirs (`Look::row`).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod acl;
+mod adopted;
 pub mod bfd;
 mod chassis_group;
 mod dhcp;
 mod dns;
+mod load_balancer;
 mod localnet;
 mod look;
 mod naming;
@@ -46,18 +49,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use ovn::target::{Desired, Part, RowId};
+use ovn::target::{Desired, Part};
+use ovn::writer::WriterDesired;
 use ovsdb::{Map, Str};
 use reconcile::units::{Compiler, Delta, Tracked, Units};
 use reconcile::{Desire, ObjectId, Outcome, Problem};
 use uuid::Uuid;
 
-use crate::model::{
-    Adopted, FloatingIp, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
-};
-use crate::northbound::Removals;
 use crate::snapshot::{Fact, Snapshot};
-use crate::world::Revision;
+use crate::world::{Entity, EntityKey, Kind, World};
 pub(crate) use look::Look;
 pub use naming::ownership;
 
@@ -66,27 +66,51 @@ pub use naming::ownership;
 pub enum Key {
     /// What there is once.
     Global,
-    /// A network.
-    Network(Uuid),
     /// The names of a network's ports.
     Names(Uuid),
-    /// A subnet.
-    Subnet(Uuid),
-    /// A port.
-    Port(Uuid),
-    /// Where a gateway port may live: apart from the port, since it changes by itself, and for thousands at once.
-    Placement(Uuid),
-    /// A router.
-    Router(Uuid),
-    /// A floating IP.
-    FloatingIp(Uuid),
-    /// A security group.
-    Group(Uuid),
-    /// A rule of one.
-    Rule(Uuid),
-    /// A row that was taken over.
-    Adopted(Uuid),
+    /// An object: its noun and its id.
+    Object(Kind, Uuid),
 }
+
+impl Key {
+    /// The units that there are because of an object.
+    pub(crate) fn of(kind: Kind, id: Uuid) -> impl Iterator<Item = Key> {
+        let names = (kind == Kind::Network).then_some(Key::Names(id));
+        let own = compiler_of(kind).map(|_| Key::Object(kind, id));
+        own.into_iter().chain(names)
+    }
+}
+
+/// A function that makes the rows of an object.
+type CompileObject = fn(&Look<'_, '_>, Uuid, &mut Compiled);
+
+macro_rules! units {
+    ($($noun:ident {
+        table: $table:ident, key: $key:ty = $field:ident, since: $since:literal
+        $(, columns: $columns:literal)? $(, unit: $unit:path)? $(, touches: $touches:ident)?
+    })*) => {
+        /// The function that makes the rows of a noun's objects, if they have any.
+        fn compiler_of(kind: Kind) -> Option<CompileObject> {
+            match kind {
+                $($(Kind::$noun => Some($unit),)?)*
+                _ => None,
+            }
+        }
+
+        /// The units of all objects.
+        fn object_units(world: &World) -> Vec<Key> {
+            let mut keys = Vec::new();
+            $(
+                if compiler_of(Kind::$noun).is_some() {
+                    let ids = world.table::<crate::model::$noun>().iter().filter_map(|entity| entity.key().id());
+                    keys.extend(ids.flat_map(|id| Key::of(Kind::$noun, id)));
+                }
+            )*
+            keys
+        }
+    };
+}
+crate::registry::with_nouns!(units);
 
 /// What a unit compiled to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,19 +133,8 @@ impl Units for Northbound {
 
     fn keys(&self, world: &Tracked<'_, Snapshot, Fact>) -> Vec<Key> {
         world.read(Fact::Units, |snapshot| {
-            let world = &snapshot.world;
-            let mut keys = vec![Key::Global];
-            for network in world.table::<Network>().iter() {
-                keys.extend([Key::Network(network.id), Key::Names(network.id)]);
-            }
-            keys.extend(world.table::<Subnet>().iter().map(|entity| Key::Subnet(entity.id)));
-            keys.extend(world.table::<Port>().iter().map(|entity| Key::Port(entity.id)));
-            keys.extend(world.table::<Placement>().iter().map(|entity| Key::Placement(entity.port_id)));
-            keys.extend(world.table::<Router>().iter().map(|entity| Key::Router(entity.id)));
-            keys.extend(world.table::<FloatingIp>().iter().map(|entity| Key::FloatingIp(entity.id)));
-            keys.extend(world.table::<SecurityGroup>().iter().map(|entity| Key::Group(entity.id)));
-            keys.extend(world.table::<SecurityGroupRule>().iter().map(|entity| Key::Rule(entity.id)));
-            keys.extend(world.table::<Adopted>().iter().map(|entity| Key::Adopted(entity.ours)));
+            let mut keys = object_units(&snapshot.world);
+            keys.push(Key::Global);
             keys
         })
     }
@@ -140,37 +153,15 @@ impl Units for Northbound {
                 nb_global::compile(&look, &mut to.part);
                 port_group::compile_drop(&look, &mut to.part);
             }
-            Key::Network(id) => switch::compile(&look, id, &mut to.part),
             Key::Names(id) => dns::compile(&look, id, &mut to),
-            Key::Subnet(id) => dhcp::compile(&look, id, &mut to),
-            Key::Port(id) => port::compile(&look, id, &mut to),
-            Key::Placement(id) => chassis_group::compile(&look, id, &mut to.part),
-            Key::Router(id) => router::compile(&look, id, &mut to),
-            Key::FloatingIp(id) => nat::compile_floating_ip(&look, id, &mut to.part),
-            Key::Group(id) => port_group::compile(&look, id, &mut to.part),
-            Key::Rule(id) => acl::compile(&look, id, &mut to),
-            Key::Adopted(id) => {
-                if let Some(row) = look.adopted(id).and_then(|adopted| {
-                    let table = naming::table(&adopted.table)?;
-                    Some(RowId { table, uuid: adopted.theirs })
-                }) {
-                    to.part.adopt(row, ObjectId::new("adopted", id.to_string()));
+            Key::Object(kind, id) => {
+                if let Some(compile) = compiler_of(kind) {
+                    compile(&look, id, &mut to);
                 }
             }
         }
         Arc::new(to)
     }
-}
-
-/// What is wanted, and of which state of the world.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// The rows.
-    pub rows: Desired,
-    /// The state of the store that they follow from.
-    pub revision: Revision,
-    /// Whether rows that nobody wants may be deleted.
-    pub removals: Removals,
 }
 
 /// Decides the Northbound rows, remembering what it decided before.
@@ -234,9 +225,9 @@ impl Decider {
 
 impl Desire for Decider {
     type Snapshot = Snapshot;
-    type Desired = Wanted;
+    type Desired = WriterDesired;
 
-    fn desire(&mut self, snapshot: &Snapshot) -> Outcome<Wanted> {
+    fn desire(&mut self, snapshot: &Snapshot) -> Outcome<WriterDesired> {
         let changes = self.last.take().and_then(|last| snapshot.since(&last));
         let update = match changes {
             Some(changes) => self.compiler.edit(snapshot, &changes.facts, changes.came, changes.gone),
@@ -252,7 +243,7 @@ impl Desire for Decider {
         }
         self.last = Some(snapshot.clone());
         let (revision, removals) = (snapshot.world.revision(), snapshot.removals);
-        let mut outcome = Outcome::new(Wanted { rows: self.rows.clone(), revision, removals });
+        let mut outcome = Outcome::new(WriterDesired { rows: self.rows.clone(), revision, removals });
         outcome.problems = self.troubled.values().flatten().cloned().chain(update.problems).collect();
         outcome
     }

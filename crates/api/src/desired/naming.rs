@@ -4,11 +4,12 @@ use ovn::ident::name;
 use ovn::nb;
 use ovn::target::{Ownership, Row};
 use ovn::text::neutron::key;
+use ovn::text::octavia;
 use ovsdb::{Map, Str, Table};
 use reconcile::ObjectId;
 use uuid::Uuid;
 
-use super::object;
+use super::{load_balancer, object};
 
 /// What marks rows of the deployment `owner`.
 pub fn ownership(owner: &str) -> Ownership {
@@ -30,6 +31,9 @@ fn naming(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
     if let Some(row) = any.downcast_ref::<nb::LogicalRouterPort>() {
         return name::router_port_id(&row.name).map(|id| object("port", id));
     }
+    if let Some(row) = any.downcast_ref::<nb::LoadBalancer>().filter(|row| is_octavias(&row.external_ids)) {
+        return Uuid::try_parse(&row.name).ok().map(|id| object(load_balancer::OBJECT, id));
+    }
     let told = |table: &str, key: &str, kind: &'static str| {
         if row.table() == table { said(ids, key).map(|id| object(kind, id)) } else { None }
     };
@@ -39,6 +43,11 @@ fn naming(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
         .or_else(|| told(nb::DhcpOptions::TABLE, key::DHCP_PORT_ID, "port"))
         .or_else(|| told(nb::DhcpOptions::TABLE, key::DHCP_SUBNET_ID, "subnet"))
         .or_else(|| told(nb::Bfd::TABLE, key::ROUTER_ID, "router"))
+}
+
+/// Whether a load balancer is one of the API's, and not of port forwarding or of another program.
+fn is_octavias(ids: &Map<Str, Str>) -> bool {
+    ids.get(octavia::key::VIP_PORT_ID).is_some()
 }
 
 fn said(ids: &Map<Str, Str>, key: &str) -> Option<Uuid> {

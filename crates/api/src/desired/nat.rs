@@ -12,9 +12,9 @@ use ovn::text::{HostAddr, Text};
 use ovsdb::{Ref, Weak};
 use uuid::Uuid;
 
-use super::look::Look;
+use super::{Compiled, Look};
 use super::{map, object, router, router_port, text, word};
-use crate::model::{FloatingIp, Port, Router};
+use crate::model::{FloatingIp, LoadBalancer, Port, Router};
 
 /// Source translation: one set of rows per gateway port that has an IPv4 address.
 pub(super) fn compile_source(look: &Look<'_, '_>, router: &Router, to: &mut Part) -> Vec<Ref<Nat>> {
@@ -58,7 +58,8 @@ fn inside(look: &Look<'_, '_>, router: &Router) -> Vec<HostAddr> {
     inside.into_iter().map(HostAddr::from).collect()
 }
 
-pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
+    let to = &mut to.part;
     let Some(floating_ip) = look.floating_ip(id) else { return };
     let (Some(port), Some(inside), Some(router)) =
         (floating_ip.port_id, floating_ip.fixed_ip_address, floating_ip.router_id)
@@ -71,7 +72,9 @@ pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Part) 
     let settings = look.settings();
     let gateway = gateway(&look.gateways(router), floating_ip);
     let mac = look.port(floating_ip.floating_port_id).map(|port| port.mac);
-    let distributed = settings.enable_distributed_floating_ip && look.is_up(port);
+    // A chassis that translates a member's own answers would not undo the translation of its load balancer's floating IP.
+    let central = settings.enable_distributed_floating_ip && serves_floating_ip(look, port, inside.into());
+    let distributed = settings.enable_distributed_floating_ip && !central && look.is_up(port);
     let mut ids = vec![
         (key::FIP_ID, text(id)),
         (key::FIP_PORT_ID, text(port)),
@@ -84,7 +87,7 @@ pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Part) 
         kind: NatType::DnatAndSnat,
         external_ip: Text::from(std::net::IpAddr::V4(floating_ip.floating_ip_address)),
         logical_ip: Text::from(HostAddr::from(std::net::IpAddr::V4(inside))),
-        logical_port: Some(text(port)),
+        logical_port: (!central).then(|| text(port)),
         external_mac: mac.filter(|_| distributed).map(Text::from),
         gateway_port: gateway.map(|port| Weak::new(router_port::row(look, port.id))),
         options: map([("stateless", word(settings.stateless_nat_enabled))]),
@@ -94,6 +97,17 @@ pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Part) 
     let (object, row) = (object("floatingip", id), look.row(id));
     to.own(object.clone(), row, nat);
     to.member::<LogicalRouter>(object, router::row(look, router), LogicalRouter::NAT, row);
+}
+
+/// Whether an address of a port is a member of a load balancer whose VIP has a floating IP.
+fn serves_floating_ip(look: &Look<'_, '_>, port: Uuid, address: std::net::IpAddr) -> bool {
+    let Some(port) = look.port(port) else { return false };
+    let fixed = port.fixed_ips.iter().filter(|fixed| fixed.ip_address == address);
+    let mut members = fixed.flat_map(|fixed| look.members_at(fixed.subnet_id, address));
+    members.any(|member| {
+        let balancer = look.object::<LoadBalancer>(member.load_balancer_id);
+        balancer.is_some_and(|it| it.vips.iter().any(|vip| !look.floating_ips_of(vip.port_id).is_empty()))
+    })
 }
 
 /// The gateway that translates a floating IP: one on its network. Of several, each floating IP prefers its own order, so

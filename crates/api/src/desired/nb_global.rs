@@ -24,5 +24,5 @@ pub(super) fn compile(look: &Look<'_, '_>, to: &mut Part) {
         ..Default::default()
     };
     let of = ObjectId::new("deployment", settings.owner.as_str());
-    to.share(of, row, global, [NbGlobal::OPTIONS, NbGlobal::EXTERNAL_IDS]);
+    to.share(of, row, global, NbGlobal::OPTIONS | NbGlobal::EXTERNAL_IDS);
 }

@@ -54,7 +54,10 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let guarded = !port_security.is_empty();
     let switch_port = LogicalSwitchPort {
         name: text(id),
-        addresses: port_addresses::addresses(port, &kind, dhcpv4.or(dhcpv6).is_some()),
+        addresses: match port.binding.host_id.is_empty() && look.is_vip_port(id) {
+            true => ovsdb::Set::default(),
+            false => port_addresses::addresses(port, &kind, dhcpv4.or(dhcpv6).is_some()),
+        },
         port_security,
         external_ids: map(external_ids(look, port, network, &kind)),
         kind,
@@ -91,7 +94,8 @@ fn kind(look: &Look<'_, '_>, port: &Port, problems: &mut Vec<Problem>) -> (PortT
         }
         return (PortType::Router, options);
     }
-    if [owner::DISTRIBUTED, owner::LB_HEALTH_MONITOR, "network:dhcp"].contains(&port.device_owner.as_str()) {
+    // A DHCP agent's port is an ordinary one: instances on other chassis have to reach it.
+    if [owner::DISTRIBUTED, owner::LB_HEALTH_MONITOR].contains(&port.device_owner.as_str()) {
         return (PortType::Localport, Vec::new());
     }
     let vtep = ["vtep-physical-switch", "vtep-logical-switch"].map(|key| (key, profile(port, key)));
@@ -143,9 +147,13 @@ fn nested(port: &Port, problems: &mut Vec<Problem>) -> (Option<Str>, Option<i64>
     }
 }
 
-/// A port that no instance is behind and whose address others may send with is claimed by whoever does.
+/// A port that no instance is behind and whose address others may send with is claimed by whoever does. VIPs of load balancers
+/// are never claimed: OVN itself answers for them.
 fn virtual_options(look: &Look<'_, '_>, port: &Port) -> Option<Options> {
-    if !port.binding.host_id.is_empty() || port.device_owner.starts_with("compute:") {
+    if !port.binding.host_id.is_empty()
+        || port.device_owner.starts_with("compute:")
+        || look.is_vip_port(port.id)
+    {
         return None;
     }
     port.fixed_ips.iter().find_map(|fixed| {

@@ -9,7 +9,7 @@ use ovsdb::{Ref, Set};
 use reconcile::ObjectId;
 use uuid::Uuid;
 
-use super::look::Look;
+use super::{Compiled, Look};
 use super::{map, object, text};
 
 /// Below every rule.
@@ -25,7 +25,8 @@ pub(super) fn drop_row(look: &Look<'_, '_>) -> Uuid {
     look.row(row_uuid("deployment", "", name::DROP_PORT_GROUP))
 }
 
-pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
+    let to = &mut to.part;
     if look.group(id).is_none() {
         return;
     }

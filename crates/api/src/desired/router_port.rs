@@ -102,8 +102,17 @@ fn options(
     options
 }
 
+/// The router advertisements of a port. Hosts take any router that advertises itself as their default one. So on a network that is
+/// shared with others, only the subnet's gateway and routers of the network's own project advertise themselves.
 fn advertisements(look: &Look<'_, '_>, port: &Port, network: &Network) -> Vec<(&'static str, Str)> {
-    let mode = port.fixed_ips.iter().find_map(|fixed| look.subnet(fixed.subnet_id)?.ipv6_address_mode);
+    let router = port.router_id().and_then(|id| look.router(id));
+    let mode = port.fixed_ips.iter().find_map(|fixed| {
+        let subnet = look.subnet(fixed.subnet_id)?;
+        let is_gateway = subnet.gateway_ip == Some(fixed.ip_address);
+        let is_own =
+            router.is_some_and(|router| [&network.project, &subnet.project].contains(&&router.project));
+        subnet.ipv6_address_mode.filter(|_| is_gateway || is_own)
+    });
     let Some(mode) = mode else { return Vec::new() };
     let mode = match mode {
         Ipv6Mode::Slaac => "slaac",

@@ -2,11 +2,10 @@
 
 use ovn::ident::name;
 use ovn::nb::LogicalSwitch;
-use ovn::target::Part;
 use ovn::text::neutron::key;
 use uuid::Uuid;
 
-use super::look::Look;
+use super::{Compiled, Look};
 use super::{chassis_group, localnet, map, object, text, word};
 use crate::model::Network;
 
@@ -15,7 +14,8 @@ pub(super) fn row(look: &Look<'_, '_>, network: Uuid) -> Uuid {
     look.row(network)
 }
 
-pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Part) {
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
+    let to = &mut to.part;
     let Some(network) = look.network(id) else { return };
     let settings = look.settings();
     let mut other_config = vec![

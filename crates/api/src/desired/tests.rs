@@ -5,6 +5,7 @@ pub(crate) mod scene;
 mod incremental;
 mod l2;
 mod l3;
+pub(crate) mod load_balancers;
 mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use scene::Scene;
 /// Every row that is wanted, with its columns as text and the members that others put into it.
 pub(crate) struct Rows {
     rows: BTreeMap<RowId, BTreeMap<&'static str, String>>,
+    external_ids: BTreeMap<RowId, Map<Str, Str>>,
     members: BTreeMap<(RowId, usize), BTreeSet<Uuid>>,
     pub(crate) problems: Vec<String>,
 }
@@ -26,9 +28,15 @@ pub(crate) struct Rows {
 pub(crate) fn rows(scene: &Scene) -> Rows {
     let mut decider = Decider::new(true);
     let outcome = decider.desire(&scene.snapshot);
-    let mut all = Rows { rows: BTreeMap::new(), members: BTreeMap::new(), problems: Vec::new() };
+    let mut all = Rows {
+        rows: BTreeMap::new(),
+        external_ids: BTreeMap::new(),
+        members: BTreeMap::new(),
+        problems: Vec::new(),
+    };
     for compiled in decider.parts.values() {
         for (id, row) in compiled.part.rows() {
+            all.external_ids.extend(row.external_ids().map(|ids| (id, ids.clone())));
             assert!(all.rows.insert(id, columns(row)).is_none(), "{id} is wanted twice");
         }
         for (id, column, member) in compiled.part.members() {
@@ -74,9 +82,18 @@ impl Rows {
         values
     }
 
+    /// The value of a key in a row's `external_ids`.
+    pub(crate) fn external_id(&self, row: &RowId, key: &str) -> Option<String> {
+        self.external_ids.get(row)?.get(key).map(|value| value.to_string())
+    }
+
     /// Who was put into a column of a row.
-    pub(crate) fn members<T: ovsdb::Table>(&self, row: Uuid, column: usize) -> Vec<Uuid> {
-        let members = self.members.get(&(RowId::of::<T>(row), column));
+    pub(crate) fn members<T: ovsdb::Table>(
+        &self,
+        row: Uuid,
+        column: ovsdb::Column<T, impl ovsdb::model::ColumnType>,
+    ) -> Vec<Uuid> {
+        let members = self.members.get(&(RowId::of::<T>(row), column.position()));
         members.into_iter().flatten().copied().collect()
     }
 }

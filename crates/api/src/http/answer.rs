@@ -5,18 +5,17 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::lists::{Lists, Pieces, Room};
-use super::target::Base;
-use crate::resource::{Page, Shown};
+use crate::resource::{RenderedObject, Reply};
 use crate::{Caller, Fault};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
 /// An answer before it is sent.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub struct Answer {
     pub(super) status: u16,
     kind: &'static str,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -48,7 +47,7 @@ impl Answer {
     }
 
     /// One object under its name.
-    pub(super) fn object(status: u16, name: &str, object: &Shown) -> Self {
+    pub(super) fn object(status: u16, name: &str, object: &RenderedObject) -> Self {
         let object = object.as_bytes();
         let mut body = Vec::with_capacity(object.len() + name.len() + 8);
         begin(&mut body, name);
@@ -58,32 +57,31 @@ impl Answer {
     }
 
     /// Several objects under the collection's name.
-    pub(super) fn objects(status: u16, collection: &str, objects: &[Shown]) -> Self {
-        let objects: Vec<&[u8]> = objects.iter().map(Shown::as_bytes).collect();
+    pub(super) fn objects(status: u16, collection: &str, objects: &[RenderedObject]) -> Self {
+        let objects: Vec<&[u8]> = objects.iter().map(RenderedObject::as_bytes).collect();
         Self::bytes(status, listed(collection, &objects.join(&b','), b"}"))
     }
 
-    /// A page, with links to those beside it.
-    pub(super) fn page(collection: &str, path: &str, page: &Page, base: &Base) -> Self {
-        if page.links.is_empty() {
-            return Self::bytes(200, listed(collection, page.items.as_bytes(), b"}"));
-        }
-        let links: Vec<_> = page
-            .links
-            .iter()
-            .map(|(rel, query)| json!({"rel": rel, "href": base.link(&format!("/v2.0/{path}?{query}"))}))
-            .collect();
-        let mut body = listed(collection, page.items.as_bytes(), b",");
+    /// A page, with links to those beside it: none is no key for links at all.
+    pub(super) fn page(collection: &str, items: &[u8], links: Option<&[Value]>) -> Self {
+        let Some(links) = links else {
+            return Self::bytes(200, listed(collection, items, b"}"));
+        };
+        let mut body = listed(collection, items, b",");
         write(&mut body, &format!("{collection}_links"));
         body.push(b':');
-        write(&mut body, &links);
+        write(&mut body, links);
         body.push(b'}');
         Self::bytes(200, body)
     }
 
-    pub(super) fn fault(fault: &Fault) -> Self {
-        let Fault { status, kind, message } = fault;
-        Self::json(*status, &json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}))
+    /// The outcome of an action.
+    pub(super) fn reply(status: u16, name: &str, reply: Reply, object: Option<&RenderedObject>) -> Self {
+        match (reply, object) {
+            (Reply::Value(value), _) => Self::json(status, &value),
+            (Reply::Object, Some(object)) => Self::object(status, name, object),
+            (Reply::Object | Reply::Nothing, _) => Self::empty(status),
+        }
     }
 
     /// 401, in Keystone's format: clients expect it from whatever stands before the API.

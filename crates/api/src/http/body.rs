@@ -17,7 +17,7 @@ const DISCARDED: usize = 64 << 20;
 const DEEPEST: usize = 32;
 /// How long a body may take.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The same for one that nobody wants.
+/// The same for one that is too large.
 const UNWANTED: Duration = Duration::from_secs(1);
 
 /// The body as JSON; `null` if there is none.
@@ -47,11 +47,7 @@ pub(super) async fn read(body: Body, headers: &HeaderMap) -> Result<Value, Fault
     parse(&bytes)
 }
 
-/// Reads a body that nobody wants, so that its sender gets to see the answer.
-pub(super) async fn discard(body: Body) {
-    drain(body.into_data_stream()).await;
-}
-
+/// Reads a body that is too large, so that its sender gets to see the answer.
 async fn drain(mut stream: BodyDataStream) {
     let reading = async {
         let mut size = 0;
@@ -62,7 +58,7 @@ async fn drain(mut stream: BodyDataStream) {
             }
         }
     };
-    // A slower sender does not get to see the answer. It holds a place that others need meanwhile, and may have no credentials.
+    // A slower sender does not get to see the answer. It holds a place that others need meanwhile.
     let _ = tokio::time::timeout(UNWANTED, reading).await;
 }
 

@@ -2,20 +2,20 @@
 //! [`resource`](crate::resource); who asks, in [`auth`](crate::auth).
 //!
 //! ```text
-//! request ─▶ target (path, query) ─▶ auth ─▶ body ─▶ dispatch ─▶ resource, in a Txn of the store or on its World ─▶ answer
+//! request ─▶ target (path, query) ─▶ auth ─▶ body ─▶ dialect ─▶ resource, in a Txn of the store or on its World ─▶ answer
 //! ```
 //!
-//! Paths follow from the table of nouns, so there is one function for all of them instead of a route for each. A panic in a
-//! request is a mistake of ours; it answers 500 and ends nothing else.
+//! Here is what every HTTP service shares. What differs between them (paths, error bodies, page links, documents) is an
+//! [`HttpDialect`]; [`neutron`] and [`octavia`] are the two. A panic in a request is a mistake of ours; it answers 500 and ends nothing else.
 
 mod answer;
 mod body;
 mod browser;
-mod dispatch;
-mod document;
-pub mod extension;
+mod dialect;
 mod lists;
-mod openapi;
+pub mod neutron;
+pub mod octavia;
+mod request;
 mod serve;
 mod target;
 
@@ -23,8 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
+use axum::http::uri::Scheme;
 use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
+use listener::Client;
 use task::contain;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
@@ -35,14 +37,15 @@ use crate::report::Report;
 use crate::resource::Method;
 use crate::store::Store;
 use crate::world::Outside;
-use answer::Answer;
-use target::{Base, Target};
 
-pub use lists::Lists;
-
+pub use answer::Answer;
+pub use dialect::HttpDialect;
 pub use listener::Limits;
-pub use openapi::document as openapi;
+pub use lists::Lists;
+pub use neutron::{extension, openapi::document as openapi};
+pub use request::ApiRequest;
 pub use serve::serve;
+pub use target::{Base, Target};
 
 /// How long a request that asks for it waits until the Northbound has its change.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -69,15 +72,15 @@ fn request_id() -> String {
     format!("req-{}", uuid::Uuid::new_v4())
 }
 
-async fn respond(api: &Api, request: Request) -> Response {
+async fn respond(api: &Api, dialect: &impl HttpDialect, request: Request) -> Response {
     let id = request_id();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let answer = match contain::future(answer(api, request)).await {
+    let answer = match contain::future(answer(api, dialect, request)).await {
         Ok(answer) => answer,
         Err(contain::Panicked(text)) => {
             error!(%id, %method, path, text, "a request made the server panic");
-            Answer::fault(&Fault::internal())
+            dialect.fault(&Fault::internal())
         }
     };
     match answer.status {
@@ -87,61 +90,51 @@ async fn respond(api: &Api, request: Request) -> Response {
     answer.into_response(&id)
 }
 
-async fn answer(api: &Api, request: Request) -> Answer {
+async fn answer(api: &Api, dialect: &impl HttpDialect, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let target = match Target::parse(&parts.uri) {
+    let target = match Target::parse(&parts.uri, |segments| dialect.keeps_suffix(segments)) {
         Ok(target) => target,
-        Err(fault) => return Answer::fault(&fault),
+        Err(fault) => return dialect.fault(&fault),
     };
     let method = method(&parts.method);
-    let base = Base::of(&parts.headers, api.outside.borrow().settings.network_link_prefix.as_deref());
+    let encrypted = parts.extensions.get() == Some(&Scheme::HTTPS);
+    let base = Base::of(&parts.headers, encrypted, dialect.link_prefix(&api.outside.borrow().settings));
     if let Some(trusted) = api.auth.open_hosts()
-        && target.parts() != ["healthcheck"]
+        && !dialect.is_health(parts.uri.path())
         && let Err(fault) = browser::check(&parts.headers, trusted)
     {
-        body::discard(body).await;
-        return Answer::fault(&fault);
+        return dialect.fault(&fault);
     }
-    if let Some(answer) = document::open(&target, method, &base, api.store.trouble().is_none()) {
+    if let Some(answer) = dialect.open(api, &target, method, &base) {
         return answer;
     }
-    let caller = match api.auth.caller(&parts.headers).await {
+    let client = parts.extensions.get().copied().unwrap_or(Client::Local);
+    let caller = match api.auth.caller(client, &parts.headers).await {
         Ok(caller) => caller,
-        Err(Denied::Unauthorized(challenge)) => {
-            body::discard(body).await;
-            return Answer::unauthorized(challenge);
-        }
-        Err(Denied::Forbidden(fault) | Denied::Unavailable(fault)) => return Answer::fault(&fault),
+        Err(Denied::Unauthorized(challenge)) => return Answer::unauthorized(challenge),
+        Err(Denied::Forbidden(fault) | Denied::Unavailable(fault)) => return dialect.fault(&fault),
     };
     let Some(method) = method else {
-        return Answer::fault(&Fault::not_allowed());
+        return dialect.fault(&Fault::not_allowed());
     };
     let body = match body::read(body, &parts.headers).await {
         Ok(body) => body,
-        Err(fault) => return Answer::fault(&fault),
+        Err(fault) => return dialect.fault(&fault),
     };
     if api.auth.open_hosts().is_some()
         && !body.is_null()
         && let Err(fault) = browser::check_body(&parts.headers)
     {
-        return Answer::fault(&fault);
+        return dialect.fault(&fault);
     }
     let condition = match revision(&parts.headers) {
         Ok(condition) => condition,
-        Err(fault) => return Answer::fault(&fault),
+        Err(fault) => return dialect.fault(&fault),
     };
     let wait = waits(&parts.headers, &target);
-    let asked = dispatch::Asked {
-        api,
-        target: &target,
-        method,
-        caller,
-        body,
-        revision: condition,
-        base: &base,
-        wait,
-    };
-    asked.answer().await.unwrap_or_else(|fault| Answer::fault(&fault))
+    let request =
+        ApiRequest { api, target: &target, method, caller, body, revision: condition, base: &base, wait };
+    dialect.answer(request).await.unwrap_or_else(|fault| dialect.fault(&fault))
 }
 
 fn method(method: &HttpMethod) -> Option<Method> {
@@ -154,17 +147,17 @@ fn method(method: &HttpMethod) -> Option<Method> {
     }
 }
 
-/// The revision that `If-Match` asks for. A condition that is not understood is refused rather than passed over.
-fn revision(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+/// The revision that `If-Match` asks for. Other conditions mean nothing here, as in Neutron.
+fn revision(headers: &HeaderMap) -> Result<Option<i64>, Fault> {
     let Some(value) = headers.get("if-match") else { return Ok(None) };
-    let text = value.to_str().unwrap_or_default().trim().trim_matches('"');
-    if text == "*" {
-        return Ok(None);
-    }
-    let number = text.strip_prefix("revision_number=").and_then(|number| number.parse().ok());
-    match number {
-        Some(number) => Ok(Some(number)),
-        None => Err(Fault::bad("If-Match is expected to be revision_number=N")),
+    let conditions = value.to_str().unwrap_or_default().split(',');
+    let mut revisions = conditions
+        .filter_map(|condition| condition.trim().trim_matches('"').strip_prefix("revision_number="));
+    let Some(number) = revisions.next() else { return Ok(None) };
+    match (number.parse(), revisions.next()) {
+        (Ok(number), None) => Ok(Some(number)),
+        (Err(_), _) => Err(Fault::senseless("if-match", "the condition must be revision_number=<int>")),
+        (_, Some(_)) => Err(Fault::senseless("if-match", "it has several conditions on revision_number")),
     }
 }
 
@@ -173,3 +166,6 @@ fn waits(headers: &HeaderMap, target: &Target) -> bool {
     headers.get("x-meridian-wait").is_some_and(|value| value == "nb")
         || target.pairs.iter().any(|(key, value)| key == "wait" && value == "ovn")
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,34 +6,36 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{Request, Response, Uri};
 use listener::Limits;
-use listener::http::{Refusal, RequestBody, Site};
-use tokio::net::TcpListener;
+use listener::http::{HttpSocket, Refusal, RequestBody, Site};
 
-use super::answer::Answer;
-use super::{Api, respond};
+use super::{Api, HttpDialect, respond};
 use crate::Fault;
 
-/// Answers requests until `stop`; requests that have begun are finished.
+/// Answers requests in a dialect until `stop`; requests that have begun are finished.
 pub async fn serve(
-    listener: TcpListener,
+    socket: impl Into<HttpSocket>,
     api: Arc<Api>,
+    dialect: impl HttpDialect,
     limits: Limits,
     stop: impl Future<Output = ()> + Send,
 ) {
-    listener::http::serve(listener, limits, Arc::new(ApiSite(api)), stop).await;
+    listener::http::serve(socket, limits, Arc::new(ApiSite { api, dialect }), stop).await;
 }
 
-struct ApiSite(Arc<Api>);
+struct ApiSite<D> {
+    api: Arc<Api>,
+    dialect: D,
+}
 
-impl Site for ApiSite {
+impl<D: HttpDialect> Site for ApiSite<D> {
     type Body = Body;
 
     async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
-        respond(&self.0, request.map(Body::new)).await
+        respond(&self.api, &self.dialect, request.map(Body::new)).await
     }
 
     fn is_health(&self, uri: &Uri) -> bool {
-        uri.path() == "/healthcheck"
+        self.dialect.is_health(uri.path())
     }
 
     fn refuse(&self, refusal: Refusal) -> Response<Body> {
@@ -41,6 +43,6 @@ impl Site for ApiSite {
             Refusal::Busy => Fault::unavailable(refusal.text()),
             Refusal::NoHost | Refusal::SeveralHosts => Fault::bad(refusal.text()),
         };
-        Answer::fault(&fault).into_response(&super::request_id())
+        self.dialect.fault(&fault).into_response(&super::request_id())
     }
 }

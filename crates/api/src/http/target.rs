@@ -8,7 +8,7 @@ use crate::Fault;
 
 /// A path and a query, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub struct Target {
     /// The parts of the path, without empty ones at the end and without a `.json`.
     pub(super) segments: Vec<String>,
     /// Whether the path ended with a slash.
@@ -18,7 +18,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn parse(uri: &Uri) -> Result<Self, Fault> {
+    /// Takes a path and a query apart. `keeps_suffix` tells whether a `.json` at the end is part of a name.
+    pub(super) fn parse(uri: &Uri, keeps_suffix: impl Fn(&[String]) -> bool) -> Result<Self, Fault> {
         let path = uri.path();
         let slash = path.ends_with('/');
         let mut segments = Vec::new();
@@ -28,13 +29,10 @@ impl Target {
                 .map_err(|_| Fault::bad("The path is not UTF-8 when it is decoded"))?;
             segments.push(decoded.into_owned());
         }
-        // A label or a host may be called so.
-        let named =
-            segments.iter().rev().nth(1).is_some_and(|of| ["tags", "bindings"].contains(&of.as_str()));
-        if let Some(last) = segments.last_mut().filter(|_| !named)
+        let keeps = keeps_suffix(&segments);
+        if let Some(last) = segments.last_mut().filter(|_| !keeps)
             && last.len() > ".json".len()
             && let Some(plain) = last.strip_suffix(".json")
-            && *last != "openapi.json"
         {
             *last = plain.to_owned();
         }
@@ -51,17 +49,18 @@ impl Target {
 
 /// What links begin with: `http://host:9696`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Base(String);
+pub struct Base(String);
 
 impl Base {
     /// The operator's choice, or what the request says of itself. A host that no name or address looks like is not repeated
     /// to anybody.
-    pub(super) fn of(headers: &HeaderMap, prefix: Option<&str>) -> Self {
+    pub(super) fn of(headers: &HeaderMap, encrypted: bool, prefix: Option<&str>) -> Self {
         if let Some(prefix) = prefix {
             return Base(prefix.trim_end_matches('/').to_owned());
         }
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let scheme = match text("x-forwarded-proto") {
+            _ if encrypted => "https",
             Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
             _ => "http",
         };
@@ -79,9 +78,15 @@ impl Base {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::Neutron;
+    use crate::http::HttpDialect;
+
+    fn parse(uri: &str) -> Result<Target, Fault> {
+        Target::parse(&uri.parse().unwrap(), |segments| Neutron.keeps_suffix(segments))
+    }
 
     fn parsed(uri: &str) -> Target {
-        Target::parse(&uri.parse().unwrap()).unwrap()
+        parse(uri).unwrap()
     }
 
     #[test]
@@ -103,7 +108,7 @@ mod tests {
             let target = parsed(uri);
             assert_eq!((target.parts().as_slice(), target.slash), (segments, slash), "{uri}");
         }
-        assert_eq!(Target::parse(&"/v2.0/%ff".parse().unwrap()).unwrap_err().status, 400);
+        assert_eq!(parse("/v2.0/%ff").unwrap_err().status, 400);
     }
 
     #[test]
@@ -130,7 +135,8 @@ mod tests {
             (&[], None, "http://localhost/"),
             (&[("host", "a")], Some("https://api.example/net/"), "https://api.example/net/"),
         ] {
-            assert_eq!(Base::of(&headers(pairs), prefix).link("/"), base, "{pairs:?}");
+            assert_eq!(Base::of(&headers(pairs), false, prefix).link("/"), base, "{pairs:?}");
         }
+        assert_eq!(Base::of(&headers(&[("host", "a")]), true, None).link("/"), "https://a/");
     }
 }

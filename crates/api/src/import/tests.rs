@@ -119,6 +119,25 @@ fn refer(rows: &[u128]) -> Value {
 }
 
 #[test]
+fn an_object_of_no_project_is_told() {
+    let mut orphan = network(NET);
+    (orphan["project_id"], orphan["tenant_id"]) = (json!(null), json!(""));
+    let mut document = two_gateways();
+    let notes = |document: &Document| prepared(document, None, &Settings::default()).notes;
+    // Gateway ports belong to nobody in every cloud.
+    assert_eq!(notes(&document), Vec::<String>::new());
+    document.add(
+        "networks",
+        vec![orphan.clone(), {
+            orphan["id"] = json!(uuid(1));
+            orphan
+        }],
+    );
+    let expected = format!("The network {} belongs to no project", uuid(1));
+    assert!(notes(&document).iter().any(|note| note.starts_with(&expected)), "{:?}", notes(&document));
+}
+
+#[test]
 fn objects_that_cannot_be_stored_are_named_with_the_reason() {
     let (gre, routed, of_gre) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3));
     let mut bad_network = network(gre);

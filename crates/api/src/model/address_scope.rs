@@ -1,5 +1,7 @@
 //! Address scopes.
 
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -16,4 +18,16 @@ pub struct AddressScope {
     pub ip_version: u8,
     /// Every project may use it.
     pub shared: bool,
+}
+
+impl Record for AddressScope {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::AddressScope, (self.id, &self.project, &self.name), note);
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into())]
+    }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::world::Record;
+
 /// A row that stands for an object of ours under a UUID that we did not choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adopted {
@@ -13,3 +15,5 @@ pub struct Adopted {
     /// The UUID it has.
     pub theirs: Uuid,
 }
+
+impl Record for Adopted {}

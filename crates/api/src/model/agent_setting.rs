@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::world::Record;
+
 /// Agents themselves are read from the Southbound; only this is kept of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSetting {
@@ -16,3 +18,5 @@ pub struct AgentSetting {
     #[serde(default)]
     pub removed_at: Option<Timestamp>,
 }
+
+impl Record for AgentSetting {}

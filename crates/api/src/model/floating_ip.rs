@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Standard;
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, quota_owner};
 
 /// An external address that can be given to a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,4 +34,30 @@ pub struct FloatingIp {
     pub dns_domain: String,
     /// Revision, times, description, tags.
     pub standard: Standard,
+}
+
+impl Record for FloatingIp {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        note(Link::OwnedBy(Kind::FloatingIp, self.project.as_str().into()), self.id);
+        note(Link::FloatingIpsOfNetwork(self.floating_network_id), self.id);
+        if let Some(port) = self.port_id {
+            note(Link::FloatingIpsOfPort(port), self.id);
+        }
+        if let Some(router) = self.router_id {
+            note(Link::FloatingIpsOfRouter(router), self.id);
+        }
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![
+            ("project_id", (&self.project).into()),
+            ("floating_network_id", (&self.floating_network_id).into()),
+            ("floating_ip_address", (&self.floating_ip_address).into()),
+            ("floating_port_id", (&self.floating_port_id).into()),
+            ("fixed_port_id", SqlValue::optional(self.port_id)),
+            ("router_id", SqlValue::optional(self.router_id)),
+        ]
+    }
 }

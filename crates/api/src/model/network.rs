@@ -1,9 +1,12 @@
 //! Networks.
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::Standard;
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
 /// A layer-2 network: one logical switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,5 +80,23 @@ impl NetworkType {
             NetworkType::Flat => "flat",
             NetworkType::Local => "local",
         }
+    }
+}
+
+impl Record for Network {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::Network, (self.id, &self.project, &self.name), note);
+        let Segment { network_type, physical_network, segmentation_id, .. } = &self.segment;
+        if let Some(physical) = physical_network {
+            note(Link::NetworksOnPhysical(SmolStr::new(physical)), self.id);
+        }
+        let physical = SmolStr::new(physical_network.as_deref().unwrap_or_default());
+        note(Link::NetworkOfSegment(*network_type, physical, *segmentation_id), self.id);
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into())]
     }
 }

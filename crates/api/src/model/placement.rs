@@ -1,7 +1,10 @@
 //! Which chassis a gateway port may be on.
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use uuid::Uuid;
+
+use crate::world::{Link, Record};
 
 /// The chassis of one gateway port, as scheduled. Kept in the store so that an emptied Northbound is rebuilt without moving
 /// a gateway.
@@ -24,4 +27,18 @@ pub struct Placed {
     pub priority: u16,
     /// Put there by hand: stays until the chassis can no longer carry it.
     pub pinned: bool,
+}
+
+impl Record for Placement {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        for placed in &self.chassis {
+            note(Link::PlacementsOn(SmolStr::new(&placed.chassis)), self.port_id);
+        }
+    }
+    fn loads(&self, note: &mut dyn FnMut(&str, &str, u8)) {
+        let physical = self.physical_network.as_deref().unwrap_or_default();
+        for (rank, placed) in (0..).zip(&self.chassis) {
+            note(physical, &placed.chassis, rank);
+        }
+    }
 }

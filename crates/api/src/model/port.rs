@@ -7,9 +7,12 @@ use ipnet::IpNet;
 use ovn::MacAddr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::Standard;
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
 /// Device owners with a meaning here.
 pub mod owner {
@@ -194,5 +197,51 @@ impl Default for Binding {
             vif_type: VifType::Unbound,
             inactive: Vec::new(),
         }
+    }
+}
+
+impl Record for Port {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::Port, (self.id, &self.project, &self.name), note);
+        note(Link::PortsOfNetwork(self.network_id), self.id);
+        note(Link::PortWithMac(self.network_id, self.mac), self.id);
+        for fixed in &self.fixed_ips {
+            note(Link::PortsOfSubnet(fixed.subnet_id), self.id);
+        }
+        if !self.device_id.is_empty() {
+            note(Link::PortsOfDevice(self.device_id.as_str().into()), self.id);
+        }
+        for group in &self.security_groups {
+            note(Link::PortsOfGroup(*group), self.id);
+        }
+        for pair in &self.allowed_address_pairs {
+            if pair.ip_address.prefix_len() == pair.ip_address.max_prefix_len() {
+                note(Link::PortsWithPair(pair.ip_address.addr()), self.id);
+            }
+        }
+        if !self.binding.host_id.is_empty() {
+            note(Link::PortsOnHost(SmolStr::new(&self.binding.host_id)), self.id);
+        }
+        if self.is_gateway() {
+            note(Link::GatewayPorts, self.id);
+        }
+    }
+    fn addresses(&self, note: &mut dyn FnMut(Uuid, IpAddr, Uuid)) {
+        for fixed in &self.fixed_ips {
+            note(fixed.subnet_id, fixed.ip_address, self.id);
+        }
+    }
+    /// Gateway and floating IP ports belong to no project and use up nobody's quota.
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![
+            ("project_id", (&self.project).into()),
+            ("network_id", (&self.network_id).into()),
+            ("mac_address", (&self.mac).into()),
+            ("device_id", (&self.device_id).into()),
+            ("device_owner", (&self.device_owner).into()),
+        ]
     }
 }

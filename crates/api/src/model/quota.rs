@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::world::Record;
+
 /// The limits of one project that differ from the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaSet {
@@ -12,3 +14,5 @@ pub struct QuotaSet {
     /// By resource (`port`, `router`); -1 is no limit.
     pub limits: BTreeMap<String, i64>,
 }
+
+impl Record for QuotaSet {}

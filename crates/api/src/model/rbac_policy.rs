@@ -1,5 +1,7 @@
 //! Who may use what of another project.
 
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, quota_owner};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -42,4 +44,17 @@ pub enum RbacAction {
     AccessAsShared,
     /// To have gateways and floating IPs on it.
     AccessAsExternal,
+}
+
+impl Record for RbacPolicy {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        note(Link::OwnedBy(Kind::RbacPolicy, self.project.as_str().into()), self.id);
+        note(Link::PoliciesOfObject(self.object_id), self.id);
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into())]
+    }
 }

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Standard;
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
 /// A router. Its interfaces and gateways are ports that name it as their device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,4 +45,16 @@ pub struct ExtraRoute {
     pub destination: IpNet,
     /// Through whom.
     pub nexthop: IpAddr,
+}
+
+impl Record for Router {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::Router, (self.id, &self.project, &self.name), note);
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into()), ("gw_port_id", SqlValue::optional(self.gw_port_id))]
+    }
 }

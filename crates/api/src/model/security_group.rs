@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Standard;
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
 /// A set of rules that ports are put under.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,4 +69,35 @@ pub enum Ethertype {
     IPv4,
     /// IPv6.
     IPv6,
+}
+
+impl Record for SecurityGroup {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::SecurityGroup, (self.id, &self.project, &self.name), note);
+        if self.is_default {
+            note(Link::DefaultGroupOf(self.project.as_str().into()), self.id);
+        }
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into())]
+    }
+}
+
+impl Record for SecurityGroupRule {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        note(Link::OwnedBy(Kind::SecurityGroupRule, self.project.as_str().into()), self.id);
+        note(Link::RulesOfGroup(self.security_group_id), self.id);
+        if let Some(group) = self.remote_group_id {
+            note(Link::RulesNamingGroup(group), self.id);
+        }
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into()), ("security_group_id", (&self.security_group_id).into())]
+    }
 }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Standard;
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
 /// A prefix on a network, with what DHCP tells about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,5 +100,26 @@ impl Ipv6Mode {
             Ipv6Mode::Dhcpv6Stateful => "dhcpv6-stateful",
             Ipv6Mode::Dhcpv6Stateless => "dhcpv6-stateless",
         }
+    }
+}
+
+impl Record for Subnet {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::Subnet, (self.id, &self.project, &self.name), note);
+        note(Link::SubnetsOfNetwork(self.network_id), self.id);
+        if let Some(pool) = self.subnetpool_id {
+            note(Link::SubnetsOfPool(pool), self.id);
+        }
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![
+            ("project_id", (&self.project).into()),
+            ("network_id", (&self.network_id).into()),
+            ("subnetpool_id", SqlValue::optional(self.subnetpool_id)),
+            ("cidr", (&self.cidr).into()),
+        ]
     }
 }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Standard;
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
 /// Prefixes that subnets are cut from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,4 +37,22 @@ pub struct SubnetPool {
     pub is_default: bool,
     /// Revision, times, description, tags.
     pub standard: Standard,
+}
+
+impl Record for SubnetPool {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::SubnetPool, (self.id, &self.project, &self.name), note);
+        if let Some(scope) = self.address_scope_id {
+            note(Link::Inside(Kind::SubnetPool, scope), self.id);
+        }
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![
+            ("project_id", (&self.project).into()),
+            ("address_scope_id", SqlValue::optional(self.address_scope_id)),
+        ]
+    }
 }

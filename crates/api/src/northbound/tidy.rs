@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use ovn::nb::NbGlobal;
+use ovn::sb::MacBinding;
+use ovn::text::neutron::key::LIVENESS_CHECK_AT;
 use ovsdb::client::LockState;
-use ovsdb::{Client, Transaction};
-use serde_json::json;
+use ovsdb::{Client, Function, Map, RowFilter, Str, Transaction};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 use uuid::Uuid;
@@ -35,8 +37,8 @@ pub(super) async fn forget_neighbours(
         });
         let mut txn = Transaction::new();
         for fip in moved.filter_map(|(before, after)| after.or(before)) {
-            let ip = fip.floating_ip_address.to_string();
-            txn.raw(&json!({"op": "delete", "table": "MAC_Binding", "where": [["ip", "==", ip]]}));
+            let ip = Str::new(fip.floating_ip_address.to_string());
+            txn.delete_where(&RowFilter::column(MacBinding::IP, Function::Equal, &ip));
         }
         known = world;
         if !txn.is_empty()
@@ -62,7 +64,14 @@ pub(super) async fn remove_agents(
         if *held.borrow_and_update() == LockState::Held {
             for agent in agent::removed(&world, &report) {
                 match sight.remove_chassis(agent).await {
-                    Ok(()) => info!(chassis = agent.chassis, "removed the chassis of a deleted agent"),
+                    Ok(true) => info!(chassis = agent.chassis, "removed the chassis of a deleted agent"),
+                    Ok(false) => {
+                        debug!(
+                            chassis = agent.chassis,
+                            "kept the chassis of a deleted agent: it has reported since"
+                        );
+                        failed = true;
+                    }
                     Err(error) => {
                         warn!(%error, chassis = agent.chassis, "could not remove the chassis of a deleted agent");
                         failed = true;
@@ -111,18 +120,14 @@ pub(super) async fn poke(nb: Client, lock: String, held: watch::Receiver<LockSta
         if *held.borrow() != LockState::Held {
             continue;
         }
-        let now = jiff::Timestamp::now().to_string();
-        let key = ovn::text::neutron::key::LIVENESS_CHECK_AT;
+        let snapshot = nb.snapshot();
+        // northd creates the row when it starts; until then no chassis would answer.
+        let Some((row, _)) = snapshot.table::<NbGlobal>().iter().next() else { continue };
+        let now = Str::new(jiff::Timestamp::now().to_string());
         let mut txn = Transaction::new();
         txn.assert_lock(&lock);
-        txn.raw(&json!({
-            "op": "mutate", "table": "NB_Global", "where": [],
-            "mutations": [
-                ["nb_cfg", "+=", 1],
-                ["external_ids", "delete", ["set", [key]]],
-                ["external_ids", "insert", ["map", [[key, now]]]],
-            ],
-        }));
+        txn.add(row, NbGlobal::NB_CFG, 1);
+        txn.put(row, NbGlobal::EXTERNAL_IDS, &Map::from([(LIVENESS_CHECK_AT.into(), now)]));
         if let Err(error) = nb.commit(&txn).await {
             debug!(%error, "could not ask the agents for signs of life");
         }

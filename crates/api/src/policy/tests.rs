@@ -5,7 +5,7 @@ mod walk;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::resource::{NOUNS, ShownTo, Who};
+use crate::resource::{Audience, NOUNS, Permission};
 
 /// Rules by name, as sorted terms.
 pub(super) type Table = BTreeMap<String, BTreeSet<String>>;
@@ -17,6 +17,12 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ("create_port:fixed_ips:subnet_id", "admin | member@network | service | shared-member", "the same"),
     ("update_port:fixed_ips:subnet_id", "admin | member@network | service | shared-member", "the same"),
     ("create_subnet:tags", "admin | member", "who makes a subnet without being administrator makes its own"),
+    (
+        "create_subnet:service_types",
+        "admin | member | member@network",
+        "Neutron has the rule and does not ask it",
+    ),
+    ("update_subnet:service_types", "admin | member | member@network", "the same"),
     ("gateway_status", "admin", "an action of ours: chassis are the operator's"),
 ];
 
@@ -132,28 +138,30 @@ fn declared() -> Table {
         for attribute in noun.attributes() {
             for (verb, who) in [("create", attribute.create), ("update", attribute.update)] {
                 let of = format!("{verb}_{name}:{}", attribute.name);
-                if who != Who::Nobody {
+                if who != Permission::Nobody {
                     for part in attribute.parts {
                         let rule = if verb == "create" { part.create } else { part.update };
                         table.insert(format!("{of}:{}", part.name), written(rule));
                     }
                 }
-                if let Who::By(rule) = who {
+                if let Permission::By(rule) = who {
                     table.insert(of, written(rule));
                 }
             }
             let seen = format!("get_{name}:{}", attribute.name);
             match attribute.shown {
-                ShownTo::Admin => drop(table.insert(seen, written(ADMIN))),
-                ShownTo::Service => drop(table.insert(seen, written(ADMIN_OR_SERVICE))),
-                ShownTo::All | ShownTo::Never => {}
+                Audience::Admin => drop(table.insert(seen, written(ADMIN))),
+                Audience::Service => drop(table.insert(seen, written(ADMIN_OR_SERVICE))),
+                Audience::All | Audience::Never => {}
             }
         }
         for action in noun.actions() {
             let own = noun.rules().into_iter().find(|(rule, _)| *rule == format!("update_{name}"));
             match (action.who, own) {
-                (Who::By(rule), _) => drop(table.insert(action.rule.to_owned(), written(rule))),
-                (Who::Owner, Some((_, rule))) => drop(table.insert(action.rule.to_owned(), written(rule))),
+                (Permission::By(rule), _) => drop(table.insert(action.rule.to_owned(), written(rule))),
+                (Permission::Owner, Some((_, rule))) => {
+                    drop(table.insert(action.rule.to_owned(), written(rule)))
+                }
                 _ => {}
             }
         }

@@ -23,11 +23,10 @@ pub fn northbound_model() -> Model {
     target::Tables::northbound().model(None)
 }
 
-/// The tables of the Southbound that are reported from: chassis, and bindings of ports that have a place. What grows with
+/// The tables of the Southbound that are reported from: chassis, probes, and bindings of ports that have a place. What grows with
 /// traffic (MAC bindings, flows) is never asked for.
 pub fn southbound_model() -> Model {
-    let kind =
-        |kind: PortType| Condition::column::<sb::PortBinding>(sb::PortBinding::KIND, Function::Equal, &kind);
+    let kind = |kind: PortType| Condition::column(sb::PortBinding::KIND, Function::Equal, &kind);
     let placed = kind(PortType::Vif)
         .or(kind(PortType::ChassisRedirect))
         .or(kind(PortType::L3Gateway))
@@ -35,6 +34,7 @@ pub fn southbound_model() -> Model {
     Model::new("OVN_Southbound")
         .table::<sb::Chassis>()
         .table::<sb::ChassisPrivate>()
+        .table::<sb::ServiceMonitor>()
         .table_where::<sb::PortBinding>(placed)
 }
 
@@ -48,6 +48,8 @@ pub(super) enum Binding {
 impl Report {
     /// Takes in a change of the Northbound.
     pub fn northbound_changed(&mut self, delta: &Delta) {
+        self.set_northbound_read();
+        self.balancers_changed(delta);
         for change in delta.table::<nb::LogicalSwitchPort>() {
             let row = change.after.as_ref().or(change.before.as_ref());
             let Some(port) = row.and_then(|row| Uuid::try_parse(&row.name).ok()) else { continue };
@@ -94,6 +96,7 @@ impl Report {
 
     /// Takes in a change of the Southbound.
     pub fn southbound_changed(&mut self, delta: &Delta) {
+        self.probes_changed(delta);
         let mut moved = Vec::new();
         for change in delta.table::<sb::Chassis>() {
             let place = change

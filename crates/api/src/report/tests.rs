@@ -211,3 +211,58 @@ fn agents_beside_a_controller_are_judged_by_what_they_report_themselves() {
         |id: &str| report.agents().iter().find(|agent| agent.id == id).unwrap().heartbeat.as_second();
     assert_eq!(["ch1", "m1", "n1"].map(heartbeat), [1_160, 1_140, 1_080]);
 }
+
+#[test]
+fn rows_of_load_balancers_tell_their_generation() {
+    let (mut nb, mut report) = (Told::northbound(), Report::default());
+    let balancer = id(1);
+    let ids = |generation: &str| {
+        json!(["map", [["neutron:vip_port_id", id(9).to_string()], ["meridian:revision", generation]]])
+    };
+    assert!(!report.has_northbound());
+    for (row, generation) in [(id(1), "7"), (id(2), "5")] {
+        let columns = json!({"name": balancer.to_string(), "external_ids": ids(generation)});
+        report.northbound_changed(&nb.tell("Load_Balancer", row, "insert", columns));
+    }
+    // Port forwarding and others have load balancers, too.
+    let foreign = json!({"name": id(3).to_string(), "external_ids": ["map", [["meridian:revision", "1"]]]});
+    report.northbound_changed(&nb.tell("Load_Balancer", id(3), "insert", foreign));
+    assert!(report.has_northbound());
+    assert_eq!((report.balancer(balancer), report.balancer(id(3))), (Some(5), None));
+    let before = report.clone();
+    report.northbound_changed(&nb.tell("Load_Balancer", id(2), "delete", Value::Null));
+    assert_eq!(report.balancer(balancer), Some(7));
+    assert!(!report.is_same(&before));
+    // Maps are told as differences.
+    let lost = json!({"external_ids": ["map", [["meridian:revision", "7"]]]});
+    report.northbound_changed(&nb.tell("Load_Balancer", id(1), "modify", lost));
+    assert_eq!(report.balancer(balancer), Some(0), "the row is there, whatever it was made from");
+    report.northbound_changed(&nb.tell("Load_Balancer", id(1), "delete", Value::Null));
+    assert_eq!(report.balancer(balancer), None);
+}
+
+#[test]
+fn probes_of_backends_come_and_go() {
+    let (mut sb, mut report) = (Told::southbound(), Report::default());
+    let backend = ProbedBackend {
+        port_id: id(5),
+        address: "10.0.0.107".parse().unwrap(),
+        protocol_port: 80,
+        protocol: crate::model::LbProtocol::Tcp,
+    };
+    let row = json!({"ip": "10.0.0.107", "port": 80, "protocol": "tcp", "logical_port": id(5).to_string(),
+        "src_mac": "", "src_ip": "10.0.0.2"});
+    report.southbound_changed(&sb.tell("Service_Monitor", id(1), "insert", row));
+    assert_eq!(report.probe_result(&backend), Some(ProbeResult::Unknown));
+    for (status, expected) in
+        [("online", ProbeResult::Online), ("offline", ProbeResult::Offline), ("error", ProbeResult::Offline)]
+    {
+        let status = json!({ "status": status });
+        report.southbound_changed(&sb.tell("Service_Monitor", id(1), "modify", status));
+        assert_eq!(report.probe_result(&backend), Some(expected));
+    }
+    let other = ProbedBackend { protocol: crate::model::LbProtocol::Udp, ..backend.clone() };
+    assert_eq!(report.probe_result(&other), None);
+    report.southbound_changed(&sb.tell("Service_Monitor", id(1), "delete", Value::Null));
+    assert_eq!(report.probe_result(&backend), None);
+}

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Scene, Shape, Who};
+use super::{Permission, Scene, Shape};
 use crate::policy::Rule;
 use crate::{Caller, Fault, Txn};
 
@@ -45,8 +45,8 @@ pub struct Action {
     pub rule: &'static str,
     /// One sentence for the API document.
     pub about: &'static str,
-    /// Who may, among those who see the object. [`Who::Nobody`] means everybody who sees it.
-    pub who: Who,
+    /// Who may, among those who see the object. [`Permission::Nobody`] means everybody who sees it.
+    pub who: Permission,
     /// Status of the answer.
     pub status: u16,
     /// What its body looks like, if it has one.
@@ -59,9 +59,9 @@ pub struct Action {
 #[derive(Clone, Copy)]
 pub enum Act {
     /// Looks.
-    Read(fn(&Scene<'_>, &Call<'_>) -> Result<Reply, Fault>),
+    Read(fn(&Scene<'_>, &ActionCall<'_>) -> Result<Reply, Fault>),
     /// Changes.
-    Change(fn(&mut Txn, &Call<'_>) -> Result<Reply, Fault>),
+    Change(fn(&mut Txn, &ActionCall<'_>) -> Result<Reply, Fault>),
 }
 
 impl fmt::Debug for Act {
@@ -75,7 +75,7 @@ impl fmt::Debug for Act {
 
 /// One call of an action.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct ActionCall<'a> {
     /// Who calls.
     pub caller: &'a Caller,
     /// The object's id. Nil for computed nouns, whose ids need not be UUIDs.
@@ -104,14 +104,14 @@ impl Action {
     pub const fn put(
         path: &'static str,
         about: &'static str,
-        change: fn(&mut Txn, &Call<'_>) -> Result<Reply, Fault>,
+        change: fn(&mut Txn, &ActionCall<'_>) -> Result<Reply, Fault>,
     ) -> Self {
         Action {
             method: Method::Put,
             path,
             rule: path,
             about,
-            who: Who::Owner,
+            who: Permission::Owner,
             status: 200,
             body: None,
             act: Act::Change(change),
@@ -122,14 +122,14 @@ impl Action {
     pub const fn get(
         path: &'static str,
         about: &'static str,
-        read: fn(&Scene<'_>, &Call<'_>) -> Result<Reply, Fault>,
+        read: fn(&Scene<'_>, &ActionCall<'_>) -> Result<Reply, Fault>,
     ) -> Self {
         Action {
             method: Method::Get,
             path,
             rule: path,
             about,
-            who: Who::Nobody,
+            who: Permission::Nobody,
             status: 200,
             body: None,
             act: Act::Read(read),
@@ -138,7 +138,7 @@ impl Action {
 
     /// For these only.
     pub const fn by(self, rule: Rule) -> Self {
-        Action { who: Who::By(rule), ..self }
+        Action { who: Permission::By(rule), ..self }
     }
 
     /// With another method and status.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::attribute::{ID, NAME, PROJECT_ID, TENANT_ID};
 use super::{Attribute, Checked, Preset, Resource, Scene, Shape, View, quota, rbac_policy, subnet_pool};
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{AddressScope, RbacAction, Standard, SubnetPool};
 use crate::policy::{self, Party, PolicyTarget, Rule, Term};
@@ -32,6 +33,7 @@ static ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for AddressScopes {
     type Entity = AddressScope;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "address_scope";
     const COLLECTION: &'static str = "address_scopes";
     const PATH: &'static str = "address-scopes";
@@ -99,8 +101,8 @@ impl Resource for AddressScopes {
         Ok(())
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
-        if txn.has_linked(Link::PoolsOfScope(id)) {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
+        if txn.has_linked(Link::Inside(Kind::SubnetPool, id)) {
             let message = format!(
                 "Unable to complete operation on address scope {id}. There are one or more subnet pools in use on \
                  the address scope."
@@ -132,7 +134,8 @@ pub fn check_pool(world: &World, caller: &Caller, id: Uuid, pool: &SubnetPool) -
         );
         return Err(Fault::new(400, "IllegalSubnetPoolIpVersionAssociationToAddressScope", message));
     }
-    let mut others = world.linked::<SubnetPool>(Link::PoolsOfScope(id)).filter(|other| other.id != pool.id);
+    let mut others =
+        world.linked::<SubnetPool>(Link::Inside(Kind::SubnetPool, id)).filter(|other| other.id != pool.id);
     let clash = |other: &SubnetPool| {
         other.prefixes.iter().any(|one| pool.prefixes.iter().any(|two| subnet_pool::overlap(*one, *two)))
     };

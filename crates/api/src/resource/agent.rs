@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Action, Attribute, Checked, Computed, Method, Scene, Shape, Verb};
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::AgentSetting;
 use crate::report::{Agent, AgentKind, Report};
@@ -55,6 +56,7 @@ static ACTIONS: &[Action] = &[
 ];
 
 impl Computed for Agents {
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "agent";
     const COLLECTION: &'static str = "agents";
     const PATH: &'static str = "agents";

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{Attribute, Computed, Scene, Shape};
+use crate::dialect::{Dialect, Neutron};
 
 /// The noun `availability_zone`.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ static ATTRIBUTES: &[Attribute] = &[
 ];
 
 impl Computed for AvailabilityZones {
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "availability_zone";
     const COLLECTION: &'static str = "availability_zones";
     const PATH: &'static str = "availability_zones";
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
     use crate::fleet::Chassis;
     use crate::report::Report;
-    use crate::resource::{Noun, Query, computed};
+    use crate::resource::{Noun, computed};
     use crate::world::Outside;
     use crate::{Caller, World};
 
@@ -70,13 +72,20 @@ mod tests {
             chassis("c", false, true, &["az4"]),
         ];
         let (world, report, caller) = (World::default(), Report::default(), Caller::member("p"));
-        let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller };
+        let scene = Scene {
+            world: &world,
+            report: &report,
+            outside: &outside,
+            caller: &caller,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            parent: None,
+        };
         let noun: &dyn Noun = computed::of::<AvailabilityZones>();
         let list = |query: &[(&str, &str)]| {
             let pairs = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-            let page = noun.list(&scene, &Query::new(pairs).unwrap()).unwrap();
+            let page = noun.list(&scene, &noun.query(pairs).unwrap()).unwrap();
             let text = |object: &serde_json::Value, name| object[name].as_str().unwrap().to_owned();
-            let objects = page.items.iter().map(super::super::Shown::into_value);
+            let objects = page.items.iter().map(super::super::RenderedObject::into_value);
             objects.map(|it| (text(&it, "name"), text(&it, "state"))).collect::<Vec<_>>()
         };
         let all = [("az1", "available"), ("az2", "available"), ("az3", "unavailable")];

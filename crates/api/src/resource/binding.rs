@@ -5,7 +5,7 @@ use ovn::text::chassis::ChassisName;
 use serde_json::{Map, Value, json};
 
 use super::engine::unwrap;
-use super::{Action, Call, Checked, Field, Method, Reply, Scene, Shape, network, port};
+use super::{Action, ActionCall, Checked, Field, Method, Reply, Resource, Scene, Shape, network, port};
 use crate::fault::Fault;
 use crate::fleet::{Chassis, Fleet};
 use crate::model::{Binding, InactiveBinding, Network, Port, VifType};
@@ -197,12 +197,12 @@ fn checked_profile(value: Option<&Value>) -> Result<Map<String, Value>, Fault> {
     Ok(profile)
 }
 
-fn list(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
+fn list(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let port = port::found(scene.world, call.id)?;
     Ok(Reply::Value(json!({"bindings": all(port, scene)})))
 }
 
-fn show(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
+fn show(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let port = port::found(scene.world, call.id)?;
     let host = call.args.first().copied().unwrap_or_default();
     let found = all(port, scene).into_iter().find(|binding| binding["host"] == host);
@@ -254,7 +254,7 @@ const BINDING: &[Field] = &[
 
 fn checked_body(body: &Value) -> Result<Map<String, Value>, Fault> {
     let mut checked = Map::new();
-    for (key, value) in unwrap("binding", body)? {
+    for (key, value) in unwrap("binding", body).map_err(port::Ports::refuse)? {
         let field = BINDING.iter().find(|field| field.name == key);
         let field = field.ok_or_else(|| Fault::bad(format!("Unrecognized attribute(s) '{key}'")))?;
         checked.insert(
@@ -265,8 +265,14 @@ fn checked_body(body: &Value) -> Result<Map<String, Value>, Fault> {
     Ok(checked)
 }
 
-fn prepare(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+fn prepare(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let port = port::found(txn, call.id)?.clone();
+    // Only what migrates has a second binding: instances, and servers of shared file systems.
+    if !["compute:", "manila:"].iter().any(|prefix| port.device_owner.starts_with(prefix)) {
+        let message =
+            format!("Invalid port {}. Operation only valid on compute and shared filesystem ports", port.id);
+        return Err(Fault::senseless("port", message));
+    }
     let body = checked_body(call.body)?;
     let text = |key: &str| body.get(key).and_then(Value::as_str);
     let host = text("host")
@@ -294,7 +300,7 @@ fn prepare(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     answer(txn, call, host)
 }
 
-fn activate(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+fn activate(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let port = port::found(txn, call.id)?.clone();
     let host = call.args.first().copied().unwrap_or_default();
     if port.binding.host_id == host {
@@ -318,7 +324,7 @@ fn activate(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     answer(txn, call, host)
 }
 
-fn forget(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+fn forget(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let port = port::found(txn, call.id)?.clone();
     let host = call.args.first().copied().unwrap_or_default();
     if port.binding.host_id == host && !host.is_empty() {
@@ -334,9 +340,16 @@ fn forget(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     Ok(Reply::Nothing)
 }
 
-fn answer(txn: &Txn, call: &Call<'_>, host: &str) -> Result<Reply, Fault> {
+fn answer(txn: &Txn, call: &ActionCall<'_>, host: &str) -> Result<Reply, Fault> {
     let outside = txn.outside();
-    let scene = Scene { world: txn, report: &Report::default(), outside: &outside, caller: call.caller };
+    let scene = Scene {
+        world: txn,
+        report: &Report::default(),
+        outside: &outside,
+        caller: call.caller,
+        now: txn.now(),
+        parent: None,
+    };
     let port = port::found(txn, call.id)?;
     let found = all(port, &scene).into_iter().find(|binding| binding["host"] == host);
     Ok(Reply::Value(json!({"binding": found})))

@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use super::engine::unwrap;
 use super::{
-    Act, Action, Asked, Attribute, Changed, Checked, Filters, Method, Noun, Page, Precondition, Preparation,
-    Query, Reply, Scene, Selection, Shown, Verb, View, Who, list,
+    Act, Action, ActionRequest, Attribute, ChangeRequest, Checked, CreateAnswer, Filters, Method, Noun, Page,
+    Permission, Preparation, Query, RenderedObject, Reply, Scene, Selection, Verb, View, list,
 };
+use crate::dialect::{Dialect, NounNames, Refusal};
 use crate::policy::PolicyTarget;
 use crate::{Caller, Fault, Txn, World};
 
@@ -27,6 +28,9 @@ pub trait Computed: 'static {
     const ABSENT: (&'static str, &'static str);
     /// What can be done besides looking.
     const VERBS: &'static [Verb] = &[];
+
+    /// The words and rules of its API.
+    const DIALECT: &'static dyn Dialect;
 
     /// Its attributes.
     fn attributes() -> &'static [Attribute];
@@ -53,13 +57,18 @@ pub trait Computed: 'static {
     fn delete(_txn: &mut Txn, _caller: &Caller, _row: &Map<String, Value>) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
+
+    /// A refusal of the engine, in the words of the noun's API.
+    fn refuse(refusal: Refusal) -> Fault {
+        Self::DIALECT.refuse(NounNames { name: Self::NAME, absent: Self::ABSENT }, refusal)
+    }
 }
 
-struct Of<C>(PhantomData<fn() -> C>);
+struct ComputedNoun<C>(PhantomData<fn() -> C>);
 
 /// The noun of a computed resource.
 pub const fn of<C: Computed>() -> &'static dyn Noun {
-    const { &Of::<C>(PhantomData) }
+    const { &ComputedNoun::<C>(PhantomData) }
 }
 
 fn row<C: Computed>(scene: &Scene<'_>, id: &str) -> Result<Map<String, Value>, Fault> {
@@ -67,7 +76,7 @@ fn row<C: Computed>(scene: &Scene<'_>, id: &str) -> Result<Map<String, Value>, F
     C::rows(scene)
         .into_iter()
         .find(|row| row.get(key).and_then(Value::as_str) == Some(id))
-        .ok_or_else(|| Fault::absent(C::ABSENT.0, C::ABSENT.1, id))
+        .ok_or_else(|| C::refuse(Refusal::Absent { id: id.to_owned() }))
 }
 
 /// Writes a row.
@@ -77,7 +86,7 @@ pub(super) fn write(row: &Map<String, Value>, attributes: &[Attribute], view: &m
     }
 }
 
-fn shown<C: Computed>(scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<Shown, Fault> {
+fn shown<C: Computed>(scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<RenderedObject, Fault> {
     let row = row::<C>(scene, id)?;
     let selection = Selection::new(C::attributes(), scene.caller, fields);
     let mut view = View::new(&selection);
@@ -85,20 +94,20 @@ fn shown<C: Computed>(scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<
     Ok(view.finish())
 }
 
-fn may_change(caller: &Caller, rule: impl FnOnce() -> String) -> Result<(), Fault> {
-    if caller.admin { Ok(()) } else { Err(Fault::forbidden(rule())) }
+fn may_change<C: Computed>(caller: &Caller, verb: Verb) -> Result<(), Fault> {
+    if caller.admin { Ok(()) } else { Err(C::refuse(Refusal::ForbiddenVerb(verb))) }
 }
 
-fn may_act(action: &Action, caller: &Caller) -> Result<(), Fault> {
+fn may_act<C: Computed>(action: &Action, caller: &Caller) -> Result<(), Fault> {
     let may = match action.who {
-        Who::Nobody => true,
-        Who::Owner => caller.admin,
-        Who::By(rule) => rule.permits(caller, &PolicyTarget::default(), None),
+        Permission::Nobody => true,
+        Permission::Owner => caller.admin,
+        Permission::By(rule) => rule.permits(caller, &PolicyTarget::default(), None),
     };
-    if may { Ok(()) } else { Err(Fault::forbidden(action.rule)) }
+    if may { Ok(()) } else { Err(C::refuse(Refusal::ForbiddenAction { rule: action.rule.to_owned() })) }
 }
 
-impl<C: Computed> Noun for Of<C> {
+impl<C: Computed> Noun for ComputedNoun<C> {
     fn name(&self) -> &'static str {
         C::NAME
     }
@@ -123,42 +132,71 @@ impl<C: Computed> Noun for Of<C> {
     fn actions(&self) -> &'static [Action] {
         C::actions()
     }
+    fn dialect(&self) -> &'static dyn Dialect {
+        C::DIALECT
+    }
+    fn query(&self, pairs: Vec<(String, String)>) -> Result<Query, Fault> {
+        Query::parse(pairs, C::DIALECT.query_grammar()).map_err(C::refuse)
+    }
+    fn find(&self, _world: &World, _caller: &Caller, id: &str) -> Result<Uuid, Fault> {
+        Err(C::refuse(Refusal::Absent { id: id.to_owned() }))
+    }
+    fn find_changeable(&self, world: &World, caller: &Caller, id: &str) -> Result<Uuid, Fault> {
+        self.find(world, caller, id)
+    }
     fn prepare(&self, _world: &World, _caller: &Caller) -> Option<Preparation> {
         None
     }
 
     fn list(&self, scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
-        list::computed::<C>(scene, query)
+        list::computed::<C>(scene, query).map_err(C::refuse)
     }
 
-    fn show(&self, scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<Shown, Fault> {
+    fn show(&self, scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<RenderedObject, Fault> {
         shown::<C>(scene, id, fields)
     }
 
-    fn create(&self, _txn: &mut Txn, _who: &Precondition<'_>, _body: &Value) -> Result<Changed, Fault> {
+    fn create(
+        &self,
+        _txn: &mut Txn,
+        _request: &ChangeRequest<'_>,
+        _body: &Value,
+    ) -> Result<CreateAnswer, Fault> {
         Err(Fault::not_allowed())
     }
 
-    fn update(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str, body: &Value) -> Result<Shown, Fault> {
+    fn update(
+        &self,
+        txn: &mut Txn,
+        request: &ChangeRequest<'_>,
+        id: &str,
+        body: &Value,
+    ) -> Result<RenderedObject, Fault> {
         let outside = txn.outside();
-        let row = row::<C>(&who.scene(txn, &outside), id)?;
-        may_change(who.caller, || format!("update_{}", C::NAME))?;
-        let change = Checked::update(C::attributes(), unwrap(C::NAME, body)?)?;
-        change.permit_update(C::NAME, C::attributes(), who.caller, &PolicyTarget::default())?;
-        C::update(txn, who.caller, &row, &change)?;
-        shown::<C>(&who.scene(txn, &outside), id, &[])
+        let row = row::<C>(&request.scene(txn, &outside, txn.now()), id)?;
+        may_change::<C>(request.caller, Verb::Update)?;
+        let change = unwrap(C::NAME, body).and_then(|body| Checked::update(C::attributes(), body));
+        let change = change.map_err(C::refuse)?;
+        let target = PolicyTarget::default();
+        change.permit_update(C::attributes(), request.caller, &target).map_err(C::refuse)?;
+        C::update(txn, request.caller, &row, &change)?;
+        shown::<C>(&request.scene(txn, &outside, txn.now()), id, &[])
     }
 
-    fn delete(&self, txn: &mut Txn, who: &Precondition<'_>, id: &str) -> Result<(), Fault> {
+    fn delete(&self, txn: &mut Txn, request: &ChangeRequest<'_>, id: &str) -> Result<(), Fault> {
         let outside = txn.outside();
-        let row = row::<C>(&who.scene(txn, &outside), id)?;
-        may_change(who.caller, || format!("delete_{}", C::NAME))?;
-        C::delete(txn, who.caller, &row)
+        let row = row::<C>(&request.scene(txn, &outside, txn.now()), id)?;
+        may_change::<C>(request.caller, Verb::Delete)?;
+        C::delete(txn, request.caller, &row)
     }
 
-    fn look(&self, scene: &Scene<'_>, action: &Action, asked: Asked<'_>) -> Result<Reply, Fault> {
+    fn replace_all(&self, _txn: &mut Txn, _request: &ChangeRequest<'_>, _body: &Value) -> Result<(), Fault> {
+        Err(Fault::not_allowed())
+    }
+
+    fn look(&self, scene: &Scene<'_>, action: &Action, asked: ActionRequest<'_>) -> Result<Reply, Fault> {
         row::<C>(scene, asked.id)?;
-        may_act(action, scene.caller)?;
+        may_act::<C>(action, scene.caller)?;
         match action.act {
             Act::Read(read) => read(scene, &asked.by(scene.caller, Uuid::nil())),
             Act::Change(_) => Err(Fault::not_allowed()),
@@ -168,17 +206,17 @@ impl<C: Computed> Noun for Of<C> {
     fn act(
         &self,
         txn: &mut Txn,
-        who: &Precondition<'_>,
+        request: &ChangeRequest<'_>,
         action: &Action,
-        asked: Asked<'_>,
-    ) -> Result<(Reply, Option<Shown>), Fault> {
+        asked: ActionRequest<'_>,
+    ) -> Result<(Reply, Option<RenderedObject>), Fault> {
         let outside = txn.outside();
-        row::<C>(&who.scene(txn, &outside), asked.id)?;
-        may_act(action, who.caller)?;
+        row::<C>(&request.scene(txn, &outside, txn.now()), asked.id)?;
+        may_act::<C>(action, request.caller)?;
         let Act::Change(change) = action.act else { return Err(Fault::not_allowed()) };
-        let reply = change(txn, &asked.by(who.caller, Uuid::nil()))?;
+        let reply = change(txn, &asked.by(request.caller, Uuid::nil()))?;
         let object = match reply {
-            Reply::Object => Some(shown::<C>(&who.scene(txn, &outside), asked.id, &[])?),
+            Reply::Object => Some(shown::<C>(&request.scene(txn, &outside, txn.now()), asked.id, &[])?),
             _ => None,
         };
         Ok((reply, object))
@@ -191,9 +229,9 @@ impl<C: Computed> Noun for Of<C> {
     fn set_tags(
         &self,
         _txn: &mut Txn,
-        _who: &Precondition<'_>,
+        _request: &ChangeRequest<'_>,
         _method: Method,
-        _asked: Asked<'_>,
+        _asked: ActionRequest<'_>,
     ) -> Result<(u16, Reply), Fault> {
         Err(Fault::no_such_path())
     }

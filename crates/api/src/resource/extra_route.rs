@@ -10,7 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::router::reach;
-use super::{Call, Field, Reply, Shape, quota};
+use super::{ActionCall, Field, Reply, Shape, quota};
 use crate::fault::Fault;
 use crate::model::{ExtraRoute, Router};
 use crate::world::Txn;
@@ -27,18 +27,18 @@ pub const BODY: Shape =
     Shape::Object(&[Field::required("router", Shape::Object(&[Field::required("routes", ROUTES)]))]);
 
 /// `PUT /routers/{id}/add_extraroutes`.
-pub fn add(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn add(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let new = body(call.body)?;
     let mut routes = super::router::found(txn, call.id)?.routes.clone();
-    let known: BTreeSet<ExtraRoute> = routes.iter().copied().collect();
-    let added: Vec<ExtraRoute> = new.into_iter().filter(|route| !known.contains(route)).collect();
+    let mut known: BTreeSet<ExtraRoute> = routes.iter().copied().collect();
+    let added: Vec<ExtraRoute> = new.into_iter().filter(|route| known.insert(*route)).collect();
     routes.extend(&added);
     set_checked(txn, call.id, routes, &added)?;
     Ok(Reply::Object)
 }
 
 /// `PUT /routers/{id}/remove_extraroutes`.
-pub fn remove(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn remove(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let gone = body(call.body)?;
     let mut routes = super::router::found(txn, call.id)?.routes.clone();
     routes.retain(|route| !gone.contains(route));
@@ -46,9 +46,15 @@ pub fn remove(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     Ok(Reply::Object)
 }
 
-/// Replaces all routes of a router by a checked value of [`ROUTES`].
-pub fn replace(txn: &mut Txn, id: Uuid, value: &Value) -> Result<(), Fault> {
-    let routes = read(value)?;
+/// Replaces all routes of a router by a checked value of [`ROUTES`]; no value removes them all. As in Neutron, a route that is listed
+/// twice is an error here.
+pub fn replace(txn: &mut Txn, id: Uuid, value: Option<&Value>) -> Result<(), Fault> {
+    let routes = value.map(read).transpose()?.unwrap_or_default();
+    let mut listed = BTreeSet::new();
+    if let Some(twice) = routes.iter().find(|route| !listed.insert(**route)) {
+        let text = format!("the route to {} through {} is listed twice", twice.destination, twice.nexthop);
+        return Err(Fault::invalid("routes", text));
+    }
     let all = routes.clone();
     set_checked(txn, id, routes, &all)
 }
@@ -62,12 +68,10 @@ fn body(body: &Value) -> Result<Vec<ExtraRoute>, Fault> {
     read(&checked)
 }
 
-/// A checked value as routes, without repeats.
+/// A checked value as routes.
 fn read(value: &Value) -> Result<Vec<ExtraRoute>, Fault> {
     let routes: Vec<ExtraRoute> =
         serde_json::from_value(value.clone()).map_err(|error| Fault::invalid("routes", error))?;
-    let mut seen = BTreeSet::new();
-    let routes: Vec<ExtraRoute> = routes.into_iter().filter(|route| seen.insert(*route)).collect();
     let mixed = |route: &&ExtraRoute| route.destination.addr().is_ipv4() != route.nexthop.is_ipv4();
     match routes.iter().find(mixed) {
         Some(route) => {

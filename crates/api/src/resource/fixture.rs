@@ -1,6 +1,7 @@
 //! Small worlds for the tests of resources.
 
 mod desk;
+pub(crate) mod shelf;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -14,10 +14,11 @@ use uuid::Uuid;
 
 use super::ipam::{self, FixedIpRequest};
 use super::{
-    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, absent, attribute, network,
+    Attribute, Audience, Checked, Filters, Preset, Resource, Scene, Shape, View, absent, attribute, network,
     port, quota,
 };
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{FloatingIp, Network, Port, Standard, Subnet, owner};
 use crate::policy;
@@ -31,6 +32,7 @@ pub use pool::FloatingIpPools;
 pub struct FloatingIps;
 
 const OPTIONAL_ID: Shape = Shape::Nullable(&Shape::Uuid);
+const DOMAIN: Shape = Shape::Word { format: "fqdn", parse: network::domain };
 const OPTIONAL_ADDRESS: Shape = Shape::Nullable(&Shape::Address);
 
 static ATTRIBUTES: &[Attribute] = &[
@@ -48,7 +50,7 @@ static ATTRIBUTES: &[Attribute] = &[
     Attribute::new("subnet_id", OPTIONAL_ID, "The subnet to take the address from.")
         .create()
         .preset(Preset::Null)
-        .shown(ShownTo::Never)
+        .shown(Audience::Never)
         .unsearchable(),
     Attribute::new("port_id", OPTIONAL_ID, "The port it leads to.").create().update().preset(Preset::Null),
     Attribute::new("fixed_ip_address", OPTIONAL_ADDRESS, "The address of that port.")
@@ -59,7 +61,9 @@ static ATTRIBUTES: &[Attribute] = &[
     Attribute::new("status", Shape::OneOf(&["ACTIVE", "DOWN"]), "ACTIVE once OVN translates it."),
     Attribute::new("port_details", Shape::Any, "Some of the port it leads to."),
     Attribute::new("dns_name", Shape::Text { max: 255 }, "Its host name.").create().preset(Preset::Text("")),
-    Attribute::new("dns_domain", Shape::Text { max: 255 }, "Its domain.").create().preset(Preset::Text("")),
+    Attribute::new("dns_domain", DOMAIN, "Its domain, with a dot at the end.")
+        .create()
+        .preset(Preset::Text("")),
     attribute::DESCRIPTION,
     attribute::TAGS,
     attribute::REVISION_NUMBER,
@@ -69,6 +73,7 @@ static ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for FloatingIps {
     type Entity = FloatingIp;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "floatingip";
     const COLLECTION: &'static str = "floatingips";
     const PATH: &'static str = "floatingips";
@@ -149,7 +154,10 @@ impl Resource for FloatingIps {
             dns_domain: new.text("dns_domain").unwrap_or_default().to_owned(),
             standard: new.standard(txn.now()),
         };
+        let project = floating.project.clone();
         txn.put(floating);
+        let taken = quota::shared_addresses(txn, &project, &port);
+        quota::check_shared_addresses(txn, &project, 0, taken)?;
         let fixed = new.parsed::<IpAddr>("fixed_ip_address");
         match new.uuid("port_id") {
             Some(port) => association::associate(txn, caller, id, port, fixed)?,
@@ -186,7 +194,7 @@ impl Resource for FloatingIps {
         }
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         if let Some(floating) = txn.remove::<FloatingIp>(&id) {
             port::remove(txn, floating.floating_port_id);
         }

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::fault::Fault;
 use crate::model::{FixedIp, Port, Router};
-use crate::resource::{Call, Reply};
+use crate::resource::{ActionCall, Reply};
 use crate::world::{Link, Txn, World};
 
 pub use change::{add, remove, remove_all, set_info, update};
@@ -50,7 +50,7 @@ pub fn shown(router: &Router, port: &Port) -> Value {
 }
 
 /// `PUT /routers/{id}/add_external_gateways`.
-pub fn add_action(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn add_action(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     if let Some(elements) = element::read_list(call.body, call.caller, Purpose::Add)? {
         add(txn, call.caller, call.id, &elements)?;
     }
@@ -58,7 +58,7 @@ pub fn add_action(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
 }
 
 /// `PUT /routers/{id}/update_external_gateways`.
-pub fn update_action(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn update_action(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     if let Some(elements) = element::read_list(call.body, call.caller, Purpose::Update)? {
         update(txn, call.caller, call.id, &elements)?;
     }
@@ -67,7 +67,7 @@ pub fn update_action(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
 
 /// `PUT /routers/{id}/remove_external_gateways`. An empty list removes nothing: the command line client sends one with every
 /// `router unset`.
-pub fn remove_action(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn remove_action(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     if let Some(elements) = element::read_list(call.body, call.caller, Purpose::Remove)? {
         remove(txn, call.id, &elements)?;
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::router::{Routers, reach};
-use super::{Call, Field, Reply, Shape, floating_ip, ipam, network, port, quota, rbac_policy, touch};
+use super::{ActionCall, Field, Reply, Shape, floating_ip, ipam, network, port, quota, rbac_policy, touch};
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{FixedIp, FloatingIp, Network, Port, RbacAction, Router, Subnet, owner};
@@ -53,7 +53,7 @@ impl Named {
 }
 
 /// `PUT /routers/{id}/add_router_interface`.
-pub fn add(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn add(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let named = Named::read(call.body)?;
     let (port, subnet) = match named {
         Named { subnet: Some(_), port: Some(_) } => {
@@ -71,7 +71,7 @@ pub fn add(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
 }
 
 /// `PUT /routers/{id}/remove_router_interface`.
-pub fn remove(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn remove(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let named = Named::read(call.body)?;
     let (port, subnet) = found(txn, call.id, named)?;
     let leaving: Vec<Uuid> = match named.port {
@@ -135,11 +135,14 @@ fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Resu
             port.fixed_ips.push(fixed);
             port.standard.bump(now);
         });
-        return Ok(port.unwrap_or(shared));
+        let port = port.unwrap_or_else(|| Arc::clone(&shared));
+        let addresses = |port| quota::shared_addresses(txn, &shared.project, port);
+        quota::check_shared_addresses(txn, &shared.project, addresses(&shared), addresses(&port))?;
+        return Ok(port);
     }
     let project = super::router::found(txn, id)?.project.clone();
     quota::check(txn, Kind::Port, &project, 1)?;
-    port::create_internal(
+    let port = port::create_internal(
         txn,
         port::Internal {
             project,
@@ -148,7 +151,10 @@ fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Resu
             fixed_ips: Some(vec![fixed.into()]),
             ..port::Internal::on(subnet.network_id)
         },
-    )
+    )?;
+    let taken = quota::shared_addresses(txn, &port.project, &port);
+    quota::check_shared_addresses(txn, &port.project, 0, taken)?;
+    Ok(port)
 }
 
 /// Attaches a port that exists and that nobody uses, with the addresses it has.

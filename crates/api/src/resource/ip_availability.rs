@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::view::numeral;
 use super::{Attribute, Computed, Field, Filters, Scene, Shape, attribute};
+use crate::dialect::{Dialect, Neutron};
 use crate::model::{Network, Subnet};
 use crate::world::Link;
 
@@ -32,16 +33,17 @@ const DETAILS: Shape = Shape::List {
 static ATTRIBUTES: &[Attribute] = &[
     Attribute::new("network_id", Shape::Uuid, "The network."),
     Attribute::new("network_name", Shape::Text { max: 255 }, "Its name."),
-    Attribute { create: super::Who::Nobody, ..attribute::TENANT_ID },
-    Attribute { create: super::Who::Nobody, ..attribute::PROJECT_ID },
+    Attribute { create: super::Permission::Nobody, ..attribute::TENANT_ID },
+    Attribute { create: super::Permission::Nobody, ..attribute::PROJECT_ID },
     Attribute::new("ip_version", Shape::Integer { min: 4, max: 6 }, "Counts only subnets of this family.")
-        .shown(super::ShownTo::Never),
+        .shown(super::Audience::Never),
     Attribute::new("total_ips", Shape::Count, "Addresses in the allocation pools of its subnets."),
     Attribute::new("used_ips", Shape::Count, "Addresses that ports have."),
     Attribute::new("subnet_ip_availability", DETAILS, "The same for each subnet."),
 ];
 
 impl Computed for NetworkIpAvailabilities {
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "network_ip_availability";
     const COLLECTION: &'static str = "network_ip_availabilities";
     const PATH: &'static str = "network-ip-availabilities";

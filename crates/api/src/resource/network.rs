@@ -6,11 +6,14 @@ mod segment;
 use uuid::Uuid;
 
 use super::{
-    Attribute, Checked, Filters, Preset, Resource, Scene, Shape, ShownTo, View, absent, attribute,
+    Attribute, Audience, Checked, Filters, Preset, Resource, Scene, Shape, View, absent, attribute,
     metadata_port, port, quota, rbac_policy, security_group,
 };
+use crate::dialect::{Dialect, Neutron};
 use crate::fleet::Fleet;
-use crate::model::{Network, NetworkType, Port, RbacAction, RbacObject, Standard, Subnet, SubnetPool, owner};
+use crate::model::{
+    FloatingIp, Network, NetworkType, Port, RbacAction, RbacObject, Standard, Subnet, SubnetPool, owner,
+};
 use crate::policy::{self, Party, PolicyTarget, Rule, Term};
 use crate::settings::Settings;
 use crate::world::{Kind, Link};
@@ -47,14 +50,14 @@ static ATTRIBUTES: &[Attribute] = &[
         .preset(Preset::Bool(false)),
     Attribute::new("provider:network_type", TYPES, "How its frames go from chassis to chassis.")
         .create_by(policy::ADMIN)
-        .shown(ShownTo::Admin),
+        .shown(Audience::Admin),
     Attribute::new("provider:physical_network", PHYSICAL, "The physical network, of flat and VLAN ones.")
         .create_by(policy::ADMIN)
-        .shown(ShownTo::Admin),
+        .shown(Audience::Admin),
     Attribute::new("provider:segmentation_id", SEGMENT, "The VLAN tag or tunnel key.")
         .create_by(policy::ADMIN)
         .update_by(policy::ADMIN)
-        .shown(ShownTo::Admin),
+        .shown(Audience::Admin),
     Attribute::new("mtu", Shape::Integer { min: 0, max: 65_535 }, "Bytes; 0 asks for the largest that fits.")
         .create()
         .update()
@@ -84,6 +87,7 @@ static ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for Networks {
     type Entity = Network;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "network";
     const COLLECTION: &'static str = "networks";
     const PATH: &'static str = "networks";
@@ -195,6 +199,8 @@ impl Resource for Networks {
         }
         if let Some(bytes) = change.integer("mtu") {
             network.mtu = mtu(&outside.settings, network.segment.network_type, bytes)?;
+            let subnets = txn.linked::<Subnet>(Link::SubnetsOfNetwork(id));
+            check_mtu(&network, subnets.map(|subnet| subnet.ip_version()))?;
         }
         check_default(txn, &network)?;
         let (project, external) = (network.project.clone(), network.external);
@@ -213,12 +219,17 @@ impl Resource for Networks {
         Ok(())
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
-        // Ports that the API made for itself go with the network.
-        let ports: Vec<_> = txn
-            .linked::<Port>(Link::PortsOfNetwork(id))
-            .map(|port| (port.id, is_own(&port.device_owner)))
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
+        // Ports that the API made for itself go with the network, and so do floating IPs that lead nowhere.
+        let unused: Vec<_> = txn
+            .linked::<FloatingIp>(Link::FloatingIpsOfNetwork(id))
+            .filter(|floating| floating.port_id.is_none())
+            .map(|floating| (floating.id, floating.floating_port_id))
             .collect();
+        let goes =
+            |port: &Port| is_own(&port.device_owner) || unused.iter().any(|(_, holder)| *holder == port.id);
+        let ports: Vec<_> =
+            txn.linked::<Port>(Link::PortsOfNetwork(id)).map(|port| (port.id, goes(port))).collect();
         if ports.iter().any(|(_, own)| !own) {
             return Err(Fault::conflict(
                 "NetworkInUse",
@@ -229,6 +240,9 @@ impl Resource for Networks {
         }
         let subnets: Vec<_> =
             txn.linked::<Subnet>(Link::SubnetsOfNetwork(id)).map(|subnet| subnet.id).collect();
+        for (floating, _) in unused {
+            txn.remove::<FloatingIp>(&floating);
+        }
         for (port, _) in ports {
             port::remove(txn, port);
         }
@@ -328,8 +342,6 @@ fn mtu(settings: &Settings, kind: NetworkType, asked: u32) -> Result<u32, Fault>
     };
     match asked {
         0 => Ok(most),
-        // What IPv4 asks of every link.
-        1..68 => Err(Fault::invalid("mtu", format!("'{asked}' is too small - must be at least '68'"))),
         _ if asked > most => {
             let text = format!("Invalid input for operation: Requested MTU is too big, maximum is {most}.");
             Err(Fault::new(400, "InvalidInput", text))
@@ -338,8 +350,21 @@ fn mtu(settings: &Settings, kind: NetworkType, asked: u32) -> Result<u32, Fault>
     }
 }
 
+/// That the MTU of a network is enough for the families of its subnets (RFC 791, RFC 8200). A network without subnets may have
+/// any.
+pub(super) fn check_mtu(network: &Network, families: impl IntoIterator<Item = u8>) -> Result<(), Fault> {
+    let least = |family| if family == 4 { 68 } else { 1280 };
+    match families.into_iter().map(least).find(|least| network.mtu < *least) {
+        Some(least) => Err(Fault::conflict(
+            "NetworkMTUSubnetConflict",
+            format!("The MTU of network {} is less than {least}, the minimum of its subnets.", network.id),
+        )),
+        None => Ok(()),
+    }
+}
+
 /// A domain name with a dot at the end, or nothing.
-fn domain(text: &str) -> Result<String, String> {
+pub(super) fn domain(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Ok(String::new());
     }

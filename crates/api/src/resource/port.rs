@@ -24,10 +24,11 @@ use super::attribute::{
 };
 use super::ipam::{self, FixedIpRequest};
 use super::{
-    Action, Attribute, Checked, Field, Filters, Part, Preset, Resource, Scene, Shape, ShownTo, View, binding,
-    floating_ip, network, quota,
+    Action, Attribute, Audience, Checked, Field, Filters, Part, Preset, Resource, Scene, Shape, View,
+    binding, floating_ip, network, quota,
 };
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{Binding, FixedIp, Network, Placement, Port, Router, Standard};
 use crate::policy::{self, Party, PolicyTarget, Rule, Term};
@@ -43,8 +44,8 @@ pub struct Ports;
 
 const FIXED_IP: Shape =
     Shape::Object(&[Field::new("subnet_id", Shape::Uuid), Field::new("ip_address", Shape::Address)]);
-const FIXED_IPS: Shape = Shape::Nullable(&Shape::List { of: &FIXED_IP, max: 256, unique: false });
-const GROUPS: Shape = Shape::Nullable(&Shape::List { of: &Shape::Uuid, max: 256, unique: false });
+const FIXED_IPS: Shape = Shape::List { of: &FIXED_IP, max: 256, unique: false };
+const GROUPS: Shape = Shape::Nullable(&Shape::List { of: &Shape::Uuid, max: 256, unique: true });
 const PAIR: Shape = Shape::Object(&[
     Field::required("ip_address", Shape::Word { format: "cidr", parse: pairs::parse_address }),
     Field::new("mac_address", Shape::Nullable(&Shape::Mac)),
@@ -52,7 +53,7 @@ const PAIR: Shape = Shape::Object(&[
 const PAIRS: Shape = Shape::Nullable(&Shape::List { of: &PAIR, max: 1024, unique: false });
 const OPTION: Shape = Shape::Object(&[
     Field::required("opt_name", Shape::Word { format: "dhcp-option", parse: dhcp_opts::parse_name }),
-    Field::new("opt_value", Shape::Nullable(&Shape::Text { max: 255 })),
+    Field::required("opt_value", Shape::Nullable(&Shape::Text { max: 255 })),
     Field::new("ip_version", Shape::Nullable(&Shape::Integer { min: 4, max: 6 })),
 ]);
 const OPTIONS: Shape = Shape::Nullable(&Shape::List { of: &OPTION, max: 256, unique: false });
@@ -124,7 +125,7 @@ static ATTRIBUTES: &[Attribute] = &[
         .create_by(policy::ADMIN_OR_SERVICE)
         .update_by(policy::ADMIN_OR_SERVICE)
         .preset(Preset::Text(""))
-        .shown(ShownTo::Service),
+        .shown(Audience::Service),
     Attribute::new("binding:vnic_type", Shape::OneOf(binding::VNIC_TYPES), "The kind of interface.")
         .create_by(OWN)
         .update_by(OWN)
@@ -137,11 +138,11 @@ static ATTRIBUTES: &[Attribute] = &[
     .create_by(policy::SERVICE)
     .update_by(policy::SERVICE)
     .preset(Preset::Object)
-    .shown(ShownTo::Service),
+    .shown(Audience::Service),
     Attribute::new("binding:vif_type", Shape::Text { max: 64 }, "How the host plugs it.")
-        .shown(ShownTo::Service),
+        .shown(Audience::Service),
     Attribute::new("binding:vif_details", Shape::Free, "What the host needs to know to plug it.")
-        .shown(ShownTo::Service),
+        .shown(Audience::Service),
     Attribute::new("dns_name", Shape::Word { format: "hostname", parse: names::parse }, "Its host name.")
         .create()
         .update()
@@ -157,6 +158,7 @@ static ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for Ports {
     type Entity = Port;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "port";
     const COLLECTION: &'static str = "ports";
     const PATH: &'static str = "ports";
@@ -284,7 +286,10 @@ impl Resource for Ports {
         security::check(&port, true)?;
         binding::set(&mut port.binding, new, &outside.fleet, &network)?;
         let id = port.id;
+        let taken = quota::shared_addresses(txn, &port.project, &port);
+        let project = port.project.clone();
         txn.put(port);
+        quota::check_shared_addresses(txn, &project, 0, taken)?;
         Ok(id)
     }
 
@@ -310,7 +315,7 @@ impl Resource for Ports {
         if change.has("mac_address") {
             port.mac = new_mac(txn, &before, asked_mac(change)?)?;
         }
-        let request = asked_addresses(change).or_else(|| change.is_null("fixed_ips").then(Vec::new));
+        let request = asked_addresses(change);
         if request.is_some() || port.mac != before.mac {
             let kept = || before.fixed_ips.iter().copied().map(FixedIpRequest::from).collect();
             let request = request.unwrap_or_else(kept);
@@ -321,11 +326,14 @@ impl Resource for Ports {
         binding::set(&mut port.binding, change, &outside.fleet, &network)?;
         device::check_update(txn, &before, &port)?;
         device::check_floating(txn, &before, &port)?;
+        let counted_in = counted_in(txn, &before);
+        let addresses = |port| quota::shared_addresses(txn, &counted_in, port);
+        let (had, has) = (addresses(&before), addresses(&port));
         txn.edit::<Port>(&id, |slot| *slot = port);
-        Ok(())
+        quota::check_shared_addresses(txn, &counted_in, had, has)
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         let port = Arc::clone(found(txn, id)?);
         device::check_delete(txn, &port)?;
         remove(txn, id);

@@ -1,6 +1,9 @@
 //! Limits on how many objects a project may have.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod addresses;
+pub mod balancer;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,22 +11,33 @@ use serde_json::{Map, Value, json};
 
 use super::engine::unwrap;
 use super::{Shape, gateway};
+use crate::dialect::{Dialect, Neutron, NounNames, Refusal};
 use crate::model::{Port, QuotaSet, Router};
 use crate::settings::Settings;
 use crate::world::Kind;
 use crate::{Caller, Fault, Txn, World};
 
+pub use addresses::{check_shared_addresses, shared_addresses};
+
+/// The name of a limit, and how much a project has of what it limits.
+pub type Limited = (&'static str, Measure);
+
 /// How much of something there is.
 #[derive(Clone, Copy)]
-enum Measure {
+pub enum Measure {
     /// Objects of a noun in the project.
     Objects(Kind),
     /// In each object by itself: the limit is for one, and the one with the most is told.
     Each(fn(&World, &str) -> usize),
+    /// Over several nouns.
+    Sum(fn(&World, &str) -> usize),
 }
 
+/// The limits of the network API. Each API has a list of its own; the limits that projects set are in one table, by name.
+pub const NETWORK: &[Limited] = &LIMITED;
+
 /// What can be limited.
-const LIMITED: [(&str, Measure); 13] = [
+const LIMITED: [(&str, Measure); 14] = [
     ("address_scope", Measure::Objects(Kind::AddressScope)),
     ("floatingip", Measure::Objects(Kind::FloatingIp)),
     ("network", Measure::Objects(Kind::Network)),
@@ -35,6 +49,7 @@ const LIMITED: [(&str, Measure); 13] = [
     ("router_route", Measure::Each(most_routes)),
     ("security_group", Measure::Objects(Kind::SecurityGroup)),
     ("security_group_rule", Measure::Objects(Kind::SecurityGroupRule)),
+    (addresses::SHARED_ADDRESS, Measure::Sum(addresses::total)),
     ("subnet", Measure::Objects(Kind::Subnet)),
     ("subnetpool", Measure::Objects(Kind::SubnetPool)),
 ];
@@ -43,7 +58,9 @@ impl Measure {
     fn used(self, world: &World, project: &str) -> u64 {
         match self {
             Measure::Objects(kind) => world.tally(kind, project),
-            Measure::Each(most) => u64::try_from(most(world, project)).unwrap_or(u64::MAX),
+            Measure::Each(count) | Measure::Sum(count) => {
+                u64::try_from(count(world, project)).unwrap_or(u64::MAX)
+            }
         }
     }
 }
@@ -88,25 +105,51 @@ pub fn is_limited(name: &str) -> bool {
 
 /// Refuses `more` objects of a noun that would be over the project's limit. What belongs to no project is not limited.
 pub fn check(txn: &Txn, kind: Kind, project: &str, more: u64) -> Result<(), Fault> {
+    check_objects(txn, NETWORK, kind, project, more).map_err(refuse)
+}
+
+/// The same for the quotas of any API.
+pub fn check_objects(
+    txn: &Txn,
+    limited: &[Limited],
+    kind: Kind,
+    project: &str,
+    more: u64,
+) -> Result<(), Refusal> {
     let of_kind = |measure: &Measure| matches!(measure, Measure::Objects(counted) if *counted == kind);
-    let Some((name, _)) = LIMITED.iter().find(|(_, measure)| of_kind(measure)) else { return Ok(()) };
-    check_count(txn, name, project, txn.tally(kind, project) + more)
+    match limited.iter().find(|(_, measure)| of_kind(measure)) {
+        Some((name, _)) => within(txn, name, project, txn.tally(kind, project) + more),
+        None => Ok(()),
+    }
 }
 
 /// Refuses `count` of something that is limited by name: the routes of one router are `router_route`.
-pub fn check_count(txn: &Txn, name: &str, project: &str, count: u64) -> Result<(), Fault> {
+pub fn check_count(txn: &Txn, name: &'static str, project: &str, count: u64) -> Result<(), Fault> {
+    within(txn, name, project, count).map_err(refuse)
+}
+
+fn within(txn: &Txn, name: &'static str, project: &str, count: u64) -> Result<(), Refusal> {
     let limit = limit(txn, &txn.outside().settings, project, name);
     match u64::try_from(limit) {
-        Ok(limit) if count > limit && !project.is_empty() => {
-            Err(Fault::conflict("OverQuota", format!("Quota exceeded for resources: ['{name}'].")))
-        }
+        Ok(limit) if count > limit && !project.is_empty() => Err(Refusal::OverQuota { name }),
         _ => Ok(()),
     }
 }
 
+/// Refusals of quotas that Neutron's nouns check, and of Neutron's own quota documents.
+fn refuse(refusal: Refusal) -> Fault {
+    Neutron.refuse(NounNames { name: "quota", absent: ("TenantQuotaNotFound", "Quota for tenant") }, refusal)
+}
+
 /// Refuses to make something that is limited in each object larger than its limit. What is larger already, because it was
 /// imported or the limit was lowered, stays as it is and may become smaller.
-pub fn check_growth(txn: &Txn, name: &str, project: &str, before: usize, after: usize) -> Result<(), Fault> {
+pub fn check_growth(
+    txn: &Txn,
+    name: &'static str,
+    project: &str,
+    before: usize,
+    after: usize,
+) -> Result<(), Fault> {
     if after <= before {
         return Ok(());
     }
@@ -171,7 +214,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
     named.map_err(|reason| Fault::invalid("project_id", reason))?;
     let mut strict = false;
     let mut changes = BTreeMap::new();
-    for (name, value) in unwrap("quota", body)? {
+    for (name, value) in unwrap("quota", body).map_err(refuse)? {
         match name.as_str() {
             "check_limit" => strict = flag(name, value)?,
             // Limits below the use are set anyway unless `check_limit` says otherwise.
@@ -201,10 +244,25 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
 /// `DELETE /quotas/{project}`: back to the defaults.
 pub fn reset(txn: &mut Txn, caller: &Caller, project: &str) -> Result<(), Fault> {
     require_admin(caller, "delete_quota")?;
-    match txn.remove::<QuotaSet>(&project.to_owned()) {
-        Some(_) => Ok(()),
-        None => Err(Fault::absent("TenantQuotaNotFound", "Quota for tenant", project)),
+    match remove_limits(txn, project, NETWORK) {
+        true => Ok(()),
+        false => Err(Fault::absent("TenantQuotaNotFound", "Quota for tenant", project)),
     }
+}
+
+/// Forgets the limits that one API sets. A project's limits of other APIs stay.
+fn remove_limits(txn: &mut Txn, project: &str, limited: &[Limited]) -> bool {
+    let key = project.to_owned();
+    let is_own = |name: &str| limited.iter().any(|(known, _)| *known == name);
+    let Some(set) = txn.get::<QuotaSet>(&key) else { return false };
+    let (own, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        set.limits.clone().into_iter().partition(|(name, _)| is_own(name));
+    match others.is_empty() {
+        // A set without limits is one of the network API.
+        true => drop(txn.remove::<QuotaSet>(&key)),
+        false => drop(txn.edit::<QuotaSet>(&key, |set| set.limits = others)),
+    }
+    !own.is_empty() || txn.get::<QuotaSet>(&key).is_none()
 }
 
 fn check_use(world: &World, project: &str, changes: &BTreeMap<String, i64>) -> Result<(), Fault> {

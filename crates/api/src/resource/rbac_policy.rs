@@ -12,6 +12,7 @@ use super::network::{self, Networks};
 use super::{Attribute, Checked, Filters, Resource, Scene, Shape, View, absent, quota, touch};
 use super::{address_scope::AddressScopes, security_group::SecurityGroups, subnet_pool::SubnetPools};
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{
     AddressScope, Network, RbacAction, RbacObject, RbacPolicy, SecurityGroup, Standard, SubnetPool,
@@ -53,6 +54,7 @@ static ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for RbacPolicies {
     type Entity = RbacPolicy;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "rbac_policy";
     const COLLECTION: &'static str = "rbac_policies";
     const PATH: &'static str = "rbac-policies";
@@ -107,6 +109,7 @@ impl Resource for RbacPolicies {
         if policy.action == RbacAction::AccessAsExternal {
             make_external(txn, &policy)?;
         }
+        touch_object(txn, &policy);
         txn.put(policy);
         Ok(id)
     }
@@ -119,14 +122,26 @@ impl Resource for RbacPolicies {
             return Ok(());
         }
         check_new(txn, &policy)?;
+        touch_object(txn, &policy);
         txn.put(policy);
         withdrawn(txn, &before)
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         let policy = Arc::clone(found(txn, id)?);
         txn.remove::<RbacPolicy>(&id);
+        touch_object(txn, &policy);
         withdrawn(txn, &policy)
+    }
+}
+
+/// Raises the revision of the object that a policy is about: who may use an object is part of what clients know of it.
+fn touch_object(txn: &mut Txn, policy: &RbacPolicy) {
+    match policy.object_type {
+        RbacObject::Network => touch::<Networks>(txn, policy.object_id),
+        RbacObject::SecurityGroup => touch::<SecurityGroups>(txn, policy.object_id),
+        RbacObject::Subnetpool => touch::<SubnetPools>(txn, policy.object_id),
+        RbacObject::AddressScope => touch::<AddressScopes>(txn, policy.object_id),
     }
 }
 
@@ -166,9 +181,6 @@ fn check_object(world: &World, caller: &Caller, policy: &RbacPolicy) -> Result<(
             "Only admins can manipulate policies on a {object} they do not own"
         )));
     }
-    if policy.action == RbacAction::AccessAsExternal && !caller.admin {
-        return Err(Fault::forbidden("create_rbac_policy and rule:create_rbac_policy:action"));
-    }
     Ok(())
 }
 
@@ -196,7 +208,6 @@ fn make_external(txn: &mut Txn, policy: &RbacPolicy) -> Result<(), Fault> {
     let network = network::found(txn, id)?.clone();
     if !network.external {
         txn.edit::<Network>(&id, |network| network.external = true);
-        touch::<Networks>(txn, id);
     } else if policy.target_project != EVERYBODY && permits_external(txn, &network, "") {
         set_external(txn, id, &network.project, true);
     }
@@ -211,11 +222,13 @@ fn withdrawn(txn: &mut Txn, policy: &RbacPolicy) -> Result<(), Fault> {
     }
     let id = policy.object_id;
     let Some(network) = txn.get::<Network>(&id) else { return Ok(()) };
+    if network.is_default && policy.target_project == EVERYBODY {
+        return Err(in_use(policy, "Default external networks must be shared to everyone."));
+    }
     let external = |other: &RbacPolicy| other.action == RbacAction::AccessAsExternal;
     if !txn.linked::<RbacPolicy>(Link::PoliciesOfObject(id)).any(|other| external(other)) {
         network::check_not_external(txn, id).map_err(|_| in_use(policy, "there are gateways on it"))?;
-        txn.edit::<Network>(&id, |network| (network.external, network.is_default) = (false, false));
-        touch::<Networks>(txn, id);
+        txn.edit::<Network>(&id, |network| network.external = false);
         return Ok(());
     }
     match foreign_guests(txn, network).next() {

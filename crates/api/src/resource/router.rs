@@ -10,10 +10,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{
-    Action, Attribute, Checked, Field, Part, Preset, Resource, Scene, Shape, ShownTo, View, absent, agent,
+    Action, Attribute, Audience, Checked, Field, Part, Preset, Resource, Scene, Shape, View, absent, agent,
     attribute, extra_route, gateway, interface, network, quota,
 };
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{Router, Standard};
 use crate::policy;
@@ -70,18 +71,19 @@ static ATTRIBUTES: &[Attribute] = &[
         .create_by(policy::ADMIN)
         .update_by(policy::ADMIN)
         .preset(Preset::Null),
-    Attribute::new("routes", extra_route::ROUTES, "Routes beyond the default ones.").update(),
+    Attribute::new("routes", Shape::Nullable(&extra_route::ROUTES), "Routes beyond the default ones; null removes all.")
+        .update(),
     Attribute::new("availability_zone_hints", ZONES, "Where its gateways should be.").create().preset(Preset::List),
     Attribute::new("availability_zones", ZONES, "Where its gateways are: the hints."),
     Attribute::new("distributed", SWITCH, "Whether floating IPs leave from the chassis of their instance.")
         .create_by(policy::ADMIN)
         .preset(Preset::Null)
-        .shown(ShownTo::Admin),
+        .shown(Audience::Admin),
     Attribute::new("ha", SWITCH, "Always true: gateways fail over.")
         .create_by(policy::ADMIN)
         .update_by(policy::ADMIN)
         .preset(Preset::Null)
-        .shown(ShownTo::Admin),
+        .shown(Audience::Admin),
     Attribute::new("flavor_id", Shape::Nullable(&Shape::Uuid), "Always null."),
     attribute::DESCRIPTION,
     attribute::TAGS,
@@ -112,6 +114,7 @@ static ACTIONS: &[Action] = &[
 
 impl Resource for Routers {
     type Entity = Router;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "router";
     const COLLECTION: &'static str = "routers";
     const PATH: &'static str = "routers";
@@ -201,8 +204,8 @@ impl Resource for Routers {
             let element = gateway::element::read_info(info)?;
             gateway::set_info(txn, caller, id, element.as_ref())?;
         }
-        if let Some(routes) = change.get("routes") {
-            extra_route::replace(txn, id, routes)?;
+        if change.has("routes") {
+            extra_route::replace(txn, id, change.get("routes"))?;
         }
         txn.edit::<Router>(&id, |router| {
             change.set_text("name", &mut router.name);
@@ -213,7 +216,7 @@ impl Resource for Routers {
         Ok(())
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         let interfaces: Vec<String> = reach::interfaces(txn, id).map(|port| port.id.to_string()).collect();
         if !interfaces.is_empty() {
             let text = format!("Router {id} has ports still attached: {}", interfaces.join(", "));

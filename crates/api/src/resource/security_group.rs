@@ -12,6 +12,7 @@ use super::attribute::{
 use super::security_group_rule::{self, SecurityGroupRules};
 use super::{Attribute, Checked, Preset, Resource, Scene, Selection, Shape, View, quota, rbac_policy, touch};
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{Direction, Ethertype, RbacAction, SecurityGroup, SecurityGroupRule, Standard};
 use crate::policy::{Party, PolicyTarget, Rule, Term};
@@ -19,6 +20,9 @@ use crate::world::{Kind, Link, Txn, World};
 
 /// The name of the group that every project has.
 pub const DEFAULT: &str = "default";
+
+/// Rules that a group begins with: everything that leaves, by IPv4 and by IPv6.
+const FIRST_RULES: u64 = 2;
 
 /// Security groups.
 #[derive(Debug)]
@@ -48,6 +52,7 @@ const ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for SecurityGroups {
     type Entity = SecurityGroup;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "security_group";
     const COLLECTION: &'static str = "security_groups";
     const PATH: &'static str = "security-groups";
@@ -87,11 +92,13 @@ impl Resource for SecurityGroups {
 
     fn create(txn: &mut Txn, _caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
         let name = new.text("name").unwrap_or_default();
+        // Counted before the default group is there: the group that comes by itself does not use up the first of a project's own.
+        quota::check(txn, Kind::SecurityGroup, new.project(), 1)?;
         ensure_default(txn, new.project());
         if name == DEFAULT {
             return Err(default_exists());
         }
-        quota::check(txn, Kind::SecurityGroup, new.project(), 1)?;
+        quota::check(txn, Kind::SecurityGroupRule, new.project(), FIRST_RULES)?;
         let group = SecurityGroup {
             id: txn.new_id(),
             project: new.project().to_owned(),
@@ -124,7 +131,7 @@ impl Resource for SecurityGroups {
         Ok(())
     }
 
-    fn delete(txn: &mut Txn, caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         if found(txn, id)?.is_default && !caller.admin {
             let message = "Insufficient rights for removing default security group.";
             return Err(Fault::conflict("SecurityGroupCannotRemoveDefault", message));

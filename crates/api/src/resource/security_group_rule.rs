@@ -12,6 +12,7 @@ use super::attribute::{CREATED_AT, DESCRIPTION, ID, PROJECT_ID, REVISION_NUMBER,
 use super::security_group::{self, SecurityGroups};
 use super::{Attribute, Checked, Filters, Preset, Resource, Scene, Shape, Verb, View, quota, touch};
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{Direction, Ethertype, SecurityGroup, SecurityGroupRule, Standard};
 use crate::policy::{Party, PolicyTarget, Rule, Term};
@@ -28,7 +29,7 @@ const MEMBER_OF_GROUP: Rule = Rule(&[Term::Admin, Term::Member(Party::Group)]);
 #[derive(Debug)]
 pub struct SecurityGroupRules;
 
-const PORT: Shape = Shape::Integer { min: 0, max: 65_535 };
+const PORT: Shape = Shape::WordOrNumber { format: "port", parse: protocol::parse_port };
 
 const ATTRIBUTES: &[Attribute] = &[
     ID,
@@ -59,7 +60,7 @@ const ATTRIBUTES: &[Attribute] = &[
     )
     .create()
     .preset(Preset::Null),
-    Attribute::new("remote_group_id", Shape::Nullable(&Shape::Uuid), "The other side's group.")
+    Attribute::new("remote_group_id", Shape::Nullable(&Shape::Text { max: 255 }), "The other side's group.")
         .create()
         .preset(Preset::Null),
     Attribute::new("normalized_cidr", Shape::Nullable(&Shape::Cidr), "remote_ip_prefix without host bits."),
@@ -72,6 +73,7 @@ const ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for SecurityGroupRules {
     type Entity = SecurityGroupRule;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "security_group_rule";
     const COLLECTION: &'static str = "security_group_rules";
     const PATH: &'static str = "security-group-rules";
@@ -138,6 +140,10 @@ impl Resource for SecurityGroupRules {
     }
 
     fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
+        // As in Neutron, an id that is none names a group that is not there.
+        if let Some(group) = new.text("remote_group_id").filter(|group| Uuid::try_parse(group).is_err()) {
+            return Err(super::absent::<SecurityGroups>(group));
+        }
         let rule = read(txn, new);
         check(&rule)?;
         if let Some(other) = rule.remote_group_id {
@@ -155,7 +161,7 @@ impl Resource for SecurityGroupRules {
         Err(Fault::bad("A security group rule cannot be changed: delete it and create another"))
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         if let Some(rule) = txn.remove::<SecurityGroupRule>(&id) {
             touch::<SecurityGroups>(txn, rule.security_group_id);
         }
@@ -202,8 +208,8 @@ fn read(txn: &mut Txn, new: &Checked) -> SecurityGroupRule {
             _ => Ethertype::IPv4,
         },
         protocol: new.text("protocol").filter(|protocol| *protocol != protocol::ANY).map(str::to_owned),
-        port_range_min: new.integer("port_range_min"),
-        port_range_max: new.integer("port_range_max"),
+        port_range_min: new.parsed("port_range_min"),
+        port_range_max: new.parsed("port_range_max"),
         remote_ip_prefix: new.parsed("remote_ip_prefix"),
         remote_group_id: new.uuid("remote_group_id"),
         standard: new.standard(txn.now()),

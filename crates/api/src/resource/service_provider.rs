@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Attribute, Computed, Scene, Shape};
+use crate::dialect::{Dialect, Neutron};
 
 /// The noun `service_provider`.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ static ATTRIBUTES: &[Attribute] = &[
 ];
 
 impl Computed for ServiceProviders {
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "service_provider";
     const COLLECTION: &'static str = "service_providers";
     const PATH: &'static str = "service-providers";

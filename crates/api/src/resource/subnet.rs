@@ -21,13 +21,14 @@ use super::attribute::{
 use super::network::{self, Networks};
 use super::port::{self, mac};
 use super::{
-    Attribute, Checked, Field, Filters, Preset, Resource, Scene, Shape, ShownTo, View, gateway,
+    Attribute, Audience, Checked, Field, Filters, Preset, Resource, Scene, Shape, View, gateway,
     metadata_port, quota, touch,
 };
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
 use crate::model::{AddressRange, HostRoute, Network, Port, Standard, Subnet, owner};
-use crate::policy::{self, Party, PolicyTarget, Rule, Term};
+use crate::policy::{Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
 /// Who may change a subnet: its members and those of its network.
@@ -46,7 +47,8 @@ const POOLS: Shape = Shape::Nullable(&Shape::List { of: &POOL, max: 256, unique:
 /// The operator's limit is lower; this one keeps the check of repeats short.
 const ROUTES: Shape = Shape::Nullable(&Shape::List { of: &ROUTE, max: 256, unique: true });
 const RESOLVERS: Shape = Shape::Nullable(&Shape::List { of: &Shape::Address, max: 256, unique: true });
-const SERVICES: Shape = Shape::List { of: &Shape::Text { max: 255 }, max: 64, unique: true };
+const SERVICES: Shape = Shape::Nullable(&Shape::List { of: &SERVICE, max: 64, unique: true });
+const SERVICE: Shape = Shape::Word { format: "device-owner", parse: checks::service_type };
 const POOL_ID: Shape = Shape::Nullable(&Shape::Word { format: "uuid", parse: prefix::pool_id });
 
 static ATTRIBUTES: &[Attribute] = &[
@@ -64,7 +66,7 @@ static ATTRIBUTES: &[Attribute] = &[
         "Length of the prefix to take.",
     )
     .create()
-    .shown(ShownTo::Never)
+    .shown(Audience::Never)
     .unsearchable(),
     Attribute::new(
         "use_default_subnetpool",
@@ -73,7 +75,7 @@ static ATTRIBUTES: &[Attribute] = &[
     )
     .create()
     .preset(Preset::Bool(false))
-    .shown(ShownTo::Never)
+    .shown(Audience::Never)
     .unsearchable(),
     Attribute::new(
         "gateway_ip",
@@ -110,9 +112,15 @@ static ATTRIBUTES: &[Attribute] = &[
         SERVICES,
         "Device owners that get addresses from it; everybody if empty.",
     )
-    .create_by(policy::ADMIN)
-    .update_by(policy::ADMIN)
+    .create_by(MEMBERS)
+    .update_by(MEMBERS)
     .preset(Preset::List),
+    Attribute::new(
+        "shared",
+        Shape::Bool,
+        "Whether its network is shared with the caller; only to filter by.",
+    )
+    .shown(Audience::Never),
     Attribute::new("router:external", Shape::Bool, "Whether its network is external."),
     DESCRIPTION,
     TAGS,
@@ -123,6 +131,7 @@ static ATTRIBUTES: &[Attribute] = &[
 
 impl Resource for Subnets {
     type Entity = Subnet;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "subnet";
     const COLLECTION: &'static str = "subnets";
     const PATH: &'static str = "subnets";
@@ -200,6 +209,7 @@ impl Resource for Subnets {
         view.put("ipv6_ra_mode", subnet.ipv6_ra_mode.map(|mode| mode.as_str()));
         view.put("ipv6_address_mode", subnet.ipv6_address_mode.map(|mode| mode.as_str()));
         view.texts("service_types", &subnet.service_types);
+        view.put_with("shared", || network::is_shared_with(scene.world, subnet.network_id, scene.caller));
         view.put_with("router:external", || {
             scene.world.get::<Network>(&subnet.network_id).is_some_and(|network| network.external)
         });
@@ -219,9 +229,11 @@ impl Resource for Subnets {
         if let Some(gateway) = gateway_ip {
             pools::check_gateway(cidr, gateway)?;
         }
-        let allocation_pools = match new.read("allocation_pools") {
-            Some(asked) => pools::check_pools(cidr, gateway_ip, asked)?,
-            None => pools::default_pools(cidr, gateway_ip),
+        // As in Neutron, an empty list asks for the default pools: a subnet without any would serve nobody.
+        let asked: Vec<AddressRange> = new.read("allocation_pools").unwrap_or_default();
+        let allocation_pools = match asked.is_empty() {
+            true => pools::default_pools(cidr, gateway_ip),
+            false => pools::check_pools(cidr, gateway_ip, asked)?,
         };
         let base_mac = txn.outside().settings.base_mac;
         let subnet = Subnet {
@@ -243,6 +255,7 @@ impl Resource for Subnets {
             standard: new.standard(txn.now()),
         };
         checks::whole(&subnet, &txn.outside().settings)?;
+        network::check_mtu(network::found(txn, network_id)?, [subnet.ip_version()])?;
         txn.put(subnet.clone());
         port::form_addresses(txn, &subnet)?;
         gateway::subnet_added(txn, id)?;
@@ -265,8 +278,8 @@ impl Resource for Subnets {
         if change.has("host_routes") {
             subnet.host_routes = routes(change);
         }
-        if let Some(services) = change.read("service_types") {
-            subnet.service_types = services;
+        if change.has("service_types") {
+            subnet.service_types = change.read("service_types").unwrap_or_default();
         }
         if subnet.gateway_ip != before.gateway_ip {
             check_new_gateway(txn, &before, subnet.gateway_ip)?;
@@ -286,10 +299,10 @@ impl Resource for Subnets {
         metadata_port::keep(txn, network)
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         let subnet = Arc::clone(found(txn, id)?);
         let ports: Vec<_> = txn.linked::<Port>(Link::PortsOfSubnet(id)).cloned().collect();
-        if ports.iter().any(|port| !yields(&subnet, port)) {
+        if ports.iter().any(|port| !yields(txn, &subnet, port)) {
             let message = format!(
                 "Unable to complete operation on subnet {id}: One or more ports have an IP allocation from this subnet."
             );
@@ -310,8 +323,10 @@ pub fn found(world: &World, id: Uuid) -> Result<&Arc<Subnet>, Fault> {
 }
 
 /// Whether a port gives up its addresses with the subnet: the metadata port, and hosts that formed theirs.
-fn yields(subnet: &Subnet, port: &Port) -> bool {
-    port.device_owner == owner::DISTRIBUTED || (subnet.is_autoconfigured() && port.router_id().is_none())
+fn yields(world: &World, subnet: &Subnet, port: &Port) -> bool {
+    let is_vip = world.has_linked(Link::LoadBalancerOfVipPort(port.id));
+    let is_host = subnet.is_autoconfigured() && port.router_id().is_none() && !is_vip;
+    port.device_owner == owner::DISTRIBUTED || is_host
 }
 
 fn check_new_gateway(world: &World, before: &Subnet, gateway: Option<IpAddr>) -> Result<(), Fault> {

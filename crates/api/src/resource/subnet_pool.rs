@@ -14,12 +14,13 @@ use super::attribute::{
     CREATED_AT, DESCRIPTION, ID, NAME, PROJECT_ID, REVISION_NUMBER, TAGS, TENANT_ID, UPDATED_AT,
 };
 use super::{
-    Action, Attribute, Call, Checked, Field, Preset, Reply, Resource, Scene, Shape, View, address_scope,
-    quota, rbac_policy,
+    Action, ActionCall, Attribute, Checked, Field, Preset, Reply, Resource, Scene, Shape, View,
+    address_scope, quota, rbac_policy,
 };
 use crate::caller::Caller;
+use crate::dialect::{Dialect, Neutron};
 use crate::fault::Fault;
-use crate::model::{RbacAction, Standard, Subnet, SubnetPool};
+use crate::model::{AddressScope, RbacAction, Standard, Subnet, SubnetPool};
 use crate::policy::{self, Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
@@ -81,6 +82,7 @@ const ACTIONS: &[Action] = &[
 
 impl Resource for SubnetPools {
     type Entity = SubnetPool;
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "subnetpool";
     const COLLECTION: &'static str = "subnetpools";
     const PATH: &'static str = "subnetpools";
@@ -116,12 +118,13 @@ impl Resource for SubnetPools {
         view.text("name", &pool.name);
         view.texts("prefixes", &pool.prefixes);
         view.put("ip_version", pool.ip_version);
-        view.put("min_prefixlen", pool.min_prefixlen);
-        view.put("max_prefixlen", pool.max_prefixlen);
-        view.put("default_prefixlen", pool.default_prefixlen);
+        // Neutron's answers have these as texts, and its clients compare them as such.
+        view.text("min_prefixlen", &pool.min_prefixlen);
+        view.text("max_prefixlen", &pool.max_prefixlen);
+        view.text("default_prefixlen", &pool.default_prefixlen);
         view.put("default_quota", pool.default_quota);
         view.optional("address_scope_id", pool.address_scope_id.as_ref());
-        view.put_with("shared", || is_shared(pool, scene.world));
+        view.put_with("shared", || is_shared_with(pool, scene.world, scene.caller));
         view.put("is_default", pool.is_default);
         view.standard(&pool.standard);
     }
@@ -155,6 +158,7 @@ impl Resource for SubnetPools {
 
     fn update(txn: &mut Txn, caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault> {
         let before = Arc::clone(found(txn, id)?);
+        check_scope_is_own(txn, caller, &before)?;
         let mut pool = SubnetPool::clone(&before);
         change.set_text("name", &mut pool.name);
         change.set_bool("is_default", &mut pool.is_default);
@@ -190,7 +194,7 @@ impl Resource for SubnetPools {
         Ok(())
     }
 
-    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid) -> Result<(), Fault> {
+    fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
         if txn.has_linked(Link::SubnetsOfPool(id)) {
             let message = "Unable to delete subnet pool: Subnet pool has existing allocations.";
             return Err(Fault::new(400, "SubnetPoolDeleteError", message));
@@ -229,8 +233,8 @@ pub fn default_of(world: &World, version: u8) -> Option<&SubnetPool> {
         .find(|pool| pool.is_default && pool.ip_version == version)
 }
 
-fn is_shared(pool: &SubnetPool, world: &World) -> bool {
-    pool.shared || rbac_policy::open_to_all(world, pool.id, RbacAction::AccessAsShared)
+fn is_shared_with(pool: &SubnetPool, world: &World, caller: &Caller) -> bool {
+    pool.shared || rbac_policy::permits(world, pool.id, RbacAction::AccessAsShared, &caller.project)
 }
 
 fn check(world: &World, caller: &Caller, pool: &SubnetPool) -> Result<(), Fault> {
@@ -265,6 +269,22 @@ fn check(world: &World, caller: &Caller, pool: &SubnetPool) -> Result<(), Fault>
     Ok(())
 }
 
+/// A pool that an administrator put into a scope of another project is no longer its owner's to change: the scope's owner relies on
+/// its prefixes.
+fn check_scope_is_own(world: &World, caller: &Caller, pool: &SubnetPool) -> Result<(), Fault> {
+    let Some(scope) = pool.address_scope_id.and_then(|id| world.get::<AddressScope>(&id)) else {
+        return Ok(());
+    };
+    if caller.admin || caller.owns(&scope.project) {
+        return Ok(());
+    }
+    let text = format!(
+        "subnetpool {} cannot be updated when associated with shared address scope {}",
+        pool.id, scope.id
+    );
+    Err(Fault::new(400, "IllegalSubnetPoolUpdate", format!("Illegal subnetpool update : {text}.")))
+}
+
 /// Networks with subnets of this pool and of others keep one scope for each family.
 fn check_scope_of_networks(world: &World, pool: &SubnetPool) -> Result<(), Fault> {
     let scope_of = |id: Option<Uuid>| id.and_then(|id| world.get::<SubnetPool>(&id)?.address_scope_id);
@@ -296,7 +316,7 @@ fn asked_prefixes(body: &Value) -> Result<Vec<IpNet>, Fault> {
     Ok(texts.filter_map(|text| text.parse().ok()).collect())
 }
 
-fn add_prefixes(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+fn add_prefixes(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let mut pool = SubnetPool::clone(found(txn, call.id)?);
     pool.prefixes.extend(asked_prefixes(call.body)?);
     pool.prefixes = prefixes::merged(pool.prefixes)?;
@@ -304,7 +324,7 @@ fn add_prefixes(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
     Ok(put(txn, pool))
 }
 
-fn remove_prefixes(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+fn remove_prefixes(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let mut pool = SubnetPool::clone(found(txn, call.id)?);
     let removed = asked_prefixes(call.body)?;
     let in_use = |it: &Subnet| removed.iter().any(|prefix| prefixes::overlap(*prefix, it.cidr));

@@ -21,9 +21,6 @@ pub fn parse(text: &str) -> Result<String, String> {
     if text.chars().count() > LONGEST {
         return Err(format!("'{text}' exceeds maximum length of {LONGEST}"));
     }
-    if text.contains(',') {
-        return Err(format!("'{text}' contains a comma, which separates tags in filters"));
-    }
     if text.contains('\0') {
         return Err("it contains a NUL character".into());
     }

@@ -1,5 +1,7 @@
 //! The rules for every noun, tried on networks.
 
+mod second_dialect;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -14,14 +16,14 @@ fn noun() -> &'static dyn Noun {
     of::<Networks>()
 }
 
-fn create(txn: &mut Txn, caller: &Caller, body: Value) -> Result<Changed, Fault> {
-    noun().create(txn, &Precondition::none(caller, &Report::default()), &body)
+fn create(txn: &mut Txn, caller: &Caller, body: Value) -> Result<CreateAnswer, Fault> {
+    noun().create(txn, &ChangeRequest::by(caller, &Report::default()), &body)
 }
 
 fn one(txn: &mut Txn, caller: &Caller, body: Value) -> Value {
     match create(txn, caller, json!({"network": body})).unwrap() {
-        Changed::One(shown) => shown.into_value(),
-        Changed::Many(_) => panic!("asked for one"),
+        CreateAnswer::One(shown) => shown.into_value(),
+        CreateAnswer::Many(_) => panic!("asked for one"),
     }
 }
 
@@ -29,8 +31,8 @@ fn id_of(object: &Value) -> String {
     object["id"].as_str().unwrap().to_owned()
 }
 
-fn update(txn: &mut Txn, who: &Precondition<'_>, id: &str, body: Value) -> Result<Value, Fault> {
-    noun().update(txn, who, id, &json!({"network": body})).map(Shown::into_value)
+fn update(txn: &mut Txn, who: &ChangeRequest<'_>, id: &str, body: Value) -> Result<Value, Fault> {
+    noun().update(txn, who, id, &json!({"network": body})).map(RenderedObject::into_value)
 }
 
 #[test]
@@ -66,7 +68,9 @@ fn bodies_that_are_no_bodies_are_refused() {
 fn bulk_is_all_in_order_bare_or_wrapped() {
     let mut txn = txn();
     let body = json!({"networks": [{"name": "a"}, {"network": {"name": "b"}}]});
-    let Changed::Many(all) = create(&mut txn, &Caller::member("p"), body).unwrap() else { panic!("bulk") };
+    let CreateAnswer::Many(all) = create(&mut txn, &Caller::member("p"), body).unwrap() else {
+        panic!("bulk")
+    };
     let names: Vec<_> = all.into_iter().map(|it| it.into_value()["name"].clone()).collect();
     assert_eq!(names, ["a", "b"]);
     let body = json!({"networks": [{"name": "a"}, {"name": 5}]});
@@ -86,7 +90,7 @@ fn readers_create_nothing_and_strangers_see_nothing() {
     for (caller, status) in
         [(Caller::member("q"), 404), (Caller::reader("p"), 403), (Caller::member(""), 404)]
     {
-        let who = Precondition::none(&caller, &report);
+        let who = ChangeRequest::by(&caller, &report);
         assert_eq!(update(&mut txn, &who, &id, json!({})).unwrap_err().status, status, "{caller:?}");
         assert_eq!(noun().delete(&mut txn, &who, &id).unwrap_err().status, status, "{caller:?}");
     }
@@ -101,7 +105,7 @@ fn what_is_no_id_is_not_found() {
     let caller = Caller::admin("p");
     let report = Report::default();
     for id in ["net1", "", "10000000-0000-4000-8000-000000000001", "' OR 1=1 --"] {
-        let fault = noun().delete(&mut txn, &Precondition::none(&caller, &report), id).unwrap_err();
+        let fault = noun().delete(&mut txn, &ChangeRequest::by(&caller, &report), id).unwrap_err();
         assert_eq!((fault.status, fault.kind), (404, "NetworkNotFound"), "{id}");
     }
 }
@@ -111,7 +115,7 @@ fn revisions_grow_with_changes_only() {
     let mut txn = txn();
     let caller = Caller::member("p");
     let report = Report::default();
-    let who = Precondition::none(&caller, &report);
+    let who = ChangeRequest::by(&caller, &report);
     let made = one(&mut txn, &caller, json!({"name": "a"}));
     let id = id_of(&made);
     let same = update(&mut txn, &who, &id, json!({"name": "a"})).unwrap();
@@ -129,8 +133,9 @@ fn scenario_07_if_match_of_an_old_revision_is_refused() {
     let caller = Caller::member("p");
     let report = Report::default();
     let made = one(&mut txn, &caller, json!({}));
-    let (id, revision) = (id_of(&made), made["revision_number"].as_u64().unwrap());
-    let expecting = |revision| Precondition { caller: &caller, report: &report, revision: Some(revision) };
+    let (id, revision) = (id_of(&made), made["revision_number"].as_i64().unwrap());
+    let expecting =
+        |revision| ChangeRequest { revision: Some(revision), ..ChangeRequest::by(&caller, &report) };
     assert!(update(&mut txn, &expecting(revision), &id, json!({"name": "x"})).is_ok());
     let stale = update(&mut txn, &expecting(revision), &id, json!({"name": "y"})).unwrap_err();
     assert_eq!((stale.status, stale.kind), (412, "RevisionNumberConstraintFailed"));
@@ -144,10 +149,10 @@ fn tags_are_set_added_removed_and_counted_as_changes() {
     let mut txn = txn();
     let caller = Caller::member("p");
     let report = Report::default();
-    let who = Precondition::none(&caller, &report);
+    let who = ChangeRequest::by(&caller, &report);
     let id = id_of(&one(&mut txn, &caller, json!({"tags": ["z"]})));
     let mut ask = |method, args: &[&str], body: Value| {
-        noun().set_tags(&mut txn, &who, method, Asked { id: &id, args, body: &body })
+        noun().set_tags(&mut txn, &who, method, ActionRequest { id: &id, args, body: &body })
     };
     let value = |tags: Value| Reply::Value(json!({"tags": tags}));
     assert_eq!(ask(Method::Put, &[], json!({"tags": ["b", "a"]})), Ok((200, value(json!(["a", "b"])))));
@@ -166,22 +171,33 @@ fn tags_are_set_added_removed_and_counted_as_changes() {
 
     let (world, _) = txn.finish();
     let outside = Outside::default();
-    let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller };
+    let scene = Scene {
+        world: &world,
+        report: &report,
+        outside: &outside,
+        caller: &caller,
+        now: jiff::Timestamp::UNIX_EPOCH,
+        parent: None,
+    };
     assert_eq!(noun().tags(&scene, &id, None), Ok((200, value(json!(["b", "c", "d"])))));
     assert_eq!(noun().tags(&scene, &id, Some("b")), Ok((204, Reply::Nothing)));
     assert_eq!(noun().tags(&scene, &id, Some("a")).unwrap_err().kind, "TagNotFound");
     let uuid = Uuid::try_parse(&id).unwrap();
     assert_eq!(world.get::<Network>(&uuid).unwrap().standard.revision, 4);
     let mut txn = again(world, outside);
-    let reply =
-        noun().set_tags(&mut txn, &who, Method::Delete, Asked { id: &id, args: &[], body: &Value::Null });
+    let reply = noun().set_tags(
+        &mut txn,
+        &who,
+        Method::Delete,
+        ActionRequest { id: &id, args: &[], body: &Value::Null },
+    );
     assert_eq!(reply, Ok((204, Reply::Nothing)));
     assert!(txn.get::<Network>(&uuid).unwrap().standard.tags.is_empty());
 }
 
 #[test]
 fn actions_match_their_paths() {
-    fn nothing(_: &mut Txn, _: &Call<'_>) -> Result<Reply, Fault> {
+    fn nothing(_: &mut Txn, _: &ActionCall<'_>) -> Result<Reply, Fault> {
         Ok(Reply::Nothing)
     }
     let action = Action::put("bindings/*/activate", "", nothing);

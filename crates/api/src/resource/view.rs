@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Attribute, Shape};
+use super::{Attribute, Audience, Shape};
 use crate::Caller;
 use crate::model::Standard;
 
@@ -45,14 +45,15 @@ impl Selection {
         Selection { attributes, wanted: wanted.collect() }
     }
 
-    /// What the caller sees of these attributes and no others.
+    /// These attributes and no others, of those that the caller sees or that nobody does: the latter are there to filter by.
     pub fn only<'n>(
         attributes: &'static [Attribute],
         caller: &Caller,
         names: impl Iterator<Item = &'n str> + Clone,
     ) -> Self {
         let wanted = attributes.iter().map(|attribute| {
-            attribute.shown.includes(caller) && names.clone().any(|name| name == attribute.name)
+            let hidden = !attribute.shown.includes(caller) && attribute.shown != Audience::Never;
+            !hidden && names.clone().any(|name| name == attribute.name)
         });
         Selection { attributes, wanted: wanted.collect() }
     }
@@ -191,8 +192,8 @@ impl<'s> View<'s> {
     }
 
     /// The text.
-    pub fn finish(self) -> Shown {
-        Shown(self.into_text())
+    pub fn finish(self) -> RenderedObject {
+        RenderedObject(self.into_text())
     }
 
     fn into_text(self) -> Vec<u8> {
@@ -255,16 +256,16 @@ impl Values {
 /// The objects of a list as an answer shows them: texts of JSON objects with commas between them, in one piece. A text of its
 /// own for each of thousands would be most of the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShownList {
+pub struct RenderedList {
     text: Vec<u8>,
     /// Where each object ends.
     ends: Vec<usize>,
 }
 
-impl ShownList {
+impl RenderedList {
     /// An empty one with room for so many objects.
     pub fn with_room(objects: usize) -> Self {
-        ShownList { text: Vec::with_capacity(objects.min(MUCH) * ROOM), ends: Vec::with_capacity(objects) }
+        RenderedList { text: Vec::with_capacity(objects.min(MUCH) * ROOM), ends: Vec::with_capacity(objects) }
     }
 
     /// Adds the object that `write` writes.
@@ -285,9 +286,9 @@ impl ShownList {
     }
 
     /// One by one.
-    pub fn iter(&self) -> impl Iterator<Item = Shown> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = RenderedObject> + '_ {
         let begins = std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
-        begins.zip(&self.ends).map(|(begin, end)| Shown(self.text[begin..*end].to_vec()))
+        begins.zip(&self.ends).map(|(begin, end)| RenderedObject(self.text[begin..*end].to_vec()))
     }
 
     /// How many there are.
@@ -303,9 +304,9 @@ impl ShownList {
 
 /// The attributes of one object as an answer shows them: the text of a JSON object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown(Vec<u8>);
+pub struct RenderedObject(Vec<u8>);
 
-impl Shown {
+impl RenderedObject {
     /// The text.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -373,7 +374,7 @@ mod tests {
             network.standard.tags = tags;
             let caller = Caller::admin("p");
             let (world, report, outside) = (World::default(), Report::default(), Outside::default());
-            let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller };
+            let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller, now: jiff::Timestamp::UNIX_EPOCH, parent: None };
             let fields: Vec<_> = fields.into_iter().map(str::to_owned).collect();
             let selection = Selection::new(Networks::attributes(), &caller, &fields);
             let mut view = View::new(&selection);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Each resource that can be limited, with its limit unless an operator says otherwise; -1 is no limit.
-const DEFAULTS: [(&str, i64); 13] = [
+const DEFAULTS: [(&str, i64); 14] = [
     ("address_scope", 100),
     ("floatingip", 50),
     ("network", 100),
@@ -20,6 +20,7 @@ const DEFAULTS: [(&str, i64); 13] = [
     ("router_route", 30),
     ("security_group", 10),
     ("security_group_rule", 100),
+    ("shared_address", 100),
     ("subnet", 100),
     ("subnetpool", 100),
 ];

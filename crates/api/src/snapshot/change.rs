@@ -11,11 +11,8 @@ use uuid::Uuid;
 
 use super::{Changes, Fact, Snapshot};
 use crate::desired::{Key, port};
-use crate::model::{
-    Adopted, FloatingIp, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
-    SubnetPool, owner,
-};
-use crate::world::Entity;
+use crate::model::{Adopted, FloatingIp, LoadBalancer, Member, Network, Placement, Port, owner};
+use crate::world::{Entity, EntityKey, World};
 
 impl Snapshot {
     /// What differs from an older snapshot; `None` if it is so much that everything should be decided anew.
@@ -25,7 +22,7 @@ impl Snapshot {
             return None;
         }
         let mut changes = Collector::default();
-        self.world_since(older, &mut changes);
+        changes.world(&self.world, &older.world);
         self.report_since(older, &mut changes);
         if self.fleet != older.fleet {
             changes.facts.insert(Fact::Fleet);
@@ -35,55 +32,8 @@ impl Snapshot {
         for port in self.sessions.differing(&older.sessions) {
             facts.insert(Fact::Session(port));
         }
-        let Collector { mut facts, mut came, mut gone } = changes;
-        for keys in [&mut came, &mut gone] {
-            facts.extend(keys.iter().filter_map(|key| match key {
-                Key::Placement(port) => Some(Fact::HasPlacement(*port)),
-                _ => None,
-            }));
-            let names = keys.iter().filter_map(|key| match key {
-                Key::Network(id) => Some(Key::Names(*id)),
-                _ => None,
-            });
-            let names: Vec<Key> = names.collect();
-            keys.extend(names);
-        }
+        let Collector { facts, came, gone } = changes;
         Some(Changes { facts: facts.into_iter().collect(), came, gone })
-    }
-
-    fn world_since(&self, older: &Snapshot, to: &mut Collector) {
-        to.table::<Network>(
-            self,
-            older,
-            |n| (Fact::Network(n.id), Some(Key::Network(n.id))),
-            |n, note| {
-                // Whether there is anything to name depends on the network being there.
-                note(Fact::Names(n.id));
-            },
-        );
-        to.table::<Subnet>(self, older, |s| (Fact::Subnet(s.id), Some(Key::Subnet(s.id))), |_, _| {});
-        to.table::<SubnetPool>(self, older, |p| (Fact::Pool(p.id), None), |_, _| {});
-        to.ports(self, older);
-        to.table::<Router>(self, older, |r| (Fact::Router(r.id), Some(Key::Router(r.id))), |_, _| {});
-        to.table::<FloatingIp>(
-            self,
-            older,
-            |f| (Fact::FloatingIp(f.id), Some(Key::FloatingIp(f.id))),
-            |f, note| f.port_id.into_iter().for_each(|port| note(Fact::FloatingIpsOf(port))),
-        );
-        to.table::<SecurityGroup>(self, older, |g| (Fact::Group(g.id), Some(Key::Group(g.id))), |_, _| {});
-        to.table::<SecurityGroupRule>(self, older, |r| (Fact::Rule(r.id), Some(Key::Rule(r.id))), |_, _| {});
-        to.table::<Placement>(
-            self,
-            older,
-            |p| (Fact::Placement(p.port_id), Some(Key::Placement(p.port_id))),
-            |_, _| {},
-        );
-        to.table::<Adopted>(self, older, |a| (Fact::Adopted(a.ours), Some(Key::Adopted(a.ours))), |_, _| {});
-        let adopted = |snapshot: &Snapshot| snapshot.world.table::<Adopted>().is_empty();
-        if adopted(self) != adopted(older) {
-            to.facts.insert(Fact::AnyAdopted);
-        }
     }
 
     fn report_since(&self, older: &Snapshot, to: &mut Collector) {
@@ -106,59 +56,98 @@ struct Collector {
 }
 
 impl Collector {
-    /// An entity's own fact and unit, and what else its coming, going and changing touches.
-    fn table<T: Entity>(
-        &mut self,
-        new: &Snapshot,
-        old: &Snapshot,
-        own: impl Fn(&T) -> (Fact, Option<Key>),
-        touched: impl Fn(&T, &mut dyn FnMut(Fact)),
-    ) {
-        for (before, after) in new.world.table::<T>().changes_since(old.world.table::<T>()) {
-            for entity in before.into_iter().chain(after) {
-                let (fact, _) = own(entity);
-                self.facts.insert(fact);
-                touched(entity, &mut |fact| self.facts.extend([fact]));
+    /// The facts and units of all nouns.
+    fn world(&mut self, new: &World, old: &World) {
+        macro_rules! each_noun {
+            ($($noun:ident {
+                table: $table:ident, key: $key:ty = $field:ident, since: $since:literal
+                $(, columns: $columns:literal)? $(, unit: $unit:path)? $(, touches: $touches:ident)?
+            })*) => {
+                $(self.table::<crate::model::$noun>(new, old, &[$($touches)?]);)*
+            };
+        }
+        crate::registry::with_nouns!(each_noun);
+        let adopted = |world: &World| world.table::<Adopted>().is_empty();
+        if adopted(new) != adopted(old) {
+            self.facts.insert(Fact::AnyAdopted);
+        }
+    }
+
+    /// An object's own fact and units, and what else its coming, going and changing touches.
+    fn table<T: Entity>(&mut self, new: &World, old: &World, touches: &[Touches<T>]) {
+        for (before, after) in new.table::<T>().changes_since(old.table::<T>()) {
+            let Some(id) = before.or(after).and_then(|entity| entity.key().id()) else { continue };
+            self.facts.insert(Fact::Object(T::KIND, id));
+            for touched in touches {
+                touched(before.map(|it| &**it), after.map(|it| &**it), &mut |fact| self.facts.extend([fact]));
             }
             match (before, after) {
-                (None, Some(entity)) => self.came.extend(own(entity).1),
-                (Some(entity), None) => self.gone.extend(own(entity).1),
+                (None, Some(_)) => self.came.extend(Key::of(T::KIND, id)),
+                (Some(_), None) => self.gone.extend(Key::of(T::KIND, id)),
                 _ => {}
             }
         }
     }
+}
 
-    /// Ports are many and change for many reasons; what others read of them is touched only if that part changed.
-    fn ports(&mut self, new: &Snapshot, old: &Snapshot) {
-        for (before, after) in new.world.table::<Port>().changes_since(old.world.table::<Port>()) {
-            let Some(id) = before.or(after).map(|port| port.id) else { continue };
-            self.facts.insert(Fact::Port(id));
-            for port in before.into_iter().chain(after) {
-                self.port_facts(port);
-            }
-            if names(before.map(|p| &**p)) != names(after.map(|p| &**p)) {
-                let networks = before.into_iter().chain(after).map(|port| port.network_id);
-                self.facts.extend(networks.map(Fact::Names));
-            }
-            match (before, after) {
-                (None, Some(_)) => self.came.push(Key::Port(id)),
-                (Some(_), None) => self.gone.push(Key::Port(id)),
-                _ => {}
-            }
-        }
+/// Notes the facts that a change of an object touches besides its own, from the object before and after.
+type Touches<T> = fn(Option<&T>, Option<&T>, &mut dyn FnMut(Fact));
+
+/// Whether there is anything to name depends on the network being there.
+fn touched_by_network(before: Option<&Network>, after: Option<&Network>, note: &mut dyn FnMut(Fact)) {
+    before.into_iter().chain(after).for_each(|network| note(Fact::Names(network.id)));
+}
+
+fn touched_by_floating_ip(
+    before: Option<&FloatingIp>,
+    after: Option<&FloatingIp>,
+    note: &mut dyn FnMut(Fact),
+) {
+    let ports = before.into_iter().chain(after).filter_map(|floating_ip| floating_ip.port_id);
+    ports.for_each(|port| note(Fact::FloatingIpsOf(port)));
+}
+
+fn touched_by_load_balancer(
+    before: Option<&LoadBalancer>,
+    after: Option<&LoadBalancer>,
+    note: &mut dyn FnMut(Fact),
+) {
+    if before.map(|balancer| &balancer.vips) != after.map(|balancer| &balancer.vips) {
+        let vips = before.into_iter().chain(after).flat_map(|balancer| &balancer.vips);
+        vips.for_each(|vip| note(Fact::VipPort(vip.port_id)));
     }
+}
 
-    fn port_facts(&mut self, port: &Port) {
+fn touched_by_member(before: Option<&Member>, after: Option<&Member>, note: &mut dyn FnMut(Fact)) {
+    before.into_iter().chain(after).for_each(|member| note(Fact::MembersAt(member.address.value)));
+}
+
+fn touched_by_placement(before: Option<&Placement>, after: Option<&Placement>, note: &mut dyn FnMut(Fact)) {
+    if before.is_some() != after.is_some() {
+        before.into_iter().chain(after).for_each(|placement| note(Fact::HasPlacement(placement.port_id)));
+    }
+}
+
+/// Ports are many and change for many reasons; what others read of them is touched only if that part changed.
+fn touched_by_port(before: Option<&Port>, after: Option<&Port>, note: &mut dyn FnMut(Fact)) {
+    let both = || before.into_iter().chain(after);
+    for port in both() {
         if let Some(router) = port.router_id() {
-            self.facts.extend([Fact::PortsOfRouter(router), Fact::RoutersOn(port.network_id)]);
+            note(Fact::PortsOfRouter(router));
+            note(Fact::RoutersOn(port.network_id));
         }
         if port.device_owner == owner::DISTRIBUTED && port.device_id == name::metadata(port.network_id) {
-            self.facts.insert(Fact::MetadataPort(port.network_id));
+            note(Fact::MetadataPort(port.network_id));
         }
         if port::is_external(port) {
-            self.facts.insert(Fact::ExternalPorts(port.network_id));
+            note(Fact::ExternalPorts(port.network_id));
         }
-        self.facts.extend(port.allowed_address_pairs.iter().map(|pair| Fact::Pair(pair.ip_address.addr())));
+        for pair in &port.allowed_address_pairs {
+            note(Fact::Pair(pair.ip_address.addr()));
+        }
+    }
+    if names(before) != names(after) {
+        both().for_each(|port| note(Fact::Names(port.network_id)));
     }
 }
 

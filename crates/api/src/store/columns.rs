@@ -14,15 +14,25 @@ use crate::world::{CHANGES_KEPT, Change, Kind, Revision, Row};
 
 /// A value for a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum SqlValue {
+    /// A text, or `NULL`.
     Text(Option<String>),
+    /// A whole number.
     Number(i64),
+    /// A truth value.
     Flag(bool),
 }
 
-impl<T: ToString> From<&T> for Value {
+impl SqlValue {
+    /// An id, or `NULL`.
+    pub fn optional(id: Option<Uuid>) -> Self {
+        SqlValue::Text(id.map(|id| id.to_string()))
+    }
+}
+
+impl<T: ToString> From<&T> for SqlValue {
     fn from(value: &T) -> Self {
-        Value::Text(Some(value.to_string()))
+        SqlValue::Text(Some(value.to_string()))
     }
 }
 
@@ -30,11 +40,11 @@ impl<T: ToString> From<&T> for Value {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Statement {
     pub(super) sql: Cow<'static, str>,
-    pub(super) values: Vec<Value>,
+    pub(super) values: Vec<SqlValue>,
 }
 
 impl Statement {
-    pub(super) fn new(sql: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
+    pub(super) fn new(sql: impl Into<Cow<'static, str>>, values: Vec<SqlValue>) -> Self {
         Statement { sql: sql.into(), values }
     }
 }
@@ -81,8 +91,8 @@ pub(super) fn statements(Revision { seq, batch, .. }: Revision, changes: &[Chang
 }
 
 /// A sequence number as SQL has it.
-pub(super) fn number(seq: u64) -> Value {
-    Value::Number(i64::try_from(seq).unwrap_or(i64::MAX))
+pub(super) fn number(seq: u64) -> SqlValue {
+    SqlValue::Number(i64::try_from(seq).unwrap_or(i64::MAX))
 }
 
 fn delete_children(kind: Kind, key: &str, all: &mut Vec<Statement>) {
@@ -93,7 +103,7 @@ fn delete_children(kind: Kind, key: &str, all: &mut Vec<Statement>) {
         Kind::Router => &["DELETE FROM router_extra_attributes WHERE router_id = $1"],
         _ => &[],
     };
-    all.extend(children.iter().map(|sql| Statement::new(*sql, vec![Value::Text(Some(key.to_owned()))])));
+    all.extend(children.iter().map(|sql| Statement::new(*sql, vec![SqlValue::Text(Some(key.to_owned()))])));
 }
 
 /// The text that stores an entity of each noun, made when it is first needed.
@@ -102,53 +112,13 @@ static PUT_ROUTER_ATTRIBUTES: OnceLock<String> = OnceLock::new();
 
 fn put(row: &Row, all: &mut Vec<Statement>) {
     let mut columns = vec![("id", (&row.key()).into())];
-    columns.extend(checked(row));
-    columns.push(("body", Value::Text(Some(row.to_json()))));
+    columns.extend(row.columns());
+    columns.push(("body", SqlValue::Text(Some(row.to_json()))));
     all.push(upsert(&PUTS[row.kind() as usize], row.kind().table(), "id", columns));
     match row {
         Row::Port(port) => put_port_children(port, all),
         Row::Router(router) => all.push(put_router_attributes(router)),
         _ => {}
-    }
-}
-
-/// What the database checks on its own.
-fn checked(row: &Row) -> Vec<(&'static str, Value)> {
-    let optional = |id: &Option<Uuid>| Value::Text(id.map(|id| id.to_string()));
-    match row {
-        Row::AddressScope(e) => vec![("project_id", (&e.project).into())],
-        Row::SubnetPool(e) => {
-            vec![("project_id", (&e.project).into()), ("address_scope_id", optional(&e.address_scope_id))]
-        }
-        Row::Network(e) => vec![("project_id", (&e.project).into())],
-        Row::Subnet(e) => vec![
-            ("project_id", (&e.project).into()),
-            ("network_id", (&e.network_id).into()),
-            ("subnetpool_id", optional(&e.subnetpool_id)),
-            ("cidr", (&e.cidr).into()),
-        ],
-        Row::SecurityGroup(e) => vec![("project_id", (&e.project).into())],
-        Row::SecurityGroupRule(e) => {
-            vec![("project_id", (&e.project).into()), ("security_group_id", (&e.security_group_id).into())]
-        }
-        Row::Port(e) => vec![
-            ("project_id", (&e.project).into()),
-            ("network_id", (&e.network_id).into()),
-            ("mac_address", (&e.mac).into()),
-            ("device_id", (&e.device_id).into()),
-            ("device_owner", (&e.device_owner).into()),
-        ],
-        Row::Router(e) => vec![("project_id", (&e.project).into()), ("gw_port_id", optional(&e.gw_port_id))],
-        Row::FloatingIp(e) => vec![
-            ("project_id", (&e.project).into()),
-            ("floating_network_id", (&e.floating_network_id).into()),
-            ("floating_ip_address", (&e.floating_ip_address).into()),
-            ("floating_port_id", (&e.floating_port_id).into()),
-            ("fixed_port_id", optional(&e.port_id)),
-            ("router_id", optional(&e.router_id)),
-        ],
-        Row::RbacPolicy(e) => vec![("project_id", (&e.project).into())],
-        Row::Placement(_) | Row::QuotaSet(_) | Row::AgentSetting(_) | Row::Adopted(_) => Vec::new(),
     }
 }
 
@@ -174,8 +144,8 @@ fn put_router_attributes(router: &Router) -> Statement {
         "router_id",
         vec![
             ("router_id", (&router.id).into()),
-            ("enable_default_route_ecmp", Value::Flag(router.enable_default_route_ecmp)),
-            ("enable_default_route_bfd", Value::Flag(router.enable_default_route_bfd)),
+            ("enable_default_route_ecmp", SqlValue::Flag(router.enable_default_route_ecmp)),
+            ("enable_default_route_bfd", SqlValue::Flag(router.enable_default_route_bfd)),
         ],
     )
 }
@@ -185,7 +155,7 @@ fn upsert(
     text: &'static OnceLock<String>,
     table: &str,
     key: &str,
-    columns: Vec<(&'static str, Value)>,
+    columns: Vec<(&'static str, SqlValue)>,
 ) -> Statement {
     let sql = text.get_or_init(|| {
         let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();

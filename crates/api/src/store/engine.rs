@@ -170,6 +170,14 @@ impl Engine {
         })
     }
 
+    /// Ends the use of it. A file of our own is whole afterwards.
+    pub(super) fn close(self) -> Result<(), StoreError> {
+        match self {
+            Engine::Sqlite(sqlite) => sqlite.close(),
+            Engine::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Whether other processes write to it. What nobody else writes to is a file of our own, whose calls block.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Engine::Postgres(_))
@@ -188,6 +196,14 @@ impl Engine {
         match self {
             Engine::Sqlite(_) => Ok(Missed::Changes { revision: known, changes: Vec::new() }),
             Engine::Postgres(postgres) => postgres.missed(known).await,
+        }
+    }
+
+    /// An error if the database takes no changes. A file of our own tells that with the first change.
+    pub(super) async fn check_writable(&mut self) -> Result<(), StoreError> {
+        match self {
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(postgres) => postgres.check_writable().await,
         }
     }
 

@@ -2,12 +2,17 @@
 //!
 //! SQLite lets several processes write to one file, but each server keeps the whole content in memory: a second server would
 //! not see what the first one writes, and as the writer of the Northbound it would delete the rows of all objects that it has
-//! never heard of. So a server holds a lock on a file beside the database for as long as it runs. The lock belongs to the
-//! open file and not to the path: the kernel releases it however the process ends, and no stale lock is ever left.
+//! never heard of. So a server holds two locks for as long as it runs:
+//!
+//! * one on a file beside the database. `meridian restore` replaces the database itself, so that its path needs a lock, too;
+//! * one on the database. A hard link or a bind mount is another path to the same file, with another file beside it.
+//!
+//! A lock belongs to the open file: the kernel releases it however the process ends, and no stale lock is ever left. SQLite
+//! takes locks of another kind on the database (`fcntl`), and the two kinds do not see each other.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,10 +23,12 @@ use super::private;
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The lock of a database file; released when it is dropped.
+/// The locks of a database file; released when they are dropped. The database must be closed before: a process that closes
+/// any descriptor of a file loses all of SQLite's locks on it.
 #[derive(Debug)]
 pub(super) struct FileLock {
-    _file: File,
+    _database: File,
+    _beside: File,
 }
 
 impl FileLock {
@@ -31,22 +38,26 @@ impl FileLock {
         let unusable = |error: io::Error| StoreError::Refused { tried: tried(), source: error.into() };
         let mut file =
             private::create_file(database).and_then(|()| open(&lock_path(database)?)).map_err(unusable)?;
+        let in_use = |pid: Option<u32>| {
+            let holder = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+            StoreError::InUse { path: database.to_owned(), holder }
+        };
         match try_for(PATIENCE, || file.try_lock()) {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = match pid(&mut file) {
-                    Some(pid) => format!("process {pid}"),
-                    None => "another process".to_owned(),
-                };
-                return Err(StoreError::InUse { path: database.to_owned(), holder });
-            }
+            Err(TryLockError::WouldBlock) => return Err(in_use(pid(&mut file))),
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        }
+        let itself = File::open(database).map_err(unusable)?;
+        match try_for(PATIENCE, || itself.try_lock()) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(kernel_pid(&itself))),
             Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
         // The number is for people; the lock works without it.
         let noted = file.set_len(0).and_then(|()| file.rewind());
         let noted = noted.and_then(|()| writeln!(file, "{}", std::process::id()));
         noted.map_err(unusable)?;
-        Ok(FileLock { _file: file })
+        Ok(FileLock { _database: itself, _beside: file })
     }
 }
 
@@ -82,4 +93,43 @@ fn pid(file: &mut File) -> Option<u32> {
     file.rewind().ok()?;
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+/// The process that holds the lock of a file, as the kernel lists it. The file beside another path has its note.
+fn kernel_pid(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino();
+    holder(&std::fs::read_to_string("/proc/locks").ok()?, inode)
+}
+
+/// Reads lines such as `3: FLOCK  ADVISORY  WRITE 4711 fe:01:131099 0 EOF`. Two file systems may number their files alike; the
+/// device numbers here are not always those that a file has, and the wrong process is only a wrong word in an error.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let inode = inode.to_string();
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, "FLOCK", _, "WRITE", pid, file, ..] if file.rsplit(':').next() == Some(&inode) => {
+                pid.parse().ok().filter(|pid| *pid > 0)
+            }
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lock_is_found_in_the_kernels_list() {
+        let locks = "1: POSIX  ADVISORY  WRITE 10 fe:01:42 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 11 fe:01:421 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 12 fe:01:42 0 EOF\n\
+                     3: FLOCK  ADVISORY  READ 13 fe:01:42 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 14 fe:01:42 0 EOF\nnonsense\n";
+        assert_eq!(holder(locks, 42), Some(14));
+        assert_eq!(holder(locks, 43), None);
+        // A process of another container.
+        assert_eq!(holder("4: FLOCK ADVISORY WRITE 0 fe:01:42 0 EOF", 42), None);
+    }
 }

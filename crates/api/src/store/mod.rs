@@ -18,6 +18,7 @@
 //! the number too ([`Store::fresh`]), so that a write answered by one server is seen through every other.
 
 mod columns;
+pub mod copy;
 mod engine;
 mod file_lock;
 mod postgres;
@@ -35,6 +36,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::fault::Fault;
 use crate::world::{Outside, Revision, Txn, World};
 
+pub use columns::SqlValue;
 pub use engine::{PostgresUrl, StoreError, Url, UrlError};
 
 /// How long a change may take, its time in the queue included. It is longer than the writer tries for.
@@ -70,10 +72,10 @@ impl Store {
         let shared = matches!(url, Url::Postgres(_));
         let writer::Seen { world, trouble, pulse } = if shared {
             let (writer, seen) = writer::Writer::start(url, outside).await?;
-            task::spawn("writer", writer.run(queue));
+            task::spawn("writer", task::lasting("writer", is_used(&jobs), writer.run(queue)));
             seen
         } else {
-            on_a_thread(url.clone(), outside, queue).await?
+            on_a_thread(url.clone(), outside, (is_used(&jobs), queue)).await?
         };
         Ok(Store { jobs, world, trouble, pulse, shared })
     }
@@ -138,6 +140,12 @@ impl Store {
         }
     }
 
+    /// Makes the changes that wait, then closes the database: a SQLite file is whole and without a log afterwards. Later changes
+    /// are refused.
+    pub async fn close(&self) -> Result<(), Fault> {
+        self.ask(CHANGE_LIMIT, |answer| writer::Job::Close { answer }).await
+    }
+
     /// Whether other servers may work on it.
     pub fn is_shared(&self) -> bool {
         self.shared
@@ -160,12 +168,18 @@ impl Store {
     }
 }
 
+/// Whether anybody still has a handle of the store.
+fn is_used(jobs: &mpsc::Sender<writer::Job>) -> impl Fn() -> bool + Send + use<> {
+    let jobs = jobs.downgrade();
+    move || jobs.strong_count() > 0
+}
+
 /// Runs the writer of a database whose calls block on a thread of its own, until the last handle is gone. A request is handed
 /// over once: it is decided, written and answered there.
 async fn on_a_thread(
     url: Url,
     outside: watch::Receiver<Arc<Outside>>,
-    queue: mpsc::Receiver<writer::Job>,
+    (used, queue): (impl Fn() -> bool + Send + 'static, mpsc::Receiver<writer::Job>),
 ) -> Result<writer::Seen, StoreError> {
     let lost = |source| StoreError::Unavailable { tried: "start the thread of the database".into(), source };
     let (opened, ready) = oneshot::channel();
@@ -173,7 +187,7 @@ async fn on_a_thread(
         match writer::Writer::start(&url, outside).await {
             Ok((writer, seen)) => {
                 let _ = opened.send(Ok(seen));
-                writer.run(queue).await;
+                task::lasting("sqlite", used, writer.run(queue)).await;
             }
             Err(error) => drop(opened.send(Err(error))),
         }

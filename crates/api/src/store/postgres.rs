@@ -16,7 +16,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, Config};
 use uuid::Uuid;
 
-use super::columns::{self, Statement, Value};
+use super::columns::{self, SqlValue, Statement};
 use super::engine::{Contents, Decide, Missed, PostgresUrl, StoreError};
 use super::schema;
 use crate::world::{Ancestry, CHANGES_KEPT, Change, Kind, Revision};
@@ -131,6 +131,26 @@ impl Postgres {
         self.kept(result)
     }
 
+    /// An error if the server is a standby, or was told to take no changes.
+    pub(super) async fn check_writable(&mut self) -> Result<(), StoreError> {
+        let link = self.link().await?;
+        let result = async {
+            let tried = "ask whether the database takes changes";
+            let row = link.client.query_one("SHOW transaction_read_only", &[]).await;
+            let row = row.map_err(|error| failed(tried, error))?;
+            match row.get::<_, &str>(0) {
+                "on" => Err(StoreError::Unavailable {
+                    tried: "change the database".into(),
+                    source: "it is read-only; make it writable, or point `database` to the primary".into(),
+                }),
+                _ => Ok(()),
+            }
+        };
+        // A session keeps the setting that it began with. So one that is read-only is closed, and the next one may not be.
+        let result = within(ANSWER_TIMEOUT, result).await;
+        self.kept(result)
+    }
+
     pub(super) async fn commit(&mut self, known: Revision, decide: Decide) -> Result<Revision, StoreError> {
         let link = self.link().await?;
         let decided = match begin(link, known).await {
@@ -237,6 +257,7 @@ async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<L
     let (client, mut connection) = connected;
     let own = Arc::new(AtomicI32::new(0));
     let ours = Arc::clone(&own);
+    // Ends with its connection. The writer finds the client closed at its next look, a second later at most, and connects again.
     task::spawn("postgres", async move {
         loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
@@ -269,11 +290,12 @@ async fn migrate(client: &mut Client) -> Result<(), StoreError> {
     txn.batch_execute(schema::VERSION_TABLE).await.map_err(fail)?;
     let version = txn.query_opt("SELECT version FROM schema_version", &[]).await.map_err(fail)?;
     let found = version.map_or(0, |row| row.get::<_, i64>(0));
-    let known = schema::STEPS.len() as i64;
+    let steps = schema::steps();
+    let known = steps.len() as i64;
     if found > known {
         return Err(StoreError::Newer { found, known });
     }
-    for step in &schema::STEPS[usize::try_from(found).unwrap_or(0)..] {
+    for step in &steps[usize::try_from(found).unwrap_or(0)..] {
         txn.batch_execute(step).await.map_err(fail)?;
     }
     txn.execute("DELETE FROM schema_version", &[]).await.map_err(fail)?;
@@ -323,7 +345,7 @@ async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, Missed), S
 }
 
 /// A statement that the server knows, and its values.
-type Write = (tokio_postgres::Statement, Vec<Value>);
+type Write = (tokio_postgres::Statement, Vec<SqlValue>);
 
 /// What is left of a transaction that writes `changes`: the revision that stands then, and the statements.
 async fn prepare(
@@ -397,7 +419,7 @@ async fn missed(link: &mut Link, known: Revision, found: Revision) -> Result<Mis
 
 /// Whether a revision is the present one or of its past.
 async fn contains(link: &mut Link, revision: Revision) -> Result<bool, StoreError> {
-    match link.read_revision().await?.ancestry(revision) {
+    match Ancestry::of(revision, link.read_revision().await?) {
         Ancestry::Ancestor => Ok(true),
         Ancestry::Stranger => Ok(false),
         Ancestry::Listed => link.has_batch(revision.seq, revision.batch).await,
@@ -417,16 +439,16 @@ async fn execute(client: &Client, sql: &str) -> Result<(), StoreError> {
     client.batch_execute(sql).await.map_err(|error| failed("talk to the database", error))
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(
         &self,
         ty: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
-            Value::Text(text) => text.to_sql(ty, out),
-            Value::Number(number) => number.to_sql(ty, out),
-            Value::Flag(flag) => flag.to_sql(ty, out),
+            SqlValue::Text(text) => text.to_sql(ty, out),
+            SqlValue::Number(number) => number.to_sql(ty, out),
+            SqlValue::Flag(flag) => flag.to_sql(ty, out),
         }
     }
 

@@ -1,10 +1,34 @@
 //! The tables. One list of steps for both engines: each brings the tables from one version to the next and is never
 //! changed after it was released.
 
+use std::borrow::Cow;
+
 use crate::world::{Kind, Revision};
 
-/// The steps, in order. The version of a database is how many of them it has taken.
-pub(super) const STEPS: &[&str] = &[FIRST, STORE_NAME];
+/// The steps that are written here, in order. Each noun that came later brings a step of its own or shares one
+/// ([`registry`](crate::registry)).
+const WRITTEN: [&str; 2] = [FIRST, STORE_NAME];
+
+/// All steps, in order. The version of a database is how many of them it has taken.
+pub(super) fn steps() -> Vec<Cow<'static, str>> {
+    steps_with(Kind::ALL.iter().map(|kind| (kind.since(), kind.table(), kind.column_definitions())))
+}
+
+/// The written steps, and those that create the tables of later nouns: first step, table, columns.
+fn steps_with<'k>(
+    nouns: impl Iterator<Item = (usize, &'k str, &'k [&'k str])> + Clone,
+) -> Vec<Cow<'static, str>> {
+    let mut steps: Vec<Cow<'static, str>> = WRITTEN.into_iter().map(Cow::Borrowed).collect();
+    let last = nouns.clone().map(|(since, ..)| since).max().unwrap_or(0);
+    for step in WRITTEN.len() + 1..=last {
+        let tables = nouns.clone().filter(|(since, ..)| *since == step).map(|(_, table, columns)| {
+            let columns = columns.iter().map(|columns| format!("{columns}, ")).collect::<String>();
+            format!("CREATE TABLE {table} (id TEXT PRIMARY KEY, {columns}body TEXT NOT NULL);\n")
+        });
+        steps.push(tables.collect::<String>().into());
+    }
+    steps
+}
 
 /// References are checked at commit, because a transaction writes its rows noun by noun.
 const FIRST: &str = "
@@ -127,4 +151,28 @@ pub(super) fn select_all(kind: Kind) -> String {
 /// Reads one entity.
 pub(super) fn select_one(kind: Kind) -> String {
     format!("SELECT body FROM {} WHERE id = $1", kind.table())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nouns_of_the_first_step_are_created_there_and_later_ones_by_their_registration() {
+        for kind in Kind::ALL.iter().filter(|kind| kind.since() == 1) {
+            assert!(FIRST.contains(&format!("CREATE TABLE {} (", kind.table())), "{kind}");
+            assert!(kind.column_definitions().is_empty(), "{kind}: step 1 is written, not made");
+        }
+        assert!(Kind::ALL.iter().all(|kind| kind.since() == 1 || kind.since() > WRITTEN.len()));
+        let member: &[&str] = &["pool_id TEXT NOT NULL REFERENCES pools (id)"];
+        let nouns: [(usize, &str, &[&str]); 3] =
+            [(1, "networks", &[]), (3, "pools", &[]), (3, "members", member)];
+        let steps = steps_with(nouns.into_iter());
+        assert_eq!(steps.len(), 3);
+        assert_eq!(
+            steps[2],
+            "CREATE TABLE pools (id TEXT PRIMARY KEY, body TEXT NOT NULL);\n\
+             CREATE TABLE members (id TEXT PRIMARY KEY, pool_id TEXT NOT NULL REFERENCES pools (id), body TEXT NOT NULL);\n"
+        );
+    }
 }

@@ -6,7 +6,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, TransactionBehavior};
 use uuid::Uuid;
 
-use super::columns::{self, Statement, Value};
+use super::columns::{self, SqlValue, Statement};
 use super::engine::{Contents, Decide, Missed, StoreError};
 use super::file_lock::FileLock;
 use super::{private, schema};
@@ -26,6 +26,11 @@ impl Sqlite {
         Ok(Sqlite { connection: connect(path)?, _lock: lock })
     }
 
+    /// Writes the log into the file and removes the log. Without this, a copy of the file alone would be old or empty.
+    pub(super) fn close(self) -> Result<(), StoreError> {
+        close(self.connection)
+    }
+
     pub(super) fn load(&mut self) -> Result<Contents, StoreError> {
         load(&mut self.connection)
     }
@@ -35,7 +40,7 @@ impl Sqlite {
     }
 
     pub(super) fn contains(&mut self, revision: Revision) -> Result<bool, StoreError> {
-        match read_revision(&self.connection)?.ancestry(revision) {
+        match Ancestry::of(revision, read_revision(&self.connection)?) {
             Ancestry::Ancestor => return Ok(true),
             Ancestry::Stranger => return Ok(false),
             Ancestry::Listed => {}
@@ -68,6 +73,28 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// Reads a database as a server would when it starts, and leaves it without a log.
+pub(super) fn check(path: &Path) -> Result<(), StoreError> {
+    let mut connection = connect(path)?;
+    load(&mut connection)?;
+    close(connection)
+}
+
+/// Writes the log of a database that nobody uses into its file, and removes the log.
+pub(super) fn checkpoint(path: &Path) -> Result<(), StoreError> {
+    let opened = Connection::open(path).map_err(|error| failed(format!("open {}", path.display()), error))?;
+    close(opened)
+}
+
+fn close(connection: Connection) -> Result<(), StoreError> {
+    let tried = || "close the database".to_owned();
+    // SQLite does this by itself when the last connection closes, but a backup may be under way in another process.
+    connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(|error| failed(tried(), error))?;
+    connection.close().map_err(|(_, error)| failed(tried(), error))
+}
+
 fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let tried = || "bring the tables up to date".to_owned();
     let txn = connection
@@ -78,12 +105,13 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         .query_row("SELECT version FROM schema_version", [], |row| row.get(0))
         .optional()
         .map_err(|error| failed(tried(), error))?;
-    let known = schema::STEPS.len() as i64;
+    let steps = schema::steps();
+    let known = steps.len() as i64;
     let found = version.unwrap_or(0);
     if found > known {
         return Err(StoreError::Newer { found, known });
     }
-    for step in &schema::STEPS[usize::try_from(found).unwrap_or(0)..] {
+    for step in &steps[usize::try_from(found).unwrap_or(0)..] {
         txn.execute_batch(step).map_err(|error| failed(tried(), error))?;
     }
     txn.execute("DELETE FROM schema_version", []).map_err(|error| failed(tried(), error))?;
@@ -158,18 +186,18 @@ fn run(connection: &Connection, statement: &Statement) -> rusqlite::Result<()> {
     prepared.execute(rusqlite::params_from_iter(&statement.values)).map(drop)
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self {
-            Value::Text(Some(text)) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-            Value::Text(None) => ToSqlOutput::Borrowed(ValueRef::Null),
-            Value::Number(number) => ToSqlOutput::Owned((*number).into()),
-            Value::Flag(flag) => ToSqlOutput::Owned((*flag).into()),
+            SqlValue::Text(Some(text)) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            SqlValue::Text(None) => ToSqlOutput::Borrowed(ValueRef::Null),
+            SqlValue::Number(number) => ToSqlOutput::Owned((*number).into()),
+            SqlValue::Flag(flag) => ToSqlOutput::Owned((*flag).into()),
         })
     }
 }
 
-fn failed(tried: String, error: rusqlite::Error) -> StoreError {
+pub(super) fn failed(tried: String, error: rusqlite::Error) -> StoreError {
     let refused = match error.sqlite_error_code() {
         Some(
             ErrorCode::ConstraintViolation

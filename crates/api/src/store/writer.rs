@@ -39,6 +39,8 @@ pub(super) enum Job {
     Refresh { answer: Answer },
     /// Look for a state in the store's past.
     Contains { revision: Revision, answer: oneshot::Sender<Result<bool, Fault>> },
+    /// Close the database and end.
+    Close { answer: oneshot::Sender<Result<(), Fault>> },
 }
 
 pub(super) struct Writer {
@@ -46,6 +48,12 @@ pub(super) struct Writer {
     world: watch::Sender<World>,
     outside: watch::Receiver<Arc<Outside>>,
     trouble: watch::Sender<Option<String>>,
+    /// Why the database takes no changes, while it does not. A read that succeeds says nothing of that.
+    unwritable: Option<String>,
+    /// Whether the last use of the database succeeded.
+    answers: bool,
+    /// When the writer last asked whether the database takes changes.
+    checked: Instant,
     pulse: Pulse,
 }
 
@@ -87,23 +95,42 @@ impl Writer {
         let (trouble, troubles) = watch::channel(None);
         let pulse = Pulse::new();
         let seen = Seen { world: worlds, trouble: troubles, pulse: pulse.clone() };
-        Ok((Writer { engine, world, outside, trouble, pulse }, seen))
+        let (unwritable, answers, checked) = (None, true, Instant::now());
+        Ok((Writer { engine, world, outside, trouble, unwritable, answers, checked, pulse }, seen))
     }
 
     /// Notes how the last use of the database went.
-    fn went(&self, error: Option<&StoreError>) {
-        if error.is_none() {
+    fn went(&mut self, error: Option<&StoreError>) {
+        self.answers = error.is_none();
+        if self.answers {
             self.pulse.beat();
         }
         self.trouble.send_if_modified(|known| {
-            let now = error.map(|error| chain(error));
+            let now = error.map(|error| chain(error)).or_else(|| self.unwritable.clone());
             let changed = *known != now;
             *known = now;
             changed
         });
     }
 
-    /// Runs until the last handle is gone.
+    /// Notes how the last attempt to change the database went.
+    fn wrote(&mut self, error: Option<&StoreError>) {
+        self.unwritable = error.map(|error| chain(error));
+        self.went(error);
+    }
+
+    /// Asks once in a while whether the database takes changes: one that became read-only answers every read. One that does not
+    /// answer is not asked, as requests wait for the answer.
+    async fn check_writable(&mut self) {
+        if !self.engine.is_shared() || !self.answers || self.checked.elapsed() < LOOK {
+            return;
+        }
+        let writable = self.engine.check_writable().await;
+        self.checked = Instant::now();
+        self.wrote(writable.as_ref().err());
+    }
+
+    /// Runs until the last handle is gone, or until it is told to close the database.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
         let mut jobs = Vec::with_capacity(BATCH);
         let (mut answered, mut unwaited) = (0, 0);
@@ -124,6 +151,7 @@ impl Writer {
             answered = jobs.len();
             let mut runs = Vec::new();
             let mut looks = Vec::new();
+            let mut closing = None;
             for job in jobs.drain(..) {
                 match job {
                     Job::Run { run, answer } => runs.push((run, answer)),
@@ -131,6 +159,7 @@ impl Writer {
                     Job::Contains { revision, answer } => {
                         let _ = answer.send(self.contains(revision).await);
                     }
+                    Job::Close { answer } => closing = Some(answer),
                 }
             }
             let wrote = !runs.is_empty();
@@ -140,6 +169,15 @@ impl Writer {
             // A transaction has looked at what others wrote; one that failed has not.
             if !wrote || !looks.is_empty() {
                 self.refresh(looks).await;
+            }
+            self.check_writable().await;
+            if let Some(answer) = closing {
+                let closed = self.engine.close().map_err(|error| {
+                    tracing::error!(error = %chain(&error), "the database could not be closed");
+                    internal()
+                });
+                let _ = answer.send(closed);
+                return;
             }
         }
     }
@@ -192,7 +230,7 @@ impl Writer {
         loop {
             let (ran, result) = self.transaction(runs).await;
             // What is refused is about the request, not about the database.
-            self.went(result.as_ref().err().filter(|error| !error.is_refusal()));
+            self.wrote(result.as_ref().err().filter(|error| !error.is_refusal()));
             match result {
                 Ok(()) => {
                     for Ran { answer, outcome, .. } in ran {

@@ -1,7 +1,7 @@
-//! The nouns: which there are, how each is keyed, and how a change of any of them is written down.
+//! The nouns as the world keeps them, made from the [`registry`](crate::registry): how each is keyed, and how a change of any of
+//! them is written down.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -9,37 +9,43 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::{
-    AddressScope, Adopted, AgentSetting, FloatingIp, Link, Network, Placement, Port, QuotaSet, RbacPolicy,
-    Router, SecurityGroup, SecurityGroupRule, Subnet, SubnetPool, Table, World,
-};
+use super::{Record, Table, World};
 
 /// A noun of the [`model`](crate::model) as the world keeps it.
 pub trait Entity:
-    Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
+    Record + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
     /// What tells two of them apart.
-    type Key: Ord + Clone + fmt::Debug + fmt::Display + FromStr + Send + Sync;
+    type Key: EntityKey;
     /// Which noun it is.
     const KIND: Kind;
 
     /// Its key.
     fn key(&self) -> Self::Key;
-    /// Where it can be found from.
-    fn links(&self, note: &mut dyn FnMut(Link, Uuid));
-    /// The addresses it takes: subnet, address, port.
-    fn addresses(&self, _note: &mut dyn FnMut(Uuid, IpAddr, Uuid)) {}
-    /// The gateway load it is: physical network, chassis, rank from 0 for the highest priority.
-    fn loads(&self, _note: &mut dyn FnMut(&str, &str, u8)) {}
-    /// The project whose quota it counts in.
-    fn counted_in(&self) -> Option<&str>;
-
     #[doc(hidden)]
     fn table(tables: &Tables) -> &Table<Self>;
     #[doc(hidden)]
     fn table_mut(tables: &mut Tables) -> &mut Table<Self>;
     #[doc(hidden)]
     fn row(entity: Arc<Self>) -> Row;
+}
+
+/// What tells two entities of a noun apart.
+pub trait EntityKey: Ord + Clone + fmt::Debug + fmt::Display + FromStr + Send + Sync {
+    /// The id, for nouns that have ids.
+    fn id(&self) -> Option<Uuid>;
+}
+
+impl EntityKey for Uuid {
+    fn id(&self) -> Option<Uuid> {
+        Some(*self)
+    }
+}
+
+impl EntityKey for String {
+    fn id(&self) -> Option<Uuid> {
+        None
+    }
 }
 
 /// One change of one entity.
@@ -70,7 +76,10 @@ pub struct RowError {
 }
 
 macro_rules! entities {
-    ($($noun:ident, $table:ident, $key:ty, |$e:ident| $of:expr;)*) => {
+    ($($noun:ident {
+        table: $table:ident, key: $key:ty = $field:ident, since: $since:literal
+        $(, columns: $columns:literal)? $(, unit: $unit:path)? $(, touches: $touches:ident)?
+    })*) => {
         /// Which noun. The name is that of its SQL table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
@@ -86,10 +95,20 @@ macro_rules! entities {
                 match self { $(Kind::$noun => stringify!($table),)* }
             }
 
+            /// The schema step that creates its SQL table, from 1.
+            pub(crate) fn since(self) -> usize {
+                match self { $(Kind::$noun => $since,)* }
+            }
+
+            /// The definitions of its SQL columns beside `id` and `body`, if the step is made from the registration.
+            pub(crate) fn column_definitions(self) -> &'static [&'static str] {
+                match self { $(Kind::$noun => &[$($columns)?],)* }
+            }
+
             /// Reads an entity back from what [`Row::to_json`] gave.
             pub fn read(self, json: &str) -> Result<Row, RowError> {
                 match self {
-                    $(Kind::$noun => serde_json::from_str::<$noun>(json)
+                    $(Kind::$noun => serde_json::from_str::<crate::model::$noun>(json)
                         .map(|entity| Row::$noun(Arc::new(entity)))
                         .map_err(|source| RowError { kind: self, source }),)*
                 }
@@ -97,7 +116,7 @@ macro_rules! entities {
 
             pub(super) fn remove_from(self, key: &str, world: &mut World) {
                 match self {
-                    $(Kind::$noun => drop(parsed::<$key>(key).and_then(|key| world.delete::<$noun>(&key))),)*
+                    $(Kind::$noun => drop(parsed::<$key>(key).and_then(|key| world.delete::<crate::model::$noun>(&key))),)*
                 }
             }
         }
@@ -106,7 +125,7 @@ macro_rules! entities {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Row {
             $(#[doc = concat!("See [`", stringify!($noun), "`](crate::model::", stringify!($noun), ").")]
-            $noun(Arc<$noun>),)*
+            $noun(Arc<crate::model::$noun>),)*
         }
 
         impl Row {
@@ -118,6 +137,11 @@ macro_rules! entities {
             /// Its key, as text.
             pub fn key(&self) -> String {
                 match self { $(Row::$noun(entity) => entity.key().to_string(),)* }
+            }
+
+            /// Its SQL columns beside `id` and `body`.
+            pub(crate) fn columns(&self) -> Vec<(&'static str, crate::store::SqlValue)> {
+                match self { $(Row::$noun(entity) => entity.columns(),)* }
             }
 
             /// The whole of it.
@@ -134,7 +158,7 @@ macro_rules! entities {
         #[doc(hidden)]
         #[derive(Clone, Debug, Default)]
         pub struct Tables {
-            $($table: Table<$noun>,)*
+            $($table: Table<crate::model::$noun>,)*
         }
 
         impl Tables {
@@ -143,24 +167,11 @@ macro_rules! entities {
             }
         }
 
-        $(impl Entity for $noun {
+        $(impl Entity for crate::model::$noun {
             type Key = $key;
             const KIND: Kind = Kind::$noun;
             fn key(&self) -> $key {
-                let $e = self;
-                $of
-            }
-            fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
-                self.note_links(note);
-            }
-            fn addresses(&self, note: &mut dyn FnMut(Uuid, IpAddr, Uuid)) {
-                self.note_addresses(note);
-            }
-            fn loads(&self, note: &mut dyn FnMut(&str, &str, u8)) {
-                self.note_loads(note);
-            }
-            fn counted_in(&self) -> Option<&str> {
-                self.quota_project()
+                Clone::clone(&self.$field)
             }
             fn table(tables: &Tables) -> &Table<Self> {
                 &tables.$table
@@ -175,22 +186,7 @@ macro_rules! entities {
     };
 }
 
-entities! {
-    AddressScope, address_scopes, Uuid, |e| e.id;
-    SubnetPool, subnetpools, Uuid, |e| e.id;
-    Network, networks, Uuid, |e| e.id;
-    Subnet, subnets, Uuid, |e| e.id;
-    SecurityGroup, security_groups, Uuid, |e| e.id;
-    SecurityGroupRule, security_group_rules, Uuid, |e| e.id;
-    Port, ports, Uuid, |e| e.id;
-    Router, routers, Uuid, |e| e.id;
-    FloatingIp, floatingips, Uuid, |e| e.id;
-    RbacPolicy, rbac_policies, Uuid, |e| e.id;
-    Placement, placements, Uuid, |e| e.port_id;
-    QuotaSet, quotas, String, |e| e.project.clone();
-    AgentSetting, agent_settings, String, |e| e.agent.clone();
-    Adopted, adopted_rows, Uuid, |e| e.ours;
-}
+crate::registry::with_nouns!(entities);
 
 fn parsed<K: FromStr>(key: &str) -> Option<K> {
     key.parse().ok()

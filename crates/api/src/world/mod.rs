@@ -10,6 +10,7 @@
 
 mod entity;
 mod link;
+mod record;
 mod revision;
 mod runs;
 mod table;
@@ -22,15 +23,11 @@ use imbl::{OrdMap, OrdSet};
 use smol_str::SmolStr;
 use uuid::Uuid;
 
-use crate::model::{
-    AddressScope, Adopted, AgentSetting, FloatingIp, Network, Placement, Port, QuotaSet, RbacPolicy, Router,
-    SecurityGroup, SecurityGroupRule, Subnet, SubnetPool,
-};
-
-pub use entity::{Change, Entity, Kind, Row};
+pub use entity::{Change, Entity, EntityKey, Kind, Row};
 pub use link::Link;
+pub use ovn::writer::{Revision, RevisionError};
+pub use record::{Record, link_by_name, quota_owner};
 pub(crate) use revision::{Ancestry, CHANGES_KEPT};
-pub use revision::{Revision, RevisionError};
 pub use runs::{after, before};
 pub use table::Table;
 pub use txn::{Outside, Txn};

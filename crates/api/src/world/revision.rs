@@ -1,28 +1,10 @@
-//! Which state of which store a world is.
+//! Whether one state of a store is of another's past.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::fmt;
-use std::str::FromStr;
-
-use uuid::Uuid;
+use ovn::writer::Revision;
 
 /// How many sequence numbers back a store lists its changes one by one; a server that is further behind reads everything.
 pub(crate) const CHANGES_KEPT: u64 = 10_000;
-
-/// One state of one store.
-///
-/// The sequence number alone is not enough to tell two states apart. A database that was restored from a backup counts
-/// through the same numbers again with other changes. So each number comes with the random name of the SQL transaction
-/// that wrote it, and with the random name of the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Revision {
-    /// The store's name; it was chosen when its tables were made.
-    pub store: Uuid,
-    /// How many transactions the store has seen.
-    pub seq: u64,
-    /// The transaction that wrote `seq`.
-    pub batch: Uuid,
-}
 
 /// Whether one state is of another's past, as far as the two tell by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,61 +17,16 @@ pub(crate) enum Ancestry {
     Listed,
 }
 
-impl Revision {
-    /// Whether `other` is this state or one of its past. The list of changes goes back [`CHANGES_KEPT`] numbers; of what is
+impl Ancestry {
+    /// Whether `past` is `present` or a state of its past. The list of changes goes back [`CHANGES_KEPT`] numbers; of what is
     /// older, the store's name tells.
-    pub(crate) fn ancestry(&self, other: Revision) -> Ancestry {
-        if self.store != other.store || self.seq < other.seq {
+    pub(crate) fn of(past: Revision, present: Revision) -> Ancestry {
+        if present.store != past.store || present.seq < past.seq {
             Ancestry::Stranger
-        } else if *self == other || other.seq == 0 || self.seq - other.seq >= CHANGES_KEPT {
+        } else if present == past || past.seq == 0 || present.seq - past.seq >= CHANGES_KEPT {
             Ancestry::Ancestor
         } else {
             Ancestry::Listed
-        }
-    }
-}
-
-/// `<store>/<seq>/<batch>`, as it stands in `NB_Global`.
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.store, self.seq, self.batch)
-    }
-}
-
-/// A text that is no revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a revision; expected STORE/SEQUENCE/BATCH")]
-pub struct RevisionError;
-
-impl FromStr for Revision {
-    type Err = RevisionError;
-
-    fn from_str(text: &str) -> Result<Self, RevisionError> {
-        let mut parts = text.split('/');
-        let mut part = || parts.next().ok_or(RevisionError);
-        let (store, seq, batch) = (part()?, part()?, part()?);
-        if parts.next().is_some() {
-            return Err(RevisionError);
-        }
-        Ok(Revision {
-            store: store.parse().map_err(|_| RevisionError)?,
-            seq: seq.parse().map_err(|_| RevisionError)?,
-            batch: batch.parse().map_err(|_| RevisionError)?,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_revision_is_read_back_as_it_was_written() {
-        let revision = Revision { store: Uuid::from_u128(7), seq: 42, batch: Uuid::from_u128(9) };
-        assert_eq!(revision.to_string().parse(), Ok(revision));
-        let nil = Uuid::nil();
-        for bad in ["", "7", &format!("{nil}/1"), &format!("{nil}/x/{nil}"), &format!("{nil}/1/{nil}/")] {
-            assert_eq!(bad.parse::<Revision>(), Err(RevisionError), "{bad:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::model::{Binding, FixedIp, Placed, Standard};
+use crate::model::{Binding, FixedIp, Placed, Placement, Port, Standard};
 
 fn id(n: u8) -> Uuid {
     Uuid::from_u128(0x1000 + u128::from(n))

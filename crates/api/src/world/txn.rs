@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{Change, Entity, Kind, Row, World};
 use crate::fleet::Fleet;
+use crate::report::Report;
 use crate::settings::Settings;
 
 /// A private copy of the world, what was changed in it, and what a request may ask of the outside: the time, chance, the
@@ -22,6 +23,7 @@ pub struct Txn {
     now: Timestamp,
     chance: fastrand::Rng,
     outside: Arc<Outside>,
+    report: Report,
 }
 
 /// What a request sees besides the world.
@@ -37,12 +39,23 @@ impl Txn {
     /// Begins at `now`; `seed` decides all that is random.
     pub fn new(world: World, now: Timestamp, seed: u64, outside: Arc<Outside>) -> Self {
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        Txn { world, changes: BTreeMap::new(), now, chance: fastrand::Rng::with_seed(seed), outside }
+        let chance = fastrand::Rng::with_seed(seed);
+        Txn { world, changes: BTreeMap::new(), now, chance, outside, report: Report::default() }
     }
 
     /// The operator's choices and the chassis. Shared, so that it can be held while the transaction is written to.
     pub fn outside(&self) -> Arc<Outside> {
         Arc::clone(&self.outside)
+    }
+
+    /// What OVN reports back, as the request saw it. Nothing, until the engine says otherwise.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Lets the request see what OVN reports back.
+    pub(crate) fn see(&mut self, report: &Report) {
+        self.report = report.clone();
     }
 
     /// When it happens, in whole seconds.

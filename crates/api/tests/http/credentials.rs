@@ -1,17 +1,24 @@
 //! Tokens of a real Keystone, and of one that fails on purpose.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use api::auth::Auth;
 use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
+use api::auth::{Auth, Denied};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use listener::Client;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::server::{Got, Server};
+
+const TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
 /// Nothing is remembered. A busy machine is no reason to fail, so waiting is long.
 const NEVER: Memory = Memory {
@@ -232,6 +239,8 @@ async fn a_role_counts_only_with_the_project_that_it_is_for() {
 struct Fake {
     status: AtomicU16,
     asked: AtomicUsize,
+    /// The answers about tokens that begin with `held` which it may give.
+    held: Semaphore,
 }
 
 async fn fake() -> (Arc<Fake>, String) {
@@ -245,6 +254,9 @@ async fn fake() -> (Arc<Fake>, String) {
             "roles": [{"id": "1", "name": "member"}],
         }});
         let subject = headers["x-subject-token"].to_str().unwrap();
+        if subject.starts_with("held") {
+            fake.held.acquire().await.unwrap().forget();
+        }
         if let Some(scope) = subject.strip_prefix("admin of ") {
             let answer = token["token"].as_object_mut().unwrap();
             answer["roles"] = json!([{"id": "2", "name": "admin"}]);
@@ -263,7 +275,8 @@ async fn fake() -> (Arc<Fake>, String) {
             (status, _) => (status, "<html>".into()),
         }
     }
-    let fake = Arc::new(Fake { status: AtomicU16::new(200), asked: AtomicUsize::new(0) });
+    let (status, asked) = (AtomicU16::new(200), AtomicUsize::new(0));
+    let fake = Arc::new(Fake { status, asked, held: Semaphore::new(0) });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let router = Router::new().fallback(answer).with_state(Arc::clone(&fake));
@@ -310,6 +323,46 @@ async fn what_is_old_is_asked_again_and_counts_only_while_keystone_is_silent() {
     assert_eq!(status(&server, "a").await, 503, "and its last word was no");
     let nobody = Server::with(keystone("http://127.0.0.1:1/v3", None, NEVER)).await;
     assert_eq!(status(&nobody, "a").await, 503);
+}
+
+#[tokio::test]
+async fn unknown_tokens_of_one_client_keep_no_other_client_out() {
+    const FLOOD: usize = 300;
+    let (fake, url) = fake().await;
+    let memory = Memory { stale: Duration::from_secs(3600), ..NEVER };
+    let auth = Arc::new(keystone(&url, None, memory));
+    let [flood, user] = [1, 2].map(|n| Client::of(Ipv4Addr::new(192, 0, 2, n).into()));
+    let asks = |client, token: &str| {
+        let (auth, token) = (Arc::clone(&auth), token.parse().unwrap());
+        tokio::spawn(async move { auth.caller(client, &HeaderMap::from_iter([(TOKEN, token)])).await })
+    };
+    assert!(asks(flood, "a").await.unwrap().is_ok());
+    let mut waiting: FuturesUnordered<_> = (0..FLOOD).map(|n| asks(flood, &format!("held {n}"))).collect();
+    // Most of it is turned away at once. The rest waits, and not all of that has reached Keystone.
+    let mut refused = 0;
+    while refused + 192 < FLOOD {
+        let outcome =
+            tokio::time::timeout(NEVER.patience, waiting.next()).await.expect("none is turned away");
+        assert!(matches!(outcome, Some(Ok(Err(Denied::Unavailable(_))))), "{outcome:?}");
+        refused += 1;
+    }
+    let asked = || fake.asked.load(Ordering::SeqCst);
+    while asked() < 129 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // A token that Keystone called good before counts although nobody may ask about it.
+    assert!(asks(flood, "a").await.unwrap().is_ok());
+    assert_eq!(asked(), 129);
+    // Another client gets the second turn.
+    let other = asks(user, "b");
+    tokio::task::yield_now().await;
+    fake.held.add_permits(2);
+    assert!(other.await.unwrap().is_ok());
+    assert_eq!(asked(), 131);
+    fake.held.add_permits(FLOOD);
+    while let Some(outcome) = waiting.next().await {
+        assert!(matches!(outcome, Ok(Ok(_))), "{outcome:?}");
+    }
 }
 
 #[test]

@@ -79,7 +79,8 @@ async fn floating_ips_and_the_ports_they_hang_on() {
 async fn nul_characters_go_nowhere() {
     for server in Server::both().await {
         let network = server.make("network", "networks", json!({})).await;
-        let port = server.make("port", "ports", json!({"network_id": network})).await;
+        let port = json!({"network_id": network, "device_owner": "compute:nova"});
+        let port = server.make("port", "ports", port).await;
         let wrong = (400, "HTTPBadRequest");
         let limits = json!({"quota": {"port": 5}});
         refused(&server, ("PUT", "/v2.0/quotas/%00"), limits.clone(), wrong).await;

@@ -8,6 +8,7 @@ mod engines;
 mod gateways;
 mod import;
 mod objects;
+mod parity;
 mod schema;
 mod server;
 mod slow;

@@ -23,8 +23,6 @@ async fn an_object_lives_and_dies() {
         .header("If-Match", "revision_number=0")
         .json(&json!({"network": {"name": "x"}}));
     assert_eq!(server.send(stale).await.refusal().0, 412);
-    let strange = server.request("DELETE", &path).header("If-Match", "W/\"abc\"");
-    assert_eq!(server.send(strange).await.refusal().0, 400);
     let body = server.ask("DELETE", &path, json!({})).await;
     assert_eq!(body.refusal().0, 400, "a body on DELETE");
     let right = server.request("DELETE", &path).header("If-Match", "revision_number=1");
@@ -186,7 +184,7 @@ async fn every_noun_shows_all_that_its_table_names() {
             let named = noun
                 .attributes()
                 .iter()
-                .filter(|it| it.shown != api::resource::ShownTo::Never)
+                .filter(|it| it.shown != api::resource::Audience::Never)
                 .map(|it| it.name);
             assert_eq!(shown, named.collect(), "{}", noun.name());
         }

@@ -115,7 +115,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel();
-        tokio::spawn(serve(listener, api, limits, async {
+        tokio::spawn(serve(listener, api, api::dialect::Neutron, limits, async {
             let _ = stopped.await;
         }));
         Server {

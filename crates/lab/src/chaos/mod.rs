@@ -1,6 +1,6 @@
-//! Chaos: things are killed, cut and delayed by a schedule drawn from a seed, while traffic is watched.
+//! Chaos: kills daemons, cuts and delays cables by a random schedule from a seed, while a test measures traffic.
 //!
-//! What is drawn is in [`schedule`]; here it is carried out. A failure names the seed, and `LAB_SEED` replays it:
+//! [`schedule`] draws the schedule; this module runs it. A failure names the seed, and `LAB_SEED` replays it:
 //!
 //! ```text
 //!   LAB_SEED=7 cargo xtask lab run chaos      the schedule of that seed
@@ -15,14 +15,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::eventually;
 use crate::netns::Netns;
 use crate::topology::Lab;
 use schedule::{Harm, Menu, Schedule, Step, Target};
 
-/// What names a seed from outside.
+/// How long the owner of a part may take to repair it.
+const MENDED: Duration = Duration::from_secs(60);
+/// The variable that sets the seed.
 const SEED: &str = "LAB_SEED";
 
-/// Chaos to come.
+/// Planned chaos.
 #[derive(Debug)]
 pub struct Chaos {
     menu: Menu,
@@ -30,7 +33,7 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// So many harms to what is on the menu, spread over a time; drawn from `LAB_SEED` if that is set.
+    /// Prepares a number of faults from the menu, spread over a time; the seed is `LAB_SEED` if that is set.
     pub fn new(menu: Menu, usual_seed: u64, harms: u32, over: Duration) -> Result<Chaos> {
         let seed = seed(std::env::var(SEED).ok().as_deref(), usual_seed)?;
         let schedule = Schedule::drawn(seed, &menu, harms, over);
@@ -61,12 +64,19 @@ impl Chaos {
         Ok(())
     }
 
-    /// Nothing of the chaos is left: every daemon runs, no cable is slow, lossy or cut.
+    /// Checks that all faults are undone: every daemon runs, no cable is slow, lossy or cut.
     fn whole(&self, lab: &Lab) -> Result<()> {
         for target in self.menu.targets() {
             match target {
-                Target::Daemon { node, daemon } => {
+                Target::Daemon { node, daemon } | Target::HungDaemon { node, daemon } => {
                     ensure!(lab.find(node)?.daemon(daemon)?.alive(), "{target} does not run after the chaos");
+                }
+                Target::NormalFlow { node, bridge } => {
+                    eventually(MENDED, &format!("{target} is there again"), || {
+                        let flows = lab.chassis(node)?.ofctl("dump-flows", bridge, &["cookie=0/-1"])?;
+                        ensure!(flows.contains("actions=NORMAL"), "{flows}");
+                        Ok(())
+                    })?;
                 }
                 Target::Link { node, device } => on(lab, node, |netns| {
                     let said = netns.run(&format!("tc qdisc show dev {device}"))?;
@@ -103,14 +113,23 @@ fn take(lab: &Lab, step: &Step) -> Result<()> {
             Err(_) => lab.find(node)?.daemon(daemon)?.start_again(),
         },
         Target::Daemon { node, daemon } => lab.find(node)?.daemon(daemon)?.kill(),
+        Target::HungDaemon { node, daemon } => {
+            let node = lab.find(node)?;
+            let pid = node.daemon(daemon)?.pid().with_context(|| format!("{daemon} does not run"))?;
+            let signal = if step.over { "CONT" } else { "STOP" };
+            node.run(&format!("kill -{signal} {pid}")).map(|_| ())
+        }
+        // Nobody undoes it but the one who is to look after the bridge.
+        Target::NormalFlow { .. } if step.over => Ok(()),
+        Target::NormalFlow { node, bridge } => lab.chassis(node)?.del_flows(bridge, "cookie=0/-1"),
         Target::Link { node, device } => on(lab, node, |netns| match (step.harm, step.over) {
             (Harm::Slow(millis), false) => {
                 netns.impair(device, &format!("delay {millis}ms {}ms", millis / 4))
             }
             (Harm::Lossy(percent), false) => netns.impair(device, &format!("loss {percent}%")),
             (Harm::Slow(_) | Harm::Lossy(_), true) => netns.unimpair(device),
-            (Harm::Cut | Harm::Killed, false) => netns.down(device),
-            (Harm::Cut | Harm::Killed, true) => netns.up(device),
+            (Harm::Cut | Harm::Killed | Harm::Hung | Harm::Deleted, false) => netns.down(device),
+            (Harm::Cut | Harm::Killed | Harm::Hung | Harm::Deleted, true) => netns.up(device),
         }),
     }
 }

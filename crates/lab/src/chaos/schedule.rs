@@ -1,8 +1,8 @@
-//! What is done to a topology and when: drawn from a seed, and from nothing else.
+//! The faults of a topology and their times, drawn from a seed and from nothing else.
 //!
-//! The same seed and menu give the same schedule, on every machine and with every version of every library: the
-//! generator is written down here for that. Every harm is undone after a while, in the schedule itself, so that at its end all is
-//! whole again and what was promised can be asked for.
+//! The same seed and menu give the same schedule, on every machine and with every version of every library. For that, this
+//! module has its own random number generator. The schedule undoes every fault after a while, so that at its end everything
+//! works again and the test can check its claims.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long a harm lasts at least and at most, in milliseconds.
 const LASTS: (u64, u64) = (500, 4_000);
 
-/// What may be harmed.
+/// The possible targets of faults.
 #[derive(Clone, Debug, Default)]
 pub struct Menu {
     targets: Vec<Target>,
@@ -28,6 +28,20 @@ pub enum Target {
         /// The daemon's name on its node.
         daemon: String,
     },
+    /// A daemon of a node that may hang: it is there and does nothing.
+    HungDaemon {
+        /// The node's name.
+        node: String,
+        /// The daemon's name on its node.
+        daemon: String,
+    },
+    /// The flow by which a bridge switches packets as usual. Whoever looks after the bridge has to make it again.
+    NormalFlow {
+        /// The chassis' name.
+        node: String,
+        /// The bridge.
+        bridge: String,
+    },
     /// A cable, by one of its ends.
     Link {
         /// The node's name, or `lab` for the namespace that the underlay is in.
@@ -37,16 +51,20 @@ pub enum Target {
     },
 }
 
-/// What is done to it.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// A daemon is killed, without a chance to say goodbye.
+    /// A daemon is killed with SIGKILL.
     Killed,
+    /// A daemon is stopped where it stands, with all its connections open.
+    Hung,
+    /// A flow is deleted.
+    Deleted,
     /// A cable is pulled.
     Cut,
-    /// What is sent into a cable is late, by this many milliseconds.
+    /// Packets into a cable are delayed by this many milliseconds.
     Slow(u64),
-    /// Of what is sent into a cable, this many per cent are lost.
+    /// This many per cent of the packets into a cable are lost.
     Lossy(u64),
 }
 
@@ -84,6 +102,22 @@ impl Menu {
         self
     }
 
+    /// Daemons of a node, each of which may hang.
+    #[must_use]
+    pub fn hanging(mut self, node: &str, daemons: &[&str]) -> Menu {
+        let named =
+            |daemon: &&str| Target::HungDaemon { node: node.to_owned(), daemon: (*daemon).to_owned() };
+        self.targets.extend(daemons.iter().map(named));
+        self
+    }
+
+    /// A bridge whose flow `actions=NORMAL` may be deleted.
+    #[must_use]
+    pub fn normal_flow(mut self, node: &str, bridge: &str) -> Menu {
+        self.targets.push(Target::NormalFlow { node: node.to_owned(), bridge: bridge.to_owned() });
+        self
+    }
+
     /// A cable that may be cut, slow or lossy, by the device at one of its ends.
     #[must_use]
     pub fn link(mut self, node: &str, device: &str) -> Menu {
@@ -91,24 +125,25 @@ impl Menu {
         self
     }
 
-    /// What is on it.
+    /// The targets on the menu.
     pub fn targets(&self) -> &[Target] {
         &self.targets
     }
 }
 
 impl Target {
-    /// Things of one key are not harmed at the same time. A daemon may need another one of its node to come back.
+    /// Targets of one key are not harmed at the same time. A daemon may need another one of its node to recover.
     fn key(&self) -> (&str, &str) {
         match self {
-            Target::Daemon { node, .. } => (node, ""),
+            Target::Daemon { node, .. } | Target::HungDaemon { node, .. } => (node, ""),
+            Target::NormalFlow { node, bridge } => (node, bridge),
             Target::Link { node, device } => (node, device),
         }
     }
 }
 
 impl Schedule {
-    /// So many harms, spread over a time. Where nothing is left that is whole, there is one less.
+    /// Draws a number of faults, spread over a time. If no intact target is left, there is one fault less.
     pub fn drawn(seed: u64, menu: &Menu, harms: u32, over: Duration) -> Schedule {
         let mut dice = Dice(seed);
         let mut busy = BTreeMap::new();
@@ -135,6 +170,8 @@ impl Schedule {
             busy.insert(target.key(), end);
             let harm = match (target, dice.within(0, 2)) {
                 (Target::Daemon { .. }, _) => Harm::Killed,
+                (Target::HungDaemon { .. }, _) => Harm::Hung,
+                (Target::NormalFlow { .. }, _) => Harm::Deleted,
                 (Target::Link { .. }, 0) => Harm::Cut,
                 (Target::Link { .. }, 1) => Harm::Slow(dice.within(20, 200)),
                 (Target::Link { .. }, _) => Harm::Lossy(dice.within(5, 40)),
@@ -148,7 +185,7 @@ impl Schedule {
         Schedule { seed, steps }
     }
 
-    /// What it was drawn from.
+    /// The seed of the schedule.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -162,7 +199,10 @@ impl Schedule {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Daemon { node, daemon } => write!(f, "{daemon} of {node}"),
+            Target::Daemon { node, daemon } | Target::HungDaemon { node, daemon } => {
+                write!(f, "{daemon} of {node}")
+            }
+            Target::NormalFlow { node, bridge } => write!(f, "the NORMAL flow of {bridge} of {node}"),
             Target::Link { node, device } => write!(f, "the cable at {device} of {node}"),
         }
     }
@@ -174,6 +214,10 @@ impl fmt::Display for Step {
         match (self.harm, self.over) {
             (Harm::Killed, false) => write!(f, "killed"),
             (Harm::Killed, true) => write!(f, "started again"),
+            (Harm::Hung, false) => write!(f, "stopped where it stands"),
+            (Harm::Hung, true) => write!(f, "going on"),
+            (Harm::Deleted, false) => write!(f, "deleted"),
+            (Harm::Deleted, true) => write!(f, "to be there again"),
             (Harm::Cut, false) => write!(f, "cut"),
             (Harm::Cut, true) => write!(f, "mended"),
             (Harm::Slow(millis), false) => write!(f, "slow by {millis} ms"),
@@ -196,7 +240,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` to `high`, both included. Not quite even for huge ranges, which are not asked for.
+    /// A number from `low` to `high`, both included. Slightly uneven for huge ranges, which do not occur.
     fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high.saturating_sub(low) + 1)
     }
@@ -219,6 +263,23 @@ mod tests {
             .daemons("hv1", &["ovsdb-server", "ovs-vswitchd", "ovn-controller"])
             .link("lab", "ul-hv1")
             .link("lab", "ul-hv2")
+    }
+
+    #[test]
+    fn daemons_hang_and_flows_are_deleted_where_the_menu_has_them() {
+        let menu = menu().hanging("hv1", &["bgpd"]).normal_flow("hv1", "br-ex");
+        let seen: BTreeSet<String> = (0..100)
+            .flat_map(|seed| Schedule::drawn(seed, &menu, 8, Duration::from_secs(16)).steps().to_vec())
+            .map(|step| step.to_string().split_once(" s  ").unwrap().1.to_owned())
+            .collect();
+        for line in [
+            "bgpd of hv1 is stopped where it stands",
+            "bgpd of hv1 is going on",
+            "the NORMAL flow of br-ex of hv1 is deleted",
+            "the NORMAL flow of br-ex of hv1 is to be there again",
+        ] {
+            assert!(seen.contains(line), "{line} is not in {seen:?}");
+        }
     }
 
     fn drawn(seed: u64) -> Schedule {

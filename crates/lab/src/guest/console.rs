@@ -1,4 +1,4 @@
-//! What a guest's kernel said last.
+//! The last lines of a guest's kernel console.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Takes in a line.
+    /// Adds a line.
     pub(crate) fn see(&mut self, line: &[u8]) {
         let line: String = String::from_utf8_lossy(line)
             .trim_end()
@@ -34,7 +34,7 @@ impl Console {
         self.tail.push_back(line);
     }
 
-    /// The kernel's last words.
+    /// The kernel's panic message, if it panicked.
     pub(crate) fn panic(&self) -> Option<&str> {
         self.panic.as_deref()
     }

@@ -1,7 +1,7 @@
 //! One CPU per guest.
 //!
-//! A guest whose processes wander between CPUs spends most of its time waking them, so each is pinned to one of its own.
-//! Labs of one user agree on who has which by lock files in the cache; the kernel gives a lock back when its holder dies.
+//! A guest whose processes move between CPUs spends most of its time waking them, so each guest is pinned to a CPU of its own.
+//! Labs of one user share the CPUs through lock files in the cache. The kernel releases a lock when its holder dies.
 
 use std::fs::File;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// Takes a free CPU; waits for one as long as it takes, since other guests end.
+    /// Takes a free CPU; waits without a limit, because other guests end.
     pub(crate) fn take(home: &Home) -> Result<Cpu> {
         let allowed = allowed()?;
         let mut told = false;

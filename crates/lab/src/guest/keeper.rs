@@ -1,8 +1,8 @@
-//! The process between a test and its guest, which sees to it that nothing outlives the test.
+//! The process between a test and its guest, which makes sure that no process outlives the test.
 //!
-//! A guest is many processes in a session of their own. The keeper is their last ancestor: orphans come to it and are
-//! reaped, a request to end (or the death of the test, however it dies) becomes the end of the guest's main process, with
-//! which all the others end. It is this same binary started again, since no safe code can run between fork and exec.
+//! A guest is many processes in a session of their own. The keeper is their last ancestor: it inherits and reaps orphans. On a
+//! request to end, or when the test dies for whatever reason, it kills the guest's main process, with which all the others end.
+//! It is this same binary started again, because no safe code can run between fork and exec.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -25,10 +25,10 @@ const BECOME: &str = "--lab-become";
 /// Stands for what is not given.
 const NONE: &str = "-";
 
-/// The command of a keeper that runs `program`, pinned to `cpu` and with the C library in the folder `library` where
-/// these are given. Arguments, environment and folder added to it are the program's.
+/// The command of a keeper that runs `program`, pinned to `cpu` and with the C library in the folder `library`, if these are
+/// given. Further arguments, environment and folder of the command belong to the program.
 ///
-/// The library's folder is an argument and no variable: the keeper itself must not take a library that is not its own.
+/// The library's folder is an argument and not a variable: the keeper itself must not use a foreign library.
 pub(crate) fn command(cpu: Option<usize>, library: Option<&str>, program: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -39,7 +39,7 @@ pub(crate) fn command(cpu: Option<usize>, library: Option<&str>, program: &Path)
     command
 }
 
-/// What the arguments ask for, if they ask for a keeper.
+/// Runs as a keeper, if the arguments say so.
 pub(crate) fn main(args: &[OsString]) -> Option<Result<ExitCode>> {
     match args.first()?.to_str()? {
         KEEP => Some(keep(&args[1..])),
@@ -104,7 +104,7 @@ fn become_guest(args: &[OsString]) -> Result<ExitCode> {
     Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))
 }
 
-/// Asks for `signal` when the parent dies, and makes sure that it has not died before the asking.
+/// Requests `signal` for the death of the parent, and checks that it has not died before.
 fn bind_to(parent: &OsString, signal: Signal) -> Result<()> {
     prctl::set_pdeathsig(signal).context("cannot bind to the parent's life")?;
     if parent.to_str().and_then(|pid| pid.parse().ok()) != Some(getppid().as_raw()) {
@@ -113,7 +113,7 @@ fn bind_to(parent: &OsString, signal: Signal) -> Result<()> {
     Ok(())
 }
 
-/// A shell's way to say it: 128 and the signal.
+/// The exit code that a shell would return: 128 plus the signal.
 fn exit_code(ended: Option<ExitStatus>) -> ExitCode {
     let code =
         ended.map_or(255, |status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));

@@ -1,8 +1,8 @@
-//! Running a job from outside: start the guest, pass on what it says, watch the clock, tell how it ended.
+//! Runs a job, seen from the host: starts the guest, forwards its output, enforces the time limit, reports the result.
 //!
-//! `uml` and `native` are the two kernels a job can run on, `keeper` stands between us and either, `cpu` shares out the
-//! CPUs, `console` keeps what a guest's kernel said last, `tools` puts into the job what a test asks to find in there. What
-//! happens inside is in `inside`.
+//! `uml` and `native` are the two kernels that a job can run on, `keeper` is the process between us and either, `cpu` assigns
+//! CPUs, `console` keeps the last lines of a guest's kernel, `tools` provides the programs that a test requests. The guest's
+//! side is in `inside`.
 
 mod console;
 mod cpu;
@@ -30,26 +30,26 @@ use crate::rootfs::Rootfs;
 use console::Console;
 use cpu::Cpu;
 
-/// How long a keeper may take to clear up before it is killed as well.
+/// Time for a keeper to clean up before it is killed as well.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What a guest gets.
+/// The resources of a guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How long it may run, from its start.
     pub time: Duration,
-    /// How much memory it has, in megabytes. Only what it uses is taken from the host.
+    /// The guest's memory in megabytes. The host provides only what the guest uses.
     pub megabytes: u64,
 }
 
 /// How a job went, seen from outside.
 #[derive(Debug)]
 pub enum End {
-    /// It told its outcome.
+    /// It reported its result.
     Told(Outcome),
-    /// It was ended at its time limit.
+    /// It was killed at its time limit.
     Late(String),
-    /// It ended without a word.
+    /// It ended without a result.
     Died(String),
 }
 
@@ -58,7 +58,7 @@ pub enum End {
 pub struct Host {
     /// The cache.
     pub home: Home,
-    /// Where job folders are made.
+    /// The directory of job folders.
     pub jobs: PathBuf,
     /// The root file system, made if it was not there.
     pub rootfs: Rootfs,
@@ -67,7 +67,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The cache, root file system and kernel that the environment asks for.
+    /// The cache, root file system and kernel that the environment selects.
     pub fn prepare(jobs: &Path) -> Result<Host> {
         let home = Home::locate()?;
         let rootfs = Rootfs::ensure(&home)?;
@@ -75,8 +75,7 @@ impl Host {
         Ok(Host { home, jobs: jobs.to_path_buf(), rootfs, kernel })
     }
 
-    /// Runs a job in its folder, to its end. `heard` gets each line the test writes, as it comes, with the time since the
-    /// start.
+    /// Runs a job in its folder, to its end. `heard` gets each line of the test as it arrives, with the time since the start.
     pub fn run(
         &self,
         folder: &Folder,
@@ -157,7 +156,7 @@ impl Host {
         self.ended(folder, status, &seen, limits)
     }
 
-    /// What the folder and the status say of the end.
+    /// The result, from the job folder and the exit status.
     fn ended(&self, folder: &Folder, status: ExitStatus, console: &Console, limits: Limits) -> Result<End> {
         if let Some(outcome) = Outcome::read(folder.path())? {
             return Ok(End::Told(outcome));
@@ -174,7 +173,7 @@ impl Host {
     }
 }
 
-/// What to do about a disk that is full.
+/// Advice about a full disk.
 pub(crate) fn no_room(job: &Path) -> String {
     format!("the disk is full that holds {}: make room, or name another place in LAB_JOBS", job.display())
 }
@@ -189,7 +188,7 @@ pub fn running(home: &Home) -> Result<usize> {
     cpu::taken(home)
 }
 
-/// Adds what the guest's kernel, and the programs around it, said last.
+/// Adds the last output of the guest's kernel, and of the programs around it.
 fn with_tail(mut why: String, folder: &Folder, console: &Console) -> String {
     let errors = std::fs::read_to_string(folder.path().join("guest.err")).unwrap_or_default();
     if !errors.trim().is_empty() {
@@ -203,7 +202,7 @@ fn with_tail(mut why: String, folder: &Folder, console: &Console) -> String {
     why
 }
 
-/// Connects a command's streams: gives the one that carries the test's lines, and the console if there is one.
+/// Connects a command's streams: returns the one with the test's lines, and the console if there is one.
 fn streams(
     command: &mut Command,
     backend: Backend,

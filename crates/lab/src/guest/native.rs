@@ -1,4 +1,4 @@
-//! The host's own kernel, in namespaces of its own.
+//! The back end on the host's own kernel, in new namespaces.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) fn command(folder: &Folder, rootfs: &Rootfs) -> Result<Command> {
     Ok(command)
 }
 
-/// Enters new namespaces and starts what will be PID 1 in them, if the arguments ask for it.
+/// Enters new namespaces and starts PID 1 in them, if the arguments say so.
 pub(crate) fn main(args: &[OsString]) -> Option<Result<ExitCode>> {
     (args.first()? == NATIVE).then(|| enter(&args[1..]))
 }

@@ -1,5 +1,5 @@
-//! What a test asks to find inside beside the root file system: the binary under test or its Debian package, and OpenStack's
-//! tools or ovn-bgp-agent.
+//! The programs that a test requests in addition to the root file system: the binary under test or its Debian package, and
+//! OpenStack's tools or ovn-bgp-agent.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,10 +17,10 @@ pub(crate) const OPENSTACK: &str = "openstack";
 /// The Debian package of the binary under test, in a job folder.
 pub(crate) const PACKAGE: &str = "meridian.deb";
 
-/// What makes it.
+/// The script that builds the package.
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/deb");
 
-/// What a test asks for.
+/// The requested programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tools {
     pub(crate) meridian: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Tools {
     pub(crate) ovn_bgp_agent: bool,
 }
 
-/// Where it was found.
+/// The requested programs with their paths.
 #[derive(Debug)]
 pub(crate) struct Packed {
     meridian: Option<PathBuf>,
@@ -51,8 +51,8 @@ impl Tools {
         })
     }
 
-    /// The binary under test: `LAB_MERIDIAN`, else the one that cargo built beside this test, if it is not older than what it
-    /// is made from.
+    /// The binary under test: `LAB_MERIDIAN`, else the one that cargo built next to this test, unless it is older than its
+    /// sources.
     pub(crate) fn built() -> Result<PathBuf> {
         if let Some(named) = std::env::var_os("LAB_MERIDIAN").filter(|named| !named.is_empty()) {
             let named = PathBuf::from(named);
@@ -100,7 +100,7 @@ impl Packed {
     }
 }
 
-/// Makes the Debian package of a binary, uncompressed, since that takes longer than all the rest.
+/// Builds the Debian package of a binary, uncompressed, because compression takes longer than all the rest.
 fn pack(binary: &Path, job: &Path) -> Result<()> {
     let out = Command::new(PACKAGING).arg(binary).arg(job).arg("-Znone").output();
     let out = out.with_context(|| format!("cannot run {PACKAGING}"))?;
@@ -122,7 +122,7 @@ fn newer(binary: &Path) -> Option<Option<PathBuf>> {
     Some(sources(&note).into_iter().find(|source| changed(source).is_some_and(|at| at > built)))
 }
 
-/// The files that a makefile's rule says something is made from. A blank in a name has a backslash before it.
+/// The prerequisites in a makefile rule. A blank in a name has a backslash before it.
 fn sources(note: &str) -> Vec<PathBuf> {
     let Some((_, list)) = note.split_once(": ") else { return Vec::new() };
     let list = list.lines().next().unwrap_or_default().replace("\\ ", "\0");

@@ -1,9 +1,9 @@
 //! A User Mode Linux guest's command line.
 //!
-//! The guest is started in its job folder, which holds links to all it needs: `root` (its root file system), `g` (its
-//! kernel's C library), `init` (this binary). `hostfs=/proc/self/cwd` shuts it in there: a test that goes wrong
-//! can write nothing on the host outside of its job folder, and no path, however long or odd, is on the command line. That
-//! keeps mistakes in, not malice: a mount that climbs out by `..` is not stopped.
+//! The guest starts in its job folder, which holds links to everything it needs: `root` (its root file system), `g` (its
+//! kernel's C library), `init` (this binary). `hostfs=/proc/self/cwd` confines it to that folder: a faulty test can write
+//! nothing else on the host, and no path, however long or odd, is on the command line. This protects against mistakes, not
+//! against attackers: it does not stop a mount that leaves the folder through `..`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,8 +21,8 @@ use crate::rootfs::{FIRST, Rootfs};
 /// Where a guest's memory lives, if it has the room.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// A part of the kernel that a guest can do without: it measures which way to compute RAID checksums is fastest, which
-/// takes two thirds of the time a guest needs to boot. By its name of now and of earlier kernels.
+/// A kernel initialisation that a guest does not need: it measures the fastest algorithm for RAID checksums, which takes two
+/// thirds of the boot time. By its name in current and earlier kernels.
 const LEFT_OUT: &str = "initcall_blacklist=raid6_init,raid6_select_algo";
 
 /// How a guest's terminal is connected.

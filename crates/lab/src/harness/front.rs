@@ -1,4 +1,4 @@
-//! What `cargo xtask lab` asks of a test binary beside tests: the list of them, a shell in a guest, the guided tour.
+//! The commands of `cargo xtask lab` in a test binary other than tests: the list, a shell in a guest, the guided tour.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
-//! What runs inside: PID 1 of a guest (or of a set of namespaces), and the test itself.
+//! The guest's side: PID 1 of a guest (or of a set of namespaces), and the test itself.
 //!
-//! PID 1 makes the system ready (`uml`, `native`), starts this binary once more for the test (`perform`), reaps whatever dies,
-//! and at the test's end turns the guest off. The test is a process of its own: it may wait for its children by any
-//! means, and when it is killed PID 1 is there to tell.
+//! PID 1 prepares the system (`uml`, `native`), starts this binary once more for the test (`perform`), reaps dead processes,
+//! and turns the guest off after the test. The test is a process of its own, so it may wait for its children in any way, and if
+//! it is killed, PID 1 still reports that.
 
 mod mounts;
 mod native;
@@ -90,7 +90,7 @@ fn reap(main: Pid) -> Result<ExitStatus> {
     }
 }
 
-/// Leaves word that the job failed before, or beside, its test.
+/// Records that the job failed outside of its test.
 fn fail(error: &anyhow::Error) -> Result<()> {
     let outcome = Outcome { failure: Some(format!("{error:#}")), millis: 0, offered: Default::default() };
     outcome.write(Path::new(INSIDE))

@@ -1,4 +1,4 @@
-//! The file systems of a system that runs a lab.
+//! The file systems of a guest, or of a set of namespaces.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
 
-/// Mounts a file system of `kind` at `at`, which is made if need be.
+/// Mounts a file system of `kind` at `at`, which is created if necessary.
 pub(super) fn mount_at(kind: &str, at: &Path, options: &str) -> Result<()> {
     fs::create_dir_all(at).with_context(|| format!("cannot make {}", at.display()))?;
     mount(Some(kind), at, Some(kind), MsFlags::empty(), Some(options))
         .with_context(|| format!("cannot mount {kind} at {}", at.display()))
 }
 
-/// Shows a folder beside the job at `at`, for reading; only in a guest.
+/// Mounts a folder next to the job folder at `at`, read-only; only in a guest.
 pub(super) fn host_folder(name: &str, at: &Path) -> Result<()> {
     fs::create_dir_all(at).with_context(|| format!("cannot make {}", at.display()))?;
     let (kind, path) = ("hostfs", format!("/{name}"));
@@ -27,8 +27,8 @@ pub(super) fn bind(from: &Path, at: &Path) -> Result<()> {
         .with_context(|| format!("cannot show {} at {}", from.display(), at.display()))
 }
 
-/// Lays a writable tree over a root file system that stays as it is; what is written goes to memory below `scratch`.
-/// Gives where the tree is.
+/// Mounts a writable overlay over a read-only root file system; writes go to memory below `scratch`. Returns the path of the
+/// tree.
 pub(super) fn overlay(lower: &Path, scratch: &Path) -> Result<std::path::PathBuf> {
     let [upper, work, root] = ["upper", "work", "root"].map(|name| scratch.join(name));
     for dir in [&upper, &work, &root] {
@@ -52,7 +52,7 @@ pub(super) fn usual(root: &Path) -> Result<()> {
     mount_at("tmpfs", &root.join("tmp"), "mode=1777")
 }
 
-/// Makes `root` the root of this process and of all it will start.
+/// Makes `root` the root of this process and of all its future children.
 pub(super) fn enter(root: &Path) -> Result<()> {
     std::env::set_current_dir(root).with_context(|| format!("cannot enter {}", root.display()))?;
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).context("cannot move the root")?;
@@ -60,7 +60,7 @@ pub(super) fn enter(root: &Path) -> Result<()> {
     std::env::set_current_dir("/").context("cannot enter the new root")
 }
 
-/// What is the same on every kernel: a name, the loopback device, and settings that fail loudly.
+/// Applies the settings that are the same on every kernel: host name, loopback device, sysctls. A failure is an error.
 pub(super) fn settle() -> Result<()> {
     nix::unistd::sethostname("lab").context("cannot set the host name")?;
     // The interface's flags: up, loopback.

@@ -1,4 +1,4 @@
-//! PID 1 of fresh namespaces on the host's own kernel. When it ends, the kernel ends everything in them, mounts included.
+//! PID 1 of new namespaces on the host's own kernel. When it ends, the kernel ends everything in them, mounts included.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -47,7 +47,7 @@ pub(super) fn main(args: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows a device of the host; one that the host lacks is left out.
+/// Makes a device of the host visible; a missing one is left out.
 fn device(from: &Path, at: &Path) -> Result<()> {
     if !from.exists() {
         return Ok(());

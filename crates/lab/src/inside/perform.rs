@@ -1,4 +1,4 @@
-//! The test's own process: find the function, run it, write how it ended.
+//! The test's own process: finds the function, runs it, writes the result.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -91,7 +91,7 @@ fn check(spec: &Spec) -> Result<()> {
     }
 }
 
-/// What the kernel we are on offers, found by trying, and for what cannot be tried by its configuration.
+/// The features of the current kernel, found by trying, or from its configuration where trying is impossible.
 fn probe() -> BTreeSet<Need> {
     let works = |line: &str| {
         let mut words = line.split(' ');
@@ -130,7 +130,7 @@ fn show(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Gives the terminal a shell of its own session, so that job control works.
+/// Gives the terminal to a shell in a session of its own, so that job control works.
 fn shell(size: Option<(u16, u16)>) -> Result<()> {
     if let Some((rows, columns)) = size {
         let _ = Command::new("stty").args(["rows", &rows.to_string(), "cols", &columns.to_string()]).status();

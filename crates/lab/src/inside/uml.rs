@@ -1,4 +1,4 @@
-//! PID 1 of a User Mode Linux guest: from a bare kernel to a running test, and to power-off.
+//! PID 1 of a User Mode Linux guest: from the bare kernel to a running test, and to power-off.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{fail, supervise};
 use crate::guest::tools;
 use crate::job::{INSIDE, OPENSTACK, Spec};
 
-/// What a lab loads, in one go. The kernel cannot load them itself when they are wanted, as it looks in the wrong root.
+/// The kernel modules of a lab, loaded at once. The kernel cannot load them on demand, because it searches the wrong root.
 const MODULES: &[&str] = &[
     "overlay",
     "8021q",
@@ -69,7 +69,7 @@ fn run() -> Result<()> {
     done
 }
 
-/// Loads the modules. A kernel of one's own may have them built in without saying so; a test will tell if not.
+/// Loads the modules. A custom kernel may have them built in without listing them; if one is missing, a test fails.
 fn load(spec: &Spec) -> Result<()> {
     let out = Command::new("/usr/sbin/modprobe")
         .arg("-a")

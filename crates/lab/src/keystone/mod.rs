@@ -11,7 +11,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! `setup` is what every one begins with, `rest` what it is asked over HTTP.
+//! `setup` prepares a new Keystone, `rest` sends HTTP requests to it.
 
 mod rest;
 pub(crate) mod setup;
@@ -29,14 +29,14 @@ use crate::node::Node;
 use crate::process::{Daemon, Recipe};
 use crate::python;
 
-/// Serves what was loaded: address, port.
-const SERVE: &str = "waitress.serve(application, host=serve[0], port=int(serve[1]), threads=4)";
+/// Serves what was loaded: address, port. One thread: with several, SQLite refuses writes that meet ("database is locked").
+const SERVE: &str = "waitress.serve(application, host=serve[0], port=int(serve[1]), threads=1)";
 
-/// How often another port is tried when somebody else was faster to take the one that was free.
+/// The number of retries with another port, if another process took the free port first.
 const TRIES: usize = 5;
 /// The port on a node.
 const PORT: u16 = 5000;
-/// How long one answer may take.
+/// Timeout of one answer.
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// A running Keystone. It ends with its value.
@@ -44,16 +44,16 @@ const ANSWER: Duration = Duration::from_secs(60);
 pub struct Keystone {
     daemon: Arc<Daemon>,
     url: String,
-    /// Where it is asked from; nowhere in particular on the host.
+    /// The namespace that requests come from; `None` on the host.
     netns: Option<Arc<Netns>>,
     agent: ureq::Agent,
-    /// The token of `admin` that everything is asked with. Good for an hour, which is more than a test takes.
+    /// The token of `admin` for all requests. Valid for an hour, which is longer than any test.
     token: OnceLock<String>,
 }
 
 impl Keystone {
-    /// Starts one on the host, on a free port of the loopback device, with its things in a folder. The Python environment that
-    /// it needs is made if it is not there.
+    /// Starts a Keystone on the host, on a free port of the loopback device, with its files in a folder. The Python environment
+    /// is built if it is missing.
     pub fn start(dir: &Path) -> Result<Keystone> {
         let environment = python::openstack()?;
         let config = furnish(&environment, dir)?;
@@ -123,8 +123,8 @@ impl Keystone {
 }
 
 impl Node {
-    /// Starts Keystone on this node, on port 5000 of all its addresses; `address` is the one by which others know it. The test
-    /// has to ask for the tools by [`Test::openstack`](crate::Test::openstack).
+    /// Starts Keystone on this node, on port 5000 of all its addresses; clients use `address`. The test must request the tools
+    /// with [`Test::openstack`](crate::Test::openstack).
     pub fn keystone(&self, address: Ipv4Addr) -> Result<Keystone> {
         let environment = Path::new(OPENSTACK);
         if !environment.is_dir() {
@@ -141,7 +141,7 @@ impl Node {
         Keystone::up(daemon, &url, Some(Arc::clone(self.netns())))
     }
 
-    /// Runs the `openstack` command here, with the variables of [`Keystone::env`]; gives what it printed.
+    /// Runs the `openstack` command here, with the variables of [`Keystone::env`]; returns its output.
     pub fn openstack(&self, env: &[(String, String)], args: &[&str]) -> Result<String> {
         let mut command = std::process::Command::new("python3");
         command.args(["-m", "openstackclient.shell"]).args(args).env("PYTHONPATH", python::path_inside());
@@ -150,7 +150,7 @@ impl Node {
     }
 }
 
-/// Puts a Keystone's things into a folder; gives its configuration.
+/// Copies a Keystone's files into a folder; returns its configuration.
 fn furnish(environment: &Path, dir: &Path) -> Result<PathBuf> {
     setup::unfold(environment, dir)?;
     setup::configure(dir)

@@ -1,4 +1,4 @@
-//! Keystone's HTTP interface, version 3, as far as tests set a cloud up with it. All of it as `admin`.
+//! Keystone's HTTP API, version 3, as far as tests need it to set up a cloud. All requests are made as `admin`.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -6,17 +6,18 @@ use serde_json::{Value, json};
 use super::{Keystone, setup};
 
 impl Keystone {
-    /// Makes a project in the domain `Default`; gives its id.
+    /// Creates a project in the domain `Default`; returns its id.
     pub fn project(&self, name: &str) -> Result<String> {
         self.make("projects", "project", json!({ "name": name, "domain_id": "default" }))
     }
 
-    /// Makes a user in the domain `Default`; gives its id.
+    /// Creates a user in the domain `Default`; returns its id.
     pub fn user(&self, name: &str, password: &str) -> Result<String> {
         self.make("users", "user", json!({ "name": name, "password": password, "domain_id": "default" }))
     }
 
-    /// A role by its name, made if it is not there; gives its id. `admin`, `manager`, `member`, `reader` and `service` are there.
+    /// A role by its name, created if it is missing; returns its id. `admin`, `manager`, `member`, `reader` and `service`
+    /// exist.
     pub fn role(&self, name: &str) -> Result<String> {
         let found = self.call("GET", &format!("roles?name={name}"), None)?;
         match found["roles"][0]["id"].as_str() {
@@ -25,30 +26,30 @@ impl Keystone {
         }
     }
 
-    /// Gives a user a role (by its name) on a project.
+    /// Grants a user a role (by its name) on a project.
     pub fn grant(&self, role: &str, user: &str, project: &str) -> Result<()> {
         let role = self.role(role)?;
         self.call("PUT", &format!("projects/{project}/users/{user}/roles/{role}"), None).map(|_| ())
     }
 
-    /// Gives a user a role (by its name) on the domain `Default`.
+    /// Grants a user a role (by its name) on the domain `Default`.
     pub fn grant_on_domain(&self, role: &str, user: &str) -> Result<()> {
         let role = self.role(role)?;
         self.call("PUT", &format!("domains/default/users/{user}/roles/{role}"), None).map(|_| ())
     }
 
-    /// Gives a user a role (by its name) on the system as a whole.
+    /// Grants a user a role (by its name) on the whole system.
     pub fn grant_on_system(&self, role: &str, user: &str) -> Result<()> {
         let role = self.role(role)?;
         self.call("PUT", &format!("system/users/{user}/roles/{role}"), None).map(|_| ())
     }
 
-    /// Makes a service of a type (`network`, `load-balancer`) and a name; gives its id.
+    /// Creates a service of a type (`network`, `load-balancer`) and a name; returns its id.
     pub fn service(&self, kind: &str, name: &str) -> Result<String> {
         self.make("services", "service", json!({ "type": kind, "name": name }))
     }
 
-    /// Makes an endpoint of a service for an interface (`public`, `internal`, `admin`); gives its id.
+    /// Creates an endpoint of a service for an interface (`public`, `internal`, `admin`); returns its id.
     pub fn endpoint(&self, service: &str, interface: &str, url: &str) -> Result<String> {
         let endpoint = json!({
             "service_id": service,
@@ -91,12 +92,12 @@ impl Keystone {
         token.context("Keystone's answer has no token")
     }
 
-    /// What Keystone says of a token; an error when it is not, or no longer, good.
+    /// Keystone's description of a token; an error if the token is not, or no longer, valid.
     pub fn about(&self, token: &str) -> Result<Value> {
         self.of_token("GET", token)
     }
 
-    /// Takes a token back before its time.
+    /// Revokes a token.
     pub fn revoke(&self, token: &str) -> Result<()> {
         self.of_token("DELETE", token).map(|_| ())
     }
@@ -128,7 +129,7 @@ impl Keystone {
         id.map(|id| id.to_owned()).with_context(|| format!("Keystone's answer has no id: {answer}"))
     }
 
-    /// Tells the catalog where this Keystone is: its template was made for another place.
+    /// Writes this Keystone's address to its catalog: the template was prepared for another address.
     pub(super) fn move_identity(&self) -> Result<()> {
         let listed = self.call("GET", "endpoints", None)?;
         for endpoint in listed["endpoints"].as_array().into_iter().flatten() {
@@ -150,7 +151,7 @@ impl Keystone {
         self.request(method, path, &headers, body)
     }
 
-    /// One request from where this Keystone is; gives the token in the answer's head, if any, and its body.
+    /// Sends one request from this Keystone's namespace; returns the token in the answer's head, if any, and its body.
     fn request(
         &self,
         method: &str,

@@ -1,4 +1,4 @@
-//! OVN's central part of one zone: both databases and ovn-northd.
+//! OVN's central services of one zone: both databases and ovn-northd.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use crate::db::Db;
 use crate::northbound::Edit;
 use crate::process::Recipe;
 
-/// How long OVN may take to carry a change to every chassis.
+/// Timeout for OVN to propagate a change to every chassis.
 const SYNC: Duration = Duration::from_secs(90);
 
 /// The central part of a zone.
@@ -74,7 +74,7 @@ impl Central {
         Ok(Central { node, nb: northbound, sb: southbound })
     }
 
-    /// The Northbound: what is wanted.
+    /// The Northbound: the requested network.
     pub fn nb(&self) -> &Db {
         &self.nb
     }
@@ -84,7 +84,7 @@ impl Central {
         &self.sb
     }
 
-    /// Writes the network: everything said in `describe` in one transaction. What is there already is changed.
+    /// Writes the network that `describe` builds, in one transaction. Existing objects are changed.
     pub fn write(&self, describe: impl FnOnce(&mut Edit)) -> Result<()> {
         let mut edit = Edit::new(self.nb.snapshot());
         describe(&mut edit);

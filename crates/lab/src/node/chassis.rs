@@ -18,10 +18,10 @@ use crate::eventually::quietly;
 use crate::process::Recipe;
 use crate::topology::Datapath;
 
-/// How long a switch may take to make a device.
+/// Timeout for a switch to create a device.
 const DEVICE: Duration = Duration::from_secs(60);
 
-/// What is asked of a chassis before it is started. Made by [`chassis`].
+/// The description of a chassis before it starts. Created by [`chassis`].
 #[derive(Clone, Debug)]
 pub struct ChassisSpec {
     pub(crate) name: String,
@@ -37,7 +37,7 @@ pub fn chassis(name: &str) -> ChassisSpec {
 }
 
 impl ChassisSpec {
-    /// In this zone; in the first one unless it is said.
+    /// Sets the zone of the chassis; by default it is the first.
     #[must_use]
     pub fn zone(mut self, zone: &str) -> ChassisSpec {
         self.zone = Some(zone.to_owned());
@@ -159,7 +159,7 @@ impl Chassis {
         self.db.commit(transaction.update(row, &before, &after))
     }
 
-    /// Takes a device out of a bridge.
+    /// Removes a device from a bridge.
     pub fn unplug(&self, bridge: &str, device: &str) -> Result<()> {
         let (port, _) = self.db.find::<Port>(|row| row.name == device)?;
         self.db.change::<Bridge>(
@@ -188,7 +188,7 @@ impl Chassis {
         self.ofctl("del-flows", bridge, &[matching]).map(|_| ())
     }
 
-    /// Asks a bridge in the words of `ovs-ofctl`.
+    /// Runs an `ovs-ofctl` command on a bridge.
     pub fn ofctl(&self, command: &str, bridge: &str, args: &[&str]) -> Result<String> {
         let bridge = format!("unix:{}", self.dir().join(format!("{bridge}.mgmt")).display());
         let line: Vec<&str> =
@@ -196,7 +196,7 @@ impl Chassis {
         self.run_args(&line)
     }
 
-    /// Asks the switch in the words of `ovs-appctl`: `["ofproto/trace", "br-int", "in_port=1,icmp"]`.
+    /// Runs an `ovs-appctl` command on the switch: `["ofproto/trace", "br-int", "in_port=1,icmp"]`.
     pub fn appctl(&self, words: &[&str]) -> Result<String> {
         let control = self.dir().join("vswitchd.ctl").display().to_string();
         let line: Vec<&str> =
@@ -204,19 +204,19 @@ impl Chassis {
         self.run_args(&line)
     }
 
-    /// Takes the node away from the underlay.
+    /// Disconnects the node from the underlay.
     pub fn cut(&self) -> Result<()> {
         println!("cut {} off", self.label());
         self.down("eth0")
     }
 
-    /// Kills a daemon and starts it again, with what it takes besides.
+    /// Kills a daemon and starts it again, with the set-up that it needs.
     pub fn restart(&self, daemon: &str) -> Result<()> {
         self.daemon(daemon)?.kill()?;
         self.revive(daemon)
     }
 
-    /// Starts a daemon that was killed, with what it takes besides.
+    /// Starts a killed daemon, with the set-up that it needs.
     pub fn revive(&self, daemon: &str) -> Result<()> {
         self.daemon(daemon)?.start_again()?;
         // A switch of the userspace datapath may have made its devices anew, without the tunnel's address.
@@ -227,7 +227,7 @@ impl Chassis {
         }
     }
 
-    /// Gives it back to the underlay.
+    /// Reconnects the node to the underlay.
     pub fn mend(&self) -> Result<()> {
         self.up("eth0")
     }
@@ -237,7 +237,7 @@ fn model() -> Model {
     Model::new("Open_vSwitch").table::<OpenVSwitch>().table::<Bridge>().table::<Port>().table::<Interface>()
 }
 
-/// What a switch finds in its database when it starts: its bridges, and ovn-controller's settings.
+/// The initial content of a switch's database: its bridges, and ovn-controller's settings.
 fn first_rows(spec: &ChassisSpec, address: Ipv4Addr, central: Ipv4Addr, datapath: Datapath) -> Transaction {
     let mut transaction = Transaction::new();
     let mut root = OpenVSwitch::default();

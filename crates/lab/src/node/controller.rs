@@ -1,4 +1,4 @@
-//! A controller: a node on the underlay, for what speaks to the central parts and is spoken to by people.
+//! A controller: a node on the underlay for services that use the central databases and serve users.
 
 use std::net::Ipv4Addr;
 use std::ops::Deref;

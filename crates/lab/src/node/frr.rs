@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use super::Node;
 use crate::process::Recipe;
 
-/// Where FRR looks for a node's own things, by the node's name.
+/// The directories of a node's FRR files, each with a subdirectory by the node's name.
 const DIRS: [&str; 4] = ["/run/frr", "/etc/frr", "/var/lib/frr", "/var/tmp/frr"];
 
 impl Node {
-    /// Starts FRR's daemons (`bgpd`, `bfdd`; zebra and mgmtd come with them) and gives them a configuration.
+    /// Starts FRR's daemons (`bgpd`, `bfdd`; zebra and mgmtd start with them) with a configuration.
     pub fn frr(&self, daemons: &[&str], config: &str) -> Result<()> {
         for dir in DIRS {
             let dir = Path::new(dir).join(self.label());
@@ -55,7 +55,7 @@ impl Node {
         self.run(&format!("vtysh -N {} -f {}", self.label(), path.display())).map(|_| ())
     }
 
-    /// Asks FRR in the words of `vtysh`.
+    /// Runs a `vtysh` command.
     pub fn vtysh(&self, command: &str) -> Result<String> {
         self.run_args(&["vtysh", "-N", self.label(), "-c", command])
     }

@@ -1,4 +1,5 @@
-//! Nodes: a namespace, a folder, and the daemons in it. What makes a node a chassis, a central or a VM is in the files beside.
+//! Nodes: a namespace, a folder, and the daemons in it. The other files of this directory turn a node into a chassis, a central
+//! or a VM.
 
 pub mod central;
 pub mod chassis;
@@ -65,9 +66,9 @@ impl Node {
         Ok(daemon)
     }
 
-    /// Starts the workspace's own `meridian` with these arguments, under a name of one's choice, and does not wait for it.
-    /// The test has to ask for it by [`Test::meridian`](crate::Test::meridian). What it prints is kept with all logs; it is
-    /// ended ([`Daemon::stop`], [`Daemon::kill`]) and started again like any daemon.
+    /// Starts the workspace's own `meridian` with these arguments, under a given name, and does not wait for it. The test must
+    /// request it with [`Test::meridian`](crate::Test::meridian). Its output is kept with all logs. A test stops it
+    /// ([`Daemon::stop`], [`Daemon::kill`]) and starts it again like any daemon.
     pub fn meridian(&self, name: &str, args: &[&str]) -> Result<Arc<Daemon>> {
         self.start(name, Recipe::new("meridian").args(args.iter().copied()))
             .context("is the test registered with `.meridian()`?")
@@ -89,7 +90,7 @@ impl Node {
             .with_context(|| format!("{} has no daemon `{name}`, it has: {}", self.label(), known()))
     }
 
-    /// Kills every daemon at once, as when the power goes.
+    /// Kills every daemon at once, as in a power failure.
     pub fn kill_all(&self) -> Result<()> {
         self.daemons().iter().filter(|daemon| daemon.alive()).try_for_each(|daemon| daemon.kill())
     }

@@ -1,7 +1,7 @@
 //! A real systemd on a node: PID 1 of namespaces of its own (processes, mounts, control groups), in the node's network.
 //!
-//! The guest's own PID 1 stays what it is. `/run` is a new one, in which the sockets of the node's switch and of its FRR are where
-//! a machine has them; the rest of the file system is the guest's.
+//! The guest's own PID 1 stays. `/run` is a new mount, in which the sockets of the node's switch and of its FRR have their
+//! usual paths; the rest of the file system is the guest's.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +16,11 @@ use crate::eventually::quietly;
 use crate::job::{Backend, INSIDE, Spec};
 use crate::process::Recipe;
 
-/// How long a start may take on a machine that has much else to do.
+/// Timeout of a start on a busy machine.
 const BOOT: Duration = Duration::from_secs(60);
 
-/// What a machine's systemd starts and the lab has done, or does without: FRR, and what makes a kernel and its devices ready.
+/// Units that systemd must not start, because the lab has done their work or does not need it: FRR, and units that prepare the
+/// kernel and its devices.
 const MASKED: &[&str] = &[
     "dev-hugepages.mount",
     "dev-mqueue.mount",
@@ -37,7 +38,7 @@ const MASKED: &[&str] = &[
 
 /// Moves into namespaces, and becomes systemd; `$1` is the node's name.
 ///
-/// Its control group is one below ours: what is in ours it would take for its own, and move.
+/// Its control group is a child of ours: otherwise it would regard our processes as its own, and move them.
 const ENTER: &str = r#"set -e
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/lab-$1
@@ -105,12 +106,12 @@ impl Systemd {
         Ok(systemd)
     }
 
-    /// Runs a command line (words between blanks, no shell) on this machine, to its end; gives what it printed.
+    /// Runs a command line (words between blanks, no shell) on this machine, to its end; returns its output.
     pub fn run(&self, line: &str) -> Result<String> {
         self.run_args(&line.split_ascii_whitespace().collect::<Vec<_>>())
     }
 
-    /// As [`Systemd::run`], for arguments that have blanks in them.
+    /// As [`Systemd::run`], for arguments that contain blanks.
     pub fn run_args(&self, args: &[&str]) -> Result<String> {
         let enter = [
             "nsenter",
@@ -132,12 +133,12 @@ impl Systemd {
         Ok(self.run(&format!("systemctl show --value --property {name} {unit}"))?.trim().to_owned())
     }
 
-    /// What a unit has logged.
+    /// The log of a unit.
     pub fn journal(&self, unit: &str) -> Result<String> {
         self.run(&format!("journalctl --output cat --unit {unit}"))
     }
 
-    /// Installs the workspace's own package, as it is built for people. The test has to ask for it by
+    /// Installs the workspace's own package, built as for a release. The test must request it with
     /// [`Test::package`](crate::Test::package).
     pub fn install_meridian(&self) -> Result<()> {
         let package = format!("{INSIDE}/{}", crate::guest::tools::PACKAGE);

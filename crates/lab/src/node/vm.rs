@@ -25,7 +25,7 @@ pub struct VmSpec<'a> {
 }
 
 impl Lab {
-    /// A VM of this name, which is also its logical port's unless another is said.
+    /// A VM of this name, which is also the name of its logical port unless another is given.
     pub fn vm(&self, name: &str) -> VmSpec<'_> {
         let (name, empty) = (name.to_owned(), String::new);
         let (ips, gateways) = (Vec::new(), Vec::new());

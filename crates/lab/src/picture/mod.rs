@@ -1,8 +1,7 @@
-//! A picture of a topology: what it is made of and how that hangs together, for people.
+//! A picture of a topology for people: its parts and their connections.
 //!
-//! The lab notes its parts as they are put in ([`Part`]); a [`Picture`] puts them in order, as text for a terminal
-//! (`text`) and as SVG for everything else (`svg`). OVN's own network, its switches and routers, is not in it: that is
-//! what `ovn-nbctl show` is for.
+//! The lab records its parts as a test adds them ([`Part`]). A [`Picture`] arranges them, as text for a terminal (`text`) and
+//! as SVG for everything else (`svg`). It does not show OVN's logical network; use `ovn-nbctl show` for that.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod svg;
@@ -15,7 +14,7 @@ use ipnet::IpNet;
 /// The bridge that carries the tunnels.
 pub(crate) const UNDERLAY: &str = "br-ul";
 
-/// One thing that was put into a lab.
+/// One part of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// A node, whatever it is for.
@@ -73,7 +72,7 @@ struct Chassis {
     vms: Vec<Host>,
 }
 
-/// A node that has one device, and what there is to say of it.
+/// A node with one device, and its description.
 #[derive(Clone, Debug)]
 struct Host {
     name: String,
@@ -81,7 +80,7 @@ struct Host {
 }
 
 impl Picture {
-    /// Of these parts, with what addresses they have by now.
+    /// A picture of these parts with their current addresses.
     pub fn new(parts: &[Part], addresses: Addresses) -> Picture {
         let mut picture = Picture { addresses, ..Picture::default() };
         let mut placed = BTreeSet::new();

@@ -13,7 +13,7 @@ const COLUMN: usize = WIDTH + GAP;
 /// A VM's box begins this much further right than its chassis', which leaves room for the chassis' wires.
 const INDENT: usize = 30;
 
-/// What is drawn so far. Lines are kept apart, to be painted below all boxes.
+/// The drawing so far. Lines are separate, to be painted below all boxes.
 #[derive(Default)]
 struct Canvas {
     lines: String,

@@ -1,7 +1,7 @@
-//! Daemons of the host that end when the test's process does, however that ends.
+//! Daemons of the host that end when the test's process does, for whatever reason.
 //!
-//! The kernel can send a process a signal when its parent dies, and means by that the thread that started it. So they are
-//! all started by one thread that lives as long as the process.
+//! The kernel can send a process a signal when its parent dies. It regards the thread that started the process as its parent.
+//! So one thread, which lives as long as the process, starts them all.
 
 use std::process::{Child, Command};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Daemons of the host; those of nodes are shown in guests.
+//! Daemons of the host. The end-to-end tests cover those of nodes.
 
 use super::*;
 

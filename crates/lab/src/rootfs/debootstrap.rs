@@ -1,4 +1,4 @@
-//! Fetching and unpacking the packages with mmdebstrap, which needs no root for that.
+//! Fetches and unpacks the packages with mmdebstrap, which needs no root for that.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -98,7 +98,7 @@ fn quietly(program: &str) -> Command {
     }
 }
 
-/// Follows what mmdebstrap says of its steps; gives the lines that may explain a failure.
+/// Follows mmdebstrap's progress output; returns the lines that may explain a failure.
 fn follow(child: &mut Child, archives: &Path, progress: &mut Progress) -> Vec<String> {
     let Some(stderr) = child.stderr.take() else { return Vec::new() };
     let (send, lines) = std::sync::mpsc::channel();
@@ -135,7 +135,7 @@ fn follow(child: &mut Child, archives: &Path, progress: &mut Progress) -> Vec<St
     said
 }
 
-/// What a failure means and what to do about it, from the lines that came with it.
+/// The meaning of a failure and advice, from its output.
 fn explain(said: &[String], mirror: &str) -> anyhow::Error {
     let all = said.join("\n");
     let has = |words: &[&str]| words.iter().any(|word| all.contains(word));
@@ -166,7 +166,7 @@ fn explain(said: &[String], mirror: &str) -> anyhow::Error {
     anyhow!("{meaning}\n{tail}")
 }
 
-/// The version of each package, from the names of the archives it came in (`name_version_architecture.deb`).
+/// The version of each package, from the names of its archives (`name_version_architecture.deb`).
 pub(super) fn versions(archives: &Path) -> Result<BTreeMap<String, String>> {
     let entries = fs::read_dir(archives).with_context(|| format!("cannot read {}", archives.display()))?;
     let names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

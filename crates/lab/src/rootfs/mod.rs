@@ -1,8 +1,8 @@
-//! The guest's root file system: made once, by an ordinary user, and kept in the cache under a key.
+//! The guest's root file system: built once, by an ordinary user, and kept in the cache under a key.
 //!
-//! `recipe` says what goes in, `debootstrap` fetches and unpacks it, `fixup` does what the packages' scripts would have done,
-//! `interp` makes the kernel run on any host. A root file system is made in a folder of its own and put in place by a
-//! rename: it is there and whole, or not there.
+//! `recipe` lists the content, `debootstrap` fetches and unpacks it, `fixup` does the work of the packages' scripts, `interp`
+//! makes the kernel run on any host. A build happens in a temporary folder that is renamed into place: a root file system is
+//! complete or absent.
 
 mod debootstrap;
 mod fixup;
@@ -26,17 +26,17 @@ pub use recipe::key;
 /// How many steps a build has: lists, download, unpack, finish.
 const STEPS: u64 = 4;
 
-/// What unpacking takes at its peak, with some air.
+/// The peak disk space of unpacking, with a reserve.
 const ROOM: u64 = 1200 << 20;
 
-/// A root file system that nobody has used for this long goes when another one is made.
+/// Time without use after which the next build removes a root file system.
 const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// A root file system in the cache, with its kernel.
 #[derive(Clone, Debug)]
 pub struct Rootfs(PathBuf);
 
-/// What a root file system was made of.
+/// The content of a root file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The recipe's key.
@@ -46,7 +46,7 @@ pub struct Manifest {
 }
 
 impl Rootfs {
-    /// The one that this code's recipe makes, if it has been made.
+    /// The root file system of this code's recipe, if it exists.
     pub fn cached(home: &Home) -> Option<Rootfs> {
         let dir = home.path().join(key());
         if !dir.join("manifest.json").is_file() {
@@ -57,7 +57,7 @@ impl Rootfs {
         Some(Rootfs(dir))
     }
 
-    /// The one that this code's recipe makes, made now if it is not there.
+    /// The root file system of this code's recipe, built now if it is missing.
     pub fn ensure(home: &Home) -> Result<Rootfs> {
         if let Some(found) = Rootfs::cached(home) {
             return Ok(found);
@@ -82,7 +82,7 @@ impl Rootfs {
         Rootfs::cached(home).context("the root file system is gone again")
     }
 
-    /// The folder that is `/` in the guest; never written after it was made.
+    /// The folder that is `/` in the guest; read-only after the build.
     pub fn root(&self) -> PathBuf {
         self.0.join("root")
     }
@@ -103,7 +103,7 @@ impl Rootfs {
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     }
 
-    /// What it was made of.
+    /// The content.
     pub fn manifest(&self) -> Result<Manifest> {
         let path = self.0.join("manifest.json");
         let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -116,7 +116,7 @@ impl Rootfs {
     }
 }
 
-/// Removes every root file system and every unfinished build; gives how many.
+/// Removes every root file system and every unfinished build; returns their number.
 pub fn clean(home: &Home) -> Result<usize> {
     let running = crate::guest::running(home)?;
     ensure!(running == 0, "{running} guests are running right now: try again when they have ended");
@@ -133,7 +133,7 @@ pub fn clean(home: &Home) -> Result<usize> {
     Ok(removed)
 }
 
-/// Removes what builds that were killed have left, and what nobody has used for long.
+/// Removes leftovers of killed builds, and root file systems that were not used for long.
 fn tidy(home: &Home) {
     for dir in folders(home) {
         let used = dir.join("used").metadata().and_then(|found| found.modified());
@@ -194,7 +194,7 @@ pub(crate) fn show_config(kernel: &Path, dir: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Fails when there is less free space than a build takes: better now than half-way.
+/// Fails if there is less free space than a build needs: better now than half-way.
 fn room(free: u64, dir: &Path) -> Result<()> {
     ensure!(
         free >= ROOM,

@@ -1,12 +1,12 @@
-//! What goes into the guest: which packages, from which suites. The cache's key follows from it.
+//! The content of the guest: packages and their suites. The cache's key is derived from it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::home::key_of;
 
-/// Where everything but the kernel comes from.
+/// The source of everything but the kernel.
 pub(super) const SUITE: &str = "trixie";
 
-/// Where the kernel comes from: the first suite whose User Mode Linux has all that the lab needs.
+/// The source of the kernel: the first suite whose User Mode Linux has all needed features.
 pub(super) const KERNEL_SUITE: &str = "forky";
 
 /// The kernel's package.
@@ -55,8 +55,8 @@ pub(super) const PACKAGES: &[&str] = &[
 pub(super) const ALONE: &[&str] =
     &["libicu76", "libpq5", "libxml2", "libxslt1.1", "postgresql-17", "postgresql-client-17"];
 
-/// The name of the root file system that this recipe makes. What is done to the packages after unpacking is part of it: a
-/// cache made by other code is never taken for ours.
+/// The name of the root file system of this recipe. It covers the changes after unpacking, so that a cache of other code is
+/// never mistaken for ours.
 pub fn key() -> String {
     key_of(&[
         SUITE,
@@ -69,7 +69,7 @@ pub fn key() -> String {
     ])
 }
 
-/// Apt's preferences: the kernel's suite gives the kernel and, failing all else, what only it has.
+/// Apt's preferences: the kernel's suite provides the kernel and, as a last resort, packages that only it has.
 pub(super) fn preferences() -> String {
     format!(
         "Package: *\nPin: release n={KERNEL_SUITE}\nPin-Priority: 50\n\n\

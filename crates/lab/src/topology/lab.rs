@@ -1,4 +1,4 @@
-//! The running lab.
+//! The running lab: its nodes, cables and databases, as a test uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,11 +35,11 @@ pub struct Lab {
     chassis: BTreeMap<String, Chassis>,
     nodes: Mutex<Vec<Arc<Node>>>,
     physnets: Mutex<BTreeSet<String>>,
-    /// What did not come through, for the report.
+    /// The unanswered traffic, for the report.
     failures: Arc<Failures>,
     /// How many there are, for the next one's address.
     controllers: AtomicU8,
-    /// What was put in, for a picture of it.
+    /// The parts of the lab, for the picture.
     parts: Mutex<Vec<Part>>,
     root: Arc<Netns>,
     datapath: Datapath,
@@ -155,7 +155,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The bridge that stands for a physical network.
+    /// The bridge of a physical network.
     fn physnet(&self, name: &str) -> Result<String> {
         let bridge = format!("br-{name}");
         let mut known = self.physnets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +174,7 @@ impl Lab {
         Ok(node)
     }
 
-    /// A node on the underlay, beside the chassis and the central parts: for an API server, a database, Keystone.
+    /// A node on the underlay in addition to chassis and central: for an API server, a database, Keystone.
     pub fn controller(&self, name: &str) -> Result<Controller> {
         let node = self.node(name)?;
         let before = self.controllers.fetch_add(1, Ordering::Relaxed);
@@ -253,7 +253,7 @@ impl Lab {
         Picture::new(&parts, addresses)
     }
 
-    /// What is left of the job.
+    /// The job folder, whose files stay on the host.
     pub fn job(&self) -> &Path {
         &self.job
     }
@@ -296,7 +296,7 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Empty databases to be copied: to make one takes a process, and many are needed. A guest's root has them, a host has not.
+/// Empty databases to copy: creating one takes a process, and a lab needs many. A guest's root has them, a host does not.
 fn empty_databases() -> Result<PathBuf> {
     let made = PathBuf::from(EMPTY);
     if made.is_dir() {

@@ -1,4 +1,4 @@
-//! A topology is described, brought up, used, and reported on if the use failed.
+//! A topology: described, started, used, and reported on if a test fails.
 //!
 //! ```text
 //!   vm1 ─┐                  ┌─ vm2          VMs and external hosts: a namespace each
@@ -60,7 +60,7 @@ pub enum Datapath {
 }
 
 impl Datapath {
-    /// The kernel's if it can do all that OVN asks for.
+    /// The kernel's datapath, if it has all features that OVN needs.
     fn chosen() -> Result<Datapath> {
         let spec = Spec::inside()?;
         let able = spec.offered.contains(&Need::ConntrackZones) && spec.offered.contains(&Need::OpenVswitch);
@@ -85,7 +85,7 @@ impl Datapath {
     }
 }
 
-/// What is to be brought up before a test begins. VMs, external hosts and spines are added to the running [`Lab`].
+/// The machines that start before a test begins. A test adds VMs, external hosts and spines to the running [`Lab`].
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
     zones: Vec<String>,
@@ -112,8 +112,8 @@ impl Topology {
         self
     }
 
-    /// Brings it up, hands it over, and takes it down. If the use fails, everything that may tell why is left in the
-    /// job folder and the telling part is printed.
+    /// Starts the topology, passes it to a function, and stops it. If the function fails, the state of every node is saved in
+    /// the job folder, and the relevant part is printed.
     pub fn run(self, with: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
         let lab = Lab::start(&self)?;
         // Also when a panic comes through: an assertion in a test is a failure like any other.

@@ -1,4 +1,4 @@
-//! What a failed test leaves: the state of every node in the job folder, and the telling part of it in print.
+//! The report of a failed test: the state of every node in the job folder, and the relevant part of it in the output.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::node::Node;
 /// How many lines of a log are telling.
 const TAIL: usize = 6;
 
-/// Reports unless told that all is fine.
+/// Writes the report when dropped, unless the test marked itself as passed.
 pub(super) struct Guard<'a> {
     lab: &'a Lab,
     fine: bool,
@@ -110,7 +110,7 @@ fn about(node: &Node) -> String {
     lines.iter().map(|line| asked(node, &line.split(' ').collect::<Vec<_>>())).collect()
 }
 
-/// A command line and what it said, be it good or bad.
+/// A command line and its output, after success or failure.
 fn asked(node: &Node, args: &[&str]) -> String {
     let said = node.run_args(args).unwrap_or_else(|error| format!("{error:#}\n"));
     format!("# {}\n{said}\n", args.join(" "))

@@ -1,9 +1,9 @@
-//! Traffic that did not come through, followed through the switches it entered: `ofproto/trace` in the report.
+//! Unanswered traffic, traced through the switches: `ofproto/trace` in the report.
 //!
-//! Whoever pings in vain leaves a note. For each of them the packet that it sent is put together again from what its node knows
-//! (route, addresses, neighbours), and the switch that would get it first is asked what it does with it: for a VM the one of
-//! its chassis, for a host outside those that are wired to its network. A sender that does not know its neighbour's Ethernet
-//! address sends an ARP request and nothing else, so that is what is followed then.
+//! A ping without an answer leaves a note. For each note, this module rebuilds the sent packet from the sender's state (route,
+//! addresses, neighbours) and traces it in the first switch on its path: for a VM the switch of its chassis, for an external
+//! host the switches that are wired to its network. A sender that does not know its neighbour's MAC address sends only an ARP
+//! request, so that is traced then.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::picture::Part;
 /// How many of the failures are followed; the first ones are the cause of others, or of nothing.
 const FOLLOWED: usize = 3;
 
-/// Who did not reach whom.
+/// Sender and destination of unanswered traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missed {
     pub(crate) from: String,
@@ -26,7 +26,7 @@ pub(crate) struct Missed {
     pub(crate) to: String,
 }
 
-/// What was missed in a lab so far.
+/// The unanswered traffic in a lab so far.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<Vec<Missed>>);
 
@@ -47,7 +47,7 @@ impl Failures {
 }
 
 impl Lab {
-    /// Follows what was missed; gives for each a name, and all that the switches said.
+    /// Traces the unanswered traffic; returns a name and the output of the switches for each.
     pub(super) fn traces(&self) -> Vec<(String, String)> {
         let name = |missed: &Missed| format!("trace-{}-{}", missed.from, missed.to.replace([':', '.'], "-"));
         self.failures().last().iter().map(|missed| (name(missed), self.follow(missed))).collect()
@@ -113,7 +113,7 @@ impl Lab {
     }
 }
 
-/// A packet in the words of OpenFlow.
+/// A packet in OpenFlow's syntax.
 #[derive(Debug, PartialEq, Eq)]
 struct Packet(String);
 
@@ -124,7 +124,7 @@ impl std::fmt::Display for Packet {
 }
 
 impl Packet {
-    /// What a node sends first to reach an address.
+    /// The first packet that a node sends to reach an address.
     fn of(node: &Node, to: &str) -> Result<Packet> {
         let (to, port) = match to.parse::<std::net::SocketAddr>() {
             Ok(address) => (address.ip(), Some(address.port())),
@@ -190,7 +190,7 @@ fn link_address(said: &str) -> Option<&str> {
     said.split_ascii_whitespace().skip_while(|word| *word != "lladdr").nth(1)
 }
 
-/// What a trace comes to: the lines that begin a verdict.
+/// The essence of a trace: the lines that begin a verdict.
 pub(super) fn verdicts(trace: &str) -> impl Iterator<Item = &str> {
     trace.lines().filter(|line| line.starts_with("# ") || line.starts_with("Datapath actions:"))
 }

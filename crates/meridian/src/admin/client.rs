@@ -1,5 +1,6 @@
 //! The side of the operator: one request, one answer.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,10 +14,13 @@ use crate::failure::{Exit, Failure, Outcome};
 pub(crate) async fn ask(path: &Path, request: &Request, within: Duration) -> Outcome<serde_json::Value> {
     let connect = Failure::new;
     let conversation = async {
-        let stream = UnixStream::connect(path).await.map_err(|error| {
-            connect(Exit::Connect, error)
+        let stream = UnixStream::connect(path).await.map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => connect(Exit::Local, error)
+                .while_(format!("cannot open {}", path.display()))
+                .try_("the same with sudo, or as the user that Meridian runs as"),
+            _ => connect(Exit::Connect, error)
                 .while_(format!("no process answers at {}", path.display()))
-                .try_("the path that the process was given with --admin-socket, as the user it runs as")
+                .try_("starting it, or the path that it was given with --admin-socket"),
         })?;
         let (read, mut write) = stream.into_split();
         let lost = |error| Failure::new(Exit::Connect, error).while_("the process ended the conversation");

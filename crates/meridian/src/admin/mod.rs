@@ -16,6 +16,7 @@
 pub(crate) mod client;
 pub(crate) mod server;
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -33,23 +34,46 @@ pub(crate) const SERVER_SOCKET: &str = "admin.sock";
 /// Where a server that tries things out keeps its files when nobody says otherwise.
 pub(crate) const DEV_DIR: &str = ".meridian";
 
-/// The socket of the process that a command is about: the one that was named, or the only one that is where they usually are.
+/// The socket of the process that a command is about: the one that was named, or the only one at the usual paths.
 pub(crate) fn socket(config: &Config) -> Outcome<PathBuf> {
     if let Some(path) = &config.admin.socket.value {
         return Ok(path.clone());
     }
     let server = config.server.data_dir.value.join(SERVER_SOCKET);
     let usual = [PathBuf::from(NODE_SOCKET), server, Path::new(DEV_DIR).join(SERVER_SOCKET)];
-    let mut found = usual.into_iter().filter(|path| path.exists());
-    match (found.next(), found.next()) {
-        (Some(only), None) => Ok(only),
-        (Some(one), Some(other)) => Err(Failure::told(
-            Exit::Usage,
-            format!("which process is not said: there are {} and {}", one.display(), other.display()),
-        )
-        .try_("--socket with one of them")),
-        (None, _) => Err(Failure::told(Exit::Usage, "which process is not said")
-            .try_("--socket with the path that it was given with --admin-socket")),
+    choose(usual.map(|path| {
+        let found = std::fs::symlink_metadata(&path).map(drop).map_err(|error| error.kind());
+        (path, found)
+    }))
+}
+
+/// Chooses among the usual paths by the outcome of looking at each.
+fn choose(usual: [(PathBuf, Result<(), ErrorKind>); 3]) -> Outcome<PathBuf> {
+    let list = |paths: &[&PathBuf]| {
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
+    };
+    let found: Vec<_> = usual.iter().filter(|(_, found)| found.is_ok()).map(|(path, _)| path).collect();
+    let hidden = usual.iter().filter(|(_, found)| *found == Err(ErrorKind::PermissionDenied));
+    let hidden: Vec<_> = hidden.map(|(path, _)| path).collect();
+    match (found.as_slice(), hidden.as_slice()) {
+        // A path that this user may not look at is another user's process. It is not in the way of one's own.
+        ([only], _) => Ok((*only).clone()),
+        ([], []) => {
+            let all: Vec<_> = usual.iter().map(|(path, _)| path).collect();
+            Err(Failure::told(
+                Exit::Connect,
+                format!("no running Meridian found: there is no {}", list(&all).replace(" and ", ", no ")),
+            )
+            .try_("starting it, or --socket with the path that it was given with --admin-socket"))
+        }
+        ([], hidden) => {
+            Err(Failure::told(Exit::Local, format!("cannot look for {}: permission denied", list(hidden)))
+                .try_("the same with sudo, or as the user that Meridian runs as"))
+        }
+        (several, _) => {
+            Err(Failure::told(Exit::Usage, format!("several processes may be meant: {}", list(several)))
+                .try_("--socket with one of them"))
+        }
     }
 }
 
@@ -86,6 +110,30 @@ pub(crate) enum Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_is_chosen_or_the_reason_is_given() {
+        use ErrorKind::{NotFound, PermissionDenied};
+        let chosen = |found: [Result<(), ErrorKind>; 3]| {
+            let paths = ["/a", "/b", "c"].map(PathBuf::from).into_iter().zip(found).collect::<Vec<_>>();
+            choose(paths.try_into().unwrap()).map_err(|failure| (failure.code(), failure.report().unwrap()))
+        };
+        let none = Err(NotFound);
+        assert_eq!(chosen([none, Ok(()), none]).unwrap(), Path::new("/b"));
+        assert_eq!(chosen([none, Err(PermissionDenied), Ok(())]).unwrap(), Path::new("c"));
+        for (found, code, expected) in [
+            ([none, none, none], 3, "no running Meridian found: there is no /a, no /b, no c\n"),
+            (
+                [none, Err(PermissionDenied), none],
+                5,
+                "cannot look for /b: permission denied\n  try: the same with sudo",
+            ),
+            ([Ok(()), Ok(()), none], 2, "several processes may be meant: /a and /b\n  try: --socket"),
+        ] {
+            let (exit, report) = chosen(found).unwrap_err();
+            assert!(exit == code && report.contains(expected), "{exit}: {report}");
+        }
+    }
 
     #[test]
     fn requests_are_plain_json() {

@@ -33,17 +33,36 @@ impl Drop for Socket {
     }
 }
 
-/// Listens, and answers until the process ends.
+/// A bound admin socket, which nobody answers on yet.
+#[derive(Debug)]
+pub(crate) struct AdminSocket {
+    listener: UnixListener,
+    socket: Socket,
+}
+
+impl AdminSocket {
+    /// Binds the path.
+    pub(crate) async fn bind(path: &Path) -> Outcome<Self> {
+        let listener = bind(path).await.map_err(|error| {
+            Failure::new(Exit::Local, error)
+                .while_(format!("cannot listen on {} for admin requests", path.display()))
+                .try_("another path with --admin-socket; its directory must exist")
+        })?;
+        Ok(Self { listener, socket: Socket(path.to_owned()) })
+    }
+
+    /// Answers until the process ends.
+    pub(crate) fn start(self, process: Process) -> Socket {
+        let Self { listener, socket } = self;
+        tracing::info!(socket = %socket.0.display(), "taking admin requests");
+        task::keep("admin", accept(listener, process));
+        socket
+    }
+}
+
+/// Binds the path, and answers there until the process ends.
 pub(crate) async fn serve(path: &Path, process: Process) -> Outcome<Socket> {
-    let listener = bind(path).await.map_err(|error| {
-        Failure::new(Exit::Local, error)
-            .while_(format!("cannot listen on {} for admin requests", path.display()))
-            .try_("another path with --admin-socket; its directory must exist")
-    })?;
-    tracing::info!(socket = %path.display(), "taking admin requests");
-    let socket = Socket(path.to_owned());
-    task::keep("admin", accept(listener, process));
-    Ok(socket)
+    Ok(AdminSocket::bind(path).await?.start(process))
 }
 
 /// Binds where nobody listens. A socket left behind by a process that died is replaced; anything else in the way is not.

@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and which module runs it. One file per command, each with a `run`.
 
 mod allow_deletions;
+mod backup;
 mod bgp_agent;
 mod completions;
 mod explain;
@@ -9,6 +10,7 @@ mod man;
 mod node;
 mod ovsdb;
 mod plan;
+mod restore;
 mod server;
 mod status;
 
@@ -70,6 +72,8 @@ enum Command {
     Status(status::Args),
     Plan(plan::Args),
     AllowDeletions(allow_deletions::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Explain(explain::Args),
     Ovsdb(Box<ovsdb::Args>),
     Completions(completions::Args),
@@ -103,6 +107,8 @@ impl Command {
             Self::Status(args) => args.overrides(),
             Self::Plan(args) => args.overrides(),
             Self::AllowDeletions(args) => args.overrides(),
+            Self::Backup(args) => args.overrides(),
+            Self::Restore(args) => args.overrides(),
             Self::Explain(args) => args.overrides(),
             Self::BgpAgent(_) | Self::Completions(_) | Self::Man(_) => Vec::new(),
         }
@@ -142,7 +148,9 @@ fn run(cli: Cli) -> Outcome {
     let mut config = loaded.config;
     raise(&mut config, global.verbose);
     if global.print_config {
-        return print(&config.to_toml());
+        print(&config.to_toml())?;
+        // A node that starts with this configuration would refuse it; the operator should learn that here.
+        return config.bgp.load().map(drop).map_err(|error| Failure::new(Exit::Usage, error));
     }
     let Some(command) = command else {
         let _ = Cli::command().print_help();
@@ -170,6 +178,8 @@ fn run(cli: Cli) -> Outcome {
         Command::Status(args) => block_on(status::run(&args, &config)),
         Command::Plan(args) => block_on(plan::run(&args, &config)),
         Command::AllowDeletions(args) => block_on(allow_deletions::run(&args, &config)),
+        Command::Backup(args) => backup::run(&args, &config),
+        Command::Restore(args) => restore::run(&args, &config),
         Command::Explain(args) => block_on(explain::run(&args, &config)),
         Command::Ovsdb(args) => ovsdb::run(&args, &config, control),
         Command::Completions(args) => completions::run(&args),

@@ -1,8 +1,10 @@
 //! `meridian server`: the network API on OVN.
 
+mod ovn;
 mod shown;
+mod sockets;
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,24 +20,23 @@ use api::secret::Secret;
 use api::settings;
 use api::store::{Store, StoreError, Url, private};
 use api::world::Outside;
-use central::{Central, Database};
-use ovsdb::client::ClientConfig;
+use central::Database;
 use prometheus_client::registry::Registry;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use zeroize::Zeroizing;
 
-use super::ovsdb::Target;
 use super::print;
+use crate::admin::server::AdminSocket;
 use crate::cli::given;
 use crate::config::{AuthMode, Config, Origin, Override, Server, Setting};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::process::Process;
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
+pub(super) use ovn::client_config;
 use shown::Shown;
+use sockets::Sockets;
 
 /// Run the network API on OVN
 ///
@@ -94,16 +95,10 @@ impl Args {
 
 /// Where metrics are served if nobody says.
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9697);
-/// Where an OVN central keeps its files, within the data directory.
-const CENTRAL: &str = "ovn";
 /// The database file, within the data directory.
 const DATABASE: &str = "api.db";
 /// How long OVN's databases may take to be read before the API listens without them.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
-/// How long a database of OVN that does not answer is left alone at most.
-const LONGEST_BACKOFF: Duration = Duration::from_millis(400);
-/// How long a member of a clustered Northbound may say nothing before it is asked for a sign of life, and for that sign.
-const MEMBER_PROBE: Duration = Duration::from_secs(1);
 /// How long requests that have begun may take when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -123,18 +118,27 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     if settings.dns_servers.is_empty() {
         settings.dns_servers = host_resolvers();
     }
+    if !args.dev {
+        ovn::check_named(server)?;
+    }
+    // Before the server takes anything: one that cannot listen must not become the writer of the Northbound first.
+    let sockets = Sockets::bind(server, config.metrics.listen.value.unwrap_or(METRICS)).await?;
+    let (address, url_of_api) = (sockets.probe.address, sockets.probe.url());
     let dir = data_dir(args, server);
     create_data_dir(&dir)?;
     let mut central = match args.dev {
-        true => Some(start_central(dir.join(CENTRAL)).await?),
+        true => Some(ovn::start_central(&dir).await?),
         false => None,
     };
-    let nb = client_config(config, Database::Northbound, &server.nb.value, central.as_ref())?;
-    let sb = client_config(config, Database::Southbound, &server.sb.value, central.as_ref())?;
+    let nb = client_config(config, Database::Northbound, &server.nb, central.as_ref())?;
+    let sb = client_config(config, Database::Southbound, &server.sb, central.as_ref())?;
 
     let (outside, seen) = watch::channel(Arc::new(Outside { settings, ..Outside::default() }));
     let url = store_url(server, &dir)?;
     let store = Store::open(&url, seen.clone()).await.map_err(|error| store_failure(&url, error))?;
+    // After the store, whose refusal names the process that has these files already.
+    let socket = config.admin.socket.value.clone().unwrap_or_else(|| dir.join(admin::SERVER_SOCKET));
+    let admin_socket = AdminSocket::bind(&socket).await?;
     let mut registry = Registry::default();
     let counts = reconcile::Metrics::register(&mut registry);
     let settings = Arc::new(seen.borrow().settings.clone());
@@ -147,9 +151,13 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         .map_err(|error| {
             Failure::new(Exit::Local, error).while_("cannot start the thread that writes the Northbound")
         })?;
-    let (placing, repairing) = api::placing::start(store.clone(), seen.clone(), northbound.writer());
-    let repairing = task::spawn("placing", repairing);
-    task::spawn("adopted", api::northbound::forget_adopted(store.clone(), northbound.spent()));
+    let (placing, repairing) =
+        api::placing::start(store.clone(), seen.clone(), sight.northbound(), northbound.writer());
+    let repairing = task::keep("placing", repairing);
+    let (removal, removing) =
+        api::balancer_removal::start(store.clone(), sight.report(), sight.northbound(), northbound.writer());
+    let removing = task::keep("balancer-removal", removing);
+    task::keep("adopted", api::northbound::forget_adopted(store.clone(), northbound.spent()));
     // Whoever asks first must find the chassis: without them no zone is known and no port can be bound.
     let first_look = async {
         let _ = sight.synced().await;
@@ -161,24 +169,18 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         );
     }
 
-    let listener = TcpListener::bind(server.listen.value).await.map_err(|error| {
-        Failure::new(Exit::Local, error)
-            .while_(format!("cannot listen on {}", server.listen.value))
-            .try_("another address with --listen")
-    })?;
-    let address = listener.local_addr().map_err(|error| Failure::new(Exit::Local, error))?;
     let shown = Shown {
         sight: sight.clone(),
         store: store.clone(),
         url: url.clone(),
         northbound: northbound.clone(),
-        loops: [northbound.handle().clone(), placing.clone()],
+        loops: [northbound.handle().clone(), placing.clone(), removal.clone()],
     };
     let process = Process::over(registry, "server", log, shown, |_| {});
-    metrics::serve(config.metrics.listen.value.unwrap_or(METRICS), process.clone()).await?;
-    let socket = config.admin.socket.value.clone().unwrap_or_else(|| dir.join(admin::SERVER_SOCKET));
-    let _socket = admin::server::serve(&socket, process).await?;
+    metrics::start(sockets.metrics, process.clone());
+    let _admin_socket = admin_socket.start(process);
 
+    let closing = store.clone();
     let api = Arc::new(Api {
         store,
         report: sight.report(),
@@ -188,18 +190,20 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         lists: Lists::default(),
     });
     let (drain, draining) = oneshot::channel::<()>();
-    let serving = api::http::serve(listener, api, server.limits(), async { drop(draining.await) });
+    let serving = api::http::serve(sockets.api, api, api::dialect::Neutron, server.limits(), async {
+        drop(draining.await)
+    });
     let mut serving = task::spawn("api", serving);
     // Whoever started us reads this line: the port may have been left to the system.
-    print(&format!("listening on http://{address}\n"))?;
+    print(&format!("listening on {url_of_api}\n"))?;
     tracing::info!(%address, store = %url, "the network API listens");
     notify::ready(&format!("listening on {address}"));
 
     let mut watchdog = notify::Watchdog::new();
     let outcome = tokio::select! {
-        () = watchdog.feed_while(|| lives(address)) => Ok(()),
+        () = watchdog.feed_while(|| sockets.probe.lives()) => Ok(()),
         ended = &mut serving => Err(Failure::told(Exit::Local, format!("the API ended by itself: {ended:?}"))),
-        failure = watch_central(&mut central) => Err(failure),
+        failure = ovn::watch_central(&mut central) => Err(failure),
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
     };
@@ -211,27 +215,12 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     }
     northbound.handle().stop();
     placing.stop();
-    let _ = tokio::time::timeout(DRAIN, repairing).await;
+    removal.stop();
+    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(repairing, removing) }).await;
+    if let Err(fault) = closing.close().await {
+        tracing::warn!(%fault, "the database is not closed; the next start reads its log");
+    }
     outcome
-}
-
-/// Whether the API answers, as its clients meet it: what accepts, the runtime and its threads. A database that does not answer is
-/// no reason to start again.
-async fn lives(address: SocketAddr) -> bool {
-    let ip = match address.ip() {
-        ip if ip.is_unspecified() && ip.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
-        ip if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    let asked = async {
-        let mut stream = TcpStream::connect((ip, address.port())).await?;
-        stream.write_all(b"GET /healthcheck HTTP/1.0\r\n\r\n").await?;
-        let mut answer = [0; 12];
-        stream.read_exact(&mut answer).await?;
-        // 503 is an answer: the store is away, and this server says so.
-        std::io::Result::Ok(answer.starts_with(b"HTTP/1."))
-    };
-    asked.await.unwrap_or(false)
 }
 
 /// Requests and the scheduler see the chassis as they come and go.
@@ -242,63 +231,6 @@ async fn follow_fleet(mut fleet: watch::Receiver<Arc<Fleet>>, outside: watch::Se
             *outside = Arc::new(Outside { settings: outside.settings.clone(), fleet });
         });
     }
-}
-
-/// Ends with the reason when a program of our own central does; never without one.
-async fn watch_central(central: &mut Option<Central>) -> Failure {
-    let Some(central) = central else { return std::future::pending().await };
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        if let Err(error) = central.still_running() {
-            return Failure::new(Exit::Local, error).while_("the OVN central of --dev has ended");
-        }
-    }
-}
-
-async fn start_central(dir: PathBuf) -> Outcome<Central> {
-    let started = tokio::task::spawn_blocking(move || Central::start(&dir)).await;
-    let failed = |error: anyhow::Error| {
-        Failure::new(Exit::Local, error)
-            .while_("cannot start an OVN central")
-            .try_("`apt-get install ovn-central openvswitch-switch` if its programs are missing")
-    };
-    match started {
-        Ok(started) => started.map_err(failed),
-        Err(error) => Err(failed(error.into())),
-    }
-}
-
-/// How a database of OVN is reached: our own, what the configuration says, or where it usually is.
-pub(super) fn client_config(
-    config: &Config,
-    database: Database,
-    remotes: &[String],
-    central: Option<&Central>,
-) -> Outcome<ClientConfig> {
-    let mut ovsdb = config.ovsdb.clone();
-    ovsdb.remote.value = match central {
-        Some(central) => vec![central.remote(database)],
-        None => remotes.to_vec(),
-    };
-    let target = Target::new(&ovsdb, Some(database.name()))?;
-    let mut client = ClientConfig::new(target.remotes.clone());
-    client.dialer = target.dialer.clone();
-    // Only the leader can be written to; what chassis report is as good from any member.
-    client.session.leader_only = database == Database::Northbound;
-    client.session.connect_timeout = config.ovsdb.timeout.value;
-    // Servers are few and OVN is next door: one that is back is to be noticed soon, however long it was away.
-    client.session.backoff_max = LONGEST_BACKOFF;
-    client.session.probe_interval = config.ovsdb.probe_interval.value;
-    // A leader that hangs is left for another member, and soon: nothing is written meanwhile. A database without other members
-    // is worth waiting for, as it may only be busy.
-    if client.session.leader_only
-        && target.remotes.list.len() > 1
-        && config.ovsdb.probe_interval.origin == Origin::Default
-    {
-        client.session.probe_interval = MEMBER_PROBE;
-    }
-    client.max_message = config.ovsdb.max_message.value.saturating_mul(1 << 20);
-    Ok(client)
 }
 
 pub(super) fn store_failure(url: &Url, error: StoreError) -> Failure {
@@ -430,30 +362,5 @@ pub(super) fn secret(file: &Path) -> Outcome<Secret> {
             Exit::Usage,
             format!("{} holds no secret: its first line is empty", file.display()),
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_server_whose_database_is_away_lives() {
-        for (answer, expected) in [
-            ("HTTP/1.0 200 OK\r\n\r\n", true),
-            ("HTTP/1.0 503 Service Unavailable\r\n\r\n", true),
-            ("", false),
-        ] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let serving = async {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut request = [0; 28];
-                stream.read_exact(&mut request).await.unwrap();
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            };
-            let (lives, ()) = tokio::join!(lives(address), serving);
-            assert_eq!(lives, expected, "{answer:?}");
-        }
     }
 }

@@ -89,6 +89,9 @@ fn text(status: &Status, coloured: bool) -> String {
         span(status.uptime_seconds),
         status.log
     );
+    for promise in &status.promises {
+        let _ = writeln!(out, "  {}: {}", if promise.kept { "ok" } else { "NOT" }, promise.text);
+    }
     for db in &status.databases {
         let remote = db.remote.as_deref().unwrap_or("no server yet");
         let _ = writeln!(out, "{}: {}, {remote}, {} reconnects", db.database, db.state, db.reconnects);
@@ -113,7 +116,8 @@ fn text(status: &Status, coloured: bool) -> String {
     for vlan in &status.vlans {
         let _ = writeln!(out, "{vlan}");
     }
-    for why in &status.trouble {
+    let said = |why: &&String| status.promises.iter().any(|promise| promise.text == **why);
+    for why in status.trouble.iter().filter(|why| !said(why)) {
         let _ = writeln!(out, "! {why}");
     }
     if let Some(shown) = &status.network {

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use super::value::{Field, Value};
 use super::{Key, Origin, Setting};
 
-/// The options, in the agent's order.
+/// The options, in the agent's order; a default is here to be shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Bgp(Vec<(&'static Opt, Setting<Option<Plain>>)>);
 
@@ -16,7 +16,9 @@ pub(crate) struct Plain(String);
 
 impl Default for Bgp {
     fn default() -> Self {
-        Self(OPTIONS.iter().map(|opt| (opt, Setting::default(None))).collect())
+        let default =
+            |opt: &Opt| Some(opt.default).filter(|text| !text.is_empty()).map(|text| Plain(text.into()));
+        Self(OPTIONS.iter().map(|opt| (opt, Setting::default(default(opt)))).collect())
     }
 }
 
@@ -38,7 +40,7 @@ impl Bgp {
         Config::from_pairs(self.0.iter().filter_map(|(opt, setting)| {
             let Plain(value) = setting.value.clone()?;
             let place = match &setting.origin {
-                Origin::Default => String::new(),
+                Origin::Default => return None,
                 origin => origin.to_string(),
             };
             Some(Pair { section: "bgp".into(), name: opt.name.into(), value, place })

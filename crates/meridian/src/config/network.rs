@@ -4,9 +4,9 @@ use api::settings::Settings;
 use toml::de::DeValue;
 
 use super::value::{Field, Value};
-use super::{Key, Problem, Setting};
+use super::{Key, Origin, Problem, Setting};
 
-/// Keys that were set, as TOML.
+/// Every key with its value as TOML; a default is here to be shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Network(Vec<(&'static str, Setting<Loose>)>);
 
@@ -16,7 +16,12 @@ struct Loose(Option<toml::Value>);
 
 impl Default for Network {
     fn default() -> Self {
-        Self(Settings::KEYS.iter().map(|(name, _)| (*name, Setting::default(Loose::default()))).collect())
+        let defaults = match toml::Table::try_from(Settings::default()) {
+            Ok(defaults) => defaults,
+            Err(error) => unreachable!("settings are TOML: {error}"),
+        };
+        let key = |name: &'static str| (name, Setting::default(Loose(defaults.get(name).cloned())));
+        Self(Settings::KEYS.iter().map(|(name, _)| key(name)).collect())
     }
 }
 
@@ -31,7 +36,7 @@ impl Network {
     pub(crate) fn settings(&self) -> Result<Settings, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut table = toml::Table::new();
-        for (name, setting) in &self.0 {
+        for (name, setting) in self.0.iter().filter(|(_, setting)| setting.origin != Origin::Default) {
             let Some(value) = &setting.value.0 else { continue };
             let alone = toml::Table::from_iter([((*name).to_owned(), value.clone())]);
             match toml::Value::Table(alone).try_into::<Settings>() {

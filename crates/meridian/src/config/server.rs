@@ -19,6 +19,10 @@ pub(crate) struct Server {
     pub(crate) max_connections: Setting<usize>,
     pub(crate) max_idle_per_client: Setting<usize>,
     pub(crate) allow_remote_noauth: Setting<bool>,
+    pub(crate) tls_cert: Setting<Option<PathBuf>>,
+    pub(crate) tls_key: Setting<Option<PathBuf>>,
+    pub(crate) metrics_tls_cert: Setting<Option<PathBuf>>,
+    pub(crate) metrics_tls_key: Setting<Option<PathBuf>>,
     pub(crate) data_dir: Setting<PathBuf>,
     pub(crate) database: Setting<Option<SecretUrl>>,
     pub(crate) database_password_file: Setting<Option<PathBuf>>,
@@ -46,6 +50,10 @@ impl Default for Server {
             max_connections: Setting::default(Limits::default().connections),
             max_idle_per_client: Setting::default(Limits::default().per_client),
             allow_remote_noauth: Setting::default(false),
+            tls_cert: Setting::default(None),
+            tls_key: Setting::default(None),
+            metrics_tls_cert: Setting::default(None),
+            metrics_tls_key: Setting::default(None),
             data_dir: Setting::default("/var/lib/meridian".into()),
             database: Setting::default(None),
             database_password_file: Setting::default(None),
@@ -112,6 +120,22 @@ impl Server {
                 key("allow_remote_noauth", "Let anybody who can reach the address be administrator"),
                 &mut self.allow_remote_noauth,
             ),
+            (
+                key(
+                    "tls_cert",
+                    "Certificate of the network API with its chain (PEM); without it, the API has no TLS",
+                ),
+                &mut self.tls_cert,
+            ),
+            (key("tls_key", "Private key of that certificate (PEM)"), &mut self.tls_key),
+            (
+                key(
+                    "metrics_tls_cert",
+                    "Certificate of /metrics and /health with its chain (PEM); without it, no TLS",
+                ),
+                &mut self.metrics_tls_cert,
+            ),
+            (key("metrics_tls_key", "Private key of that certificate (PEM)"), &mut self.metrics_tls_key),
             (key("data_dir", "Where the server keeps its files"), &mut self.data_dir),
             (
                 key(

@@ -116,6 +116,36 @@ fn what_is_printed_reads_back() {
 }
 
 #[test]
+fn every_section_shows_its_defaults_and_origins() {
+    let printed =
+        file("[bgp]\nbgp_AS = 65001\n[network]\nvni_range = [5, 6]\n").load().unwrap().config.to_toml();
+    for line in [
+        "bgp_AS = \"65001\"  # from m.toml:2",
+        "bgp_nic = \"bgp-nic\"  # from default",
+        "reconcile_interval = \"300\"  # from default",
+        "# bgp_router_id is not set",
+        "vni_range = [5, 6]  # from m.toml:4",
+        "agent_down_time = 75  # from default",
+        "enable_snat_by_default = true  # from default",
+        "# bfd_min_tx is not set",
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
+    }
+    let quotas = printed.lines().find(|line| line.starts_with("quotas = ")).unwrap();
+    assert!(quotas.contains("router = 10") && quotas.ends_with("# from default"), "{quotas}");
+    // The defaults that are shown are those in effect.
+    let again = file(&printed).load().unwrap().config;
+    assert_eq!(again.network.settings().unwrap().vni_range, (5, 6));
+    assert_eq!(
+        file("").load().unwrap().config.network.settings().unwrap(),
+        api::settings::Settings::default()
+    );
+    let shown = file(&Config::default().to_toml()).load().unwrap().config;
+    assert_eq!(shown.network.settings().unwrap(), api::settings::Settings::default());
+    assert_eq!(shown.bgp.load().unwrap().config, Config::default().bgp.load().unwrap().config);
+}
+
+#[test]
 fn every_key_is_documented_and_named_once() {
     let keys = Config::keys();
     for key in &keys {
@@ -180,7 +210,15 @@ fn a_quota_that_is_set_leaves_the_others_as_they_are() {
     let defaults = settings("").unwrap().quotas;
     let quotas = settings("[network]\nquotas = { router = 100 }\n").unwrap().quotas;
     assert_eq!(quotas.limit("router"), 100);
-    for resource in ["port", "floatingip", "network", "address_scope", "router_gateway", "port_fixed_ip"] {
+    for resource in [
+        "port",
+        "floatingip",
+        "network",
+        "address_scope",
+        "router_gateway",
+        "port_fixed_ip",
+        "shared_address",
+    ] {
         assert!(
             quotas.limit(resource) > 0 && quotas.limit(resource) == defaults.limit(resource),
             "{resource}"

@@ -212,7 +212,7 @@ fn scenario_43_a_new_subnet_gives_every_gateway_an_address() {
     assert_eq!(sixes.len(), 2, "each its own");
     let routes = world.routes(5);
     let sixth: Vec<Value> = routes.into_iter().filter(|route| route["ip_prefix"] == "::/0").collect();
-    assert_eq!(crate::world::each(&sixth, "nexthop"), BTreeSet::from(["2001:db8:1::1"]));
+    assert_eq!(crate::world::each(&sixth, "nexthop"), BTreeSet::from(["2001:db8:1::"]));
     let ways: Vec<String> = ports[..2].iter().map(|port| format!("lrp-{port}")).collect();
     assert_eq!(crate::world::each(&sixth, "output_port"), ways.iter().map(String::as_str).collect());
     assert_eq!(world.cloud.rows("NAT").len(), 3, "no source NAT for IPv6");

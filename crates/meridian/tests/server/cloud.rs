@@ -508,9 +508,11 @@ fn remote(ovn: &Path, database: &str) -> String {
 /// The command that starts a server.
 fn command(dir: &Path, args: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
-    command.args(["server", "--metrics-listen", "127.0.0.1:0"]);
-    if !args.iter().any(|arg| arg == "--listen") {
-        command.args(["--listen", "127.0.0.1:0"]);
+    command.arg("server");
+    for flag in ["--listen", "--metrics-listen"] {
+        if !args.iter().any(|arg| arg == flag) {
+            command.args([flag, "127.0.0.1:0"]);
+        }
     }
     command
         .args(args)

@@ -19,16 +19,18 @@ use crate::two_servers::{postgres, waits_for};
 use crate::world::id;
 
 /// OVN's databases, the Northbound of three members, and ovn-northd.
-struct Plant {
+pub(crate) struct Plant {
     // In this order, so that northd never sees a database go away for good.
     _northd: Daemon,
-    nb: Raft,
+    /// The Northbound.
+    pub(crate) nb: Raft,
     _sb: Server,
-    dir: tempfile::TempDir,
+    /// Where the sockets are.
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Plant {
-    fn start() -> Plant {
+    pub(crate) fn start() -> Plant {
         let dir = tempfile::tempdir().unwrap();
         let nb = Raft::start(dir.path());
         let sb = Server::start(dir.path(), Database::Southbound).unwrap();

@@ -14,7 +14,7 @@ const ALIASES: &str = "router ext-gw-mode extraroute extraroute-atomic external-
     floatingip-pools router_availability_zone l3_agent_scheduler l3-agent-scheduler-ha-chassis-priority external-net \
     provider binding binding-extended port-security allowed-address-pairs extra_dhcp_opt net-mtu net-mtu-writable \
     availability_zone network_availability_zone agent quotas quota_details quota-check-limit security-group \
-    stateful-security-group security-groups-normalized-cidr rbac-policies address-scope subnet_allocation \
+    stateful-security-group security-groups-normalized-cidr rbac-policies rbac-address-scope address-scope subnet_allocation \
     default-subnetpools subnetpool-prefix-ops subnet-service-types subnet-external-network network-ip-availability \
     service-type dns-integration port-mac-address-regenerate ip_allocation ip-substring-filtering pagination sorting \
     project-id standard-attr-description standard-attr-revisions revision-if-match standard-attr-timestamp \

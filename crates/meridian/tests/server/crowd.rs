@@ -1,15 +1,20 @@
 //! Clients without credentials that hold connections and say nothing, or do not read: nobody else may notice them.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
 use crate::cloud::{Cloud, PATIENCE, eventually, raw};
+use crate::plant::Plant;
+use crate::two_servers::postgres;
 
 /// A cloud that wants a token, which is `s3cret`.
 fn guarded(server: &str) -> Cloud {
@@ -32,13 +37,15 @@ fn many_files() {
 
 /// A connection from one of many addresses of this machine. A server that does not take it makes this fail, and not hang.
 fn from(n: usize, to: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let own = Ipv4Addr::new(127, 0, 1 + (n / 200 % 50) as u8, 1 + (n % 200) as u8);
-    socket.bind(&SocketAddr::from((own, 0)).into()).unwrap();
-    socket
-        .connect_timeout(&to.into(), PATIENCE)
-        .unwrap_or_else(|error| panic!("connection {n} to {to}: {error}"));
-    socket.into()
+    from_address(own, to).unwrap_or_else(|error| panic!("connection {n} to {to}: {error}"))
+}
+
+fn from_address(own: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((own, 0)).into())?;
+    socket.connect_timeout(&to.into(), PATIENCE)?;
+    Ok(socket.into())
 }
 
 /// Whoever has a token, and whoever asks for health, is answered.
@@ -56,8 +63,22 @@ fn serves(cloud: &Cloud, metrics: &str) {
 
 #[test]
 fn idle_connections_keep_nobody_out_of_the_api_health_and_metrics() {
+    stays_open(&guarded(""));
+}
+
+#[test]
+fn idle_connections_keep_nobody_out_with_postgresql_and_databases_over_tls() {
+    let (postgres, _dir) = postgres();
+    let plant = Plant::encrypted();
+    let token = plant.dir().join("token");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    plant.configure(&format!("[server]\nauth = \"token\"\ntoken_file = \"{}\"\n", token.display()));
+    stays_open(&plant.cloud(&["--database", &postgres.url("meridian")]));
+}
+
+/// Holds idle connections from many addresses, more than are let in, and goes on to make new ones.
+fn stays_open(cloud: &Cloud) {
     many_files();
-    let cloud = guarded("");
     let metrics = cloud.metrics_url();
     eventually("it is healthy", || (cloud.status()["healthy"] == true).then_some(()));
     let (api, other) = (address(cloud.url()), address(&metrics));
@@ -69,7 +90,7 @@ fn idle_connections_keep_nobody_out_of_the_api_health_and_metrics() {
             idle.push(from(n, other));
         }
         if [899, 900, 1_028, 2_099].contains(&n) {
-            serves(&cloud, &metrics);
+            serves(cloud, &metrics);
         }
     }
     // They come back faster than they are dropped.
@@ -81,7 +102,7 @@ fn idle_connections_keep_nobody_out_of_the_api_health_and_metrics() {
             idle.push(from(n, other));
             n += 1;
         }
-        serves(&cloud, &metrics);
+        serves(cloud, &metrics);
         std::thread::sleep(Duration::from_millis(300));
     }
     assert_eq!(cloud.status()["healthy"], true);
@@ -146,4 +167,115 @@ fn tools_that_hang_on_the_admin_socket_keep_nobody_out() {
         })
         .collect();
     eventually("it answers", || cloud.try_meridian(&["status"]).ok());
+}
+
+/// Clients without credentials that send half a body each. As many as fit are let in; the rest takes their places.
+#[test]
+fn half_sent_bodies_of_refused_clients_hold_no_places() {
+    many_files();
+    let cloud = guarded("max_connections = 40\nmax_idle_per_client = 10\n");
+    let metrics = cloud.metrics_url();
+    eventually("it is healthy", || (cloud.status()["healthy"] == true).then_some(()));
+    let address = address(cloud.url());
+    let mut half = Vec::new();
+    for n in 0..200 {
+        let mut stream = from(n, address);
+        let _ = stream.write_all(
+            b"POST /v2.0/networks HTTP/1.1\r\nHost: x\r\nX-Auth-Token: guess\r\nContent-Length: 9\r\n\r\n{",
+        );
+        half.push(stream);
+        // The first refused clients hold every place that there is for requests, if they hold any.
+        if n > 30 && n % 10 == 0 {
+            serves(&cloud, &metrics);
+        }
+    }
+}
+
+/// A refused client that sends its body gets to see why it was refused, and goes on with the same connection.
+#[test]
+fn a_refused_client_sees_the_answer_after_its_body() {
+    let cloud = guarded("");
+    let mut stream = TcpStream::connect(address(cloud.url())).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    for _ in 0..2 {
+        let body = "x".repeat(3 << 20);
+        let head = format!(
+            "POST /v2.0/networks HTTP/1.1\r\nHost: x\r\nX-Auth-Token: guess\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        assert_eq!(status(&mut stream).unwrap(), 401);
+    }
+}
+
+/// Reads one answer; its status.
+fn status(stream: &mut TcpStream) -> std::io::Result<u16> {
+    let cut = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(cut)?;
+    let mut length = 0;
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Err(cut());
+        }
+        match line.trim_end().to_ascii_lowercase().split_once(": ") {
+            Some(("content-length", value)) => length = value.parse().map_err(|_| cut())?,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    reader.read_exact(&mut vec![0; length])?;
+    Ok(status)
+}
+
+/// `pw`, by bcrypt at a low cost.
+const PASSWORD: &str = "$2b$04$.28FkFQLkDFPySBHWafRUOwjRx/7UVblME5U9yUsNQtEyzmztXLZO";
+/// A hash that no password has, at a cost that guesses have to pay.
+const COSTLY: &str = "$2b$09$abcdefghijklmnopqrstuu...............................";
+
+#[test]
+fn a_flood_of_passwords_from_one_address_keeps_users_of_others_out_of_nothing() {
+    many_files();
+    let dir = tempfile::tempdir().unwrap();
+    let users: String = (0..8).map(|n| format!("user{n}:{PASSWORD}\n")).collect();
+    std::fs::write(dir.path().join("htpasswd"), format!("{users}costly:{COSTLY}\n")).unwrap();
+    let config = "[server]\nauth = \"basic\"\nhtpasswd = \"htpasswd\"\n";
+    std::fs::write(dir.path().join("meridian.toml"), config).unwrap();
+    let cloud = Cloud::within(dir, &["--config", "meridian.toml", "--data-dir", "."]);
+    let to = address(cloud.url());
+    let log_in = |own: u8, user: &str, password: &str| -> std::io::Result<u16> {
+        let mut stream = from_address(Ipv4Addr::new(127, 0, 0, own), to)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let credentials = STANDARD.encode(format!("{user}:{password}"));
+        let head =
+            format!("GET /v2.0/networks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {credentials}\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        status(&mut stream)
+    };
+    let over = AtomicBool::new(false);
+    let (guessed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..80 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    match log_in(2, "nobody", "guess") {
+                        Ok(503) => refused.fetch_add(1, Ordering::Relaxed),
+                        _ => guessed.fetch_add(1, Ordering::Relaxed),
+                    };
+                }
+            });
+        }
+        // The flood has all places that it can get.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually("guesses are turned away", || (refused.load(Ordering::Relaxed) > 100).then_some(()));
+            (0..8).map(|n| log_in(3, &format!("user{n}"), "pw").unwrap()).collect::<Vec<u16>>()
+        }));
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(outcome.unwrap(), [200; 8]);
+    });
+    assert!(guessed.load(Ordering::Relaxed) > 0, "none of the guesses was checked");
 }

@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::cloud::PATIENCE;
+use crate::two_servers::{certificates, postgres};
 
-/// Every task and thread of a server on its own central and SQLite.
-const PARTS: [&str; 15] = [
+/// Every task and thread of a server on its own central and SQLite that has to run for as long as the process does.
+const LASTING: [&str; 16] = [
     "election",
     "applied",
     "changes",
@@ -19,41 +20,91 @@ const PARTS: [&str; 15] = [
     "sight",
     "fleet",
     "placing",
+    "balancer-removal",
+    "adopted",
     "northbound",
     "sqlite",
     "metrics",
     "admin",
-    "api",
 ];
+
+/// How a part of the server dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Death {
+    Panic,
+    /// It returns, as if its work were done.
+    End,
+}
+
+/// A server whose part dies has to end with a code, and to say which part it was.
+fn dies(part: &str, death: Death, options: &[&str]) {
+    dies_within(&tempfile::tempdir().unwrap(), part, death, options);
+}
+
+/// The same, with files of its own in its directory.
+fn dies_within(dir: &tempfile::TempDir, part: &str, death: Death, options: &[&str]) {
+    let (variable, said) = match death {
+        Death::Panic => ("MERIDIAN_TEST_PANIC", format!("{part} panics because a test asked for it")),
+        Death::End => ("MERIDIAN_TEST_END", format!("the background task {part} has ended by itself")),
+    };
+    let mut child = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["server", "--dev", "--data-dir", ".", "--listen", "127.0.0.1:0"])
+        .args(["--metrics-listen", "127.0.0.1:0"])
+        .args(options)
+        .current_dir(dir.path())
+        .env("MERIDIAN_CONFIG", "/dev/null")
+        .env(variable, part)
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(dir.path().join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begin.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("{part}, {death:?}: the process lives on without it");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    assert!(status.code().is_some_and(|code| code != 0), "{part}, {death:?}: {status}\n{log}");
+    assert!(log.contains(&said), "{part}, {death:?}: {log}");
+}
 
 #[test]
 fn a_panic_in_any_background_task_ends_the_process_with_a_code() {
-    for part in PARTS {
-        let dir = tempfile::tempdir().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_meridian"))
-            .args(["server", "--dev", "--data-dir", ".", "--listen", "127.0.0.1:0"])
-            .args(["--metrics-listen", "127.0.0.1:0"])
-            .current_dir(dir.path())
-            .env("MERIDIAN_CONFIG", "/dev/null")
-            .env("MERIDIAN_TEST_PANIC", part)
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(dir.path().join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        let begin = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break status;
-            }
-            if begin.elapsed() > PATIENCE {
-                child.kill().unwrap();
-                panic!("{part}: the process lives on without it");
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        };
-        let log = fs::read_to_string(dir.path().join("log")).unwrap();
-        assert!(status.code().is_some_and(|code| code != 0), "{part}: {status}\n{log}");
-        assert!(log.contains(&format!("{part} panics because a test asked for it")), "{part}: {log}");
+    for part in LASTING.into_iter().chain(["api"]) {
+        dies(part, Death::Panic, &[]);
+    }
+}
+
+#[test]
+fn a_background_task_that_returns_ends_the_process_with_a_code() {
+    for part in LASTING {
+        dies(part, Death::End, &[]);
+    }
+}
+
+#[test]
+fn the_tasks_of_a_server_on_postgresql_are_watched_too() {
+    let (postgres, _dir) = postgres();
+    let url = postgres.url("meridian");
+    for (part, death) in [("writer", Death::Panic), ("writer", Death::End), ("postgres", Death::Panic)] {
+        dies(part, death, &["--database", &url]);
+    }
+}
+
+#[test]
+fn the_task_that_renews_certificates_is_watched_too() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path(), "localhost");
+    let keys = "[server]\ntls_cert = \"pg.pem\"\ntls_key = \"pg.key\"\n";
+    fs::write(dir.path().join("meridian.toml"), keys).unwrap();
+    for death in [Death::Panic, Death::End] {
+        dies_within(&dir, "certificate", death, &["--config", "meridian.toml"]);
     }
 }
 
@@ -80,8 +131,8 @@ fn nothing_is_started_past_the_supervisor() {
     }
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
-    for name in ["api", "listener", "meridian", "node", "reconcile"] {
+    for name in ["api", "listener", "meridian", "node", "ovn", "reconcile"] {
         look(&crates.join(name).join("src"), &mut found);
     }
-    assert_eq!(found, Vec::<String>::new(), "use task::spawn, task::keep or task::spawn_thread");
+    assert_eq!(found, Vec::<String>::new(), "use the functions of the crate task");
 }

@@ -1,5 +1,7 @@
 //! Several servers on one PostgreSQL and one Northbound, with paths that break and processes that stand still.
 
+use std::time::Duration;
+
 use lab::postgres::Postgres;
 use lab::relay::Relay;
 use serde_json::{Value, json};
@@ -157,7 +159,19 @@ fn a_postgresql_that_becomes_read_only_is_trouble_of_the_store() {
         Some(answer).filter(|answer| answer.status != 201)
     });
     assert_eq!(answer.status, 503, "{answer:?}");
+    // Reads succeed all the while, and must not make the store look well.
+    for _ in 0..30 {
+        assert_eq!(pair.writer.ask("GET", "/v2.0/networks", None).status, 200);
+        let health = raw(pair.writer.url(), &[], "GET", "/healthcheck", None);
+        assert_eq!(health.status, 503, "{health:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     read_only("off");
+    // Without a single write: a load balancer sends none to a server that is not well.
+    eventually("the server is well again", || {
+        let health = try_raw(pair.writer.url(), &[], "GET", "/healthcheck", None).ok()?;
+        (health.status == 200).then_some(())
+    });
     eventually("writes are taken again", || {
         let answer = try_raw(
             pair.writer.url(),

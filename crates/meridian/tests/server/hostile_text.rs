@@ -1,7 +1,9 @@
 //! Texts of API clients end in columns that ovn-northd makes into matches and actions. Whatever the text: it is refused, or the
-//! logical flows are those of a harmless one, but for the inside of quoted strings.
+//! logical flows are those of a harmless one, but for the inside of quoted strings. So are the names that OVN's DNS answers.
 //!
 //! Each attribute that reaches the Northbound is a line of [`attributes`]. The real ovn-northd compiles.
+
+mod coverage;
 
 use std::collections::BTreeMap;
 
@@ -10,11 +12,12 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::cloud::Cloud;
+use crate::plant::Plant;
 use crate::two_servers::postgres;
 use crate::world::id;
 
 /// Texts that mean something to OVN's lexer, to JSON, to lists in columns, or to C.
-const ATTACKS: &[&str] = &[
+pub(crate) const ATTACKS: &[&str] = &[
     // Ends put_dhcp_opts(), sends the packet to another port past its security groups, and begins another one.
     "1400); outport = \"11111111-2222-3333-4444-555555555555\"; flags.loopback = 1; next(pipeline=egress,table=8); \
      reg0[3] = put_dhcp_opts(offerip = 1.2.3.4",
@@ -38,8 +41,13 @@ enum Target {
     /// An object that is there is changed.
     Update { path: String, noun: &'static str },
     /// An object is created; the last one that was is deleted before.
-    Create { collection: &'static str, noun: &'static str, last: Option<String> },
+    Create { collection: String, noun: &'static str, last: Option<String> },
+    /// An action of an object that is there. The body is sent as it is.
+    Call { path: String, noun: &'static str, action: &'static str },
 }
+
+/// The attributes of a request that carries the given string.
+type BodyOf = Box<dyn Fn(&str) -> Value>;
 
 /// An attribute whose text may reach the Northbound.
 struct Attribute {
@@ -47,18 +55,31 @@ struct Attribute {
     target: Target,
     harmless: String,
     /// The attributes of a request with this text.
-    body: Box<dyn Fn(&str) -> Value>,
+    body: BodyOf,
 }
 
 /// The objects that there are.
+#[derive(Default)]
 struct Objects {
+    outside: String,
     network: String,
     subnet: String,
+    /// The same network's subnet of IPv6.
+    subnet_v6: String,
+    /// A subnet without a router, whose gateway and pools may change. It has a port.
+    free_subnet: String,
     router: String,
     group: String,
     floating_ip: String,
     /// Ports of instances: one with everything that DHCP can tell, one for what says whose it is, and one that is bound.
     ports: [String; 3],
+    /// The network of `free_subnet`.
+    free: String,
+    /// A router whose gateways and interfaces come and go.
+    edge: String,
+    pool: String,
+    /// A network whose subnets come from the pool.
+    pooled: String,
 }
 
 /// The API's name of an option, a harmless value, and for which version.
@@ -109,8 +130,9 @@ const DHCP_OPTIONS: &[(&str, &str, u8)] = &[
 fn attributes(objects: &Objects) -> Vec<Attribute> {
     let mut all = Vec::new();
     let update = |path: &str, noun: &'static str| Target::Update { path: path.to_owned(), noun };
-    let create = |collection, noun| Target::Create { collection, noun, last: None };
-    let mut add = |name: &str, target, harmless: &str, body: Box<dyn Fn(&str) -> Value>| {
+    let create =
+        |collection: &str, noun| Target::Create { collection: collection.to_owned(), noun, last: None };
+    let mut add = |name: &str, target, harmless: &str, body: BodyOf| {
         all.push(Attribute { name: name.to_owned(), target, harmless: harmless.to_owned(), body });
     };
     let port = |n: usize| update(&format!("ports/{}", objects.ports[n]), "port");
@@ -154,31 +176,100 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
     add("port security_groups", port(0), &group, Box::new(|text| json!({"security_groups": [text]})));
     add("port device_id", port(1), "vm", Box::new(|text| json!({"device_id": text})));
     add("port device_owner", port(1), "compute:nova", Box::new(|text| json!({"device_owner": text})));
-    add(
-        "port tags",
-        update(&format!("ports/{}/tags", objects.ports[1]), ""),
-        "a",
-        Box::new(|text| json!([text])),
-    );
     add("port binding:host_id", port(2), "ch1.example", Box::new(|text| json!({"binding:host_id": text})));
     add("port binding:vnic_type", port(2), "normal", Box::new(|text| json!({"binding:vnic_type": text})));
-    for key in [
-        "migrating_to",
-        "parent_name",
-        "tag",
-        "vtep-physical-switch",
-        "capabilities",
-        "local_link_information",
-    ] {
-        let body = move |text: &str| json!({"binding:profile": {key: text}});
-        add(&format!("port binding:profile {key}"), port(2), "", Box::new(body));
+    // A request replaces the whole profile, so each of its texts has a port of its own.
+    let nested = objects.ports[0].clone();
+    let profiles: Vec<(&str, &str, BodyOf)> = vec![
+        ("migrating_to", "", Box::new(|text| json!({"migrating_to": text}))),
+        ("parent_name", &objects.ports[0], Box::new(|text| json!({"parent_name": text, "tag": 5}))),
+        ("tag", "", Box::new(move |text| json!({"parent_name": nested, "tag": text}))),
+        ("vtep", "s", Box::new(|text| json!({"vtep-physical-switch": text, "vtep-logical-switch": text}))),
+        ("capabilities", "x", Box::new(|text| json!({"capabilities": [text]}))),
+        (
+            "local_link_information",
+            "x",
+            Box::new(|text| json!({"local_link_information": [{"port_id": text}]})),
+        ),
+        ("key", "x", Box::new(|text| json!({text: text}))),
+    ];
+    for (n, (name, harmless, profile)) in profiles.into_iter().enumerate() {
+        let (network, address) = (objects.free.clone(), format!("10.3.0.{}", 20 + n));
+        let body = move |text: &str| {
+            json!({"network_id": network, "fixed_ips": [{"ip_address": address}], "security_groups": [],
+                   "binding:host_id": "ch1", "binding:profile": profile(text)})
+        };
+        let name = format!("port binding:profile {name}");
+        add(&name, create("ports", "port"), harmless, Box::new(body));
     }
+    let bindings = || create(&format!("ports/{}/bindings", objects.ports[2]), "binding");
+    add("port bindings host", bindings(), "ch2.example", Box::new(|text| json!({"host": text})));
     add(
-        "port binding:profile list",
-        port(2),
+        "port bindings profile",
+        bindings(),
         "x",
-        Box::new(|text| json!({"binding:profile": {"capabilities": [text]}})),
+        Box::new(
+            |text| json!({"host": "ch3.example", "profile": {"migrating_to": text}, "project_id": text}),
+        ),
     );
+    // Everything that is somebody's has a project, and most has a name, a description and labels.
+    let owned = [
+        ("networks", "network", json!({"name": "n"})),
+        ("subnets", "subnet", json!({"network_id": objects.free, "ip_version": 4, "cidr": "10.4.0.0/24"})),
+        ("subnetpools", "subnetpool", json!({"prefixes": ["10.65.0.0/16"], "default_prefixlen": 24})),
+        (
+            "ports",
+            "port",
+            json!({"network_id": objects.free, "fixed_ips": [{"ip_address": "10.3.0.40"}], "security_groups": []}),
+        ),
+        ("routers", "router", json!({})),
+        ("floatingips", "floatingip", json!({"floating_network_id": objects.outside})),
+        ("security-groups", "security_group", json!({})),
+        ("address-scopes", "address_scope", json!({"ip_version": 4})),
+    ];
+    for (collection, noun, base) in owned {
+        let scope = noun == "address_scope";
+        let body = move |text: &str| {
+            let mut body = base.clone();
+            body["project_id"] = json!(text);
+            if scope {
+                body["name"] = json!(text);
+                return body;
+            }
+            body["description"] = json!(text);
+            // A label may be shorter than a project.
+            body["tags"] = json!([text.chars().take(60).collect::<String>()]);
+            if noun != "floatingip" {
+                body["name"] = json!(text);
+            }
+            body
+        };
+        add(
+            &format!("{noun} project, name, description and tags"),
+            create(collection, noun),
+            "p",
+            Box::new(body),
+        );
+    }
+    for (path, noun) in [
+        (format!("networks/{}", objects.network), "network"),
+        (format!("subnets/{}", objects.subnet), "subnet"),
+        (format!("subnetpools/{}", objects.pool), "subnetpool"),
+        (format!("ports/{}", objects.ports[1]), "port"),
+        (format!("routers/{}", objects.router), "router"),
+        (format!("floatingips/{}", objects.floating_ip), "floatingip"),
+        (format!("security-groups/{}", objects.group), "security_group"),
+    ] {
+        let tags = Target::Call { path: format!("{path}/tags"), noun, action: "tags" };
+        add(&format!("{noun} tags"), tags, "a", Box::new(|text| json!({"tags": [text]})));
+    }
+    add("rbac_policy target_tenant and project", create("rbac-policies", "rbac_policy"), "p", {
+        let network = objects.network.clone();
+        Box::new(move |text| {
+            json!({"object_type": "network", "object_id": network, "action": "access_as_shared",
+                   "target_tenant": text, "project_id": text})
+        })
+    });
     let network = || update(&format!("networks/{}", objects.network), "network");
     add("network name", network(), "n", Box::new(|text| json!({"name": text})));
     add("network dns_domain", network(), "cloud.example.", Box::new(|text| json!({"dns_domain": text})));
@@ -210,10 +301,84 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
         "10.0.0.7",
         Box::new(|text| json!({"host_routes": [{"destination": "10.7.0.0/16", "nexthop": text}]})),
     );
+    let subnet_v6 = update(&format!("subnets/{}", objects.subnet_v6), "subnet");
+    let resolver = |text: &str| json!({"dns_nameservers": [text]});
+    add("subnet dns_nameservers v6", subnet_v6, "2001:db8::53", Box::new(resolver));
+    let free = || update(&format!("subnets/{}", objects.free_subnet), "subnet");
+    add("subnet gateway_ip", free(), "10.3.0.1", Box::new(|text| json!({"gateway_ip": text})));
+    add(
+        "subnet allocation_pools start",
+        free(),
+        "10.3.0.5",
+        Box::new(|text| json!({"allocation_pools": [{"start": text, "end": "10.3.0.99"}]})),
+    );
+    add(
+        "subnet allocation_pools end",
+        free(),
+        "10.3.0.99",
+        Box::new(|text| json!({"allocation_pools": [{"start": "10.3.0.5", "end": text}]})),
+    );
+    add(
+        "subnet pool prefixes",
+        create("subnetpools", "subnetpool"),
+        "10.64.0.0/16",
+        Box::new(|text| json!({"name": "pool", "prefixes": [text], "default_prefixlen": 24})),
+    );
     add("subnet cidr", create("subnets", "subnet"), "10.1.0.0/24", {
         let network = objects.network.clone();
         Box::new(move |text| json!({"network_id": network, "ip_version": 4, "cidr": text}))
     });
+    add("subnet service_types", free(), "compute:nova", Box::new(|text| json!({"service_types": [text]})));
+    add("subnet subnetpool_id", create("subnets", "subnet"), &objects.pool, {
+        let network = objects.pooled.clone();
+        Box::new(move |text| json!({"network_id": network, "ip_version": 4, "subnetpool_id": text}))
+    });
+    for (action, harmless) in [("add_prefixes", "10.67.0.0/16"), ("remove_prefixes", "10.67.0.0/16")] {
+        let path = format!("subnetpools/{}/{action}", objects.pool);
+        let call = Target::Call { path, noun: "subnetpool", action };
+        add(&format!("subnetpool {action}"), call, harmless, Box::new(|text| json!({"prefixes": [text]})));
+    }
+    let call =
+        |action| Target::Call { path: format!("routers/{}/{action}", objects.edge), noun: "router", action };
+    for action in ["add_router_interface", "remove_router_interface"] {
+        let subnet = objects.free_subnet.clone();
+        let body = move |text: &str| json!({"subnet_id": subnet, "advertise_host": text});
+        add(&format!("router {action}"), call(action), "x", Box::new(body));
+    }
+    for action in ["add_external_gateways", "update_external_gateways", "remove_external_gateways"] {
+        let outside = objects.outside.clone();
+        let body = move |text: &str| {
+            let gateway = json!({"network_id": outside, "external_fixed_ips": [{"ip_address": text}], "qos_policy_id": text});
+            json!({"router": {"external_gateways": [gateway]}})
+        };
+        add(&format!("router {action}"), call(action), "192.0.2.201", Box::new(body));
+    }
+    let routed = |action| Target::Call {
+        path: format!("routers/{}/{action}", objects.router),
+        noun: "router",
+        action,
+    };
+    for action in ["add_extraroutes", "remove_extraroutes"] {
+        let routes = |route: Value| json!({"router": {"routes": [route]}});
+        add(
+            &format!("router {action} destination"),
+            routed(action),
+            "10.6.0.0/16",
+            Box::new(move |text| routes(json!({"destination": text, "nexthop": "10.0.0.77"}))),
+        );
+        add(
+            &format!("router {action} nexthop"),
+            routed(action),
+            "10.0.0.77",
+            Box::new(move |text| routes(json!({"destination": "10.6.0.0/16", "nexthop": text}))),
+        );
+    }
+    add(
+        "router availability_zone_hints",
+        create("routers", "router"),
+        "az1",
+        Box::new(|text| json!({"availability_zone_hints": [text]})),
+    );
     let router = || update(&format!("routers/{}", objects.router), "router");
     add("router name", router(), "r", Box::new(|text| json!({"name": text})));
     add(
@@ -228,6 +393,12 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
         "10.0.0.7",
         Box::new(|text| json!({"routes": [{"destination": "10.7.0.0/16", "nexthop": text}]})),
     );
+    let outside = objects.outside.clone();
+    add("router external_fixed_ips", router(), "192.0.2.200", {
+        let info =
+            move |text: &str| json!({"network_id": outside, "external_fixed_ips": [{"ip_address": text}]});
+        Box::new(move |text| json!({"external_gateway_info": info(text)}))
+    });
     let security_group = || update(&format!("security-groups/{}", objects.group), "security_group");
     add("security group name", security_group(), "g", Box::new(|text| json!({"name": text})));
     add("security group description", security_group(), "g", Box::new(|text| json!({"description": text})));
@@ -238,6 +409,8 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
         ("protocol", "tcp"),
         ("direction", "ingress"),
         ("ethertype", "IPv4"),
+        ("remote_group_id", &objects.group),
+        ("project_id", "p"),
     ]
     .into_iter()
     .enumerate()
@@ -256,6 +429,26 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
             Box::new(body),
         );
     }
+    for (key, harmless) in [("port_range_min", "2000"), ("port_range_max", "2010")] {
+        let group = objects.group.clone();
+        let body = move |text: &str| {
+            let mut rule = json!({"security_group_id": group, "direction": "egress", "protocol": "udp",
+                                  "port_range_min": 2000, "port_range_max": 2010, "description": key});
+            rule["remote_ip_prefix"] =
+                json!(if key == "port_range_min" { "10.21.0.0/16" } else { "10.22.0.0/16" });
+            rule[key] = json!(text);
+            rule
+        };
+        let rules = create("security-group-rules", "security_group_rule");
+        add(&format!("security group rule {key}"), rules, harmless, Box::new(body));
+    }
+    for (key, harmless) in
+        [("floating_ip_address", "192.0.2.220"), ("dns_name", "web"), ("dns_domain", "cloud.example.")]
+    {
+        let outside = objects.outside.clone();
+        let body = move |text: &str| json!({"floating_network_id": outside, key: text});
+        add(&format!("floating IP {key}"), create("floatingips", "floatingip"), harmless, Box::new(body));
+    }
     let floating_ip = || update(&format!("floatingips/{}", objects.floating_ip), "floatingip");
     add("floating IP description", floating_ip(), "f", Box::new(|text| json!({"description": text})));
     let first = objects.ports[0].clone();
@@ -270,6 +463,10 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
 
 fn objects(cloud: &Cloud) -> Objects {
     cloud.chassis("ch1", &["phy1"], "enable-chassis-as-gw,availability-zones=az1");
+    // Hosts that a port may be prepared to move to.
+    for host in ["ch2", "ch3"] {
+        cloud.chassis(host, &["phy1"], "");
+    }
     let create = |path: &str, noun: &str, attributes: Value| id(&cloud.create(path, noun, attributes));
     let outside = json!({"router:external": true, "provider:network_type": "flat", "provider:physical_network": "phy1"});
     let outside = create("networks", "network", outside);
@@ -280,6 +477,10 @@ fn objects(cloud: &Cloud) -> Objects {
     let six = json!({"network_id": network, "ip_version": 6, "cidr": "2001:db8::/64",
                      "ipv6_ra_mode": "dhcpv6-stateful", "ipv6_address_mode": "dhcpv6-stateful"});
     let six = create("subnets", "subnet", six);
+    let free = create("networks", "network", json!({"name": "free"}));
+    let free_subnet = json!({"network_id": free, "ip_version": 4, "cidr": "10.3.0.0/24"});
+    let free_subnet = create("subnets", "subnet", free_subnet);
+    create("ports", "port", json!({"network_id": free, "fixed_ips": [{"ip_address": "10.3.0.9"}]}));
     let router = create("routers", "router", json!({"external_gateway_info": {"network_id": outside}}));
     for subnet in [&subnet, &six] {
         cloud.put(&format!("routers/{router}/add_router_interface"), json!({"subnet_id": subnet}));
@@ -293,7 +494,30 @@ fn objects(cloud: &Cloud) -> Objects {
     let floating_ip =
         json!({"floating_network_id": outside, "port_id": ports[0], "fixed_ip_address": "10.0.0.9"});
     let floating_ip = create("floatingips", "floatingip", floating_ip);
-    Objects { network, subnet, router, group, floating_ip, ports }
+    let of_instance = json!({"port": {"device_owner": "compute:nova", "binding:host_id": "ch1.example"}});
+    cloud.put(&format!("ports/{}", ports[2]), of_instance);
+    let edge = create("routers", "router", json!({"name": "edge"}));
+    let pool = create(
+        "subnetpools",
+        "subnetpool",
+        json!({"name": "pool", "prefixes": ["10.66.0.0/16"], "default_prefixlen": 24}),
+    );
+    let pooled = create("networks", "network", json!({"name": "pooled"}));
+    Objects {
+        pooled,
+        outside,
+        network,
+        subnet,
+        subnet_v6: six,
+        free_subnet,
+        router,
+        group,
+        floating_ip,
+        ports,
+        free,
+        edge,
+        pool,
+    }
 }
 
 impl Attribute {
@@ -302,10 +526,7 @@ impl Attribute {
     fn send(&mut self, cloud: &Cloud, text: &str) -> bool {
         let body = (self.body)(text);
         let answer = match &mut self.target {
-            // Tags are no object.
-            Target::Update { path, noun: "" } => {
-                cloud.ask("PUT", &format!("/v2.0/{path}"), Some(json!({"tags": body})))
-            }
+            Target::Call { path, .. } => cloud.ask("PUT", &format!("/v2.0/{path}"), Some(body)),
             Target::Update { path, noun } => {
                 cloud.ask("PUT", &format!("/v2.0/{path}"), Some(json!({*noun: body})))
             }
@@ -314,7 +535,9 @@ impl Attribute {
                     cloud.delete(&format!("{collection}/{last}"));
                 }
                 let answer = cloud.ask("POST", &format!("/v2.0/{collection}"), Some(json!({*noun: body})));
-                *last = answer.body[*noun]["id"].as_str().map(str::to_owned);
+                // A binding's id is its host.
+                let id = if *noun == "binding" { "host" } else { "id" };
+                *last = answer.body[*noun][id].as_str().map(str::to_owned);
                 answer
             }
         };
@@ -324,6 +547,7 @@ impl Attribute {
         let (status, kind, message) = answer.refusal();
         let refused = (400..=422).contains(&status) && !kind.is_empty() && !message.is_empty();
         assert!(refused, "{}: {text:?}: {answer:?}", self.name);
+        assert!(text != self.harmless, "{}: the harmless {text:?}: {answer:?}", self.name);
         // The multitude of flows is to be the same.
         if matches!(self.target, Target::Create { .. }) {
             let harmless = self.harmless.clone();
@@ -336,18 +560,45 @@ impl Attribute {
 /// A flow: pipeline, table, priority, match and actions.
 type Flow = (String, i64, i64, String, String);
 
-/// The logical flows once ovn-northd has compiled what is there now, each with how often it is there.
-fn flows(cloud: &Cloud) -> BTreeMap<Flow, usize> {
+/// What ovn-northd has made of the Northbound.
+pub(crate) struct Compiled {
+    /// The logical flows, each with how often it is there.
+    flows: BTreeMap<Flow, usize>,
+    /// The names that instances can ask for, of each network. They are no language, so they are compared as they are.
+    names: Vec<String>,
+}
+
+/// What ovn-northd makes of what is there now.
+pub(crate) fn compiled(cloud: &Cloud) -> Compiled {
     cloud.converged();
     cloud.nbctl("--wait=sb sync");
-    let mut all = BTreeMap::new();
+    let mut flows = BTreeMap::new();
     for row in cloud.southbound("Logical_Flow") {
         let text = |column: &str| without_content(row[column].as_str().unwrap());
         let number = |column: &str| row[column].as_i64().unwrap();
         let flow = (text("pipeline"), number("table_id"), number("priority"), text("match"), text("actions"));
-        *all.entry(flow).or_default() += 1;
+        *flows.entry(flow).or_default() += 1;
     }
-    all
+    let mut names: Vec<String> =
+        cloud.southbound("DNS").iter().map(|row| row["records"].to_string()).collect();
+    names.sort_unstable();
+    Compiled { flows, names }
+}
+
+impl Compiled {
+    /// That nothing else was compiled after `attack`.
+    #[track_caller]
+    pub(crate) fn assert_same(&self, found: &Compiled, attack: &str) {
+        let differs =
+            |(flow, count): &(&Flow, &usize), from: &BTreeMap<Flow, usize>| from.get(*flow) != Some(*count);
+        let more: Vec<_> = found.flows.iter().filter(|flow| differs(flow, &self.flows)).collect();
+        let fewer: Vec<_> = self.flows.iter().filter(|flow| differs(flow, &found.flows)).collect();
+        assert!(
+            more.is_empty() && fewer.is_empty(),
+            "{attack} changed flows\nbefore: {fewer:#?}\nafter: {more:#?}"
+        );
+        assert_eq!(self.names, found.names, "{attack} changed names");
+    }
 }
 
 /// A match or an action without the insides of its strings, as OVN's lexer finds their ends, and without random MAC addresses.
@@ -384,28 +635,33 @@ fn generated(count: usize) -> Vec<String> {
 
 #[test]
 fn no_text_of_a_client_becomes_a_part_of_a_logical_flow() {
-    // PostgreSQL has texts of its own that it does not take, and must not be the one to find out.
+    // PostgreSQL has texts of its own that it does not take, and must not be the one to find out. OVN's databases are reached
+    // over TLS, as in a cloud.
     let (postgres, _dir) = postgres();
-    let cloud = Cloud::with(&["--database", &postgres.url("meridian")]);
+    let plant = Plant::encrypted();
+    let cloud = plant.cloud(&["--database", &postgres.url("meridian")]);
     let objects = objects(&cloud);
     let mut attributes = attributes(&objects);
     for attribute in &mut attributes {
         let harmless = attribute.harmless.clone();
         assert!(attribute.send(&cloud, &harmless), "{} with {harmless:?}", attribute.name);
     }
-    let expected = flows(&cloud);
-    // Of what is compared there must be something: DHCP of both families, routes, rules and translation.
+    let expected = compiled(&cloud);
+    // Of what is compared there must be something: DHCP of both families, routes, rules, translation and names.
     for part in [
         "put_dhcp_opts",
         "bootfile_name = \"\"",
+        "router = 10.3.0.1",
         "put_dhcpv6_opts",
         "ct_dnat",
         "10.7.0.0/16",
+        "192.0.2.200",
         "tcp.dst == 1000",
     ] {
         let has = |(_, _, _, matches, actions): &Flow| matches.contains(part) || actions.contains(part);
-        assert!(expected.keys().any(has), "no flow has {part}: {expected:#?}");
+        assert!(expected.flows.keys().any(has), "no flow has {part}: {:#?}", expected.flows);
     }
+    assert!(expected.names.iter().any(|names| names.contains("web")), "{:?}", expected.names);
     let long = "x".repeat(300);
     let nearly = "y".repeat(255);
     let attacks = ATTACKS.iter().map(|text| (*text).to_owned()).chain([long, nearly]).chain(generated(4));
@@ -416,15 +672,7 @@ fn no_text_of_a_client_becomes_a_part_of_a_logical_flow() {
             .filter_map(|attribute| attribute.send(&cloud, &attack).then(|| attribute.name.clone()))
             .collect();
         taken += named.len();
-        let found = flows(&cloud);
-        let differs =
-            |(flow, count): &(&Flow, &usize), from: &BTreeMap<Flow, usize>| from.get(*flow) != Some(*count);
-        let more: Vec<_> = found.iter().filter(|flow| differs(flow, &expected)).collect();
-        let fewer: Vec<_> = expected.iter().filter(|flow| differs(flow, &found)).collect();
-        assert!(
-            more.is_empty() && fewer.is_empty(),
-            "{attack:?} changed flows; taken by {named:?}\nbefore: {fewer:#?}\nafter: {more:#?}"
-        );
+        expected.assert_same(&compiled(&cloud), &format!("{attack:?}, taken by {named:?},"));
     }
     assert!(taken > 100, "names and descriptions may be any text: {taken}");
 }

@@ -3,14 +3,18 @@
 
 mod access;
 mod adding;
+mod backups;
+mod chaos;
 mod cloud;
 mod clustered;
 mod commands;
 mod core;
 mod crowd;
 mod dying;
+mod encrypted;
 mod failover;
 mod gateways;
+mod hostile_import;
 mod hostile_text;
 mod journal;
 mod multihoming;
@@ -31,6 +35,7 @@ mod scheduling;
 mod schemas;
 mod sessions;
 mod site;
+mod starting;
 mod status;
 mod stores;
 mod tables;

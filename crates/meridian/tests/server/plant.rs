@@ -8,12 +8,17 @@ use central::{Daemon, Database, Server, find_program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::cloud::{Cloud, eventually};
+use crate::two_servers::certificates;
+
 /// Both databases and ovn-northd, in a directory.
 pub(crate) struct Plant {
     // In this order, so that northd never sees a database go away for good.
     _northd: Daemon,
     nb: Option<Server>,
     _sb: Server,
+    /// Whether its databases are served over TLS as well.
+    encrypted: bool,
     dir: tempfile::TempDir,
 }
 
@@ -29,11 +34,57 @@ impl Plant {
         Self::within(dir)
     }
 
+    /// Starts one whose databases listen for TLS, too, and want certificates of their clients.
+    pub(crate) fn encrypted() -> Plant {
+        let dir = tempfile::tempdir().unwrap();
+        certificates(dir.path(), "localhost");
+        let file = |name: &str| dir.path().join(name).display().to_string();
+        let config = format!(
+            "[ovsdb]\nprivate_key = \"{}\"\ncertificate = \"{}\"\nca_cert = \"{}\"\n",
+            file("pg.key"),
+            file("pg.pem"),
+            file("ca.pem")
+        );
+        fs::write(dir.path().join(TLS_CONFIG), config).unwrap();
+        Self::start_in(dir, true)
+    }
+
     fn within(dir: tempfile::TempDir) -> Plant {
-        let nb = Server::start(dir.path(), Database::Northbound).unwrap();
-        let sb = Server::start(dir.path(), Database::Southbound).unwrap();
+        Self::start_in(dir, false)
+    }
+
+    fn start_in(dir: tempfile::TempDir, encrypted: bool) -> Plant {
+        let nb = server(dir.path(), Database::Northbound, encrypted);
+        let sb = server(dir.path(), Database::Southbound, encrypted);
         let northd = northd(dir.path(), &nb.remote(), &sb.remote());
-        Plant { _northd: northd, nb: Some(nb), _sb: sb, dir }
+        Plant { _northd: northd, nb: Some(nb), _sb: sb, encrypted, dir }
+    }
+
+    /// Starts a server of the API on its databases; over TLS if they are [`encrypted`](Self::encrypted).
+    pub(crate) fn cloud(&self, args: &[&str]) -> Cloud {
+        if !self.encrypted {
+            return Cloud::on(self.dir(), args);
+        }
+        let [nb, sb] = ["nb", "sb"].map(|database| self.tls_remote(database));
+        let config = self.dir().join(TLS_CONFIG).display().to_string();
+        let tls = ["--nb", nb.as_str(), "--sb", sb.as_str(), "--config", config.as_str()];
+        Cloud::on(self.dir(), &[&tls, args].concat())
+    }
+
+    /// Adds to the configuration of servers on [`encrypted`](Self::encrypted) databases.
+    pub(crate) fn configure(&self, toml: &str) {
+        let path = self.dir().join(TLS_CONFIG);
+        let config = fs::read_to_string(&path).unwrap();
+        fs::write(path, config + toml).unwrap();
+    }
+
+    /// Any port will do for a server; its log says which one it is.
+    fn tls_remote(&self, database: &str) -> String {
+        eventually("it listens for TLS", || {
+            let log = fs::read_to_string(self.dir().join(format!("{database}.tls.log"))).unwrap_or_default();
+            let port = log.lines().rev().find_map(|line| line.split_once("listening on port "))?.1.to_owned();
+            Some(format!("ssl:127.0.0.1:{}", port.trim()))
+        })
     }
 
     /// Where the sockets are.
@@ -64,13 +115,32 @@ impl Plant {
 
     /// Starts it again after it was killed.
     pub(crate) fn revive(&mut self) {
-        self.nb = Some(Server::start(self.dir.path(), Database::Northbound).unwrap());
+        self.nb = Some(server(self.dir.path(), Database::Northbound, self.encrypted));
     }
 
     /// Its file is gone: the next server begins with nothing.
     pub(crate) fn lose(&mut self) {
         fs::remove_file(self.dir().join("nb.db")).unwrap();
     }
+}
+
+/// The configuration for clients of encrypted databases.
+const TLS_CONFIG: &str = "tls.toml";
+
+/// Starts the server of one database.
+fn server(dir: &Path, database: Database, encrypted: bool) -> Server {
+    if !encrypted {
+        return Server::start(dir, database).unwrap();
+    }
+    let file = |name: &str| dir.join(name).display().to_string();
+    let options = [
+        "--remote=pssl:0:127.0.0.1".to_owned(),
+        format!("--private-key={}", file("pg.key")),
+        format!("--certificate={}", file("pg.pem")),
+        format!("--ca-cert={}", file("ca.pem")),
+        format!("--log-file={}", file(&format!("{}.tls.log", database.short()))),
+    ];
+    Server::start_with(dir, database, &options).unwrap()
 }
 
 /// Starts ovn-northd on databases.

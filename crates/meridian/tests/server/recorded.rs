@@ -14,7 +14,7 @@ use crate::journal::{Journal, tally};
 use crate::plant::Plant;
 
 /// What Neutron's API answered.
-const API: &str = include_str!("recorded/api.json");
+pub(crate) const API: &str = include_str!("recorded/api.json");
 /// Its Northbound, as `ovsdb-client backup` keeps it.
 const NORTHBOUND: &[u8] = include_bytes!("recorded/northbound.db");
 /// What Neutron was configured with, in our words.
@@ -44,7 +44,7 @@ const CHANGED: [(&str, usize); 12] = [
 
 /// What answers of ours have otherwise: attributes of extensions that only one of us has, and the floating IP of a port
 /// forwarding.
-const ANSWERED: [&str; 18] = [
+const ANSWERED: [&str; 19] = [
     "floatingips - port_forwardings",
     "floatingips - qos_policy_id",
     "floatingips ~ router_id",
@@ -61,13 +61,14 @@ const ANSWERED: [&str; 18] = [
     "quotas + address_scope",
     "quotas + port_fixed_ip",
     "quotas + router_gateway",
+    "quotas + shared_address",
     "routers + distributed",
     "security_group_rules - remote_address_group_id",
 ];
 
 /// The cloud, imported, and a server on it.
-struct Taken {
-    cloud: Cloud,
+pub(crate) struct ImportedCloud {
+    pub(crate) cloud: Cloud,
     journal: Journal,
     before: Rows,
     told: Value,
@@ -140,15 +141,21 @@ fn bind(ovn: &Path) {
     });
 }
 
-fn taken() -> Taken {
+fn taken() -> ImportedCloud {
+    taken_with(API, |_| {})
+}
+
+/// The same with other answers of Neutron's API, after a change of its Northbound, whose directory `change` is told.
+pub(crate) fn taken_with(api: &str, change: impl FnOnce(&Path)) -> ImportedCloud {
     let (plant, dir) = (Plant::on(NORTHBOUND), tempfile::tempdir().unwrap());
     bind(plant.dir());
+    change(plant.dir());
     let file = |name: &str, content: &str| {
         let path = dir.path().join(name);
         fs::write(&path, content).unwrap();
         path.display().to_string()
     };
-    let (saved, config) = (file("api.json", API), file("meridian.toml", CONFIG));
+    let (saved, config) = (file("api.json", api), file("meridian.toml", CONFIG));
     let nb = format!("unix:{}/nb.sock", plant.dir().display());
     let import = Command::new(env!("CARGO_BIN_EXE_meridian"))
         .args(["import", "neutron", "--output", "json", "--offline", &saved, "--nb", &nb, "--data-dir"])
@@ -162,7 +169,7 @@ fn taken() -> Taken {
     let database = format!("sqlite://{}", dir.path().join("api.db").display());
     let cloud = Cloud::on(plant.dir(), &["--config", &config, "--database", &database]);
     cloud.converged();
-    Taken { cloud, journal, before, told, plant, _dir: dir }
+    ImportedCloud { cloud, journal, before, told, plant, _dir: dir }
 }
 
 /// What is different in how many rows, as `table column` or `table column how key`; values that OVN itself writes are left out.

@@ -36,12 +36,11 @@ fn two_servers_on_one_file_are_one_server_and_a_refusal() {
 }
 
 /// A server with a store of its own takes over from one that is gone. `args` choose the store.
-fn takes_over_with_another_store(args: &[&str]) {
-    let plant = Plant::start();
-    let mut first = Cloud::on(plant.dir(), &[]);
+fn takes_over_with_another_store(plant: &Plant, args: &[&str]) {
+    let mut first = plant.cloud(&[]);
     networks(&first, 0..3);
     first.kill();
-    let mut second = Cloud::on(plant.dir(), args);
+    let mut second = plant.cloud(args);
     let told = eventually("it withholds the deletions", || withholds(&second));
     assert!(told.contains("has written to this Northbound before"), "{told}");
     assert_eq!(second.rows("Logical_Switch").len(), 3);
@@ -70,13 +69,19 @@ fn takes_over_with_another_store(args: &[&str]) {
 
 #[test]
 fn a_server_with_another_file_deletes_nothing_until_an_operator_says_so() {
-    takes_over_with_another_store(&[]);
+    takes_over_with_another_store(&Plant::start(), &[]);
 }
 
 #[test]
 fn a_server_with_another_postgresql_deletes_nothing_until_an_operator_says_so() {
     let (postgres, _dir) = postgres();
-    takes_over_with_another_store(&["--database", &postgres.url("meridian")]);
+    takes_over_with_another_store(&Plant::start(), &["--database", &postgres.url("meridian")]);
+}
+
+#[test]
+fn a_server_with_another_postgresql_deletes_nothing_over_tls_either() {
+    let (postgres, _dir) = postgres();
+    takes_over_with_another_store(&Plant::encrypted(), &["--database", &postgres.url("meridian")]);
 }
 
 #[test]
@@ -104,4 +109,34 @@ fn a_backup_that_is_restored_deletes_nothing_until_an_operator_says_so() {
     cloud.crash();
     eventually("it withholds them again", || withholds(&cloud));
     assert_eq!(cloud.rows("Logical_Switch").len(), 26);
+}
+
+/// Networks are deleted while the Northbound is away, and the server dies before it is back. What of it goes on then, with these
+/// words in the configuration?
+fn deletes_what_it_missed(config: &str) -> Result<(), String> {
+    let mut plant = Plant::start();
+    let file = plant.dir().join("meridian.toml");
+    std::fs::write(&file, config).unwrap();
+    let mut cloud = plant.cloud(&["--config", file.to_str().unwrap()]);
+    networks(&cloud, 0..14);
+    plant.kill();
+    for network in cloud.get("networks")["networks"].as_array().unwrap().iter().skip(2) {
+        cloud.delete(&format!("networks/{}", network["id"].as_str().unwrap()));
+    }
+    cloud.kill();
+    plant.revive();
+    cloud.again();
+    eventually("the rows go, or their deletion is withheld", || match withholds(&cloud) {
+        Some(told) => Some(Err(told)),
+        None => (cloud.rows("Logical_Switch").len() == 2).then_some(Ok(())),
+    })
+}
+
+#[test]
+fn a_new_writer_deletes_no_more_than_the_operator_has_set() {
+    let told = deletes_what_it_missed("").unwrap_err();
+    assert!(told.contains("more than 10 % of the rows") && told.contains("max_takeover_deletions"), "{told}");
+    let told = deletes_what_it_missed("[network]\nmax_takeover_deletions = 50\n").unwrap_err();
+    assert!(told.contains("more than 50 % of the rows"), "{told}");
+    deletes_what_it_missed("[network]\nmax_takeover_deletions = 100\n").unwrap();
 }

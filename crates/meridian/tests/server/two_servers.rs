@@ -133,7 +133,7 @@ fn a_request_waits_for_the_northbound_through_a_server_that_does_not_write() {
 }
 
 /// A CA and a certificate for a name, in a directory, by openssl.
-fn certificates(dir: &std::path::Path, name: &str) {
+pub(crate) fn certificates(dir: &std::path::Path, name: &str) {
     let openssl = |line: &str| {
         let out = Command::new("openssl").args(line.split(' ')).current_dir(dir).output().unwrap();
         assert!(out.status.success(), "openssl {line}: {}", String::from_utf8_lossy(&out.stderr));

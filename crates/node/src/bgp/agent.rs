@@ -9,14 +9,14 @@ mod base;
 mod follow;
 mod guarded;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ovsdb::client::{ClientConfig, TlsConfig};
-use ovsdb::session::{Remote, Remotes};
+use ovsdb::session::{Progress, Remote, Remotes};
 use ovsdb::{Client, Str};
 use reconcile::{Driver, Handle, Metrics, NoPlan, Preview, State, Target, Timing, Waiting};
 use tokio::sync::watch;
@@ -28,15 +28,18 @@ use super::conditions::Conditions;
 use super::config::{Config, Source};
 use super::decider::Decider;
 use super::desired::Decision;
-use super::explain::{Explanation, Vlan, explain};
-use super::health;
+use super::explain::{Explanation, Sight, Vlan, explain};
+use super::health::{self, DatabaseState, Promise};
 use super::northbound::Mirror;
 use super::northbound::chassis::Own;
 use super::peers::Heard;
 use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, vswitch_model};
 use super::sole;
 use super::standing::{Comings, Standing};
+use crate::frr;
 use crate::kernel::tables::RtTables;
+use crate::part::kind::Kind;
+use crate::part::object;
 use crate::plane;
 use crate::plane::reserved::ReservedPrefixes;
 use base::Based;
@@ -52,7 +55,7 @@ const VSWITCH_PROBE: Duration = Duration::from_secs(60);
 /// How long a stop may take to withdraw announcements.
 const WITHDRAWAL: Duration = Duration::from_secs(10);
 /// How long an explanation may wait for the Southbound database.
-const EXPLAINING: Duration = Duration::from_secs(20);
+const EXPLAINING: Duration = Duration::from_secs(15);
 /// How long an explanation may wait for FRR.
 const ASKING_FRR: Duration = Duration::from_secs(3);
 /// What the kernel calls this node, where the local switch does not tell.
@@ -91,6 +94,8 @@ struct Shared {
     hostname: Str,
     /// What is waited for.
     waiting: Mutex<String>,
+    /// Since when databases have been lost, by name.
+    lost: Mutex<BTreeMap<String, std::time::Instant>>,
     standing: Mutex<Standing>,
     silent: watch::Sender<bool>,
     decision: watch::Sender<Arc<Decision>>,
@@ -130,6 +135,7 @@ impl Agent {
             hostname: std::fs::read_to_string(HOSTNAME).unwrap_or_default().trim().into(),
             waiting: Mutex::new("the local switch's database (ovsdb_connection)".into()),
             standing: Mutex::default(),
+            lost: Mutex::default(),
             silent: watch::Sender::new(false),
             decision: watch::Sender::new(Arc::default()),
             config: Arc::clone(&config),
@@ -154,8 +160,8 @@ impl Agent {
         task::spawn("guarded", guarded::follow(Arc::clone(&shared), handle.clone()));
         task::spawn("tables", tell_tables(Arc::clone(&shared), handle.clone()));
         task::keep("bgp", driver.run());
-        let (followed, resolved) =
-            (follow::follow(Arc::clone(&shared), handle.clone()), guarded::resolve(Arc::clone(&shared)));
+        let followed = follow::follow(Arc::clone(&shared), handle.clone());
+        let resolved = guarded::resolve(Arc::clone(&shared), handle.clone());
         let rivals = sole::look_for_former(shared.rivals.clone());
         let follower = task::spawn("databases", async move {
             tokio::select! {
@@ -196,7 +202,29 @@ impl Agent {
 
     /// Why the agent does not do what it is for; nothing while it does.
     pub fn trouble(&self) -> Vec<String> {
-        health::trouble(&self.handle.status().borrow(), self.decision().silence)
+        self.with_health(health::trouble)
+    }
+
+    /// What is promised, and how it stands.
+    pub fn promises(&self) -> Vec<Promise> {
+        self.with_health(health::promises)
+    }
+
+    fn with_health<T>(&self, judge: impl FnOnce(&health::Inputs<'_>) -> T) -> T {
+        let (status, look) = (self.handle.status().borrow().clone(), self.look());
+        let now = Instant::now().into_std();
+        let since = |at: std::time::Instant| now.saturating_duration_since(at);
+        let answering = self.shared.view.as_ref().map(plane::View::answering).unwrap_or_default();
+        let plane = look.as_deref().map(|look| health::PlaneState {
+            frr: look.frr(),
+            answered: answering.last.map(since),
+            open: answering.open_since.map(since),
+            announced: look.counts.of(Kind::Announcement),
+            bridges: look.bridges(),
+        });
+        let databases = self.databases().iter().map(|client| self.shared.database(client, now)).collect();
+        let silence = self.decision().silence;
+        judge(&health::Inputs { status: &status, silence, databases, plane })
     }
 
     /// What the last look at the data plane found, where that can be told.
@@ -214,12 +242,16 @@ impl Agent {
         // Rows of others are not held; who asks about an address wants to know about them.
         let others = self.shared.everything().await.map(|all| snapshot.sb = all);
         let look = self.look();
-        let mut told = explain(&snapshot, &decision, ip, |prefix| Some(look.as_ref()?.announces(prefix)));
-        if let Err(why) = others {
-            told.text.push(format!("Rows of other chassis were not looked at: {why}."));
-        }
+        let no_frr = look.as_ref().and_then(|look| match look.frr() {
+            frr::Observed::Silent(why) => Some(format!("bgpd does not answer ({why})")),
+            frr::Observed::Bgpd(_) => None,
+        });
+        let sight = Sight { no_rows: others.err(), no_frr };
+        let in_place = |prefix| Some(look.as_ref()?.announces(prefix));
+        let mut told = explain(&snapshot, &decision, ip, &sight, in_place);
         progress(&mut told, plan);
-        if told.announced && told.in_place != Some(false) {
+        // A bgpd that is away need not be asked who hears of the address.
+        if told.announced && told.in_place != Some(false) && sight.no_frr.is_none() {
             let prefix = told.announced_as.unwrap_or_else(|| ip.into());
             let heard = timeout(ASKING_FRR, Heard::ask(&self.shared.config.frr_vty_dir, prefix)).await;
             told.text.push(match heard {
@@ -270,7 +302,7 @@ fn progress(told: &mut Explanation, plan: Result<Preview, NoPlan>) {
         let held = if step.held { " (it failed before, and waits)" } else { "" };
         told.text.push(format!("To be done: {}{held}.", step.text));
     }
-    let own = plane::object::address(told.ip);
+    let own = object::address(told.ip);
     let problems = plan.problems.iter().filter(|problem| told.stands_on.contains(&problem.object));
     told.text.extend(problems.map(|problem| match problem.object == own {
         true => format!("{}.", problem.message),
@@ -393,6 +425,17 @@ impl Shared {
             client = client.tls(trusted.identity(&ovn.certificate, &ovn.private_key));
         }
         client
+    }
+
+    /// How a database is followed.
+    fn database(&self, client: &Client, now: std::time::Instant) -> DatabaseState {
+        let (status, name) = (client.status().borrow().clone(), client.database().to_owned());
+        let lost = (status.progress != Progress::Synced).then(|| {
+            let since = lock(&self.lost).get(&name).copied().unwrap_or(status.since);
+            let why = status.last_close.as_ref().map_or(String::new(), ToString::to_string);
+            (now.saturating_duration_since(since), why)
+        });
+        DatabaseState { name, lost }
     }
 
     fn wait_for(&self, what: impl Into<String>) {

@@ -33,25 +33,25 @@ const KINDS: [PortType; 5] =
 impl Conditions {
     /// For `Chassis`.
     pub fn chassis(&self) -> Condition {
-        Condition::column::<Chassis>(Chassis::NAME, Function::Equal, &self.system_id)
+        Condition::column(Chassis::NAME, Function::Equal, &self.system_id)
     }
 
     /// For `Port_Binding`.
     pub fn ports(&self) -> Condition {
         let on_chassis = |chassis: Option<Weak<Chassis>>| {
-            Condition::column::<PortBinding>(PortBinding::CHASSIS, Function::Equal, &chassis)
+            Condition::column(PortBinding::CHASSIS, Function::Equal, &chassis)
         };
         // Ports of load balancers are bound nowhere.
         let mut all = on_chassis(None);
         for kind in KINDS {
-            all = all.or(Condition::column::<PortBinding>(PortBinding::KIND, Function::Equal, &kind));
+            all = all.or(Condition::column(PortBinding::KIND, Function::Equal, &kind));
         }
         if let Some(me) = self.me {
             all = all.or(on_chassis(Some(Weak::new(me))));
         }
         for switch in &self.switches {
             let switch = Ref::<DatapathBinding>::new(*switch);
-            all = all.or(Condition::column::<PortBinding>(PortBinding::DATAPATH, Function::Equal, &switch));
+            all = all.or(Condition::column(PortBinding::DATAPATH, Function::Equal, &switch));
         }
         all
     }

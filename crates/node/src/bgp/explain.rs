@@ -16,11 +16,12 @@ use ipnet::IpNet;
 use reconcile::ObjectId;
 use serde::{Deserialize, Serialize};
 
+use super::PORT_MARK;
 use super::config::{Advertisement, Config};
 use super::desired::{Decision, Network, Place, Reason, Silence, is_of_its_link};
 use super::snapshot::Snapshot;
 use crate::kernel::Family;
-use crate::plane::object;
+use crate::part::object;
 use crate::ports;
 use rows::Asking;
 
@@ -81,7 +82,7 @@ impl Vlan {
             device: network.dev.to_string(),
             bridge: network.bridge.to_string(),
             tag: network.tag?,
-            internal_port: ports::is_made(vswitch, &network.dev),
+            internal_port: ports::is_made(vswitch, PORT_MARK, &network.dev),
         })
     }
 }
@@ -97,11 +98,21 @@ impl fmt::Display for Vlan {
     }
 }
 
+/// How far the agent could look. By default it has seen all rows, and FRR answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Why rows of other chassis could not be looked at, if they could not.
+    pub no_rows: Option<String>,
+    /// Why FRR announces nothing, if it does not.
+    pub no_frr: Option<String>,
+}
+
 /// Explains one address. `announced` tells of a prefix whether it is announced now, as far as that is known.
 pub fn explain(
     snapshot: &Snapshot,
     decision: &Decision,
     ip: IpAddr,
+    sight: &Sight,
     announced: impl Fn(IpNet) -> Option<bool>,
 ) -> Explanation {
     let chassis = snapshot.system_id().map_or(String::new(), ToString::to_string);
@@ -145,7 +156,7 @@ pub fn explain(
         }
         (None, None) => {
             out.in_place = announced(ip.into());
-            why_not(snapshot, decision, out.in_place, &mut out);
+            why_not(snapshot, decision, sight, &mut out);
             return out;
         }
     };
@@ -159,9 +170,12 @@ pub fn explain(
         false => format!("{ip} is in the subnet {prefix}, which"),
     };
     out.text.push(match decision.silence {
-        None if out.in_place == Some(true) => {
-            format!("{what} is announced by {chassis}, and carried by {how}.")
-        }
+        None if out.in_place == Some(true) => match &sight.no_frr {
+            None => format!("{what} is announced by {chassis}, and carried by {how}."),
+            Some(why) => format!(
+                "{what} is ready to be announced by {chassis}, and carried by {how}, but FRR announces nothing: {why}."
+            ),
+        },
         None => {
             let not_yet = out
                 .in_place
@@ -183,16 +197,19 @@ pub fn explain(
             subnet.port, subnet.gateway
         ));
     }
-    elsewhere(snapshot, decision, &mut out);
+    match &sight.no_rows {
+        None => elsewhere(snapshot, decision, &mut out),
+        Some(why) => out.text.push(format!("Could not look whether another chassis has it, too: {why}.")),
+    }
     let network = decision.networks.get(&dev);
     out.vlan = network.and_then(|network| Vlan::of(&snapshot.vswitch, network));
     out.text.extend(out.vlan.iter().map(ToString::to_string));
     out
 }
 
-fn why_not(snapshot: &Snapshot, decision: &Decision, there: Option<bool>, out: &mut Explanation) {
+fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Explanation) {
     let ip = out.ip;
-    out.text.push(match there {
+    out.text.push(match out.in_place {
         Some(true) => format!("{ip} should not be announced by {} any more, but still is.", out.chassis),
         _ => format!("{ip} is not announced by {}.", out.chassis),
     });
@@ -205,11 +222,15 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, there: Option<bool>, out: &
     }
     let mut asking = Asking::new(snapshot, decision, ip);
     let said = asking.ask();
-    if said.is_empty() {
-        out.text.push(format!(
-            "Nothing in OVN's {} database has it: no port, no router's translation, no load balancer.",
-            snapshot.config.source.database()
-        ));
+    let database = snapshot.config.source.database();
+    match &sight.no_rows {
+        Some(why) => out.text.push(format!(
+            "Could not look for it in all of OVN's {database} database ({why}), so whether another chassis has it is not known."
+        )),
+        None if said.is_empty() => out.text.push(format!(
+            "Nothing in OVN's {database} database has it: no port, no router's translation, no load balancer."
+        )),
+        None => {}
     }
     out.text.extend(said.iter().map(|said| format!("{}: {}.", said.rule, said.text)));
     out.stands_on.append(&mut asking.stands_on);

@@ -32,3 +32,8 @@ pub mod sole;
 pub mod standing;
 
 pub use agent::Agent;
+
+use crate::ports::PortMark;
+
+/// What marks the ports that VLANs are met on.
+pub const PORT_MARK: PortMark = PortMark("bgp-vlan");

@@ -268,10 +268,13 @@ pub fn mappings(vswitch: &ovsdb::Snapshot) -> BridgeMappings {
     BridgeMappings::read(setting(vswitch, setting::BRIDGE_MAPPINGS).map_or("", Str::as_str))
 }
 
-/// The addresses of this node's tunnel ends, from the local switch's settings.
+/// The addresses of tunnel ends that the local switch knows: this node's, from its settings, and those of other chassis, from the
+/// tunnels that ovn-controller made. The Northbound does not have the latter.
 pub fn encap_ips(vswitch: &ovsdb::Snapshot) -> Vec<IpAddr> {
     let text = setting(vswitch, setting::ENCAP_IP).map_or("", Str::as_str);
-    text.split(',').filter_map(|ip| ip.trim().parse().ok()).collect()
+    let tunnels = vswitch.table::<Interface>().iter();
+    let remote = tunnels.filter_map(|(_, interface)| interface.options.get("remote_ip").map(Str::as_str));
+    text.split(',').chain(remote).filter_map(|ip| ip.trim().parse().ok()).collect()
 }
 
 /// The node's name as a chassis, from the local switch's settings.

@@ -105,7 +105,9 @@ fn is_former_command(line: &[u8]) -> bool {
     let python = |name: Option<&OsStr>| name.is_some_and(|name| name.as_bytes().starts_with(b"python"));
     let is = |name: Option<&OsStr>| name == Some(OsStr::new(FORMER));
     let program = words.next().flatten();
-    is(program) || python(program) && words.next().is_some_and(is)
+    // Packages give Python options of its own, as in `python3 -s SCRIPT`.
+    let is_option = |name: &Option<&OsStr>| name.is_some_and(|name| name.as_bytes().starts_with(b"-"));
+    is(program) || python(program) && words.find(|word| !is_option(word)).is_some_and(is)
 }
 
 #[cfg(test)]
@@ -131,6 +133,7 @@ mod tests {
             (&b"/usr/bin/python3\0/usr/bin/ovn-bgp-agent\0--config-dir\0/etc\0"[..], true),
             (b"/usr/bin/ovn-bgp-agent\0", true),
             (b"ovn-bgp-agent", true),
+            (b"/usr/bin/python3\0-s\0/usr/bin/ovn-bgp-agent\0", true),
             (b"/usr/bin/python3\0-m\0http.server\0", false),
             (b"vi\0/etc/ovn-bgp-agent\0", false),
             (b"/usr/bin/meridian\0bgp-agent\0", false),

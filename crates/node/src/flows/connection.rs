@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::openflow::{self, Garbled, HEADER, Header, kind};
-use super::state::{Op, SeenFlow};
+use super::state::{BridgeFlows, NormalFlow, Op};
 
 /// How long an answer may take. ovs-vswitchd answers between other work, some of which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -73,30 +73,58 @@ impl Connection {
         }
     }
 
-    /// The flows with our cookie.
-    pub(super) async fn flows(&mut self) -> Result<BTreeSet<SeenFlow>, FlowError> {
+    /// The flows with our cookie, and what becomes of packets that they do not match.
+    pub(super) async fn flows(&mut self) -> Result<BridgeFlows, FlowError> {
         patiently(async {
-            let asked = self.next();
-            self.send(&openflow::ask(asked)).await?;
-            let mut flows = BTreeSet::new();
-            loop {
-                let (header, body) = self.receive().await?;
-                match header.kind {
-                    kind::MULTIPART_REPLY if header.xid == asked => {
-                        let more = openflow::take(&body, &mut flows).map_err(FlowError::Garbled)?;
-                        match more {
-                            true => {}
-                            false => return Ok(flows),
-                        }
-                    }
-                    kind::ERROR if header.xid == asked => {
-                        return Err(FlowError::Refused(openflow::refusal(&body)));
-                    }
-                    _ => {}
-                }
+            let mut ours = BTreeSet::new();
+            self.ask(openflow::ask, |body| openflow::take(body, &mut ours)).await?;
+            let mut there = false;
+            self.ask(openflow::ask_normal, |body| {
+                let (found, more) = openflow::has_normal(body)?;
+                there |= found;
+                Ok(more)
+            })
+            .await?;
+            if there {
+                return Ok(BridgeFlows { ours, normal: NormalFlow::There });
             }
+            let mut count = 0;
+            self.ask(openflow::ask_count, |body| {
+                count = openflow::count(body)?;
+                Ok(false)
+            })
+            .await?;
+            let others = usize::try_from(count).unwrap_or(usize::MAX) > ours.len();
+            let normal = if others { NormalFlow::Replaced } else { NormalFlow::Missing };
+            Ok(BridgeFlows { ours, normal })
         })
         .await
+    }
+
+    /// Asks a question with a long answer, and hands over its parts until none follows.
+    async fn ask(
+        &mut self,
+        question: fn(u32) -> Vec<u8>,
+        mut part: impl FnMut(&[u8]) -> Result<bool, Garbled>,
+    ) -> Result<(), FlowError> {
+        let asked = self.next();
+        self.send(&question(asked)).await?;
+        loop {
+            let (header, body) = self.receive().await?;
+            match header.kind {
+                kind::MULTIPART_REPLY if header.xid == asked => {
+                    let more = part(&body).map_err(FlowError::Garbled)?;
+                    match more {
+                        true => {}
+                        false => return Ok(()),
+                    }
+                }
+                kind::ERROR if header.xid == asked => {
+                    return Err(FlowError::Refused(openflow::refusal(&body)));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Carries out ops, and says what became of each.
@@ -108,6 +136,7 @@ impl Connection {
                 let xid = self.next();
                 bytes.extend(match op {
                     Op::Add { flow, .. } => openflow::add(*flow, xid),
+                    Op::AddNormal { .. } => openflow::add_normal(xid),
                     Op::Delete { seen, .. } => openflow::delete(seen, xid),
                 });
             }

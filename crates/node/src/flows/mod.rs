@@ -7,6 +7,7 @@
 //! | [`openflow`] | the protocol's encoding |
 //! | [`Flows`] | reads and changes them, and notices what others change |
 
+mod apply;
 mod connection;
 mod observe;
 pub mod openflow;
@@ -15,4 +16,4 @@ pub mod state;
 
 pub use connection::FlowError;
 pub use observe::Flows;
-pub use state::{Bridge, Desired, Flow, Observed, Op, Seen, SeenFlow};
+pub use state::{Bridge, BridgeFlows, Desired, Flow, NormalFlow, Observed, Op, Seen, SeenFlow};

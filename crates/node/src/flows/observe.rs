@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::connection::{Connection, FlowError};
-use super::state::{Observed, Op, Seen, SeenFlow};
+use super::state::{BridgeFlows, Observed, Seen, SeenFlow};
 use crate::cause::chain;
 use crate::kernel::Dev;
 
@@ -23,29 +23,29 @@ const POLL: Duration = Duration::from_millis(500);
 /// The flows of bridges of one Open vSwitch.
 #[derive(Debug)]
 pub struct Flows {
-    rundir: PathBuf,
-    shared: Arc<Mutex<Shared>>,
-    changed: watch::Sender<u64>,
+    pub(super) rundir: PathBuf,
+    pub(super) shared: Arc<Mutex<FlowObservation>>,
+    pub(super) changed: watch::Sender<u64>,
     /// For changes; the task that asks has its own.
     pub(super) connections: Connections,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct FlowObservation {
     bridges: BTreeSet<Dev>,
-    seen: Arc<Observed>,
+    pub(super) seen: Arc<Observed>,
     /// Counts changes of our own: an answer from before one is out of date.
-    writes: u64,
+    pub(super) writes: u64,
 }
 
 /// Connections by bridge, made when needed and dropped when they fail.
 #[derive(Debug, Default)]
-pub(super) struct Connections(BTreeMap<Dev, Connection>);
+pub(super) struct Connections(pub(super) BTreeMap<Dev, Connection>);
 
 impl Connections {
     /// A connection to a bridge.
-    async fn get(&mut self, rundir: &Path, bridge: &Dev) -> Result<&mut Connection, FlowError> {
+    pub(super) async fn get(&mut self, rundir: &Path, bridge: &Dev) -> Result<&mut Connection, FlowError> {
         // The entry API cannot be used across an await that may fail.
         if !self.0.contains_key(bridge) {
             let connection = Connection::open(rundir, bridge).await?;
@@ -55,7 +55,7 @@ impl Connections {
     }
 
     /// The flows of a bridge. A connection from before Open vSwitch was restarted is replaced.
-    async fn flows(&mut self, rundir: &Path, bridge: &Dev) -> Result<BTreeSet<SeenFlow>, FlowError> {
+    async fn flows(&mut self, rundir: &Path, bridge: &Dev) -> Result<BridgeFlows, FlowError> {
         let known = self.0.contains_key(bridge);
         let first = self.get(rundir, bridge).await?.flows().await;
         match first {
@@ -67,32 +67,13 @@ impl Connections {
         }
         .inspect_err(|_| drop(self.0.remove(bridge)))
     }
-
-    /// Changes a bridge.
-    pub(super) async fn apply(
-        &mut self,
-        rundir: &Path,
-        bridge: &Dev,
-        ops: &[&Op],
-    ) -> Result<Vec<Result<(), FlowError>>, FlowError> {
-        let known = self.0.contains_key(bridge);
-        let first = self.get(rundir, bridge).await?.apply(ops).await;
-        match first {
-            Err(FlowError::Broken(_)) if known => {
-                self.0.remove(bridge);
-                self.get(rundir, bridge).await?.apply(ops).await
-            }
-            other => other,
-        }
-        .inspect_err(|_| drop(self.0.remove(bridge)))
-    }
 }
 
 impl Flows {
     /// The bridges whose sockets are in `rundir` (`OVS_RUNDIR`). Must be called within a tokio runtime.
     pub fn open(rundir: impl Into<PathBuf>) -> Self {
         let rundir = rundir.into();
-        let shared = Arc::new(Mutex::new(Shared::default()));
+        let shared = Arc::new(Mutex::new(FlowObservation::default()));
         let changed = watch::Sender::new(0);
         let task = task::spawn("flows", follow(rundir.clone(), shared.clone(), changed.clone()));
         Flows { rundir, shared, changed, connections: Connections::default(), task }
@@ -129,51 +110,11 @@ impl Flows {
     pub fn glance(&self) -> Arc<Observed> {
         lock(&self.shared).seen.clone()
     }
-
-    /// Carries out ops on one bridge.
-    pub async fn apply(
-        &mut self,
-        bridge: &Dev,
-        ops: &[&Op],
-    ) -> Result<Vec<Result<(), FlowError>>, FlowError> {
-        lock(&self.shared).writes += 1;
-        let results = self.connections.apply(&self.rundir, bridge, ops).await;
-        let mut shared = lock(&self.shared);
-        shared.writes += 1;
-        let seen = Arc::make_mut(&mut shared.seen);
-        match (&results, seen.get_mut(bridge)) {
-            (Ok(results), Some(Seen::Flows(flows))) => remember(flows, ops, results),
-            (Ok(results), _) => {
-                let mut flows = BTreeSet::new();
-                remember(&mut flows, ops, results);
-                seen.insert(bridge.clone(), Seen::Flows(flows));
-                // There may be others.
-                self.changed.send_modify(|n| *n += 1);
-            }
-            // Nobody knows what was done: it is read again.
-            (Err(error), _) => drop(seen.insert(bridge.clone(), Seen::Silent(chain(error)))),
-        }
-        results
-    }
 }
 
 impl Drop for Flows {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-fn remember(flows: &mut BTreeSet<SeenFlow>, ops: &[&Op], results: &[Result<(), FlowError>]) {
-    for (op, _) in ops.iter().zip(results).filter(|(_, result)| result.is_ok()) {
-        match op {
-            Op::Add { flow, .. } => {
-                flows.retain(|seen| {
-                    seen.flow.is_none_or(|f| (f.in_port, f.family) != (flow.in_port, flow.family))
-                });
-                flows.insert(SeenFlow::plain(*flow));
-            }
-            Op::Delete { seen, .. } => drop(flows.remove(seen)),
-        }
     }
 }
 
@@ -185,7 +126,7 @@ async fn look(connections: &mut Connections, rundir: &Path, bridge: &Dev) -> See
 }
 
 /// Asks now and then, and tells when an answer is another than what is remembered.
-async fn follow(rundir: PathBuf, shared: Arc<Mutex<Shared>>, changed: watch::Sender<u64>) {
+async fn follow(rundir: PathBuf, shared: Arc<Mutex<FlowObservation>>, changed: watch::Sender<u64>) {
     let mut connections = Connections::default();
     let mut tick = tokio::time::interval(POLL);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -215,12 +156,12 @@ fn alike(before: Option<&Seen>, now: &Seen) -> bool {
         flows.iter().map(|seen| (seen.flow, seen.table, seen.priority, odd(seen))).collect()
     };
     match (before, now) {
-        (Some(Seen::Flows(a)), Seen::Flows(b)) => forms(a) == forms(b),
+        (Some(Seen::Flows(a)), Seen::Flows(b)) => a.normal == b.normal && forms(a) == forms(b),
         (Some(Seen::Silent(_)), Seen::Silent(_)) => true,
         _ => false,
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+pub(super) fn lock(shared: &Mutex<FlowObservation>) -> MutexGuard<'_, FlowObservation> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

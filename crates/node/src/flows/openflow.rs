@@ -121,11 +121,18 @@ fn encode_match(fields: &[u8]) -> Vec<u8> {
     out
 }
 
-fn flow_mod(command: u8, table: u8, priority: u16, matched: &[u8], instructions: &[u8], xid: u32) -> Vec<u8> {
+fn flow_mod(
+    cookie: u64,
+    command: u8,
+    (table, priority): (u8, u16),
+    matched: &[u8],
+    instructions: &[u8],
+    xid: u32,
+) -> Vec<u8> {
     // Only a deletion looks at the mask.
     let mask = if command == DELETE_STRICT { u64::MAX } else { 0 };
     let mut body = Vec::with_capacity(40 + matched.len() + instructions.len());
-    body.extend(COOKIE.to_be_bytes());
+    body.extend(cookie.to_be_bytes());
     body.extend(mask.to_be_bytes());
     body.extend([table, command, 0, 0, 0, 0]);
     body.extend(priority.to_be_bytes());
@@ -163,7 +170,25 @@ pub fn add(flow: Flow, xid: u32) -> Vec<u8> {
     instruction.extend(40u16.to_be_bytes());
     instruction.extend([0; 4]);
     instruction.extend(actions);
-    flow_mod(ADD, 0, PRIORITY, &match_of(flow), &instruction, xid)
+    flow_mod(COOKIE, ADD, (0, PRIORITY), &match_of(flow), &instruction, xid)
+}
+
+/// Adds the flow that switches every packet as usual, with the priority and cookie that the switch itself gives it: it is not ours, and
+/// nobody who removes our flows is to remove it.
+pub fn add_normal(xid: u32) -> Vec<u8> {
+    flow_mod(0, ADD, (0, 0), &encode_match(&[]), &normal_instruction(), xid)
+}
+
+fn normal_instruction() -> Vec<u8> {
+    let mut instruction = Vec::with_capacity(24);
+    instruction.extend(APPLY_ACTIONS.to_be_bytes());
+    instruction.extend(24u16.to_be_bytes());
+    instruction.extend([0; 4]);
+    instruction.extend(OUTPUT.to_be_bytes());
+    instruction.extend(16u16.to_be_bytes());
+    instruction.extend(NORMAL.to_be_bytes());
+    instruction.extend([0; 8]);
+    instruction
 }
 
 /// Deletes exactly one flow with our cookie.
@@ -172,18 +197,59 @@ pub fn delete(seen: &SeenFlow, xid: u32) -> Vec<u8> {
         (true, Some(flow)) => match_of(flow),
         _ => seen.matched.0.to_vec(),
     };
-    flow_mod(DELETE_STRICT, seen.table, seen.priority, &matched, &[], xid)
+    flow_mod(COOKIE, DELETE_STRICT, (seen.table, seen.priority), &matched, &[], xid)
 }
+
+/// Kinds of long answers: flows, and their sum.
+const FLOWS: u8 = 1;
+const AGGREGATE: u8 = 2;
+/// All tables.
+const ALL_TABLES: u8 = 0xff;
 
 /// Asks for the flows with our cookie, in all tables.
 pub fn ask(xid: u32) -> Vec<u8> {
-    let mut body = vec![0, 1, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0];
-    body.extend([ANY, ANY].concat());
+    request(FLOWS, ALL_TABLES, ANY, (COOKIE, u64::MAX), xid)
+}
+
+/// Asks for the flows of the first table that switch packets as usual, whoever made them.
+pub fn ask_normal(xid: u32) -> Vec<u8> {
+    request(FLOWS, 0, NORMAL.to_be_bytes(), (0, 0), xid)
+}
+
+/// Asks how many flows there are, whoever made them.
+pub fn ask_count(xid: u32) -> Vec<u8> {
+    request(AGGREGATE, ALL_TABLES, ANY, (0, 0), xid)
+}
+
+fn request(kind: u8, table: u8, out_port: [u8; 4], cookie: (u64, u64), xid: u32) -> Vec<u8> {
+    let mut body = vec![0, kind, 0, 0, 0, 0, 0, 0, table, 0, 0, 0];
+    body.extend([out_port, ANY].concat());
     body.extend([0; 4]);
-    body.extend(COOKIE.to_be_bytes());
-    body.extend(u64::MAX.to_be_bytes());
+    body.extend(cookie.0.to_be_bytes());
+    body.extend(cookie.1.to_be_bytes());
     body.extend(encode_match(&[]));
     message(kind::MULTIPART_REQUEST, xid, &body)
+}
+
+/// Reads one part of the answer to [`ask_normal`]: whether a flow in it matches every packet and does nothing else with it, and whether
+/// more parts follow.
+pub fn has_normal(body: &[u8]) -> Result<(bool, bool), Garbled> {
+    let mut found = false;
+    let more = entries(body, |entry| {
+        let length = usize::from(half(entry, 50).ok_or(Garbled("flow"))?);
+        let instructions = entry.get(48 + length.next_multiple_of(8)..).ok_or(Garbled("flow"))?;
+        found |= length == 4 && instructions == normal_instruction();
+        Ok(())
+    })?;
+    Ok((found, more))
+}
+
+/// Reads the answer to [`ask_count`].
+pub fn count(body: &[u8]) -> Result<u32, Garbled> {
+    match body {
+        [0, AGGREGATE, ..] => word(body, 24).ok_or(Garbled("count of flows")),
+        _ => Err(Garbled("count of flows")),
+    }
 }
 
 /// What the other side said does not make sense.
@@ -193,16 +259,24 @@ pub struct Garbled(pub &'static str);
 
 /// Reads one part of the answer into `flows`; whether more parts follow.
 pub fn take(body: &[u8], flows: &mut BTreeSet<SeenFlow>) -> Result<bool, Garbled> {
+    entries(body, |entry| {
+        flows.extend(flow(entry)?);
+        Ok(())
+    })
+}
+
+/// Walks along the flows of one part of an answer; whether more parts follow.
+fn entries(body: &[u8], mut each: impl FnMut(&[u8]) -> Result<(), Garbled>) -> Result<bool, Garbled> {
     let garbled = Garbled("list of flows");
     let more = match body {
-        [0, 1, _, flags, _, _, _, _, ..] => flags & 1 != 0,
+        [0, FLOWS, _, flags, _, _, _, _, ..] => flags & 1 != 0,
         _ => return Err(garbled),
     };
     let mut rest = body.get(8..).unwrap_or_default();
     while !rest.is_empty() {
         let length = usize::from(half(rest, 0).ok_or(garbled)?);
         let entry = rest.get(..length).filter(|entry| entry.len() >= 56).ok_or(garbled)?;
-        flows.extend(flow(entry)?);
+        each(entry)?;
         rest = rest.get(length..).unwrap_or_default();
     }
     Ok(more)

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 
 use reconcile::{Class, Problem};
 
-use super::state::{Desired, Flow, Observed, Op, PRIORITY, Seen, SeenFlow};
+use super::state::{Bridge, BridgeFlows, Desired, Flow, NormalFlow, Observed, Op, PRIORITY, Seen, SeenFlow};
 use crate::kernel::Dev;
-use crate::plane::keep::Keep;
-use crate::plane::kind::Kind;
-use crate::plane::object;
-use crate::plane::phase::{Part, Phase};
+use crate::part::Part;
+use crate::part::keep::Keep;
+use crate::part::kind::Kind;
+use crate::part::object;
+use crate::part::phase::Phase;
 
 /// What leads from `have` to `want`.
 pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
     let mut part = Part::default();
-    let none = BTreeSet::new();
+    let none = BridgeFlows::default();
     for (name, bridge) in want {
         let seen = match have.get(name) {
             Some(Seen::Flows(flows)) => flows,
@@ -34,6 +35,7 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
             }
             None => &none,
         };
+        normal(&mut part, name, bridge, seen.normal);
         let wanted: BTreeSet<Flow> = bridge.ports.keys().flat_map(|port| bridge.flows_of(*port)).collect();
         for flow in &wanted {
             if !part.count(Kind::Flow, seen.iter().any(|seen| is(seen, flow))) {
@@ -61,6 +63,25 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
     part
 }
 
+/// Sees that packets which no flow of ours matches are switched. A bridge without patch ports carries nothing of ours.
+fn normal(part: &mut Part<Op>, name: &Dev, bridge: &Bridge, seen: NormalFlow) {
+    if seen == NormalFlow::There || bridge.ports.is_empty() {
+        return;
+    }
+    if seen == NormalFlow::Missing && bridge.restore_normal {
+        return part.push(Phase::Flow, object::forwarding(name), Op::AddNormal { bridge: name.clone() });
+    }
+    let whose = match bridge.restore_normal {
+        true => "somebody else has flows on it",
+        false => "it has a controller or fail_mode=secure, so its flows are somebody else's",
+    };
+    let message = format!(
+        "no flow with actions=NORMAL matches every packet, and {whose}: what the kernel sends into the overlay is probably dropped. \
+         Where that is not on purpose, run `ovs-ofctl add-flow {name} priority=0,actions=NORMAL`"
+    );
+    part.problems.push(Problem::error(object::forwarding(name), Class::Refused, "no-normal-flow", message));
+}
+
 fn is(seen: &SeenFlow, flow: &Flow) -> bool {
     seen.table == 0 && seen.priority == PRIORITY && seen.flow.as_ref() == Some(flow)
 }
@@ -75,7 +96,7 @@ fn delete<'a>(part: &mut Part<Op>, bridge: &Dev, flows: impl Iterator<Item = &'a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flows::state::{Bridge, Matched};
+    use crate::flows::state::Matched;
 
     fn want(mac: u8, ports: &[u32]) -> Desired {
         let ports = ports.iter().map(|port| (*port, "br-ex".into())).collect();
@@ -84,10 +105,10 @@ mod tests {
     }
 
     fn seen(want: &Desired) -> Observed {
-        let flows = |bridge: &Bridge| {
+        let flows = |bridge: &Bridge| -> BTreeSet<SeenFlow> {
             bridge.ports.keys().flat_map(|p| bridge.flows_of(*p)).map(SeenFlow::plain).collect()
         };
-        want.iter().map(|(name, bridge)| (name.clone(), Seen::Flows(flows(bridge)))).collect()
+        want.iter().map(|(name, bridge)| (name.clone(), Seen::Flows(flows(bridge).into()))).collect()
     }
 
     fn text(want: &Desired, have: &Observed) -> Vec<String> {
@@ -134,7 +155,7 @@ mod tests {
         let low = SeenFlow { priority: 10, ..SeenFlow::plain(want["br-ex"].flows_of(5).next().unwrap()) };
         let Some(Seen::Flows(flows)) = have.get_mut("br-ex") else { panic!() };
         flows.extend([odd.clone(), low]);
-        have.insert("br-old".into(), Seen::Flows([odd].into()));
+        have.insert("br-old".into(), Seen::Flows(BTreeSet::from([odd]).into()));
         let steps = text(&want, &have);
         assert_eq!(steps.len(), 3);
         assert!(steps.iter().all(|step| step.starts_with("delete")), "{steps:?}");
@@ -165,6 +186,34 @@ mod tests {
         assert_eq!((flows(&bridge, &flat), flows(&bridge, &vlan)), (Some(2), None));
         bridge = Bridge { mac: None, unnumbered: BTreeSet::new(), ..bridge };
         assert_eq!((flows(&bridge, &flat), flows(&bridge, &vlan)), (None, Some(0)));
+    }
+
+    #[test]
+    fn the_normal_flow_is_restored_where_nobody_else_writes_flows_and_reported_where_somebody_does() {
+        for (seen_normal, restore, added, problems) in [
+            (NormalFlow::There, true, 0, 0),
+            (NormalFlow::There, false, 0, 0),
+            (NormalFlow::Missing, true, 1, 0),
+            (NormalFlow::Missing, false, 0, 1),
+            (NormalFlow::Replaced, true, 0, 1),
+            (NormalFlow::Replaced, false, 0, 1),
+        ] {
+            let mut want = want(1, &[5]);
+            want.get_mut("br-ex").unwrap().restore_normal = restore;
+            let mut have = seen(&want);
+            let Some(Seen::Flows(flows)) = have.get_mut("br-ex") else { panic!() };
+            flows.normal = seen_normal;
+            let part = plan(&want, &Keep::default(), &have);
+            assert_eq!(
+                (part.steps.len(), part.problems.len()),
+                (added, problems),
+                "{seen_normal:?}, {restore}"
+            );
+            assert!(part.problems.iter().all(|problem| problem.code == "no-normal-flow"));
+            want.get_mut("br-ex").unwrap().ports.clear();
+            let part = plan(&want, &Keep::default(), &have);
+            assert_eq!(part.problems.len(), 0, "a bridge that carries nothing of ours is not our matter");
+        }
     }
 
     #[test]

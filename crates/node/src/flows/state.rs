@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use ovn::MacAddr;
@@ -28,6 +29,9 @@ pub struct Bridge {
     pub ports: BTreeMap<u32, Dev>,
     /// The devices of patch ports whose number was not told yet.
     pub unnumbered: BTreeSet<Dev>,
+    /// Whether the flow that switches packets as usual is made again where it is missing. It is not where somebody else writes the
+    /// bridge's flows: then it may be missing on purpose.
+    pub restore_normal: bool,
 }
 
 impl Bridge {
@@ -95,11 +99,53 @@ impl fmt::Debug for Matched {
     }
 }
 
+/// The flows of a bridge that matter: those with our cookie, and whether packets are switched as usual otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BridgeFlows {
+    /// The flows with our cookie.
+    pub ours: BTreeSet<SeenFlow>,
+    /// The bridge's own way of forwarding.
+    pub normal: NormalFlow,
+}
+
+impl From<BTreeSet<SeenFlow>> for BridgeFlows {
+    fn from(ours: BTreeSet<SeenFlow>) -> Self {
+        BridgeFlows { ours, normal: NormalFlow::There }
+    }
+}
+
+impl Deref for BridgeFlows {
+    type Target = BTreeSet<SeenFlow>;
+
+    fn deref(&self) -> &BTreeSet<SeenFlow> {
+        &self.ours
+    }
+}
+
+impl DerefMut for BridgeFlows {
+    fn deref_mut(&mut self) -> &mut BTreeSet<SeenFlow> {
+        &mut self.ours
+    }
+}
+
+/// The flow `actions=NORMAL` that matches every packet. Without it a bridge drops what our flows do not match: ARP, and all that the
+/// kernel sends into the overlay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NormalFlow {
+    /// It is there.
+    #[default]
+    There,
+    /// It is not there, and nor is any other flow but ours.
+    Missing,
+    /// It is not there, and others have flows on the bridge.
+    Replaced,
+}
+
 /// What is seen of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// The flows with our cookie.
-    Flows(BTreeSet<SeenFlow>),
+    /// Its flows.
+    Flows(BridgeFlows),
     /// Open vSwitch did not answer, and why.
     Silent(String),
 }
@@ -118,6 +164,11 @@ pub enum Op {
         /// The flow.
         flow: Flow,
     },
+    /// Make the flow that switches packets as usual.
+    AddNormal {
+        /// The bridge.
+        bridge: Dev,
+    },
     /// Delete a flow.
     Delete {
         /// The bridge.
@@ -131,7 +182,7 @@ impl Op {
     /// The bridge it is about.
     pub fn bridge(&self) -> &Dev {
         match self {
-            Op::Add { bridge, .. } | Op::Delete { bridge, .. } => bridge,
+            Op::Add { bridge, .. } | Op::AddNormal { bridge } | Op::Delete { bridge, .. } => bridge,
         }
     }
 }
@@ -150,6 +201,7 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Op::Add { bridge, flow } => write!(f, "add flow {flow} to {bridge}"),
+            Op::AddNormal { bridge } => write!(f, "add flow priority=0 actions=NORMAL to {bridge}"),
             Op::Delete { bridge, seen: SeenFlow { flow: Some(flow), .. } } => {
                 write!(f, "delete flow {flow} from {bridge}")
             }

@@ -7,29 +7,26 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 
-use super::observe::{Backend, Config, Frr};
+use super::observe::{Backend, Config};
 use super::state::Op;
 use super::vty::{Vty, VtyError};
 
 /// How long vtysh may take.
 const VTYSH: Duration = Duration::from_secs(30);
 
-impl Frr {
-    /// Carries out an op.
-    pub async fn apply(&mut self, op: &Op) -> Result<(), VtyError> {
-        self.forget();
-        if self.config.backend == Backend::Vty {
-            let mut vty = Vty::open(&self.config.dir, "bgpd").await?;
-            match vty.configure(&op.lines).await {
-                // A newer FRR has moved the command to another daemon.
-                Err(error) if error.is_unknown_command() => {}
-                result => return result,
-            }
+/// Enters the lines of an op.
+pub(super) async fn enter(config: &Config, op: &Op) -> Result<(), VtyError> {
+    if config.backend == Backend::Vty {
+        let mut vty = Vty::open(&config.dir, "bgpd").await?;
+        match vty.configure(&op.lines).await {
+            // A newer FRR has moved the command to another daemon.
+            Err(error) if error.is_unknown_command() => {}
+            result => return result,
         }
-        let failed = |source| VtyError::Vtysh { program: "vtysh -f".into(), source };
-        let file = written(op).map_err(failed)?;
-        vtysh(&self.config, &["-f", &file.path().to_string_lossy()]).await.map(|_| ())
     }
+    let failed = |source| VtyError::Vtysh { program: "vtysh -f".into(), source };
+    let file = written(op).map_err(failed)?;
+    vtysh(config, &["-f", &file.path().to_string_lossy()]).await.map(|_| ())
 }
 
 /// Runs vtysh on this FRR's sockets, and gives what it printed.

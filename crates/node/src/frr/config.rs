@@ -43,6 +43,21 @@ pub fn parse(text: &str) -> Vec<Node> {
     roots
 }
 
+/// The BGP instance of a VRF, or the default one, with its autonomous system.
+pub fn instance<'a>(tree: &'a [Node], vrf: Option<&str>) -> Option<(&'a str, &'a Node)> {
+    tree.iter().find_map(|node| {
+        let mut words = node.line.split_ascii_whitespace();
+        let head = (words.next(), words.next());
+        let asn = words.next().filter(|_| head == (Some("router"), Some("bgp")))?;
+        let place = match (words.next(), words.next()) {
+            (Some("vrf"), name) => name,
+            (Some("view"), _) => return None,
+            _ => None,
+        };
+        (place == vrf).then_some((asn, node))
+    })
+}
+
 /// Ends the stanzas that a line of this indentation is not part of.
 fn close(open: &mut Vec<(usize, Node)>, roots: &mut Vec<Node>, indent: usize) {
     while let Some((_, node)) = open.pop_if(|(at, _)| *at >= indent) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`state`] | what can be wanted and seen; which lines are ours |
 //! | [`adrift`] | instances of bgpd that are not tied to their VRF |
+//! | [`behind`] | what bgpd has of a VRF beside what the kernel has |
 //! | [`config`] | a running configuration as a tree |
 //! | [`plan`] | which lines to enter |
 //! | [`vty`] | the language of the daemons' sockets |
@@ -11,7 +12,10 @@
 
 pub mod adrift;
 mod apply;
+mod asker;
+pub mod behind;
 pub mod config;
+mod follow;
 mod observe;
 pub mod plan;
 #[cfg(test)]
@@ -19,6 +23,7 @@ mod recorded;
 pub mod state;
 pub mod vty;
 
-pub use observe::{Backend, Config, Frr, default_router_id};
-pub use state::{Desired, Observed, Op, Redistribute};
+pub use asker::default_router_id;
+pub use observe::{Answering, Backend, Config, Frr};
+pub use state::{BgpdState, Desired, Observed, Op, Redistribute, Zebra};
 pub use vty::VtyError;

@@ -1,40 +1,23 @@
-//! Reads bgpd's configuration, and notices when bgpd goes and comes.
+//! FRR on this node, as the loop sees it: the last answer, and changes that are entered beside it.
 //!
-//! A task holds a connection to bgpd on which it says nothing. When it breaks, bgpd has gone; when it can be made again, bgpd
-//! is back, without what was not saved. It is then told its configuration line by line (`vtysh -b`), and ours does not go between
-//! those lines. What an operator changes later is found by reading the configuration now and then, and so is an instance that
-//! does not know its VRF (see [`adrift`](super::adrift)).
+//! The daemons are followed in [`follow`](super::follow) and asked in [`asker`](super::asker).
 
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reconcile::Scope;
-use tokio::io::AsyncReadExt;
-use tokio::net::UnixStream;
-use tokio::sync::watch;
+use smol_str::SmolStr;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use super::adrift::{self, Untied};
-use super::apply::vtysh;
-use super::config;
-use super::state::Observed;
-use super::vty::{Vty, VtyError};
-use crate::cause::chain;
-use crate::kernel::Dev;
-
-/// How often a bgpd that is gone is looked for.
-const SEARCH: Duration = Duration::from_millis(200);
-/// So often in a row the configuration of a bgpd that has just come must read the same, with `SEARCH` in between.
-const SETTLED: usize = 3;
-/// So often it is read at most.
-const READ: usize = 15;
-/// The command that shows the configuration.
-const RUNNING: &str = "show running-config";
-/// The command that shows the instances with their router ids, also of those without a neighbour.
-const INSTANCES: &str = "show bgp vrfs json";
+use super::adrift;
+use super::asker::{Answer, Asker, Change, Question, look_again};
+use super::follow;
+use super::state::{Observed, Op};
+use super::vty::VtyError;
+use crate::kernel;
 
 /// Where FRR is and how to speak to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +30,10 @@ pub struct Config {
     pub check: Duration,
     /// The program to fall back to.
     pub vtysh: PathBuf,
-    /// How long a look waits for an answer: then it goes on with the last one.
+    /// How long a look waits for an answer, and a change for its outcome: then the loop goes on without.
     pub glance: Duration,
+    /// The exposure VRF (`bgp_vrf`): what bgpd has of it is compared with what the kernel has.
+    pub vrf: SmolStr,
 }
 
 impl Default for Config {
@@ -59,6 +44,7 @@ impl Default for Config {
             check: Duration::from_secs(15),
             vtysh: "vtysh".into(),
             glance: Duration::from_millis(500),
+            vrf: "bgp-vrf".into(),
         }
     }
 }
@@ -73,49 +59,67 @@ pub enum Backend {
     Vtysh,
 }
 
+/// How FRR answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answering {
+    /// When it last answered.
+    pub last: Option<Instant>,
+    /// Since when a question or a change waits for its answer, if one does.
+    pub open_since: Option<Instant>,
+}
+
 /// FRR on this node. It is asked beside the loop, one question at a time: a bgpd that hangs delays nothing else.
 #[derive(Debug)]
 pub struct Frr {
-    pub(super) config: Config,
+    config: Config,
     /// Counts reasons to look again.
     reasons: watch::Sender<u64>,
     /// Whether the last answer is no longer true.
     forgotten: bool,
+    /// The addresses at the last look: after they have changed, bgpd is asked what it has made of that.
+    addresses: Option<imbl::OrdSet<kernel::Address>>,
     /// The last question.
     question: watch::Sender<Question>,
     answer: watch::Receiver<Option<Answer>>,
+    /// The last answer that a change was made by.
+    acted_on: u64,
+    changes: mpsc::Sender<Change>,
+    /// The outcome of a change that takes longer than a moment.
+    under_way: Option<oneshot::Receiver<Result<(), VtyError>>>,
     /// Counts answers that came too late for those who asked.
     late: watch::Receiver<u64>,
-    tasks: [JoinHandle<()>; 2],
-}
-
-/// What bgpd is asked, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Question {
-    number: u64,
-    reasons: u64,
-    vrfs: BTreeSet<Dev>,
-}
-
-/// What was seen, and for which question.
-#[derive(Debug, Clone)]
-struct Answer {
-    question: Question,
-    observed: Arc<Observed>,
+    answering: watch::Receiver<Answering>,
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl Frr {
-    /// Begins to follow bgpd. Must be called within a tokio runtime.
+    /// Begins to follow bgpd and zebra. Must be called within a tokio runtime.
     pub fn open(config: Config) -> Self {
         let (reasons, question) = (watch::Sender::new(0), watch::Sender::new(Question::default()));
         let (answers, answer) = watch::channel(None);
         let (late_answers, late) = watch::channel(0);
-        let asker = Asker { config: config.clone(), reasons: reasons.clone(), untied: Untied::default() };
+        let (tell, answering) = watch::channel(Answering::default());
+        let (changes, entered) = mpsc::channel(1);
+        let asker = Asker::new(config.clone(), reasons.clone(), tell);
         let tasks = [
-            task::spawn("frr", follow(config.dir.clone(), config.check, reasons.clone())),
-            task::spawn("frr-questions", asker.run(question.subscribe(), answers, late_answers)),
+            task::spawn("frr", follow::bgpd(config.dir.clone(), config.check, reasons.clone())),
+            task::spawn("frr-zebra", follow::zebra(config.dir.clone(), reasons.clone())),
+            task::spawn("frr-questions", asker.run(question.subscribe(), entered, answers, late_answers)),
         ];
-        Frr { config, reasons, forgotten: false, question, answer, late, tasks }
+        Frr {
+            config,
+            reasons,
+            forgotten: false,
+            addresses: None,
+            question,
+            answer,
+            acted_on: 0,
+            changes,
+            under_way: None,
+            late,
+            answering,
+            tasks,
+        }
     }
 
     /// Changes whenever there is a reason to look again.
@@ -128,183 +132,80 @@ impl Frr {
         self.late.clone()
     }
 
-    /// What is, while the kernel has these VRFs. Where bgpd takes longer than a moment to tell, it is what it told last.
-    pub async fn observe(&mut self, scope: Scope, vrfs: BTreeSet<Dev>) -> Arc<Observed> {
-        let reasons = *self.reasons.borrow();
+    /// How it answers.
+    pub fn answering(&self) -> watch::Receiver<Answering> {
+        self.answering.clone()
+    }
+
+    /// What is, while this is in the kernel. Where bgpd takes longer than a moment to tell, it is what it told last.
+    pub async fn observe(&mut self, scope: Scope, kernel: &Arc<kernel::Observed>) -> Arc<Observed> {
+        if !self.addresses.as_ref().is_some_and(|before| before.ptr_eq(&kernel.addresses)) {
+            let before = self.addresses.replace(kernel.addresses.clone());
+            // Not at once: zebra tells bgpd in a moment, and more may change meanwhile.
+            if before.is_some_and(|before| before != kernel.addresses) {
+                look_again(self.reasons.clone(), adrift::TOLD);
+            }
+        }
+        let (reasons, vrfs) = (*self.reasons.borrow(), kernel.vrfs());
         let asked = self.question.borrow().clone();
         let last = self.answer.borrow().clone();
-        let open = last.as_ref().is_none_or(|last| last.question.number < asked.number) && asked.number > 0;
+        let open = last.as_ref().is_none_or(|last| last.question < asked.number) && asked.number > 0;
         let fits = asked.reasons == reasons && asked.vrfs == vrfs && asked.number > 0 && !self.forgotten;
         match last {
             Some(last) if !open && fits && scope == Scope::Cached => return last.observed,
             // It has had its moment, and is not asked again before it has answered.
-            last if open => return told(last),
+            last if open => return self.told(last),
             _ => {}
         }
         let number = asked.number + 1;
         self.forgotten = false;
-        self.question.send_replace(Question { number, reasons, vrfs });
-        let is_it = |answer: &Option<Answer>| answer.as_ref().is_some_and(|a| a.question.number >= number);
+        self.question.send_replace(Question { number, reasons, vrfs, kernel: Arc::clone(kernel) });
+        let is_it = |answer: &Option<Answer>| answer.as_ref().is_some_and(|a| a.question >= number);
         // Whether it came in time or not, the last answer is what is known.
-        let _ = tokio::time::timeout(self.config.glance, self.answer.wait_for(is_it)).await;
-        told(self.answer.borrow().clone())
+        let _ = timeout(self.config.glance, self.answer.wait_for(is_it)).await;
+        let last = self.answer.borrow().clone();
+        self.told(last)
     }
 
-    /// What was seen is no longer true.
-    pub(super) fn forget(&mut self) {
+    /// Carries out an op. One that takes longer than a moment goes on beside the loop, and no other is begun before it has ended.
+    pub async fn apply(&mut self, op: &Op) -> Result<(), VtyError> {
+        if let Some(outcome) = &mut self.under_way {
+            if let Err(oneshot::error::TryRecvError::Empty) = outcome.try_recv() {
+                return Err(VtyError::UnderWay);
+            }
+            self.under_way = None;
+        }
+        self.act_on_last();
+        let (tell, mut outcome) = oneshot::channel();
+        let change = Change { op: op.clone(), outcome: tell };
+        self.changes.try_send(change).map_err(|_| VtyError::UnderWay)?;
+        match timeout(self.config.glance, &mut outcome).await {
+            Ok(result) => result.unwrap_or(Err(VtyError::UnderWay)),
+            Err(_) => {
+                self.under_way = Some(outcome);
+                Err(VtyError::UnderWay)
+            }
+        }
+    }
+
+    /// Something is done because of the last answer: it is no longer true, and what was due by it is due no more.
+    pub fn act_on_last(&mut self) {
         self.forgotten = true;
+        self.acted_on = self.answer.borrow().as_ref().map_or(0, |answer| answer.question);
+    }
+
+    /// What an answer says; what is known where there was none. A cure is for once, so one that was acted on is due no more.
+    fn told(&self, answer: Option<Answer>) -> Arc<Observed> {
+        match answer {
+            None => Arc::new(Observed::Silent("it has not answered yet".into())),
+            Some(answer) if answer.question > self.acted_on => answer.observed,
+            Some(answer) => Arc::new((*answer.observed).clone().without_cures()),
+        }
     }
 }
 
 impl Drop for Frr {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-    }
-}
-
-/// What an answer says; what is known where there was none.
-fn told(answer: Option<Answer>) -> Arc<Observed> {
-    answer.map_or_else(
-        || Arc::new(Observed::Silent("it has not answered yet".into())),
-        |answer| answer.observed,
-    )
-}
-
-/// Asks bgpd, and remembers what it takes several looks to see.
-#[derive(Debug)]
-struct Asker {
-    config: Config,
-    reasons: watch::Sender<u64>,
-    untied: Untied,
-}
-
-impl Asker {
-    async fn run(
-        mut self,
-        mut questions: watch::Receiver<Question>,
-        answers: watch::Sender<Option<Answer>>,
-        late: watch::Sender<u64>,
-    ) {
-        while questions.changed().await.is_ok() {
-            let question = questions.borrow_and_update().clone();
-            let begun = Instant::now();
-            let observed = match self.look(&question.vrfs).await {
-                Ok(config) => config,
-                Err(error) => {
-                    // One that comes back begins anew.
-                    self.untied = Untied::default();
-                    Observed::Silent(chain(&error))
-                }
-            };
-            answers.send_replace(Some(Answer { question, observed: Arc::new(observed) }));
-            if begun.elapsed() >= self.config.glance {
-                late.send_modify(|n| *n += 1);
-            }
-        }
-    }
-
-    async fn look(&mut self, vrfs: &BTreeSet<Dev>) -> Result<Observed, VtyError> {
-        let (running, instances) = match self.config.backend {
-            Backend::Vty => {
-                let mut vty = Vty::open(&self.config.dir, "bgpd").await?;
-                let running = vty.expect(RUNNING).await?;
-                // Without it there is no router id, which is no reason to stop.
-                (running, vty.ask(INSTANCES).await?.text)
-            }
-            Backend::Vtysh => {
-                let config = &self.config;
-                (vtysh(config, &["-c", RUNNING]).await?, vtysh(config, &["-c", INSTANCES]).await?)
-            }
-        };
-        let untied = adrift::untied(&instances, vrfs);
-        let adrift = self.untied.look(Instant::now(), untied, self.config.check);
-        if self.untied.waits() {
-            self.look_again();
-        }
-        let (tree, router_id) = (config::parse(&running), default_router_id(&instances));
-        Ok(Observed::Config { tree, router_id, adrift })
-    }
-
-    /// Gives a reason to look when zebra has had its time.
-    fn look_again(&self) {
-        let reasons = self.reasons.clone();
-        task::spawn("zebra", async move {
-            tokio::time::sleep(adrift::TOLD).await;
-            reasons.send_modify(|n| *n += 1);
-        });
-    }
-}
-
-/// The router id of the default instance in the answer to `show bgp vrfs json`.
-pub fn default_router_id(json: &str) -> Option<Ipv4Addr> {
-    let value: serde_json::Value = serde_json::from_str(json).ok()?;
-    let id = value.pointer("/vrfs/default/routerId")?.as_str()?.parse().ok()?;
-    Some(id).filter(|id: &Ipv4Addr| !id.is_unspecified())
-}
-
-async fn follow(dir: PathBuf, check: Duration, changed: watch::Sender<u64>) {
-    let socket = dir.join("bgpd.vty");
-    let news = || changed.send_modify(|n| *n += 1);
-    let mut absent = false;
-    loop {
-        let Some(mut stream) = connect(&socket).await else {
-            absent = true;
-            tokio::time::sleep(SEARCH).await;
-            continue;
-        };
-        if absent {
-            settle(&dir).await;
-        }
-        absent = true;
-        news();
-        let mut nothing = [0; 64];
-        loop {
-            tokio::select! {
-                // It says nothing unless asked; what it may say all the same means nothing.
-                read = stream.read(&mut nothing) => if !matches!(read, Ok(1..)) { break },
-                () = tokio::time::sleep(check) => news(),
-            }
-        }
-        news();
-        // One that takes connections and drops them is not asked without pause.
-        tokio::time::sleep(SEARCH).await;
-    }
-}
-
-/// Waits until nobody tells bgpd its configuration any more.
-async fn settle(dir: &Path) {
-    let (mut last, mut same) = (None, 0);
-    for _ in 0..READ {
-        let running = match Vty::open(dir, "bgpd").await {
-            Ok(mut vty) => vty.expect(RUNNING).await.ok(),
-            Err(_) => None,
-        };
-        same = if running.is_some() && running == last { same + 1 } else { 1 };
-        if same == SETTLED {
-            return;
-        }
-        last = running;
-        tokio::time::sleep(SEARCH).await;
-    }
-}
-
-async fn connect(socket: &Path) -> Option<UnixStream> {
-    tokio::time::timeout(Duration::from_secs(5), UnixStream::connect(socket)).await.ok()?.ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_router_id_is_the_default_instances() {
-        let id = |id: &str| {
-            format!(r#"{{"vrfs":{{"default":{{"routerId":"{id}"}},"v":{{"routerId":"9.9.9.9"}}}}}}"#)
-        };
-        assert_eq!(default_router_id(&id("172.30.1.1")), Some(Ipv4Addr::new(172, 30, 1, 1)));
-        for none in [id("0.0.0.0"), id("x"), "{}".into(), "% Unknown command".into(), r#"{"vrfs":[]}"#.into()]
-        {
-            assert_eq!(default_router_id(&none), None, "{none}");
-        }
     }
 }

@@ -6,20 +6,21 @@ use std::net::Ipv4Addr;
 use reconcile::{Class, Problem};
 
 use super::adrift::Adrift;
-use super::config::Node;
-use super::state::{Desired, Observed, Op, Redistribute};
-use crate::plane::kind::Kind;
-use crate::plane::object;
-use crate::plane::phase::{Part, Phase};
-
-const FAMILIES: [&str; 2] = ["address-family ipv4 unicast", "address-family ipv6 unicast"];
+use super::behind::{Behind, Cure};
+use super::config::{Node, instance};
+use super::state::{BgpdState, Desired, FAMILIES, Observed, Op, Redistribute, Zebra};
+use crate::kernel::Family;
+use crate::part::Part;
+use crate::part::kind::Kind;
+use crate::part::object;
+use crate::part::phase::Phase;
 
 /// What leads from `have` to `want`.
 pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
     let mut part = Part::default();
     let object = object::frr(&want.vrf);
-    let (tree, router_id, adrift) = match have {
-        Observed::Config { tree, router_id, adrift } => (tree, *router_id, adrift.get(&want.vrf)),
+    let BgpdState { tree, router_id, adrift, behind, zebra, no_default, .. } = match have {
+        Observed::Bgpd(state) => state,
         Observed::Silent(why) => {
             part.count(Kind::Stanza, false);
             let message =
@@ -28,6 +29,7 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
             return part;
         }
     };
+    let adrift = adrift.get(&want.vrf);
     let default = instance(tree, None);
     let vrf = instance(tree, Some(&want.vrf));
     for (found, what) in [(default, "router bgp"), (vrf, "the VRF's router bgp")] {
@@ -47,8 +49,14 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
         );
         part.problems.push(Problem::warning(object.clone(), Class::Transient, "leak-stuck", message));
     }
+    part.problems.extend(zebra_problem(want, zebra));
+    part.problems.extend(no_default.iter().map(|family| return_problem(want, *family)));
+    let behind = behind.get(&want.vrf).filter(|_| adrift.is_none());
+    part.problems.extend(behind.map(|behind| behind_problem(want, behind)));
+    let cure = behind.and_then(|behind| behind.cure);
+    let due = adrift == Some(&Adrift::Due) || cure == Some(Cure::Instance);
     // Only one that is there can be entered anew.
-    let anew = vrf.filter(|_| adrift == Some(&Adrift::Due)).map(|(_, node)| node);
+    let anew = vrf.filter(|_| due).map(|(_, node)| node);
     let (head, import) = (format!("router bgp {}", want.asn), format!("import vrf {}", want.vrf));
     let imports =
         |name| default.and_then(|(_, node)| node.child(name)).is_some_and(|node| node.says(&import));
@@ -66,19 +74,20 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
     lines.extend(anew.map(|_| format!("no {vrf_head}")));
     stanza(&mut lines, &vrf_head, vrf.is_none() || anew.is_some(), |lines| {
         anew.into_iter().for_each(|node| again(lines, &node.children));
-        lines.extend(missing_id(want, vrf.map(|(_, node)| node), router_id));
+        lines.extend(missing_id(want, vrf.map(|(_, node)| node), *router_id));
         for name in FAMILIES {
             let node = vrf.and_then(|(_, node)| node.child(name));
-            let changes = Redistribute::ALL.into_iter().filter_map(|source| {
+            let changes = Redistribute::ALL.into_iter().flat_map(|source| {
                 let line = format!("redistribute {}", source.as_str());
                 let (wanted, says) =
                     (want.redistribute.contains(&source), node.is_some_and(|n| n.says(&line)));
                 // A line with more to it is the operator's, and does for ours.
                 let plain = node.is_some_and(|node| node.child(&line).is_some());
                 match (wanted, says, plain) {
-                    (true, false, _) => Some(line),
-                    (false, _, true) => Some(format!("no {line}")),
-                    _ => None,
+                    (true, false, _) => vec![line],
+                    (true, _, true) if cure == Some(Cure::Redistribute) => vec![format!("no {line}"), line],
+                    (false, _, true) => vec![format!("no {line}")],
+                    _ => Vec::new(),
                 }
             });
             family(lines, name, changes);
@@ -90,11 +99,63 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
             family(lines, name, (anew.is_some() || !imports(name)).then(|| import.clone()).into_iter());
         }
     });
-    part.count(Kind::Stanza, lines.is_empty() && adrift.is_none());
+    part.count(Kind::Stanza, lines.is_empty() && adrift.is_none() && behind.is_none());
     if !lines.is_empty() {
         part.push(Phase::Stanza, object, Op { lines });
     }
     part
+}
+
+/// zebra tells bgpd of addresses and puts what bgpd learns into the kernel: without it the node only seems to be part of the fabric.
+fn zebra_problem(want: &Desired, zebra: &Zebra) -> Option<Problem> {
+    let (code, message) = match zebra {
+        Zebra::Unknown | Zebra::Connected => return None,
+        Zebra::Apart => {
+            let message = "zebra answers, but bgpd is not connected to it, so bgpd hears of no address that comes or goes; bgpd connects \
+                           by itself within a minute, and where it does not, restart FRR";
+            ("zebra-apart", message.to_owned())
+        }
+        Zebra::Silent(why) => {
+            let message = format!(
+                "zebra does not answer ({why}), so bgpd hears of no address that comes or goes, and no route that it learns \
+                 reaches the kernel; start zebra"
+            );
+            ("zebra-silent", message)
+        }
+    };
+    Some(Problem::error(object::frr(&want.vrf), Class::Transient, code, message))
+}
+
+/// Packets for announced addresses come in, and answers do not leave.
+fn return_problem(want: &Desired, family: Family) -> Problem {
+    let name = match family {
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    };
+    let message = format!(
+        "bgpd has learned a default route for {name}, and the kernel has none, so answers do not leave this node; zebra has probably \
+         lost it: restart FRR, or see what filters it"
+    );
+    Problem::error(object::frr(&want.vrf), Class::Transient, "no-return-route", message)
+}
+
+fn behind_problem(want: &Desired, behind: &Behind) -> Problem {
+    let some = |count: usize, first: Option<&ipnet::IpNet>, what: &str| match (count, first) {
+        (0, _) | (_, None) => None,
+        (1, Some(first)) => Some(format!("{first} {what}")),
+        (_, Some(first)) => Some(format!("{first} and {} others {what}", count - 1)),
+    };
+    let difference = &behind.difference;
+    let missing = some(difference.missing.len(), difference.missing.first(), "announced by nobody");
+    let stale = some(difference.stale.len(), difference.stale.first(), "still announced, though gone");
+    let which: Vec<String> = [missing, stale].into_iter().flatten().collect();
+    let message = format!(
+        "bgpd does not have what is in the VRF {}: {}. zebra was probably restarted alone, or a device renamed. The agent enters \
+         `redistribute` and then the VRF's router bgp anew; where that does not help, restart FRR",
+        want.vrf,
+        which.join("; ")
+    );
+    Problem::error(object::frr(&want.vrf), Class::Transient, "frr-behind", message)
 }
 
 /// Adds the lines of a stanza, if it has any to add or is missing.
@@ -146,21 +207,6 @@ fn missing_id(want: &Desired, vrf: Option<&Node>, default: Option<Ipv4Addr>) -> 
             default.filter(|_| !has).map(|id| format!("bgp router-id {id}"))
         }
     }
-}
-
-/// The BGP instance of a VRF, or the default one, with its autonomous system.
-fn instance<'a>(tree: &'a [Node], vrf: Option<&str>) -> Option<(&'a str, &'a Node)> {
-    tree.iter().find_map(|node| {
-        let mut words = node.line.split_ascii_whitespace();
-        let head = (words.next(), words.next());
-        let asn = words.next().filter(|_| head == (Some("router"), Some("bgp")))?;
-        let place = match (words.next(), words.next()) {
-            (Some("vrf"), name) => name,
-            (Some("view"), _) => return None,
-            _ => None,
-        };
-        (place == vrf).then_some((asn, node))
-    })
 }
 
 /// An autonomous system's number, from either notation.

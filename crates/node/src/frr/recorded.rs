@@ -9,13 +9,13 @@
 //! | `summary*.json` | a peer that is up (for IPv6 as well), one that is down, none |
 //! | `route*.json` | an address that the peer hears of (also an IPv6 one), one that a filter drops, one that is not there |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::adrift::untied;
 use super::config::parse;
 use super::default_router_id;
 use super::plan::plan;
-use super::state::{Desired, Observed, Redistribute};
+use super::state::{BgpdState, Desired, Observed, Redistribute};
 use crate::bgp::peers::Heard;
 
 /// What one version said.
@@ -68,7 +68,7 @@ pub(super) fn want() -> Desired {
 /// What the agent enters, given what bgpd shows.
 fn entered(config: &str, vrfs: &str) -> Vec<String> {
     let (tree, router_id) = (parse(config), default_router_id(vrfs));
-    let have = Observed::Config { tree, router_id, adrift: BTreeMap::new() };
+    let have = Observed::Bgpd(BgpdState { tree, router_id, ..Default::default() });
     let part = plan(&want(), &have);
     assert!(part.problems.is_empty(), "{:?}", part.problems);
     part.steps.into_iter().flat_map(|step| step.op.lines).collect()

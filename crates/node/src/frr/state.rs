@@ -12,7 +12,9 @@ use serde::Serialize;
 use smol_str::SmolStr;
 
 use super::adrift::Adrift;
+use super::behind::Behind;
 use super::config::Node;
+use crate::kernel::Family;
 
 /// The two stanzas. Lines of the operator in them, and everything else, stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,29 +52,69 @@ impl Redistribute {
     }
 }
 
-/// What is seen of bgpd.
+/// The address families that carry announcements, as the configuration names them; in the order of `Family::BOTH`.
+pub(super) const FAMILIES: [&str; 2] = ["address-family ipv4 unicast", "address-family ipv6 unicast"];
+
+/// What is seen of FRR.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed {
-    /// Its running configuration.
-    Config {
-        /// The stanzas.
-        tree: Vec<Node>,
-        /// The router id of the default instance, where it has one.
-        router_id: Option<Ipv4Addr>,
-        /// Instances that are not tied to their VRF, though it is there.
-        adrift: BTreeMap<SmolStr, Adrift>,
-    },
+    /// bgpd answers.
+    Bgpd(BgpdState),
+    /// bgpd does not answer, and why.
+    Silent(String),
+}
+
+/// What bgpd shows of itself, and zebra of its connection to bgpd.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BgpdState {
+    /// The stanzas of its running configuration.
+    pub tree: Vec<Node>,
+    /// The router id of the default instance, where it has one.
+    pub router_id: Option<Ipv4Addr>,
+    /// Instances that are not tied to their VRF, though it is there.
+    pub adrift: BTreeMap<SmolStr, Adrift>,
+    /// VRFs of which bgpd does not have what the kernel has.
+    pub behind: BTreeMap<SmolStr, Behind>,
+    /// Its neighbours in the default instance, and whether each has an established session.
+    pub sessions: BTreeMap<String, bool>,
+    /// Whether zebra serves it.
+    pub zebra: Zebra,
+    /// The families in which it has learned a default route, and the kernel has none.
+    pub no_default: BTreeSet<Family>,
+}
+
+/// Whether bgpd has a zebra to learn addresses from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Zebra {
+    /// It could not be asked.
+    #[default]
+    Unknown,
+    /// It answers, and bgpd is its client.
+    Connected,
+    /// It answers, and bgpd is not its client.
+    Apart,
     /// It does not answer, and why.
     Silent(String),
 }
 
 impl Observed {
-    /// The BGP neighbours of all instances, as far as the configuration names their addresses.
-    pub fn neighbours(&self) -> BTreeSet<IpAddr> {
-        let Observed::Config { tree, .. } = self else { return BTreeSet::new() };
-        let instances = tree.iter().filter(|node| node.line.starts_with("router bgp"));
+    /// The same after all that was due was done.
+    pub(super) fn without_cures(mut self) -> Self {
+        if let Observed::Bgpd(state) = &mut self {
+            state.adrift.values_mut().for_each(|adrift| *adrift = Adrift::Tried);
+            state.behind.values_mut().for_each(|behind| behind.cure = None);
+        }
+        self
+    }
+
+    /// The BGP neighbours of all instances, as far as the configuration names their addresses. Nothing while bgpd is silent.
+    pub fn neighbours(&self) -> Option<BTreeSet<IpAddr>> {
+        let Observed::Bgpd(state) = self else { return None };
+        let instances = state.tree.iter().filter(|node| node.line.starts_with("router bgp"));
         let lines = instances.flat_map(|node| &node.children).map(|node| node.line.as_str());
-        lines.filter_map(|line| line.strip_prefix("neighbor ")?.split(' ').next()?.parse().ok()).collect()
+        let addresses =
+            lines.filter_map(|line| line.strip_prefix("neighbor ")?.split(' ').next()?.parse().ok());
+        Some(addresses.collect())
     }
 }
 

@@ -43,6 +43,11 @@ pub enum VtyError {
     /// No answer.
     #[error("wait {} s for an answer of FRR", PATIENCE.as_secs())]
     Late,
+    /// A change that FRR has not taken yet. It goes on beside the loop.
+    #[error(
+        "FRR has not taken the change yet; it is still being entered, and see whether bgpd hangs if this lasts"
+    )]
+    UnderWay,
     /// An endless answer.
     #[error("read an answer of FRR of more than {LONGEST} bytes")]
     TooLong,
@@ -71,6 +76,11 @@ impl VtyError {
     /// Whether the daemon does not know the command: another one may, which vtysh finds.
     pub fn is_unknown_command(&self) -> bool {
         matches!(self, VtyError::Refused { status: status::NO_MATCH, .. })
+    }
+
+    /// Whether the socket is not for us, which says nothing about who is behind it.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, VtyError::Connect { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
 }
 

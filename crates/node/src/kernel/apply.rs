@@ -21,11 +21,11 @@ use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::decode::Memory;
-use super::netlink::{Refused, Request};
 use super::observe::Kernel;
 use super::op::Op;
 use super::seen::{SeenRoute, SeenRule};
 use super::state::{Address, Family, Hop, Link, Select, Sysctl};
+use crate::netlink::{Refused, Request};
 
 /// Where the kernel's switches are.
 const PROC_SYS: &str = "/proc/sys";

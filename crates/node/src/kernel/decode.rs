@@ -18,15 +18,15 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
-use rtnetlink::packet_route::route::RouteType;
+use rtnetlink::packet_route::route::{RouteProtocol, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleFlags};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use super::netlink::{NEW_NETCONF, Raw, attributes};
 use super::op::Op;
 use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, Wire, protocol, retain};
 use super::state::{Address, Dev, Family, Hop, Knob, Select, Sysctl};
 use super::tables::RESERVED;
+use crate::netlink::{NEW_NETCONF, Raw, attributes};
 
 /// The messages that come by the thousand and are decoded here, by their numbers in `rtnetlink.h`. The others are few, and are
 /// decoded by the library.
@@ -510,7 +510,12 @@ fn seen_rule(body: &[u8]) -> Option<SeenRule> {
             attribute::RULE_DST => dst = Some(ip(value)?),
             attribute::RULE_SUPPRESS_LENGTH => suppress = word(value).filter(|n| *n != u32::MAX),
             attribute::RULE_SUPPRESS_GROUP => odd |= word(value) != Some(u32::MAX),
-            attribute::RULE_PROTOCOL => {}
+            // Nobody in particular, or an administrator by hand; any other number is a routing daemon's.
+            attribute::RULE_PROTOCOL => {
+                odd |= !value.first().is_some_and(|protocol| {
+                    [RouteProtocol::Unspec, RouteProtocol::Boot].contains(&RouteProtocol::from(*protocol))
+                });
+            }
             // A table that a VRF's device names.
             attribute::RULE_L3MDEV if value.first().is_some_and(|on| *on != 0) => return None,
             attribute::RULE_L3MDEV => {}

@@ -10,7 +10,6 @@
 
 mod apply;
 mod decode;
-mod netlink;
 mod observe;
 pub mod op;
 pub mod own;
@@ -20,8 +19,8 @@ pub mod state;
 pub mod tables;
 pub mod way;
 
+pub use crate::netlink::Refused;
 pub use apply::OpError;
-pub use netlink::Refused;
 pub use observe::{Kernel, KernelError};
 pub use op::Op;
 pub use own::{Own, base_addresses};

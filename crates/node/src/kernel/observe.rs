@@ -3,7 +3,7 @@
 //! Everything is read once in full. After that the kernel's notifications are applied to it, and it is read again in full
 //! when notifications were lost or when a look asks for it. Routes are read again when a device goes down or loses its last
 //! address: the kernel removes IPv4 routes then without a word. Proxy entries have no notifications at all and are read every
-//! second; there are few. So is the file of names, by the next look.
+//! second; there are few. So is the file of names.
 
 use std::fs;
 use std::future::poll_fn;
@@ -25,10 +25,10 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
 use super::decode::{Effect, Memory};
-use super::netlink::{Notifications, Requests};
 use super::seen::Observed;
 use super::state::Family;
 use super::tables::RtTables;
+use crate::netlink::{Notifications, Raw, Requests};
 
 /// How often what has no notifications is read.
 const POLL: Duration = Duration::from_secs(1);
@@ -99,8 +99,9 @@ impl Kernel {
         };
         let shared = Arc::new(Mutex::new(inner));
         let changed = watch::Sender::new(0);
-        let task = task::spawn("kernel", follow(shared.clone(), changed.clone()));
-        Ok(Kernel { shared, rt_tables: rt_tables.into(), changed, task })
+        let rt_tables = rt_tables.into();
+        let task = task::spawn("kernel", follow(shared.clone(), rt_tables.clone(), changed.clone()));
+        Ok(Kernel { shared, rt_tables, changed, task })
     }
 
     /// Changes whenever something that is observed does.
@@ -159,13 +160,13 @@ fn lock(shared: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 /// Applies notifications as they come, and tells that something changed.
-async fn follow(shared: Arc<Mutex<Inner>>, changed: watch::Sender<u64>) {
+async fn follow(shared: Arc<Mutex<Inner>>, rt_tables: PathBuf, changed: watch::Sender<u64>) {
     let mut tick = tokio::time::interval(POLL);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let news = tokio::select! {
             news = poll_fn(|cx| lock(&shared).poll_notifications(cx)) => news,
-            _ = tick.tick() => lock(&shared).poll_silent(),
+            _ = tick.tick() => lock(&shared).poll_silent(&rt_tables),
         };
         match news {
             Ok(false) => {}
@@ -230,7 +231,7 @@ impl Inner {
         // Twice, as a device may be listed before the one it stands on.
         for _ in 0..2 {
             for (kind, body) in &links {
-                self.memory.apply(super::netlink::Raw { kind: *kind, flags: 0, sequence: 0, body });
+                self.memory.apply(Raw { kind: *kind, flags: 0, sequence: 0, body });
             }
         }
         self.dump("addresses", RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
@@ -267,17 +268,20 @@ impl Inner {
     /// A repeated dump adds what it finds; what it finds no more is told by notifications.
     fn dump(&mut self, what: &'static str, request: RouteNetlinkMessage) -> Result<(), KernelError> {
         let memory = &mut self.memory;
-        let each = |raw: super::netlink::Raw<'_>| {
+        let each = |raw: Raw<'_>| {
             memory.apply(raw);
         };
         self.requests.dump(request, || {}, each).map_err(|source| KernelError::Dump { what, source })
     }
 
     /// Reads what has no notifications; whether it changed.
-    fn poll_silent(&mut self) -> io::Result<bool> {
-        self.names_due = true;
+    fn poll_silent(&mut self, rt_tables: &Path) -> io::Result<bool> {
+        // A file that cannot be read now is read, and reported, by the next look.
+        let before = self.named;
+        let renamed = self.names(rt_tables).is_err() || self.named != before;
+        self.names_due = renamed;
         if self.stale != Effect::None {
-            return Ok(false);
+            return Ok(renamed);
         }
         let mut now = Memory::default();
         now.adopt_names(&self.memory);
@@ -289,7 +293,7 @@ impl Inner {
             },
         )?;
         if now.seen.proxies == self.memory.seen.proxies {
-            return Ok(false);
+            return Ok(renamed);
         }
         Arc::make_mut(&mut self.memory.seen).proxies = now.seen.proxies.clone();
         Ok(true)

@@ -16,10 +16,11 @@ use super::seen::{Kind, Observed, SeenLink, SeenRoute, default_metric, is_host, 
 use super::state::{Address, Desired, Dev, Family, Hop, Link, Rule, Select, Table};
 use super::tables::Tables;
 use super::way::Wanted;
-use crate::plane::keep::Keep;
-use crate::plane::kind::Kind as Counted;
-use crate::plane::object;
-use crate::plane::phase::{Part, Phase};
+use crate::part::Part;
+use crate::part::keep::Keep;
+use crate::part::kind::Kind as Counted;
+use crate::part::object;
+use crate::part::phase::Phase;
 
 /// What leads from `have` to `want`.
 pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {

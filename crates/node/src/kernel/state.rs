@@ -14,7 +14,7 @@ use serde::Serialize;
 use smol_str::SmolStr;
 
 use super::own::Own;
-use crate::plane::kind::Kind;
+use crate::part::kind::Kind;
 
 /// A device's name.
 pub type Dev = SmolStr;

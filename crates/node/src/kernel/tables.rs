@@ -114,6 +114,7 @@ impl Tables {
                 }
             }
         }
+        out.former.extend(renumbered(want, have, &out.current));
         for (n, name) in have.names.iter() {
             let ours = !RESERVED.contains(&n) && n != want.own.vrf_table && !taken.contains(&n);
             if ours && !out.current.contains_key(name) && was_a_bridge(&want.own, have, n, name) {
@@ -122,6 +123,21 @@ impl Tables {
         }
         out
     }
+}
+
+/// Tables that bridges had before `rt_tables` gave them another number. They have no name any more, so they are known by what is in
+/// them, and by rules of ours that lead there: an operator's table may have a default route through a bridge as well.
+fn renumbered(want: &Desired, have: &Observed, current: &BTreeMap<Dev, u32>) -> BTreeMap<u32, Dev> {
+    let named: BTreeSet<u32> = have.names.iter().map(|(n, _)| n).collect();
+    let led_to = have.rules.iter().filter(|rule| rule.priority == want.own.priority && rule.select.is_some());
+    let mut out = BTreeMap::new();
+    for table in led_to.map(|rule| rule.table).collect::<BTreeSet<_>>() {
+        let other = !RESERVED.contains(&table) && table != want.own.vrf_table && !named.contains(&table);
+        let free = other && !current.values().any(|n| *n == table);
+        let bridge = current.keys().find(|bridge| free && looks_like(have, table, bridge));
+        out.extend(bridge.map(|bridge| (table, bridge.clone())));
+    }
+    out
 }
 
 /// Whether a table has the base of a bridge's: a default route through it, and no route through anything else.

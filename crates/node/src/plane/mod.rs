@@ -1,16 +1,14 @@
 //! The node's data plane as one target: kernel, ports, flows and FRR in one order.
 //!
-//! Objects are named so that a decider, a plan and `status` speak of the same thing (see [`object`]). A decider that cannot
+//! Objects are named so that a decider, a plan and `status` speak of the same thing (see [`object`](crate::part::object)). A decider that cannot
 //! decide about an address names it in [`Outcome::keep`](reconcile::Outcome::keep), and what carries it stays as it is.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`state`] | what can be wanted, seen and done |
-//! | [`phase`] | the order of changes across the parts |
 //! | [`vlans`] | who makes the device of a VLAN |
 //! | [`plan`] | the parts' plans in that order |
 //! | `drain` | what was withdrawn a moment ago, and has to be carried a while longer |
-//! | [`kind`] | what it is made of, counted |
 //! | [`needs`] | whether a step may be taken, whatever became of those before it |
 //! | [`reserved`], [`surroundings`] | prefixes that are never wired, and what the node lives by |
 //! | [`unclaimed`] | what was announced before, and is not to be withdrawn though nobody is known to want it |
@@ -18,11 +16,7 @@
 //! | [`Plane`] | the target |
 
 mod drain;
-pub mod keep;
-pub mod kind;
 pub mod needs;
-pub mod object;
-pub mod phase;
 pub mod plan;
 pub mod reserved;
 pub mod state;

@@ -8,15 +8,17 @@ use std::time::Duration;
 use ipnet::IpNet;
 use reconcile::{Class, ObjectId, Plan, Problem};
 
-use super::keep::Keep;
-use super::kind::{Counts, Kind};
 use super::needs::Ground;
-use super::phase::{Part, Phase, Planned};
 use super::state::{Act, Desired, MASS, Needs, Observed, Op};
 use super::vlans::Arranged;
 use crate::kernel::plan::settled::{self, Settled};
 use crate::kernel::way::{Gone, OurRules, There, Wanted};
 use crate::kernel::{Address, Select};
+use crate::part::keep::Keep;
+use crate::part::kind::Counts;
+use crate::part::object;
+use crate::part::phase::Phase;
+use crate::part::{Part, PlannedStep};
 use crate::{flows, frr, kernel, ports};
 
 /// What leads from `have` to `want`.
@@ -41,6 +43,7 @@ pub fn plan_after(
     absorb(&mut all, flows::plan::plan(&want.flows, &keep, &have.flows), Act::Flow);
     if let Some(frr) = &want.frr {
         absorb(&mut all, frr::plan::plan(frr, &have.frr), Act::Frr);
+        absorb(&mut all, renew(frr, want, have), Act::Kernel);
     }
     let Part { mut steps, mut counts, mut problems } = all;
     problems.extend(spared);
@@ -56,14 +59,14 @@ pub fn plan_after(
     }
     steps.sort_by_key(|step| step.phase);
     let (ways, rules) = (Wanted::new(&want.kernel), OurRules::new(&want.kernel, &have.kernel));
-    for Planned { phase, object, op: act } in steps {
+    for PlannedStep { phase, object, op: act } in steps {
         let at_once = is_reserved(want, &act);
         let needs = if at_once { Needs::Nothing } else { needs(&act, phase, want, &ways, &rules) };
         let drain = if phase.withdraws() && !at_once { want.drain } else { Duration::ZERO };
         plan.push(object, Op { act, needs, phase, drain });
     }
     carry_on(&mut plan, &vlans.seen, have);
-    for kind in plan.steps.iter().filter_map(|step| Kind::of(&step.op)) {
+    for kind in plan.steps.iter().filter_map(|step| step.op.kind()) {
         counts.of_mut(kind).pending += 1;
     }
     (plan, counts)
@@ -84,11 +87,28 @@ fn is_reserved(want: &Desired, act: &Act) -> bool {
 fn absorb<O>(all: &mut Part<Act>, part: Part<O>, act: impl Fn(O) -> Act) {
     all.counts.absorb(&part.counts);
     all.problems.extend(part.problems);
-    all.steps.extend(part.steps.into_iter().map(|step| Planned {
+    all.steps.extend(part.steps.into_iter().map(|step| PlannedStep {
         phase: step.phase,
         object: step.object,
         op: act(step.op),
     }));
+}
+
+/// Has the announcing device made anew where zebra has lost track of it. That costs nothing, as bgpd has none of its addresses.
+fn renew(frr: &frr::Desired, want: &Desired, have: &Observed) -> Part<kernel::Op> {
+    let mut part = Part::default();
+    let frr::Observed::Bgpd(state) = &*have.frr else { return part };
+    let behind = state.behind.get(&frr.vrf).filter(|behind| behind.cure == Some(frr::behind::Cure::Device));
+    let own = &want.kernel.own;
+    let lost = |behind: &frr::behind::Behind| {
+        let mut announced = have.kernel.addresses.iter().filter(|address| own.announces(address));
+        announced.all(|address| behind.difference.missing.contains(&address.net))
+    };
+    if behind.is_some_and(lost) {
+        let dev = own.announce.clone();
+        part.push(Phase::Stanza, object::device(&dev), kernel::Op::DelLink { dev });
+    }
+    part
 }
 
 /// The addresses and prefixes that are announced.
@@ -119,9 +139,13 @@ fn spare(keep: &mut Keep, want: &Desired, have: &Observed) -> Option<Problem> {
 }
 
 /// Leaves out withdrawals, and the removals that follow from them, when they are too many to be believed at once.
-fn hold_mass_withdrawal(steps: &mut Vec<Planned<Act>>, want: &Desired, have: &Observed) -> Option<Problem> {
+fn hold_mass_withdrawal(
+    steps: &mut Vec<PlannedStep<Act>>,
+    want: &Desired,
+    have: &Observed,
+) -> Option<Problem> {
     let own = &want.kernel.own;
-    let withdrawal = |step: &Planned<Act>| match &step.op {
+    let withdrawal = |step: &PlannedStep<Act>| match &step.op {
         Act::Kernel(kernel::Op::DelAddress(address)) => own.announces(address),
         Act::Kernel(kernel::Op::DelRoute(route)) => own.announces_prefix(route),
         _ => false,

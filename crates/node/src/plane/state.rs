@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::phase::Phase;
 use super::reserved::ReservedPrefixes;
 use super::unclaimed::Unclaimed;
 use super::vlans::VlanDevice;
 use crate::flows::Flow;
 use crate::kernel::way::OurRules;
 use crate::kernel::{Dev, Hop};
+use crate::part::kind::Kind;
+use crate::part::phase::Phase;
 use crate::{flows, frr, kernel, ports};
 
 /// What the data plane should be.
@@ -79,6 +80,30 @@ pub struct Op {
 }
 
 impl Op {
+    /// The kind of object that it changes; nothing for the name of a table, which is not counted.
+    pub fn kind(&self) -> Option<Kind> {
+        let announces = matches!(self.phase, Phase::Announce | Phase::AnnouncePrefix);
+        Some(match &self.act {
+            Act::Kernel(_) if announces || self.phase.withdraws() => Kind::Announcement,
+            Act::Kernel(change) => match change {
+                kernel::Op::NameTable { .. } => return None,
+                kernel::Op::AddLink { .. }
+                | kernel::Op::SetUp { .. }
+                | kernel::Op::SetMaster { .. }
+                | kernel::Op::DelLink { .. } => Kind::Link,
+                kernel::Op::AddAddress(_) | kernel::Op::DelAddress(_) => Kind::Address,
+                kernel::Op::SetSysctl(_) => Kind::Sysctl,
+                kernel::Op::SetRoute { .. } | kernel::Op::DelRoute(_) => Kind::Route,
+                kernel::Op::AddRule { .. } | kernel::Op::DelRule(_) => Kind::Rule,
+                kernel::Op::SetNeighbour { .. } | kernel::Op::DelNeighbour { .. } => Kind::Neighbour,
+                kernel::Op::AddProxy { .. } | kernel::Op::DelProxy { .. } => Kind::Proxy,
+            },
+            Act::Port(_) => Kind::Port,
+            Act::Flow(_) => Kind::Flow,
+            Act::Frr(_) => Kind::Stanza,
+        })
+    }
+
     /// The address that it withdraws; of a prefix the first.
     pub fn withdrawn(&self) -> Option<IpAddr> {
         match &self.act {

@@ -15,12 +15,14 @@ use super::needs::Ground;
 use super::plan;
 use super::state::{Act, Desired, Observed, Op};
 use super::view::{Looks, View};
+use crate::bgp::PORT_MARK;
 use crate::flows;
 use crate::flows::{FlowError, Flows};
 use crate::frr::{self, Frr, VtyError};
 use crate::kernel::plan::settled::Settled;
 use crate::kernel::{self, Dev, Family, Kernel, KernelError};
-use crate::ports::Ports;
+use crate::part::phase::Phase;
+use crate::ports::{PortMark, Ports};
 
 /// So many steps are taken at once; then others of the process have their turn.
 const BATCH: usize = 256;
@@ -32,6 +34,8 @@ pub struct Config {
     pub rt_tables: PathBuf,
     /// Open vSwitch's run directory, in which the sockets of bridges are (`OVS_RUNDIR`).
     pub ovs_rundir: PathBuf,
+    /// What marks the ports of the role that this data plane is of.
+    pub port_mark: PortMark,
     /// FRR.
     pub frr: frr::Config,
 }
@@ -41,6 +45,7 @@ impl Default for Config {
         Config {
             rt_tables: "/etc/iproute2/rt_tables".into(),
             ovs_rundir: "/run/openvswitch".into(),
+            port_mark: PORT_MARK,
             frr: frr::Config::default(),
         }
     }
@@ -67,14 +72,16 @@ impl Plane {
     /// Opens the parts. Nothing is changed, and a bridge or FRR that is not there yet is no error. Must be called within a
     /// tokio runtime, on a thread in the network namespace that is meant.
     pub fn open(config: Config) -> Result<Self, KernelError> {
+        let frr = Frr::open(config.frr);
+        let looks = Looks::new(frr.answering());
         Ok(Plane {
             kernel: Kernel::open(config.rt_tables)?,
-            ports: Ports::default(),
+            ports: Ports::nowhere(config.port_mark),
             flows: Flows::open(config.ovs_rundir),
-            frr: Frr::open(config.frr),
+            frr,
             drains: Drains::default(),
             settled: Mutex::default(),
-            looks: Looks::default(),
+            looks,
             settled_in: AtomicBool::new(false),
             whole: AtomicBool::new(false),
         })
@@ -84,7 +91,7 @@ impl Plane {
     /// are made.
     #[must_use]
     pub fn with_switch(mut self, vswitch: Client) -> Self {
-        self.ports = Ports::of(vswitch);
+        self.ports = Ports::of(vswitch, self.ports.mark());
         self
     }
 
@@ -125,6 +132,9 @@ impl Plane {
         }
         if !kernel.is_empty() {
             let ops: Vec<&kernel::Op> = kernel.iter().map(|(_, op)| *op).collect();
+            if steps.iter().any(|step| step.op.phase == Phase::Stanza) {
+                self.frr.act_on_last();
+            }
             for ((at, _), result) in kernel.iter().zip(self.kernel.apply(&ops)) {
                 let failed = |error: kernel::OpError| failed(&steps[*at].op, error.class(), error);
                 results[*at] = match result {
@@ -225,7 +235,7 @@ impl Target for Plane {
         let ports = self.ports.observe();
         let bridges = bridges(&kernel);
         let flows = self.flows.observe(scope, bridges).await;
-        let frr = self.frr.observe(scope, kernel.vrfs()).await;
+        let frr = self.frr.observe(scope, &kernel).await;
         let draining = self.drains.observe();
         Ok(Observed { kernel, ports, flows, frr, draining })
     }

@@ -3,14 +3,12 @@
 use ovn::text::Text;
 use ovn::text::neutron::key;
 use ovn::vswitch::{Bridge, Interface, Port};
-use ovsdb::model::ColumnSet;
 use ovsdb::txn::{CommitError, Committed};
-use ovsdb::{Set, Transaction};
+use ovsdb::{Function, Ref, RowFilter, Set, TableColumns, Transaction, Uuid};
 use reconcile::Class;
-use serde_json::json;
 
 use super::observe::Ports;
-use super::state::{INTERNAL, OWNER, Op};
+use super::state::{INTERNAL, Op, PortMark};
 
 /// Why a port was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +39,7 @@ impl Ports {
     /// Carries out one op. The device follows when the switch has seen it.
     pub async fn apply(&self, op: &Op) -> Result<(), PortError> {
         let client = self.client.as_ref().ok_or(PortError::NoDatabase)?;
-        let committed = client.commit(&transaction(op)).await.map_err(PortError::Commit)?;
+        let committed = client.commit(&transaction(op, self.mark)).await.map_err(PortError::Commit)?;
         match (missed(&committed), op) {
             (false, _) | (true, Op::Delete { .. }) => Ok(()),
             (true, Op::Add { bridge, .. }) => Err(PortError::Gone(bridge.to_string())),
@@ -54,29 +52,38 @@ fn missed(committed: &Committed) -> bool {
     committed.missed().next().is_some()
 }
 
-fn transaction(op: &Op) -> Transaction {
+fn transaction(op: &Op, mark: PortMark) -> Transaction {
     let mut txn = Transaction::new();
     match op {
-        // By hand, as UUIDs of one's own choice need a newer switch than some nodes have; names of ports are unique anyway.
+        // The server chooses the UUIDs: choosing them needs a newer switch than some nodes have. Names of ports are unique anyway.
         Op::Add { dev, bridge, tag, mac } => {
-            let mark = json!(["map", [[key::OWNER, OWNER]]]);
-            let interface = json!({ "name": dev, "type": INTERNAL, "mac": mac.to_string() });
-            let port = json!({ "name": dev, "tag": tag, "interfaces": ["named-uuid", "device"], "external_ids": mark });
-            let join = json!([["ports", "insert", ["named-uuid", "port"]]]);
-            txn.raw(
-                &json!({ "op": "insert", "table": "Interface", "uuid-name": "device", "row": interface }),
-            );
-            txn.raw(&json!({ "op": "insert", "table": "Port", "uuid-name": "port", "row": port }));
-            txn.raw(&json!({ "op": "mutate", "table": "Bridge", "where": [["name", "==", bridge]], "mutations": join }));
+            let (device, port) =
+                (Ref::<Interface>::new(Uuid::from_u128(1)), Ref::<Port>::new(Uuid::from_u128(2)));
+            let interface = Interface {
+                name: dev.to_string().into(),
+                kind: INTERNAL.into(),
+                mac: Some(Text::from(*mac)),
+                ..Interface::default()
+            };
+            let member = Port {
+                name: dev.to_string().into(),
+                tag: Some(i64::from(*tag)),
+                interfaces: Set::from([device]),
+                external_ids: [(key::OWNER.into(), mark.0.into())].into(),
+                ..Port::default()
+            };
+            txn.insert_unnumbered(device, &interface).insert_unnumbered(port, &member);
+            let named = RowFilter::column(Bridge::NAME, Function::Equal, &bridge.to_string().into());
+            txn.put_where(&named, Bridge::PORTS, &Set::from([port]));
         }
         Op::Correct { port, seen, .. } => {
             let carried = Port { tag: Some(i64::from(port.tag)), ..Port::default() };
-            txn.write(seen.rows.port, &carried, [Port::TAG].into_iter().collect());
+            txn.write(seen.rows.port, &carried, Port::TAG);
             let interface =
                 Interface { kind: INTERNAL.into(), mac: port.mac.map(Text::from), ..Interface::default() };
-            let mut columns: ColumnSet = [Interface::KIND].into_iter().collect();
+            let mut columns = TableColumns::from(Interface::KIND);
             if port.mac.is_some() {
-                columns.insert(Interface::MAC);
+                columns = columns | Interface::MAC;
             }
             txn.write(seen.rows.interface, &interface, columns);
         }

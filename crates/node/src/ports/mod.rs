@@ -20,4 +20,4 @@ pub mod state;
 
 pub use apply::PortError;
 pub use observe::{Ports, is_made};
-pub use state::{Desired, Observed, Op, Port, SeenPort, is_ours};
+pub use state::{Desired, Observed, Op, Port, PortMark, SeenPort};

@@ -8,19 +8,31 @@ use ovsdb::replica::Seq;
 use ovsdb::{Client, Snapshot};
 use smol_str::SmolStr;
 
-use super::state::{INTERNAL, Observed, Rows, SeenPort, is_ours};
+use super::state::{INTERNAL, Observed, PortMark, Rows, SeenPort};
 
 /// The ports of one Open vSwitch. Who opened its database is told of changes there, and follows them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ports {
     pub(super) client: Option<Client>,
+    /// Which of them are ours.
+    pub(super) mark: PortMark,
     seen: Option<(Seq, Arc<Observed>)>,
 }
 
 impl Ports {
-    /// The ports in a switch's database, which is held with its bridges, ports and interfaces.
-    pub fn of(client: Client) -> Self {
-        Ports { client: Some(client), seen: None }
+    /// The ports in a switch's database, which is held with its bridges, ports and interfaces. Those with the mark are ours.
+    pub fn of(client: Client, mark: PortMark) -> Self {
+        Ports { client: Some(client), mark, seen: None }
+    }
+
+    /// No ports, as nobody said where the switch's database is.
+    pub fn nowhere(mark: PortMark) -> Self {
+        Ports { client: None, mark, seen: None }
+    }
+
+    /// What marks ours.
+    pub fn mark(&self) -> PortMark {
+        self.mark
     }
 
     /// What is there. Without a database, nothing is.
@@ -30,7 +42,7 @@ impl Ports {
         match &self.seen {
             Some((seq, seen)) if *seq == now.seq() => Arc::clone(seen),
             _ => {
-                let seen = Arc::new(read(&now));
+                let seen = Arc::new(read(&now, self.mark));
                 self.seen = Some((now.seq(), Arc::clone(&seen)));
                 seen
             }
@@ -38,17 +50,17 @@ impl Ports {
     }
 }
 
-/// Whether a device is a port of ours.
-pub fn is_made(snapshot: &Snapshot, dev: &str) -> bool {
-    snapshot.table::<Port>().iter().any(|(_, port)| port.name == dev && is_ours(port))
+/// Whether a device is a port with a mark.
+pub fn is_made(snapshot: &Snapshot, mark: PortMark, dev: &str) -> bool {
+    snapshot.table::<Port>().iter().any(|(_, port)| port.name == dev && mark.is_on(port))
 }
 
-fn read(snapshot: &Snapshot) -> Observed {
+fn read(snapshot: &Snapshot, mark: PortMark) -> Observed {
     let mut seen = Observed::default();
     for (bridge, row) in snapshot.table::<Bridge>().iter() {
         for (port, found) in row.ports.iter().filter_map(|port| Some((*port, snapshot.get(*port)?))) {
             let name = SmolStr::new(&found.name);
-            if !is_ours(found) {
+            if !mark.is_on(found) {
                 if is_like_a_vlans(&name) {
                     seen.others.insert(name);
                 }

@@ -5,10 +5,11 @@ use reconcile::{Class, Problem};
 
 use super::state::{Desired, Observed, Op, Port, SeenPort};
 use crate::kernel::Dev;
-use crate::plane::keep::Keep;
-use crate::plane::kind::Kind;
-use crate::plane::object;
-use crate::plane::phase::{Part, Phase};
+use crate::part::Part;
+use crate::part::keep::Keep;
+use crate::part::kind::Kind;
+use crate::part::object;
+use crate::part::phase::Phase;
 
 /// What leads from `have` to `want`. `device` tells whether the kernel has a device.
 pub fn plan(want: &Desired, keep: &Keep, have: &Observed, device: impl Fn(&Dev) -> bool) -> Part<Op> {

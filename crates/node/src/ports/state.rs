@@ -13,12 +13,17 @@ use crate::kernel::Dev;
 
 /// The type of an interface that is a device of the kernel.
 pub(super) const INTERNAL: &str = "internal";
-/// In `external_ids` of a port of ours, under [`key::OWNER`]: what it was made for.
-pub(super) const OWNER: &str = "bgp-vlan";
 
-/// Whether a port is ours. Its name says nothing: an administrator may have made one of that name.
-pub fn is_ours(port: &vswitch::Port) -> bool {
-    port.external_ids.get(key::OWNER).map(Str::as_str) == Some(OWNER)
+/// The mark of one role's ports, in `external_ids` under [`key::OWNER`]: what they were made for. Each role on a node has its own, so
+/// that none deletes the ports of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortMark(pub &'static str);
+
+impl PortMark {
+    /// Whether a port bears it. The port's name says nothing: an administrator may have made one of that name.
+    pub fn is_on(self, port: &vswitch::Port) -> bool {
+        port.external_ids.get(key::OWNER).map(Str::as_str) == Some(self.0)
+    }
 }
 
 /// A port that must be there.

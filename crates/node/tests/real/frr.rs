@@ -1,16 +1,15 @@
 //! FRR's stanzas on a real bgpd.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use node::frr::{self, Backend, Config, Desired, Frr, Observed, Redistribute};
+use node::kernel;
 use reconcile::Scope;
-use smol_str::SmolStr;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -35,8 +34,20 @@ exit
 /// How long a look may wait on a machine that has much else to do.
 const PATIENT: Duration = Duration::from_secs(60);
 
-/// The VRFs of a kernel that has none.
-const NO_VRFS: BTreeSet<SmolStr> = BTreeSet::new();
+/// A kernel without VRFs.
+static NO_VRFS: LazyLock<Arc<kernel::Observed>> = LazyLock::new(Arc::default);
+
+/// A kernel in which the VRF is there, and has an address on a device of its own.
+fn with_vrf(addresses: &[&str]) -> Arc<kernel::Observed> {
+    let link = |kind, master| kernel::SeenLink { index: 1, kind, up: true, master };
+    let mut kernel = kernel::Observed::default();
+    kernel.links.insert("bgp-vrf".into(), link(kernel::seen::Kind::Vrf(10), None));
+    kernel.links.insert("bgp-nic".into(), link(kernel::seen::Kind::Dummy, Some("bgp-vrf".into())));
+    for net in addresses {
+        kernel.addresses.insert(kernel::Address { dev: "bgp-nic".into(), net: net.parse().unwrap() });
+    }
+    Arc::new(kernel)
+}
 
 fn want() -> Desired {
     Desired {
@@ -76,9 +87,13 @@ fn open(dir: &TempDir, backend: Backend) -> Frr {
 
 fn lines(want: &Desired, have: &Observed) -> Option<frr::Op> {
     let part = frr::plan::plan(want, have);
-    assert!(part.problems.is_empty() || part.steps.is_empty(), "{:?}", part.problems);
+    let problems = part.problems.iter().filter(|problem| problem.code != NO_ZEBRA);
+    assert!(problems.count() == 0 || part.steps.is_empty(), "{:?}", part.problems);
     part.steps.into_iter().next().map(|step| step.op)
 }
+
+/// These tests run bgpd alone, and so that is what the plan says.
+const NO_ZEBRA: &str = "zebra-silent";
 
 /// How many lines are to be entered.
 fn lines_of(have: &Observed) -> usize {
@@ -87,8 +102,8 @@ fn lines_of(have: &Observed) -> usize {
 
 async fn answers(frr: &mut Frr) -> Arc<Observed> {
     eventually("bgpd answers", async || {
-        let have = frr.observe(Scope::Full, NO_VRFS).await;
-        matches!(&*have, Observed::Config { tree, .. } if !tree.is_empty()).then_some(have)
+        let have = frr.observe(Scope::Full, &NO_VRFS).await;
+        matches!(&*have, Observed::Bgpd(state) if !state.tree.is_empty()).then_some(have)
     })
     .await
 }
@@ -98,7 +113,7 @@ async fn reconcile(frr: &mut Frr, want: &Desired) -> usize {
     let have = answers(frr).await;
     let Some(op) = lines(want, &have) else { return 0 };
     frr.apply(&op).await.unwrap();
-    let have = frr.observe(Scope::Cached, NO_VRFS).await;
+    let have = frr.observe(Scope::Cached, &NO_VRFS).await;
     assert_eq!(lines(want, &have), None, "all was entered");
     op.lines.len()
 }
@@ -110,9 +125,9 @@ fn text(have: &Observed) -> Vec<String> {
             walk(&node.children, &format!("{path}{} / ", node.line), out);
         }
     }
-    let Observed::Config { tree, .. } = have else { panic!("{have:?}") };
+    let Observed::Bgpd(state) = have else { panic!("{have:?}") };
     let mut out = Vec::new();
-    walk(tree, "", &mut out);
+    walk(&state.tree, "", &mut out);
     out
 }
 
@@ -124,7 +139,7 @@ async fn the_leak_is_entered_once_beside_the_operators_configuration() {
     let before = answers(&mut frr).await;
     assert!(reconcile(&mut frr, &want()).await > 0);
     assert_eq!(reconcile(&mut frr, &want()).await, 0);
-    let after = text(&*frr.observe(Scope::Full, NO_VRFS).await);
+    let after = text(&*frr.observe(Scope::Full, &NO_VRFS).await);
     for line in text(&before) {
         assert!(after.contains(&line), "lost {line:?}");
     }
@@ -200,7 +215,7 @@ async fn a_restart_is_noticed_and_the_leak_entered_again() {
     eventually("bgpd is followed", async || (*changes.borrow_and_update() > 0).then_some(())).await;
     daemon.kill();
     changed(&mut changes).await;
-    assert!(matches!(&*frr.observe(Scope::Cached, NO_VRFS).await, Observed::Silent(_)));
+    assert!(matches!(&*frr.observe(Scope::Cached, &NO_VRFS).await, Observed::Silent(_)));
     let _daemon = bgpd(dir.path(), OPERATORS);
     changed(&mut changes).await;
     assert!(reconcile(&mut frr, &want()).await > 0);
@@ -235,21 +250,24 @@ async fn an_instance_that_does_not_hear_of_its_vrf_is_made_anew_and_keeps_its_li
     let more = ["router bgp 64999 vrf bgp-vrf", "neighbor 10.9.9.9 remote-as 1", "neighbor 10.9.9.9 passive"];
     frr.apply(&frr::Op { lines: more.map(String::from).into() }).await.unwrap();
     let mut changes = frr.changes();
-    let vrfs = BTreeSet::from([SmolStr::new("bgp-vrf")]);
-    let adrift = |have: &Observed| frr::plan::plan(&want(), have).problems.len();
-    let before = frr.observe(Scope::Cached, vrfs.clone()).await;
+    let vrfs = with_vrf(&[]);
+    let adrift = |have: &Observed| {
+        let problems = frr::plan::plan(&want(), have).problems;
+        problems.iter().filter(|problem| problem.code == "leak-stuck").count()
+    };
+    let before = frr.observe(Scope::Cached, &vrfs).await;
     assert_eq!((adrift(&before), lines_of(&before)), (0, 0), "zebra has its time to tell bgpd");
     // A reason to look again comes by itself.
     let op = eventually("it is made anew", async || {
         tokio::time::timeout(crate::support::PATIENCE, changes.changed()).await.expect("told").unwrap();
-        let have = frr.observe(Scope::Cached, vrfs.clone()).await;
+        let have = frr.observe(Scope::Cached, &vrfs).await;
         let step = frr::plan::plan(&want(), &have).steps.into_iter().next()?;
         Some(step.op)
     })
     .await;
     assert!(op.lines.iter().any(|line| line == "no router bgp 64999 vrf bgp-vrf"), "{op}");
     frr.apply(&op).await.unwrap();
-    let after = frr.observe(Scope::Cached, vrfs).await;
+    let after = frr.observe(Scope::Cached, &vrfs).await;
     assert_eq!(text(&after), text(&before));
     assert_eq!((adrift(&after), lines_of(&after)), (1, 0), "it is told, and not done again at once");
 }
@@ -315,7 +333,7 @@ async fn what_bgpd_does_not_know_goes_through_vtysh() {
     fs::write(&vtysh, script).unwrap();
     fs::set_permissions(&vtysh, fs::Permissions::from_mode(0o755)).unwrap();
     let mut frr = Frr::open(Config { dir: dir.path().into(), vtysh, glance: PATIENT, ..Config::default() });
-    let have = frr.observe(Scope::Full, NO_VRFS).await;
+    let have = frr.observe(Scope::Full, &NO_VRFS).await;
     let op = lines(&want(), &have).expect("an empty configuration lacks everything");
     frr.apply(&op).await.unwrap();
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
@@ -342,19 +360,47 @@ async fn a_bgpd_that_hangs_holds_up_nobody() {
     let mut frr =
         Frr::open(Config { dir: dir.path().into(), glance: Duration::from_millis(50), ..Config::default() });
     let said = eventually("it answers", async || {
-        let have = frr.observe(Scope::Full, NO_VRFS).await;
-        matches!(&*have, Observed::Config { .. }).then_some(have)
+        let have = frr.observe(Scope::Full, &NO_VRFS).await;
+        matches!(&*have, Observed::Bgpd(_)).then_some(have)
     })
     .await;
     hangs.store(1, Ordering::SeqCst);
     let before = asked.load(Ordering::SeqCst);
     for _ in 0..5 {
-        assert_eq!(frr.observe(Scope::Full, NO_VRFS).await, said);
+        assert_eq!(frr.observe(Scope::Full, &NO_VRFS).await, said);
     }
     assert_eq!(asked.load(Ordering::SeqCst), before + 1, "one question at a time");
     let mut late = frr.late_answers();
     tokio::time::timeout(crate::support::PATIENCE, late.changed()).await.expect("it is told").unwrap();
     assert!(
-        matches!(&*frr.observe(Scope::Cached, NO_VRFS).await, Observed::Silent(why) if why.contains("wait 10 s"))
+        matches!(&*frr.observe(Scope::Cached, &NO_VRFS).await, Observed::Silent(why) if why.contains("wait 10 s"))
     );
+}
+
+/// A bgpd that hangs while it is told something: the loop is not kept waiting, nothing else is entered meanwhile, and it is told when
+/// that has ended.
+#[tokio::test]
+async fn a_change_that_bgpd_does_not_take_holds_up_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    stand_in(dir.path(), move |command| match command {
+        "configure terminal" => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Vec::new()
+        }
+        _ => b"\0\0\0\0".to_vec(),
+    });
+    let mut frr =
+        Frr::open(Config { dir: dir.path().into(), glance: Duration::from_millis(50), ..Config::default() });
+    let (answering, mut late) = (frr.answering(), frr.late_answers());
+    let op = frr::Op { lines: vec!["router bgp 64999".into()] };
+    for _ in 0..5 {
+        let error = frr.apply(&op).await.unwrap_err();
+        assert!(matches!(error, frr::VtyError::UnderWay), "{error}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "one change at a time");
+    assert!(answering.borrow().open_since.is_some(), "and its age is known");
+    tokio::time::timeout(crate::support::PATIENCE, late.changed()).await.expect("it is told").unwrap();
+    assert!(answering.borrow().open_since.is_none());
 }

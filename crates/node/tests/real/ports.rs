@@ -2,7 +2,7 @@
 
 use node::bgp::snapshot::vswitch_model;
 use node::kernel::Dev;
-use node::plane::keep::Keep;
+use node::part::keep::Keep;
 use node::ports::{self, Observed, Op, Port, PortError, Ports};
 use ovn::MacAddr;
 use ovsdb::{Client, ClientConfig};
@@ -21,7 +21,7 @@ async fn open(switch: &Switch) -> Ports {
     let remote = format!("unix:{}/db.sock", switch.dir.path().display());
     let client = Client::open(ClientConfig::new(remote.parse().unwrap()), vswitch_model());
     client.synced().await.unwrap();
-    Ports::of(client)
+    Ports::of(client, node::bgp::PORT_MARK)
 }
 
 fn planned(want: &ports::Desired, have: &Observed) -> Vec<Op> {
@@ -118,5 +118,5 @@ async fn a_name_that_others_have_and_a_bridge_that_is_gone_are_errors() {
     let error = ports.apply(&ops[0]).await.unwrap_err();
     assert!(matches!(&error, PortError::Gone(name) if name == "br-ex"), "{error:?}");
     assert_eq!(switch.vsctl(&format!("find port name={DEV}")), "", "nothing is left of it");
-    assert!(matches!(Ports::default().apply(&ops[0]).await, Err(PortError::NoDatabase)));
+    assert!(matches!(Ports::nowhere(node::bgp::PORT_MARK).apply(&ops[0]).await, Err(PortError::NoDatabase)));
 }

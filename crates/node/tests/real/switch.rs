@@ -5,7 +5,7 @@ use std::path::Path;
 
 use node::flows::{self, Bridge, Flows, Observed, Op, Seen};
 use node::kernel::Dev;
-use node::plane::keep::Keep;
+use node::part::keep::Keep;
 use ovn::MacAddr;
 use reconcile::Scope;
 use tempfile::TempDir;
@@ -165,6 +165,31 @@ async fn flows_that_others_delete_are_noticed() {
     tokio::time::timeout(crate::support::PATIENCE, changes.changed()).await.expect("noticed").unwrap();
     let have = flows.observe(Scope::Cached, bridges()).await;
     assert_eq!(planned(&want(&[5]), &have).len(), 2);
+}
+
+#[tokio::test]
+async fn the_flow_that_switches_as_usual_is_missed_and_restored_beside_nobody_elses() {
+    let switch = Switch::start().await;
+    let mut flows = switch.open();
+    let mut want = want(&[5]);
+    want.get_mut("br-ex").unwrap().restore_normal = true;
+    reconcile(&mut flows, &want).await;
+    let mut changes = flows.changes();
+    changes.mark_unchanged();
+    switch.ofctl(&["--strict", "del-flows", "br-ex", "priority=0"]);
+    assert_eq!(switch.flows(), OURS);
+    tokio::time::timeout(crate::support::PATIENCE, changes.changed()).await.expect("noticed").unwrap();
+    assert_eq!(reconcile(&mut flows, &want).await, 1);
+    assert_eq!(switch.flows(), [OURS[0], OURS[1], NORMAL]);
+    // Another flow to NORMAL is none for every packet, and somebody who has flows has reasons.
+    switch.ofctl(&["--strict", "del-flows", "br-ex", "priority=0"]);
+    switch.ofctl(&["add-flow", "br-ex", "cookie=0x7,priority=5,arp,actions=NORMAL"]);
+    let have = flows.observe(Scope::Full, bridges()).await;
+    let part = flows::plan::plan(&want, &Keep::default(), &have);
+    assert_eq!((part.steps.len(), part.problems[0].code.as_str()), (0, "no-normal-flow"));
+    // One that an operator made with another priority and a mark of their own does as well.
+    switch.ofctl(&["add-flow", "br-ex", "cookie=0x7,priority=1,actions=NORMAL"]);
+    assert_eq!(reconcile(&mut flows, &want).await, 0);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ pub struct Acl {
     /// Which packets; see [`Match`](crate::text::match_expr::Match).
     #[ovsdb(column = "match")]
     pub matches: Str,
-    /// What happens to them.
+    /// The action on matching packets.
     pub action: AclAction,
     /// Whether they are logged.
     pub log: bool,
@@ -47,7 +47,7 @@ words! {
 }
 
 words! {
-    /// What an ACL does.
+    /// The action of an ACL.
     pub enum AclAction {
         /// Drops without a word.
         Drop = "drop",

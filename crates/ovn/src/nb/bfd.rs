@@ -1,4 +1,4 @@
-//! `BFD`: a session that watches a next hop. Unique by port and destination; stays when nothing refers to it, idle.
+//! `BFD`: a session that monitors a next hop. Unique by port and destination. An unreferenced session stays, idle.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! `Copp`: limits on what reaches the control plane, by protocol.
+//! `Copp`: rate limits for packets to the control plane, by protocol.
 
 use ovsdb::{Map, Str, Table};
 

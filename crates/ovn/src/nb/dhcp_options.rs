@@ -1,11 +1,11 @@
-//! `DHCP_Options`: what OVN's DHCP server tells the ports that refer to it.
+//! `DHCP_Options`: the options that OVN's DHCP server sends to the ports that refer to the row.
 
 use ipnet::IpNet;
 use ovsdb::{Map, Str, Table};
 
 use crate::text::Text;
 
-/// A row of `DHCP_Options`: what OVN's DHCP server tells the ports that refer to it.
+/// A row of `DHCP_Options`: the options that OVN's DHCP server sends to the ports that refer to the row.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "DHCP_Options")]
 pub struct DhcpOptions {

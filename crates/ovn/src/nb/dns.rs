@@ -1,4 +1,4 @@
-//! `DNS`: names OVN answers for on the switches that refer to it.
+//! `DNS`: names that OVN resolves on the switches that refer to the row.
 
 use ovsdb::{Map, Str, Table};
 

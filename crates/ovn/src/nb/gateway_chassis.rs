@@ -1,4 +1,5 @@
-//! `Gateway_Chassis`: a chassis that may host one gateway port, the old way; read to migrate, and used where one chassis is enough.
+//! `Gateway_Chassis`: a candidate chassis of one gateway port, in the older form. Read for imports, and used where one chassis
+//! is enough.
 
 use ovsdb::{Map, Str, Table};
 

@@ -1,4 +1,4 @@
-//! `HA_Chassis_Group`: candidates for hosting a gateway port or external ports. Stays when nothing refers to it.
+//! `HA_Chassis_Group`: candidates for hosting a gateway port or external ports. An unreferenced group stays.
 
 use ovsdb::{Map, Ref, Set, Str, Table};
 

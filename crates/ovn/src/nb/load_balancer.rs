@@ -20,7 +20,7 @@ pub struct LoadBalancer {
     pub health_check: Set<Ref<LoadBalancerHealthCheck>>,
     /// Which port a backend is. A probed VIP sends nothing to backends that are missing here.
     pub ip_port_mappings: Map<Text<BackendIp>, Text<PortMapping>>,
-    /// What is hashed to choose a backend; empty means the five-tuple in the datapath's way.
+    /// The fields that are hashed to choose a backend; empty means the five-tuple, as the datapath hashes it.
     pub selection_fields: Set<SelectionField>,
     /// `affinity_timeout`, `reject`, `hairpin_snat_ip`, ...
     pub options: Map<Str, Str>,

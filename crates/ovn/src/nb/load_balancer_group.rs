@@ -1,4 +1,4 @@
-//! `Load_Balancer_Group`: load balancers that go together on switches and routers.
+//! `Load_Balancer_Group`: load balancers that switches and routers use together.
 
 use ovsdb::{Set, Str, Table, Weak};
 

@@ -1,4 +1,4 @@
-//! `Load_Balancer_Health_Check`: how the backends of one VIP are probed; goes when no load balancer refers to it.
+//! `Load_Balancer_Health_Check`: the probes for the backends of one VIP. OVSDB deletes it when no load balancer refers to it.
 
 use ovsdb::{Map, Str, Table};
 

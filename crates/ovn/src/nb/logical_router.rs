@@ -11,7 +11,7 @@ use super::{
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Logical_Router")]
 pub struct LogicalRouter {
-    /// Not unique in OVN; rows are told apart by their UUID.
+    /// Not unique in OVN; the UUID identifies a row.
     pub name: Str,
     /// The router's ports.
     pub ports: Set<Ref<LogicalRouterPort>>,

@@ -1,4 +1,4 @@
-//! `Logical_Router_Policy`: a policy, consulted after the route lookup (so a packet without any route never reaches it).
+//! `Logical_Router_Policy`: a policy, applied after the route lookup (so a packet without any route never reaches it).
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ pub struct LogicalRouterPolicy {
     /// Which packets.
     #[ovsdb(column = "match")]
     pub matches: Str,
-    /// What happens to them.
+    /// The action on matching packets.
     pub action: PolicyAction,
     /// The chain `jump` goes to (OVN 25.03).
     #[ovsdb(optional)]
@@ -42,7 +42,7 @@ pub struct LogicalRouterPolicy {
 }
 
 words! {
-    /// What a policy does.
+    /// The action of a policy.
     pub enum PolicyAction {
         /// Goes on as routed.
         Allow = "allow",

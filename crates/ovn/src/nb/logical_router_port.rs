@@ -27,7 +27,7 @@ pub struct LogicalRouterPort {
     pub peer: Option<Str>,
     /// Administrative state; absent means enabled.
     pub enabled: Option<bool>,
-    /// What router advertisements say.
+    /// The content of router advertisements.
     pub ipv6_ra_configs: Map<Str, Str>,
     /// Delegated prefixes, written by northd.
     pub ipv6_prefix: Set<Text<IpNet>>,

@@ -22,7 +22,7 @@ pub struct LogicalRouterStaticRoute {
     pub output_port: Option<Str>,
     /// The session that must be up for the route to count.
     pub bfd: Option<Weak<Bfd>>,
-    /// What is hashed to choose among equal-cost paths (OVN 24.09).
+    /// The fields that are hashed to choose among equal-cost paths (OVN 24.09).
     #[ovsdb(optional)]
     pub selection_fields: Set<SelectionField>,
     /// Further settings.
@@ -32,7 +32,7 @@ pub struct LogicalRouterStaticRoute {
 }
 
 words! {
-    /// Which address a route looks at.
+    /// The address that a route matches.
     pub enum RoutePolicy {
         /// The destination.
         DstIp = "dst-ip",

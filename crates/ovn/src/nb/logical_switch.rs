@@ -8,7 +8,7 @@ use super::{Acl, Copp, Dns, LoadBalancer, LoadBalancerGroup, LogicalSwitchPort, 
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Logical_Switch")]
 pub struct LogicalSwitch {
-    /// Not unique in OVN; rows are told apart by their UUID.
+    /// Not unique in OVN; the UUID identifies a row.
     pub name: Str,
     /// The switch's ports.
     pub ports: Set<Ref<LogicalSwitchPort>>,

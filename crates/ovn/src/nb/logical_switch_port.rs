@@ -23,19 +23,19 @@ pub struct LogicalSwitchPort {
     pub tag_request: Option<i64>,
     /// VLAN in use, written by northd.
     pub tag: Option<i64>,
-    /// What lives behind the port. Empty on VIP ports, or the switch would answer ARP for them.
+    /// The addresses behind the port. Empty on VIP ports, or the switch would answer ARP for them.
     pub addresses: Set<Text<PortAddresses>>,
-    /// What northd allocated where `dynamic` was asked for.
+    /// The addresses that northd allocated for `dynamic`.
     pub dynamic_addresses: Option<Text<PortAddresses>>,
-    /// What the port may send; empty means anything.
+    /// The allowed source addresses; empty means any.
     pub port_security: Set<Text<PortSecurity>>,
     /// Whether the port is bound and ready, written by northd.
     pub up: Option<bool>,
     /// Administrative state; absent means enabled.
     pub enabled: Option<bool>,
-    /// What OVN's DHCPv4 server tells the port.
+    /// The options that OVN's DHCPv4 server sends to the port.
     pub dhcpv4_options: Option<Weak<DhcpOptions>>,
-    /// What OVN's DHCPv6 server tells the port.
+    /// The options that OVN's DHCPv6 server sends to the port.
     pub dhcpv6_options: Option<Weak<DhcpOptions>>,
     /// Where a port of type `external` lives.
     pub ha_chassis_group: Option<Ref<HaChassisGroup>>,

@@ -11,7 +11,7 @@ use crate::text::word::words;
 pub struct Meter {
     /// Unique.
     pub name: Str,
-    /// What the bands count.
+    /// The unit of the bands.
     pub unit: MeterUnit,
     /// The limits; at least one.
     pub bands: Set<Ref<MeterBand>>,
@@ -22,7 +22,7 @@ pub struct Meter {
 }
 
 words! {
-    /// What a meter counts.
+    /// The unit of a meter.
     pub enum MeterUnit {
         /// Packets per second.
         Packets = "pktps",

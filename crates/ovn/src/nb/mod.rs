@@ -1,7 +1,7 @@
-//! OVN's Northbound database: what we want the network to be.
+//! OVN's Northbound database: the network as the cloud management requests it.
 //!
-//! One file per table, one struct per file; documented upstream in ovn-nb(5). A struct holds the columns we use and no
-//! others, because what it holds is monitored. Columns marked `optional` are missing from some OVN between 23.03 and 26.03.
+//! One file per table, one struct per file; documented upstream in ovn-nb(5). A struct has only the columns that we use,
+//! because the client monitors all of them. Columns marked `optional` are missing from some OVN between 23.03 and 26.03.
 
 mod acl;
 mod address_set;

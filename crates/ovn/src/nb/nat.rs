@@ -30,7 +30,7 @@ pub struct Nat {
     pub allowed_ext_ips: Option<Ref<AddressSet>>,
     /// Not for these peers.
     pub exempted_ext_ips: Option<Ref<AddressSet>>,
-    /// Which gateway port translates; with several gateways it must be said.
+    /// The gateway port that translates; required if the router has several gateways.
     pub gateway_port: Option<Weak<LogicalRouterPort>>,
     /// Which packets, further (OVN 24.09).
     #[ovsdb(column = "match", optional)]

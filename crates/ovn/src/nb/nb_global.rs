@@ -1,4 +1,4 @@
-//! `NB_Global`: the one row about the database as a whole.
+//! `NB_Global`: the single row with settings of the whole database.
 
 use ovsdb::{Map, Str, Table};
 

@@ -1,5 +1,5 @@
-//! `Port_Group`: a named set of switch ports for use in matches as `@name`, with rules of its own.
-//! northd makes the address sets `<name>_ip4` and `<name>_ip6` of its members' addresses.
+//! `Port_Group`: a named set of switch ports for use in matches as `@name`, with rules of its own. northd creates the address
+//! sets `<name>_ip4` and `<name>_ip6` from its members' addresses.
 
 use ovsdb::{Map, Ref, Set, Str, Table, Weak};
 

@@ -1,4 +1,4 @@
-//! `Static_MAC_Binding`: a neighbour of a router port that need not be asked for.
+//! `Static_MAC_Binding`: a neighbour of a router port that needs no ARP or NDP.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! `Advertised_Route`: a route that OVN itself offers to a routing daemon (OVN 25.03).
+//! `Advertised_Route`: a route that OVN itself announces to a routing daemon (OVN 25.03).
 
 use ovsdb::{Map, Ref, Str, Table};
 
@@ -13,7 +13,7 @@ pub struct AdvertisedRoute {
     pub datapath: Ref<DatapathBinding>,
     /// The router port it is offered on.
     pub logical_port: Ref<PortBinding>,
-    /// What is offered.
+    /// The announced prefix.
     pub ip_prefix: Text<HostAddr>,
     /// The port whose chassis should be preferred.
     pub tracked_port: Option<Ref<PortBinding>>,

@@ -16,7 +16,7 @@ pub struct Chassis {
     pub hostname: Str,
     /// How to reach it by tunnel; at least one.
     pub encaps: Set<Ref<Encap>>,
-    /// What the node reports: bridge mappings, CMS options, `is-remote`, features.
+    /// Settings that the node reports: bridge mappings, CMS options, `is-remote`, features.
     pub other_config: Map<Str, Str>,
     /// Keys of agents. OVN before 22.09 overwrites them with `other_config`.
     pub external_ids: Map<Str, Str>,
@@ -33,7 +33,7 @@ impl Chassis {
         BridgeMappings::read(self.setting("ovn-bridge-mappings").unwrap_or(""))
     }
 
-    /// What the node offers to the cloud's management.
+    /// The node's options for the cloud management.
     pub fn cms_options(&self) -> CmsOptions {
         CmsOptions::read(self.setting("ovn-cms-options").unwrap_or(""))
     }

@@ -1,4 +1,4 @@
-//! `Chassis_Private`: a node's own row, which no other node watches.
+//! `Chassis_Private`: a node's own row, which no other node monitors.
 
 use ovsdb::{Map, Str, Table, Weak};
 

@@ -1,4 +1,4 @@
-//! `Datapath_Binding`: a logical switch or router as the chassis know it.
+//! `Datapath_Binding`: a logical switch or router in the Southbound.
 
 use ovsdb::{Map, Str, Table, Uuid};
 
@@ -21,7 +21,7 @@ pub struct DatapathBinding {
 }
 
 words! {
-    /// What a datapath is.
+    /// The kind of a datapath.
     pub enum DatapathType {
         /// A switch.
         LogicalSwitch = "logical-switch",
@@ -31,8 +31,8 @@ words! {
 }
 
 impl DatapathBinding {
-    /// What it is and which Northbound row it stands for, in the columns of newer OVN or the keys of older ones. `None`
-    /// where neither tells.
+    /// The kind of the datapath and its Northbound row, from the columns of newer OVN or the keys of older OVN. `None` if it
+    /// has neither.
     pub fn logical(&self) -> Option<(DatapathType, Uuid)> {
         if let (Some(kind), Some(uuid)) = (&self.kind, self.nb_uuid) {
             return Some((kind.clone(), uuid));

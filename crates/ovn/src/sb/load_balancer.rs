@@ -1,4 +1,4 @@
-//! `Load_Balancer`: a load balancer as the chassis know it. Which column names its datapaths depends on the version.
+//! `Load_Balancer`: a load balancer in the Southbound. The column that names its datapaths depends on the version.
 
 use ovsdb::{Map, Ref, Set, Str, Table};
 

@@ -1,4 +1,4 @@
-//! OVN's Southbound database: what northd made of the Northbound, and what the chassis report.
+//! OVN's Southbound database: northd's translation of the Northbound, and the reports of the chassis.
 //!
 //! One file per table, one struct per file; documented upstream in ovn-sb(5). We write very little here: keys of our own in
 //! `external_ids` of chassis, rows of remote chassis, and deletions of stale MAC bindings.

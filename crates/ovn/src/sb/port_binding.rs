@@ -1,4 +1,4 @@
-//! `Port_Binding`: a logical port and where it lives.
+//! `Port_Binding`: a logical port and its chassis.
 
 use std::net::IpAddr;
 
@@ -37,7 +37,7 @@ pub struct PortBinding {
     pub additional_chassis: Set<Weak<Chassis>>,
     /// Addresses; router ports have theirs with prefix lengths.
     pub mac: Set<Text<PortAddresses>>,
-    /// What to announce on behalf of the peer router.
+    /// The addresses to announce on behalf of the peer router.
     pub nat_addresses: Set<Text<NatAddresses>>,
     /// Whether the port is ready.
     pub up: Option<bool>,

@@ -44,7 +44,7 @@ words! {
 }
 
 words! {
-    /// What the probes say.
+    /// The result of the probes.
     pub enum MonitorStatus {
         /// The backend answers.
         Online = "online",

@@ -24,7 +24,7 @@ const VSWITCH: [(&str, &str); 3] = [
     ("4.0", include_str!("../../testdata/schema/vswitch-4.0.json")),
 ];
 
-/// What a schema lacks of a model, as `Table` or `Table.column`. Panics on anything that does not fit.
+/// The parts of a model that a schema lacks, as `Table` or `Table.column`. Panics on any mismatch.
 fn absent(model: &[TableSpec], schema: &str) -> Vec<String> {
     let schema = DatabaseSchema::parse(schema).unwrap();
     let mut absent = Vec::new();

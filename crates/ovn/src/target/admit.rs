@@ -1,8 +1,8 @@
-//! What a server of this schema would refuse, found before it is asked.
+//! Checks values against the server's schema before they are sent.
 //!
-//! One value a server refuses fails the whole transaction. So values are compared with the schema first: a column that is
-//! not there, a word that this OVN does not know, a number out of range. Such a column is left out, or the row if it
-//! cannot do without, and the object it belongs to gets a problem that says what its OVN lacks.
+//! One refused value fails the whole transaction. So this module compares values with the schema first: a missing column, a
+//! keyword that this OVN lacks, a number out of range. It leaves such a column out, or the whole row if the row cannot do
+//! without it, and reports a problem of the object that names what its OVN lacks.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use ovsdb::model::ColumnSet;
@@ -13,7 +13,7 @@ use ovsdb::wire::schema::{BaseKind, ColumnKind, DatabaseSchema};
 use super::desired::Want;
 use super::state::Row;
 
-/// Why a value cannot be written.
+/// The reason why a value cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     /// The database has no such table.
@@ -22,42 +22,42 @@ pub(super) enum Refusal {
     /// The table has no such column.
     #[error("this OVN has no column {1} in {0}")]
     NoColumn(&'static str, &'static str),
-    /// More or fewer elements than the column takes.
+    /// More or fewer elements than the column allows.
     #[error("{column} takes {min} to {max} elements, not {found}")]
     Count {
         /// The column.
         column: &'static str,
-        /// Fewest.
+        /// The minimum.
         min: u64,
-        /// Most, `any` if unlimited.
+        /// The maximum, `any` if unlimited.
         max: String,
-        /// How many were to be written.
+        /// The number of given elements.
         found: usize,
     },
-    /// Text that no server can read: it would end the connection, and with it all that others want.
+    /// A string that no server can parse. It would end the connection, and with it the changes of all other objects.
     #[error("{0} has text with a NUL character, which OVSDB cannot hold")]
     Unreadable(&'static str),
-    /// Not one of the values the column takes.
+    /// Not one of the values that the column allows.
     #[error("{column} does not take {value} in this OVN")]
     Value {
         /// The column.
         column: &'static str,
-        /// What was to be written.
+        /// The given value.
         value: String,
     },
 }
 
-/// Which columns of a wanted row can be written, and why the others cannot.
+/// The columns of a desired row that can be written, and the reasons why the others cannot.
 pub(super) struct Admitted {
     /// Columns to write.
     pub(super) columns: ColumnSet,
     /// Whether the row can be written at all.
     pub(super) row: bool,
-    /// What is left out.
+    /// The omitted columns, with their reasons.
     pub(super) refusals: Vec<Refusal>,
 }
 
-/// Compares what one object wants of a row with the schema.
+/// Compares an object's desired columns of a row with the schema.
 pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> Admitted {
     let row: &dyn Row = &*want.row;
     let Some(table) = schema.tables.get(row.table()) else {

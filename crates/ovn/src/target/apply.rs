@@ -1,8 +1,8 @@
 //! Ops as one transaction.
 //!
-//! A plan is committed as a whole. When the server refuses it, one object is to blame and the others must not wait for it:
-//! the plan is halved by objects, those others depend on first, until each refused object stands alone. Nothing is tried
-//! again here; what failed comes back with the next plan.
+//! The target commits a plan as a whole. If the server refuses it, one object is to blame, and the others must not wait for it.
+//! So the target splits the plan in halves by object, dependencies first, until each refused object is alone. It retries
+//! nothing: failed steps come back with the next plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -11,9 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use ovsdb::txn::{Class as CommitClass, CommitError, Committed, OpResult};
 use ovsdb::wire::atom::Atom;
 use ovsdb::wire::datum::Datum;
-use ovsdb::{Str, Transaction, Uuid};
+use ovsdb::{ElementChange, Str, Transaction, Uuid};
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
-use serde::Serialize;
 
 use super::desired::Desired;
 use super::element::{atoms, pairs, uuids};
@@ -23,9 +22,9 @@ use super::op::Op;
 use super::rules::Rules;
 use super::state::{Ownership, RowId};
 
-/// Where rows are read and written: a client with its replica.
+/// The database of a target: a client with its replica.
 pub trait Database: Send {
-    /// What is there now.
+    /// The current snapshot.
     fn observe(&mut self) -> impl Future<Output = Result<SnapshotView, TargetError>> + Send;
 
     /// Commits a transaction, all or nothing.
@@ -40,15 +39,16 @@ pub struct RowTarget<D> {
     lock: Option<Str>,
     guard: Option<Extra>,
     note: Option<Extra>,
-    /// What the last plan was made of; behind a mutex because planning does not change the target.
+    /// The basis of the last plan; behind a mutex because planning takes `&self`.
     memory: Mutex<Memory<SnapshotView>>,
 }
 
-/// An operation of a transaction besides those for rows, where there is one to add.
-type Extra = Box<dyn FnMut() -> Option<serde_json::Value> + Send>;
+/// Adds a further operation to a transaction, if there is one to add.
+type Extra = Box<dyn FnMut(&mut Transaction) + Send>;
 
 impl<D: Database> RowTarget<D> {
-    /// Writes to `database` what is ours by `ownership`, and of shared columns what is ours by `rules`.
+    /// Creates a target that writes to `database`: rows that are ours by `ownership`, and the parts of shared columns that are
+    /// ours by `rules`.
     pub fn new(database: D, ownership: Ownership, rules: Rules) -> Self {
         RowTarget {
             database,
@@ -61,52 +61,52 @@ impl<D: Database> RowTarget<D> {
         }
     }
 
-    /// Commits only while the connection holds this lock: of several writers one writes.
+    /// Commits only while the connection holds this lock, so that one of several writers writes.
     pub fn with_lock(mut self, lock: impl Into<Str>) -> Self {
         self.lock = Some(lock.into());
         self
     }
 
-    /// Begins every transaction with the operation that this gives, where it gives one: a `wait`, so that who has been
-    /// overtaken by another writer writes nothing.
-    pub fn with_guard(mut self, guard: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
+    /// Begins every transaction with the operations that this function adds: an expectation, so that a writer which another one
+    /// has replaced writes nothing.
+    pub fn with_guard(mut self, guard: impl FnMut(&mut Transaction) + Send + 'static) -> Self {
         self.guard = Some(Box::new(guard));
         self
     }
 
-    /// Ends a transaction that holds all of a plan with the operation that this gives, where it gives one: what others read
-    /// to see how far the rows have come. A plan that had to be cut leaves no note.
-    pub fn with_note(mut self, note: impl FnMut() -> Option<serde_json::Value> + Send + 'static) -> Self {
+    /// Ends a transaction that contains a whole plan with the operations that this function adds: a note for readers, which
+    /// tells how recent the rows are. A plan that had to be split leaves no note.
+    pub fn with_note(mut self, note: impl FnMut(&mut Transaction) + Send + 'static) -> Self {
         self.note = Some(Box::new(note));
         self
     }
 
-    /// Where rows are read and written.
+    /// The target's database.
     pub fn database(&mut self) -> &mut D {
         &mut self.database
     }
 
-    /// What marks rows ours.
+    /// The rule that marks rows ours.
     pub fn ownership(&mut self) -> &mut Ownership {
         &mut self.ownership
     }
 
-    /// Commits the steps of some objects, or of all; `Ok` are the steps whose row was gone.
+    /// Commits the steps of some objects, or of all. `Ok` contains the steps whose row was gone.
     async fn commit(&mut self, steps: &[&Step<Op>], all: bool) -> Result<BTreeSet<usize>, CommitError> {
         let composed = Composed::of(steps.iter().map(|step| &step.op));
         let mut txn = Transaction::new();
         if let Some(lock) = &self.lock {
             txn.assert_lock(lock);
         }
-        if let Some(op) = self.guard.as_mut().and_then(|guard| guard()) {
-            txn.raw(&op);
+        if let Some(guard) = &mut self.guard {
+            guard(&mut txn);
         }
         let before = txn.len();
         for op in &composed.ops {
-            txn.raw(op);
+            op.add_to(&mut txn);
         }
-        if let Some(op) = self.note.as_mut().filter(|_| all).and_then(|note| note()) {
-            txn.raw(&op);
+        if let Some(note) = self.note.as_mut().filter(|_| all) {
+            note(&mut txn);
         }
         let committed = self.database.commit(txn).await?;
         let missed = committed.results().iter().enumerate().skip(before).take(composed.ops.len());
@@ -177,7 +177,7 @@ impl<D: Database> Target for RowTarget<D> {
     }
 }
 
-/// Whether it is something in the transaction that the server does not take.
+/// Whether the server refuses the content of the transaction.
 fn blames_an_object(error: &CommitError) -> bool {
     error.class() == CommitClass::Refused && !error.is_read_only()
 }
@@ -186,7 +186,7 @@ fn gone(row: RowId) -> TargetError {
     TargetError::new(Class::Conflict, format!("change {row}: it is gone"))
 }
 
-/// What will help against a transaction that failed. One that may have gone through is a conflict: a new look will tell.
+/// The remedy for a failed transaction. One that may have succeeded is a conflict: the next observation shows it.
 pub fn class(error: &CommitError) -> Class {
     match (error, error.class()) {
         (CommitError::Unknown { .. }, _) | (_, CommitClass::Conflict) => Class::Conflict,
@@ -201,7 +201,8 @@ fn failure(error: CommitError, steps: usize) -> TargetError {
     TargetError::new(class, format!("commit {steps} changes of rows")).because(error)
 }
 
-/// The objects of a plan, each behind those it depends on: the makers of rows that its own rows refer to or are put into.
+/// The objects of a plan in dependency order: an object comes after the objects that create the rows which its own rows refer
+/// to or are added to.
 fn in_order(steps: &[Step<Op>]) -> Vec<&ObjectId> {
     let mut makers: BTreeMap<Uuid, &ObjectId> = BTreeMap::new();
     for step in steps {
@@ -263,29 +264,40 @@ fn visit<'a>(
     }
 }
 
-/// Operations for the server: changes of one row are one operation, whoever asked for them.
+/// Operations for the server. All changes of one row form one operation, whichever objects they belong to.
 struct Composed {
-    ops: Vec<RawOp>,
+    ops: Vec<RowWrite>,
     /// The steps in each operation.
     steps: Vec<Vec<usize>>,
 }
 
-#[derive(Serialize)]
-#[serde(tag = "op", rename_all = "lowercase")]
-enum RawOp {
-    Insert { table: &'static str, uuid: String, row: BTreeMap<&'static str, Datum> },
-    Update { table: &'static str, r#where: Where, row: BTreeMap<&'static str, Datum> },
-    Mutate { table: &'static str, r#where: Where, mutations: Vec<(&'static str, &'static str, Datum)> },
-    Delete { table: &'static str, r#where: Where },
+/// All changes of one row.
+enum RowWrite {
+    Insert(RowId, BTreeMap<&'static str, Datum>),
+    Update(RowId, BTreeMap<&'static str, Datum>),
+    Change(RowId, Vec<(&'static str, ElementChange, Datum)>),
+    Delete(RowId),
 }
 
-type Where = [(&'static str, &'static str, Datum); 1];
-
-fn at_row(row: RowId) -> Where {
-    [("_uuid", "==", Datum::from(Atom::Uuid(row.uuid)))]
+impl RowWrite {
+    fn add_to(&self, txn: &mut Transaction) {
+        match self {
+            RowWrite::Insert(row, values) => {
+                txn.insert_by_name(row.table, row.uuid, values.iter().map(|(name, value)| (*name, value)))
+            }
+            RowWrite::Update(row, values) => {
+                txn.write_by_name(row.table, row.uuid, values.iter().map(|(name, value)| (*name, value)))
+            }
+            RowWrite::Change(row, steps) => {
+                let steps = steps.iter().map(|(name, change, elements)| (*name, *change, elements));
+                txn.change_by_name(row.table, row.uuid, steps)
+            }
+            RowWrite::Delete(row) => txn.delete_by_name(row.table, row.uuid),
+        };
+    }
 }
 
-/// What goes into and out of one column.
+/// The additions to and removals from one column.
 #[derive(Default)]
 struct Column {
     put: Vec<Datum>,
@@ -301,11 +313,7 @@ impl Composed {
         for (at, op) in ops.enumerate() {
             match op {
                 Op::Insert { row, values } => {
-                    let (table, uuid) = (row.table, row.uuid.to_string());
-                    inserts.push((
-                        vec![at],
-                        RawOp::Insert { table, uuid, row: values.iter().cloned().collect() },
-                    ));
+                    inserts.push((vec![at], RowWrite::Insert(*row, values.iter().cloned().collect())));
                 }
                 Op::Set { row, column, to, .. } => {
                     let entry = updates.entry(*row).or_default();
@@ -323,17 +331,15 @@ impl Composed {
                     entry.1.entry(column).or_default().take.push(elements.clone());
                 }
                 Op::Delete(owned) => {
-                    let row = owned.row();
-                    deletes.push((vec![at], RawOp::Delete { table: row.table, r#where: at_row(row) }));
+                    deletes.push((vec![at], RowWrite::Delete(owned.row())));
                 }
             }
         }
-        let updates = updates.into_iter().map(|(row, (steps, values))| {
-            (steps, RawOp::Update { table: row.table, r#where: at_row(row), row: values })
-        });
+        let updates =
+            updates.into_iter().map(|(row, (steps, values))| (steps, RowWrite::Update(row, values)));
         let mutates = mutates.into_iter().map(|(row, (steps, columns))| {
             let mutations = columns.into_iter().flat_map(|(name, column)| column.mutations(name)).collect();
-            (steps, RawOp::Mutate { table: row.table, r#where: at_row(row), mutations })
+            (steps, RowWrite::Change(row, mutations))
         });
         let (steps, ops) = inserts.into_iter().chain(updates).chain(mutates).chain(deletes).unzip();
         Composed { ops, steps }
@@ -341,20 +347,20 @@ impl Composed {
 }
 
 impl Column {
-    /// Mutations in the order the server needs. A set may have to keep an element at all times, so it gets the new ones
-    /// first. A map's insert does not change a key that is there, so keys go first.
-    fn mutations(self, name: &'static str) -> Vec<(&'static str, &'static str, Datum)> {
+    /// Mutations in the order that the server needs. A set may have a minimum size, so additions come first. A map's insert
+    /// does not change an existing key, so removals come first.
+    fn mutations(self, name: &'static str) -> Vec<(&'static str, ElementChange, Datum)> {
         let is_map = self.put.iter().any(|datum| matches!(datum, Datum::Map(_)));
         let mut take: Vec<Atom> = self.take.into_iter().flat_map(atoms).collect();
         let mut all = Vec::new();
         if is_map {
             let put: Vec<(Atom, Atom)> = self.put.into_iter().flat_map(pairs).collect();
             take.extend(put.iter().map(|(key, _)| key.clone()));
-            all.push((name, "delete", Datum::set(take)));
-            all.push((name, "insert", Datum::map(put)));
+            all.push((name, ElementChange::Delete, Datum::set(take)));
+            all.push((name, ElementChange::Insert, Datum::map(put)));
         } else {
-            all.push((name, "insert", Datum::set(self.put.into_iter().flat_map(atoms))));
-            all.push((name, "delete", Datum::set(take)));
+            all.push((name, ElementChange::Insert, Datum::set(self.put.into_iter().flat_map(atoms))));
+            all.push((name, ElementChange::Delete, Datum::set(take)));
         }
         all.retain(|(_, _, datum)| !datum.is_empty());
         all

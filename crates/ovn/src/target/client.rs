@@ -15,18 +15,18 @@ pub struct ClientDatabase {
 }
 
 impl ClientDatabase {
-    /// Opens a client in the present tokio runtime. `model` has what the deciders want to see beside `tables`.
+    /// Opens a client in the current tokio runtime. `model` has the tables that deciders read in addition to `tables`.
     pub fn open(config: ClientConfig, tables: Tables, model: Option<Model>) -> Self {
         let client = Client::open(config, tables.model(model));
         ClientDatabase { client, tables: Arc::new(tables) }
     }
 
-    /// The same on a client that is open already; its model must have these tables.
+    /// The same on an open client; its model must have these tables.
     pub fn of(client: Client, tables: Arc<Tables>) -> Self {
         ClientDatabase { client, tables }
     }
 
-    /// The client, to subscribe to, to take locks with, and for deciders to read.
+    /// The client, for subscriptions, locks and reads by deciders.
     pub fn client(&self) -> &Client {
         &self.client
     }

@@ -1,8 +1,8 @@
-//! What can be wanted of a database.
+//! The desired state of a database.
 //!
-//! [`Part`] is what one decision says: rows of our own, shares in rows of others, members of columns. [`Desired`] is the sum
-//! of parts. Parts can be put in and taken out one by one, a copy costs nothing and two copies are compared by what differs
-//! between them, so that a small change of a large cloud stays small all the way to the plan.
+//! A [`Part`] is the result of one decision: rows of our own, shares in foreign rows, members of columns. [`Desired`] is the
+//! sum of all parts. Parts can be added and removed one by one, a copy is free, and comparing two copies costs only as much as
+//! they differ. So a small change of a large cloud stays small until the plan.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use imbl::ordmap::DiffItem;
 use imbl::ordset::DiffItem as SetDiff;
 use imbl::{OrdMap, OrdSet};
-use ovsdb::model::{ColumnSet, ColumnSpec};
-use ovsdb::{Table, Uuid};
+use ovsdb::model::{ColumnSet, ColumnSpec, ColumnType};
+use ovsdb::{Column, Table, TableColumns, Uuid};
 use reconcile::ObjectId;
 
 use super::state::{Row, RowId, View, Writable};
 
-/// What one object says about a row.
+/// One object's claim on a row.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
     pub(super) object: ObjectId,
@@ -44,20 +44,20 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Comes before all members of a column.
+    /// A lower bound: sorts before all members of a column.
     fn first_of(column: usize) -> Member {
         Member { column, uuid: Uuid::nil(), object: ObjectId::new("", "") }
     }
 }
 
-/// Everything said about one row.
+/// All claims on one row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// Who makes the row and deletes it.
+    /// The object that creates and deletes the row.
     pub(super) own: Option<Want>,
-    /// Who would do so as well, had not another been first.
+    /// Further objects that claim to own the row. The first one wins.
     rivals: Vec<Want>,
-    /// Who else puts keys or members into it, in order of object.
+    /// The objects that add keys or members to it, in order.
     pub(super) shares: Vec<Want>,
     /// Members put in one by one.
     pub(super) members: OrdSet<Member>,
@@ -68,7 +68,7 @@ impl Wanted {
         self.own.is_none() && self.shares.is_empty() && self.members.is_empty()
     }
 
-    /// The columns that have members. Looks at one member of each, however many there are.
+    /// The columns with members. Visits one member per column, however many there are.
     pub(super) fn joined(&self) -> ColumnSet {
         let mut columns = Vec::new();
         let mut next = 0;
@@ -81,13 +81,13 @@ impl Wanted {
         columns.into_iter().collect()
     }
 
-    /// Who wants a member in a column.
+    /// The objects that want a member in a column.
     pub(super) fn wanting(&self, column: usize, uuid: Uuid) -> impl Iterator<Item = &Member> {
         let from = Member { uuid, ..Member::first_of(column) };
         self.members.range(from..).take_while(move |member| member.column == column && member.uuid == uuid)
     }
 
-    /// The members of a column that come or go between an older wish and this one. Costs as much as there is difference.
+    /// The members of a column that were added or removed since an older claim. The cost depends on the difference.
     pub(super) fn moved<'w>(&'w self, older: &'w Wanted, column: usize) -> impl Iterator<Item = Uuid> + 'w {
         let moved = older.members.diff(&self.members).map(|item| match item {
             SetDiff::Add(member) | SetDiff::Remove(member) => member,
@@ -95,7 +95,7 @@ impl Wanted {
         moved.filter(move |member| member.column == column).map(|member| member.uuid)
     }
 
-    /// Everybody who speaks of columns, those before others who have the last word.
+    /// All claims on columns. If two claim the same key, the first one wins.
     pub(super) fn voices(&self) -> impl Iterator<Item = &Want> {
         self.own.iter().chain(&self.shares)
     }
@@ -106,7 +106,7 @@ impl Wanted {
     }
 }
 
-/// One thing a part says.
+/// One entry of a part.
 #[derive(Clone, Debug, PartialEq)]
 enum Entry {
     Own(Want),
@@ -116,7 +116,7 @@ enum Entry {
 }
 
 impl Entry {
-    /// The object that says it, unless nothing is said but whose a row is.
+    /// The object of the entry; `None` for an entry that only records the ownership of a row.
     fn object(&self) -> Option<&ObjectId> {
         match self {
             Entry::Own(want) | Entry::Share(want) => Some(&want.object),
@@ -126,27 +126,27 @@ impl Entry {
     }
 }
 
-/// What one decision wants of the database.
+/// The desired state of the database according to one decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
     entries: Vec<(RowId, Entry)>,
 }
 
 impl Part {
-    /// Nothing yet.
+    /// Creates an empty part.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wants a row of our own: made if it is missing, kept as given, deleted when it is wanted no more. Columns that other
-    /// programs fill in are left to them. In tables without `external_ids` the UUID must be from
-    /// [`ident::marked_uuid`](crate::ident::marked_uuid), or the row would not be known again.
+    /// Wants a row of our own: the target creates it if it is missing, keeps it as given, and deletes it when no part wants it.
+    /// It leaves columns that other programs fill in to them. In tables without `external_ids` the UUID must come from
+    /// [`ident::marked_uuid`](crate::ident::marked_uuid); otherwise we would not recognise the row.
     pub fn own<T: Writable + fmt::Debug>(&mut self, object: ObjectId, uuid: Uuid, row: T) {
         let reported = T::REPORTED.iter().filter_map(|name| T::position(name)).collect();
         self.own_columns(object, uuid, row, ColumnSet::all::<T>().without(reported));
     }
 
-    /// The same, with an opinion on these columns only.
+    /// The same for these columns only; all others are left alone.
     pub fn own_columns<T: Writable + fmt::Debug>(
         &mut self,
         object: ObjectId,
@@ -158,46 +158,52 @@ impl Part {
         self.entries.push((RowId::of::<T>(uuid), Entry::Own(want)));
     }
 
-    /// Wants keys and members in a row that is somebody else's, or another object's: what is in these columns of `row`, and
-    /// nothing more. The row is neither made nor deleted. Members of ours that nobody wants there any more are taken out of
-    /// these columns, so the last one out still says so, with an empty column.
+    /// Wants keys and members in a foreign row, or in a row of another object: the content of these columns of `row`, and
+    /// nothing more. The target neither creates nor deletes the row. It removes members of ours that no part wants any more
+    /// from these columns. So a part that wants no member any more must still share the row, with an empty column.
     pub fn share<T: Writable + fmt::Debug>(
         &mut self,
         object: ObjectId,
         uuid: Uuid,
         row: T,
-        columns: impl IntoIterator<Item = usize>,
+        columns: impl Into<TableColumns<T>>,
     ) {
-        let columns = columns.into_iter().collect();
+        let columns = columns.into().positions();
         let want = Want { object, row: Arc::new(row), columns };
         self.entries.push((RowId::of::<T>(uuid), Entry::Share(want)));
     }
 
-    /// Wants one member in a column of references of a row that somebody else speaks for: a port in its switch. Costs less
-    /// than a share, however many there are.
-    pub fn member<T: Table>(&mut self, object: ObjectId, uuid: Uuid, column: usize, member: Uuid) {
-        let member = Member { column, uuid: member, object };
+    /// Wants one member in a column of references of another object's row, such as a port in its switch. This is cheaper than a
+    /// share, however many members there are.
+    pub fn member<T: Table>(
+        &mut self,
+        object: ObjectId,
+        uuid: Uuid,
+        column: Column<T, impl ColumnType>,
+        member: Uuid,
+    ) {
+        let member = Member { column: column.position(), uuid: member, object };
         self.entries.push((RowId::of::<T>(uuid), Entry::Member(member)));
     }
 
-    /// Knows a row as ours that does not carry the mark, because it was taken over from another program.
+    /// Records a row as ours that does not carry the mark, because it was adopted from another program.
     pub fn adopt(&mut self, row: RowId, object: ObjectId) {
         self.entries.push((row, Entry::Adopted(object)));
     }
 
-    /// Whether it wants nothing.
+    /// Whether the part is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Takes what it has in common with its forerunner from there, so that it is in memory once.
+    /// Shares memory with the previous version of the part, where both have the same content.
     pub fn reuse(&mut self, before: &Part) {
         for (old, new) in self.in_common(before) {
             self.entries[new] = before.entries[old].clone();
         }
     }
 
-    /// The places in a forerunner and here of what both say.
+    /// The positions of the common entries in the previous version and in this one.
     fn in_common(&self, before: &Part) -> Vec<(usize, usize)> {
         let by_row = |part: &Part| {
             let mut order: Vec<usize> = (0..part.entries.len()).collect();
@@ -222,7 +228,7 @@ impl Part {
         common
     }
 
-    /// The rows of our own in it, for those who want to look at them.
+    /// The rows of our own in the part.
     pub fn rows(&self) -> impl Iterator<Item = (RowId, &dyn Row)> {
         self.entries.iter().filter_map(|(id, entry)| match entry {
             Entry::Own(want) => Some((*id, &*want.row)),
@@ -239,7 +245,7 @@ impl Part {
     }
 }
 
-/// Compared by identity: a row that nobody touched is the same allocation.
+/// Compared by identity: an unchanged row is the same allocation.
 #[derive(Clone, Debug)]
 struct Held(Arc<Wanted>);
 
@@ -249,21 +255,21 @@ impl PartialEq for Held {
     }
 }
 
-/// The rows that should be.
+/// The desired rows.
 #[derive(Clone, Debug, Default)]
 pub struct Desired {
     rows: OrdMap<RowId, Held>,
-    /// Objects with how much each says.
+    /// The number of claims of each object.
     objects: OrdMap<ObjectId, usize>,
     /// Rows that two objects claim as their own; the first has it.
     twice: OrdSet<(RowId, ObjectId)>,
     adopted: OrdMap<RowId, ObjectId>,
-    /// What is known of each table that was ever named.
+    /// The columns of each table that was ever named.
     tables: BTreeMap<&'static str, &'static [ColumnSpec]>,
 }
 
 impl Desired {
-    /// Nothing is wanted: everything of ours goes.
+    /// An empty desired state: the target deletes everything of ours.
     pub fn new() -> Self {
         Self::default()
     }
@@ -290,7 +296,7 @@ impl Desired {
         object: ObjectId,
         uuid: Uuid,
         row: T,
-        columns: impl IntoIterator<Item = usize>,
+        columns: impl Into<TableColumns<T>>,
     ) {
         self.say(|part| part.share(object, uuid, row, columns));
     }
@@ -301,18 +307,18 @@ impl Desired {
         self.add(&part);
     }
 
-    /// Wants what a part wants, too.
+    /// Adds a part.
     pub fn add(&mut self, part: &Part) {
         self.swap([].iter(), part.entries.iter());
     }
 
-    /// Wants no longer what a part wants; it must have been added.
+    /// Removes a part, which must have been added.
     pub fn remove(&mut self, part: &Part) {
         self.swap(part.entries.iter(), [].iter());
     }
 
-    /// Wants what a part wants, and no longer what its forerunner wanted. What both say stays as it is: nobody needs to look at
-    /// it again.
+    /// Replaces a part by its new version. Entries that both have stay untouched, so the planner need not examine them
+    /// again.
     pub fn exchange(&mut self, before: &Part, after: &Part) {
         let (mut stays, mut kept) = (vec![false; before.entries.len()], vec![false; after.entries.len()]);
         for (old, new) in after.in_common(before) {
@@ -323,7 +329,7 @@ impl Desired {
         self.swap(goes, comes);
     }
 
-    /// How much each object says is counted once for all of it: most parts speak for one object.
+    /// Counts the claims of each object once for the whole part: most parts belong to one object.
     fn swap<'p>(
         &mut self,
         goes: impl Iterator<Item = &'p (RowId, Entry)>,
@@ -399,7 +405,7 @@ impl Desired {
         }
     }
 
-    /// Counts that an object says so much more, or less.
+    /// Adjusts the number of an object's claims.
     fn count(&mut self, object: &ObjectId, by: isize) {
         if by == 0 {
             return;
@@ -411,17 +417,17 @@ impl Desired {
         }
     }
 
-    /// The object that owns a wanted row.
+    /// The object that owns a desired row.
     pub fn owner(&self, row: RowId) -> Option<&ObjectId> {
         self.wanted(row)?.own.as_ref().map(|want| &want.object)
     }
 
-    /// How many rows of our own are wanted.
+    /// The number of desired rows of our own.
     pub fn len(&self) -> usize {
         self.rows.values().filter(|held| held.0.own.is_some()).count()
     }
 
-    /// Whether nothing is wanted.
+    /// Whether the desired state is empty.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -430,12 +436,12 @@ impl Desired {
         self.rows.get(&row).map(|held| &*held.0)
     }
 
-    /// Every row that somebody says something about.
+    /// Every row with a claim.
     pub(super) fn rows(&self) -> impl Iterator<Item = (RowId, &Wanted)> {
         self.rows.iter().map(|(id, held)| (*id, &*held.0))
     }
 
-    /// Rows about which something else is said than in another copy. Costs as much as there is difference.
+    /// Rows whose claims differ between two copies. The cost depends on the difference.
     pub(super) fn differing<'d>(&'d self, other: &'d Desired) -> impl Iterator<Item = RowId> + 'd {
         other.rows.diff(&self.rows).map(|item| match item {
             DiffItem::Add(id, _) | DiffItem::Remove(id, _) | DiffItem::Update { new: (id, _), .. } => *id,
@@ -446,8 +452,8 @@ impl Desired {
         self.twice.iter()
     }
 
-    /// Rows that were taken over and are over and done with: nobody wants them and they are not there. Looks at every row that
-    /// was taken over.
+    /// Adopted rows that are neither desired nor observed any more, so their records can go. Visits every adopted
+    /// row.
     pub fn spent<'d>(&'d self, have: &'d dyn View) -> impl Iterator<Item = (RowId, &'d ObjectId)> {
         let adopted = self.adopted.iter().map(|(row, object)| (*row, object));
         adopted.filter(|(row, _)| self.owner(*row).is_none() && have.row(*row).is_none() && !have.hides(*row))

@@ -105,8 +105,8 @@ pub(super) fn refers<R: Reference>(set: &[R], to: Uuid) -> bool {
     set.binary_search_by(|probe| probe.to().cmp(&to)).is_ok()
 }
 
-/// What one of two sorted sets has and the other has not, in order. Sets of thousands mostly differ in one place, so what is
-/// alike at both ends is passed over first.
+/// The symmetric difference of two sorted sets, in order. Large sets mostly differ in one place, so this skips the common
+/// elements at both ends first.
 pub(super) fn moved<R: Reference>(a: &[R], b: &[R]) -> Vec<Uuid> {
     let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (a, b) = (&a[head..], &b[head..]);

@@ -1,9 +1,9 @@
-//! What the last plan was made of, so that the next one looks only at rows that can have changed.
+//! The basis of the last plan, so that the next one examines only rows that may have changed.
 //!
-//! A row's steps follow from what is wanted of it, what it is, and whether the rows it refers to are ours. So a row can be
-//! passed over if it was as wanted when the last plan was made and nobody has said or done anything else about it since.
-//! Whatever would make that reasoning hard (another schema, rows that cannot be read, other objects to be kept, a row that
-//! gains or loses its mark, a row that is there and becomes ours) is answered with a plan for everything.
+//! A row's steps follow from its desired state, its observed state, and whether the rows that it refers to are ours. So the
+//! planner can skip a row that was as desired in the last plan, if neither state has changed since. Some changes would make
+//! this reasoning hard: another schema, unreadable rows, other kept objects, a row that gains or loses its mark, an existing
+//! row that becomes ours. After those, the planner plans everything.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use super::plan::{Open, Since, plan_rows};
 use super::rules::Rules;
 use super::state::{Ownership, Row, RowId, View};
 
-/// The last plan's inputs, and the rows that were not as wanted. Empty before the first plan.
+/// The last plan's inputs, and the rows that were not as desired. Empty before the first plan.
 #[derive(Debug)]
 pub(super) struct Memory<V> {
     last: Option<Last<V>>,
@@ -32,14 +32,14 @@ struct Last<V> {
 
 /// A view that can be compared with an older one of the same database.
 pub(super) trait Comparable: View + Sized {
-    /// Another one that shows the same.
+    /// A copy of the view.
     fn copied(&self) -> Self;
 
-    /// What became of each row since an older view; false if the two cannot be compared row by row.
+    /// Visits each row that changed since an older view; false if the two cannot be compared row by row.
     fn changes_since(&self, older: &Self, visit: &mut Compare<'_>) -> bool;
 }
 
-/// Told of a row before and after.
+/// Callback with a row before and after.
 pub(super) type Compare<'v> = dyn FnMut(RowId, Option<&dyn Row>, Option<&dyn Row>) + 'v;
 
 impl<V> Default for Memory<V> {
@@ -49,7 +49,7 @@ impl<V> Default for Memory<V> {
 }
 
 impl<V: Comparable> Memory<V> {
-    /// Plans, for as few rows as can be.
+    /// Plans, and examines as few rows as possible.
     pub(super) fn plan(
         &mut self,
         want: &Desired,
@@ -69,7 +69,7 @@ impl<V: Comparable> Memory<V> {
 }
 
 impl<V: Comparable> Last<V> {
-    /// The rows that can need steps now; none if that cannot be told.
+    /// The rows that may need steps now; `None` if that is unknown.
     fn rows(
         &self,
         want: &Desired,

@@ -1,20 +1,20 @@
-//! The write target: desired rows against the database -> one ordered transaction.
+//! The write target: from desired rows and the database to one ordered transaction.
 //!
-//! * [`desired`]: what is wanted, in parts that come and go; [`state`]: rows as the planner sees them, and what marks a row
-//!   ours; [`Op`]: one change.
-//! * [`rules`]: which keys and members of a column are ours where others write too.
-//! * `admit`: what a server of this schema would refuse, found before it is asked.
-//! * [`mod@plan`]: the difference, as ordered ops. Pure. `memory`: which rows can differ since the plan before.
-//! * [`apply`]: ops as one transaction; taken apart by object when the server refuses it. [`ClientDatabase`] is where
-//!   it goes.
-//! * [`withhold_deletions`]: a plan without what it deletes, for a writer that is not trusted with that.
+//! * [`desired`]: the desired rows, as a sum of parts. [`state`]: rows as the planner sees them, and the mark that makes a row
+//!   ours. [`Op`]: one change.
+//! * [`rules`]: the keys and members that are ours in columns that others write, too.
+//! * `admit`: checks values against the server's schema before they are sent.
+//! * [`mod@plan`]: the difference, as ordered ops. Pure. `memory`: the rows that may differ since the previous plan.
+//! * [`apply`]: commits ops as one transaction, and splits it by object if the server refuses it. [`ClientDatabase`] is the
+//!   database that it writes to.
+//! * [`withhold_deletions`]: removes deletions from a plan, for a writer whose knowledge is in doubt.
 //! * [`observe`]: the replica's snapshot as the planner reads it; there is nothing to fetch.
 //!
 //! # What is never touched
 //!
-//! Rows without our mark; keys of maps that are neither wanted nor listed as ours in the [`Rules`]; members of sets that
-//! refer to rows without our mark; columns that northd, ovn-controller or ovs-vswitchd fill in. A row of ours that goes
-//! takes with it what only hangs on it, somebody else's NAT rule on our router for example: OVSDB keeps no such row alive.
+//! Rows without our mark; keys of maps that are neither desired nor listed as ours in the [`Rules`]; members of sets that refer
+//! to rows without our mark; columns that northd, ovn-controller or ovs-vswitchd fill in. One exception is OVSDB's own: it
+//! deletes foreign rows that only one of our deleted rows refers to, such as a foreign NAT rule on our router.
 
 mod admit;
 pub mod apply;

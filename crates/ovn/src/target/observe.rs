@@ -1,7 +1,8 @@
 //! The replica's snapshot as the planner reads it.
 //!
-//! [`Tables`] lists the typed tables a target reads and writes; the replica's model is made from it, so the two agree. The
-//! target's tables must be held whole: a row that a monitor's condition hides looks missing and would be made again.
+//! [`Tables`] lists the typed tables that a target reads and writes. The replica's model is built from it, so that both agree.
+//! The replica must hold the target's tables whole: a row hidden by a monitor condition looks missing, and the target would
+//! create it again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,7 +22,7 @@ pub struct Tables {
     entries: Vec<Entry>,
 }
 
-/// What can be done with a table whose type is no longer known.
+/// The operations on a table whose type is erased.
 #[derive(Clone)]
 struct Entry {
     table: &'static str,

@@ -1,4 +1,4 @@
-//! One change of one row: what a plan is made of.
+//! One change of one row, of which plans consist.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -25,21 +25,21 @@ pub enum Op {
         row: RowId,
         /// The column.
         column: &'static str,
-        /// What it had.
+        /// The old value.
         from: Datum,
-        /// What it gets.
+        /// The new value.
         to: Datum,
     },
-    /// Members or pairs are put into a column; a key that is there gets the new value.
+    /// Members or pairs are added to a column; an existing key gets the new value.
     Put {
         /// The row.
         row: RowId,
         /// The column.
         column: &'static str,
-        /// What is put in.
+        /// The added members or pairs.
         elements: Datum,
     },
-    /// Members or keys are taken out of a column.
+    /// Members or keys are removed from a column.
     Take {
         /// The row.
         row: RowId,
@@ -48,7 +48,7 @@ pub enum Op {
         /// The members, or a map's keys.
         elements: Datum,
     },
-    /// A row of ours goes.
+    /// A row of ours is deleted.
     Delete(Owned),
 }
 
@@ -62,7 +62,7 @@ impl Op {
     }
 }
 
-/// A line of a diff: `+` for what comes, `-` for what goes, `~` for what becomes something else.
+/// A line of a diff: `+` for additions, `-` for removals, `~` for changes.
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,10 +1,9 @@
-//! Desired rows against a database -> ordered ops. Pure.
+//! From desired rows and a database to ordered ops. Pure.
 //!
-//! The order is: new rows (those referred to first), values, what is put into shared columns, what is taken out of them,
-//! and last the rows that go. All of it is one transaction, so the order matters to readers and to nothing else, except
-//! where the transaction must be taken apart: then each object's steps go together, which is why a step belongs to the
-//! object that cannot do without it. Listing a port in its switch is the port's step, not the switch's; so a port that is
-//! refused, held back or undecided takes nothing with it.
+//! The order is: new rows (referenced ones first), values, additions to shared columns, removals from them, and last the
+//! deleted rows. All of it is one transaction, so the order only matters to human readers, except if the transaction must be
+//! split. Then all steps of one object stay together. So a step belongs to the object that depends on it: listing a port in its
+//! switch is the port's step, not the switch's. A port that is refused, held back or undecided then blocks nothing else.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod members;
@@ -25,10 +24,10 @@ use super::op::Op;
 use super::rules::{Keys, Rules, Share};
 use super::state::{Owned, Ownership, Row, RowId, View};
 
-/// What leads from what is there to what is wanted, touching only what is ours.
+/// The steps from the observed to the desired rows, touching only what is ours.
 ///
-/// Rows of objects in `keep` stay as they are, and so do places that name them. When anything is kept, so are rows of ours
-/// that do not tell their object.
+/// Rows of objects in `keep` stay as they are, and so do references to them. If any object is kept, rows of ours that do not
+/// name their object stay, too.
 pub fn plan(
     want: &Desired,
     keep: &BTreeSet<ObjectId>,
@@ -39,31 +38,31 @@ pub fn plan(
     plan_rows(want, keep, have, ownership, rules, None).0
 }
 
-/// What an earlier plan with the same `keep` was made of, and what can be another since.
+/// The basis of an earlier plan with the same `keep`, and the rows that may have changed since.
 pub(super) struct Since<'a> {
-    /// Rows of which something else is wanted or seen, and those that were not as wanted.
+    /// Rows whose desired or observed state changed, and those that were not as desired.
     pub(super) rows: BTreeSet<RowId>,
-    /// What was wanted.
+    /// The desired state then.
     pub(super) want: &'a Desired,
-    /// What was there.
+    /// The observed state then.
     pub(super) have: &'a dyn View,
-    /// What was left to be done.
+    /// The open work then.
     pub(super) open: &'a Open,
 }
 
-/// What a plan leaves to be done.
+/// The open work after a plan.
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    /// Rows that are not as wanted.
+    /// Rows that are not as desired.
     pub(super) rows: BTreeSet<RowId>,
-    /// Those of them with which something is wrong.
+    /// Those of them with problems.
     troubled: BTreeSet<RowId>,
-    /// Members that are to be put in or taken out, by row and column.
+    /// Members to add or remove, by row and column.
     members: BTreeMap<(RowId, &'static str), Vec<Uuid>>,
 }
 
-/// The same with an earlier plan in mind: looks only at rows, and of large columns at members, that can be another since.
-/// Also gives what is left to be done.
+/// The same, based on an earlier plan: examines only rows, and members of large columns, that may have changed since. Also
+/// returns the open work.
 pub(super) fn plan_rows(
     want: &Desired,
     keep: &BTreeSet<ObjectId>,
@@ -95,7 +94,7 @@ struct Planner<'a> {
     rules: &'a Rules,
     since: Option<&'a Since<'a>>,
     doomed: BTreeMap<RowId, Owned>,
-    /// Columns of surviving rows that were looked at already.
+    /// Columns of surviving rows that are already handled.
     seen: BTreeSet<(RowId, &'static str)>,
     inserts: Vec<(ObjectId, Op)>,
     sets: Vec<(ObjectId, Op)>,
@@ -104,7 +103,7 @@ struct Planner<'a> {
     problems: BTreeSet<Problem>,
     /// Rows with problems.
     troubled: BTreeSet<RowId>,
-    /// Rows that are wanted and will not be there. Nothing may refer to them, or others would fail with them.
+    /// Desired rows that will not exist. No row may refer to them, or it would fail with them.
     refused: BTreeSet<Uuid>,
     takes: BTreeMap<Place, Vec<Element>>,
 }
@@ -141,7 +140,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Rows of ours that nobody wants.
+    /// Finds rows of ours that are not desired.
     fn find_doomed(&mut self) {
         let have = self.have;
         if let Some(since) = self.since {
@@ -234,7 +233,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What others put into a row that is only being made.
+    /// Adds the members of other objects to a row that this plan creates.
     fn share_into_new(&mut self, id: RowId, own: &'a Want, share: &'a Want) {
         for at in self.admitted(id, share).columns.iter() {
             let spec = &share.row.columns()[at];
@@ -305,7 +304,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether a marked row is as wanted but for its mark, and keys of others beside it: so is nearly every row of ours.
+    /// Whether a marked row is as desired apart from its mark and foreign keys. Nearly every row of ours is.
     fn differs_by_mark(&self, id: RowId, own: &Want, row: &dyn Row, differing: ColumnSet) -> bool {
         let mut columns = differing.iter().map(|at| &row.columns()[at]);
         let (Some(spec), None) = (columns.next(), columns.next()) else { return false };
@@ -320,7 +319,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What the server takes of what is wanted; the rest is reported.
+    /// The part of the desired columns that the server accepts; reports the rest.
     fn admitted(&mut self, id: RowId, want: &Want) -> Admitted {
         let mut admitted = admit(want, self.have.schema());
         for refusal in std::mem::take(&mut admitted.refusals) {
@@ -389,7 +388,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes rows that go out of the rows that hold them, unless those go with them as part of the same object.
+    /// Removes references to deleted rows from the rows that hold them, unless these are deleted as part of the same object.
     fn release_doomed(&mut self) {
         if self.doomed.is_empty() {
             return;
@@ -502,7 +501,8 @@ impl<'a> Planner<'a> {
         Datum::map(pairs(ids).chain(mark))
     }
 
-    /// Members a new row lists itself (its own object's, or rows we do not make), and those that other objects list.
+    /// Members that a new row lists itself (its own object's, or rows that we do not create), and those that other objects
+    /// list.
     fn split_members(&self, spec: &ColumnSpec, own: &Want, all: Datum) -> (Datum, Vec<(ObjectId, Atom)>) {
         let mut mine = Vec::new();
         let mut others = Vec::new();
@@ -515,7 +515,7 @@ impl<'a> Planner<'a> {
         (Datum::set(mine), others)
     }
 
-    /// The object that makes the row an element refers to.
+    /// The object that creates the row of a reference.
     fn object_of(&self, spec: &ColumnSpec, element: &Element) -> Option<&'a ObjectId> {
         let (Some((table, _)), Element::Atom(Atom::Uuid(uuid))) = (spec.shape.refers, element) else {
             return None;
@@ -523,7 +523,7 @@ impl<'a> Planner<'a> {
         self.want.owner(RowId { table, uuid: *uuid })
     }
 
-    /// Whether a reference leads to a row of ours that is not to be left alone.
+    /// Whether a reference leads to a row of ours that the plan may touch.
     fn is_ours(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
         let Some(id) = referred(spec, atom) else { return false };
         if let Some(object) = self.want.owner(id) {
@@ -542,7 +542,7 @@ impl<'a> Planner<'a> {
         referred(spec, atom).is_some_and(|id| self.doomed.contains_key(&id))
     }
 
-    /// The server itself clears weak references to rows that go.
+    /// Whether the server itself clears a reference: it does so for weak references to deleted rows.
     fn goes_by_itself(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
         matches!(spec.shape.refers, Some((_, false))) && self.is_doomed(spec, atom)
     }
@@ -557,7 +557,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The object a row of ours is shown under; the row itself where it tells none.
+/// The object under which a row of ours is shown; the row itself if it names none.
 fn object_of_owned(owned: &Owned) -> ObjectId {
     let row = owned.row();
     owned.object().cloned().unwrap_or_else(|| ObjectId::new(row.table, row.uuid.to_string()))

@@ -1,8 +1,8 @@
-//! Which keys of a shared map are ours.
+//! The keys of a shared map that are ours.
 //!
-//! A wanted key is always ours. A key that is there and not wanted is foreign, unless the rules list it: then we wrote it
-//! once and want it no more. Maps without a rule that hold settings or ids (`options`, `other_config`, `external_ids`)
-//! have no listed keys; any other map is ours as a whole in rows of our own.
+//! A desired key is always ours. An existing key that is not desired is foreign, unless the rules list it: then we wrote it
+//! once and no longer want it. Maps without a rule that hold settings or ids (`options`, `other_config`, `external_ids`) have
+//! no listed keys. Any other map is wholly ours in rows of our own.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// No listed keys anywhere: nothing but what is wanted is ours.
+    /// No listed keys anywhere: only desired keys are ours.
     pub fn new() -> Self {
         Self::default()
     }

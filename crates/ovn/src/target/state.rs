@@ -1,10 +1,9 @@
-//! What can be seen of a database, and what marks a row ours. What can be wanted of it is a [`Desired`](super::Desired),
-//! what can be done to it an [`Op`](super::Op).
+//! The observed state of a database, and the mark that makes a row ours. [`Desired`](super::Desired) is the desired state,
+//! [`Op`](super::Op) a change.
 //!
-//! The mark is the key `meridian:owner` in `external_ids`, with the name of the deployment that wrote the row. Tables
-//! without `external_ids` are marked by the UUID itself ([`ident::marked_uuid`]). Rows taken over
-//! from another program are ours by record. [`Owned`] is the proof, only [`Ownership::claim`] gives it, and no row is
-//! deleted without one.
+//! The mark is the key `meridian:owner` in `external_ids`, with the name of the deployment that wrote the row. In tables
+//! without `external_ids` the UUID itself is the mark ([`ident::marked_uuid`]). Rows adopted from another program are ours by a
+//! record. [`Owned`] is the proof of ownership. Only [`Ownership::claim`] gives it, and a delete needs it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::any::Any;
@@ -22,7 +21,7 @@ use super::element;
 use crate::ident;
 use crate::text::neutron::key;
 
-/// The key that names the object a row belongs to, where nothing else tells.
+/// The key that names the object of a row, if no other column does.
 pub const OBJECT: &str = "meridian:object";
 
 /// A typed table the target can write.
@@ -60,7 +59,7 @@ pub trait Row: Any + Send + Sync + fmt::Debug {
     fn refers(&self, column: usize, to: Uuid) -> bool;
     /// The references that one of two rows has in a column and the other has not; `None` if they are not of one type.
     fn moved(&self, column: usize, other: &dyn Row) -> Option<Vec<Uuid>>;
-    /// The same row, to be told its type.
+    /// The same row, for a downcast to its type.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -143,7 +142,7 @@ impl fmt::Display for RowId {
 
 /// A database at one instant.
 pub trait View: Send {
-    /// What the server's tables and columns are.
+    /// The server's schema.
     fn schema(&self) -> &DatabaseSchema;
     /// One row.
     fn row(&self, id: RowId) -> Option<&dyn Row>;
@@ -151,14 +150,14 @@ pub trait View: Send {
     fn each(&self, table: &'static str, visit: &mut dyn FnMut(Uuid, &dyn Row));
     /// The tables it shows.
     fn tables(&self) -> &[&'static str];
-    /// Whether a row is there and cannot be read.
+    /// Whether a row exists that cannot be decoded.
     fn hides(&self, id: RowId) -> bool;
 }
 
-/// Tells which object a marked row belongs to, from what the row says of itself.
+/// Derives the object of a marked row from the row's own columns.
 pub type Naming = fn(Uuid, &dyn Row) -> Option<ObjectId>;
 
-/// What marks a row ours.
+/// The rule that makes a row ours.
 #[derive(Clone, Debug)]
 pub struct Ownership {
     owner: Str,
@@ -166,7 +165,7 @@ pub struct Ownership {
     naming: Option<Naming>,
 }
 
-/// Proof that a row is ours. There is no other way to have one than [`Ownership::claim`].
+/// Proof that a row is ours. Only [`Ownership::claim`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     row: RowId,
@@ -179,7 +178,7 @@ impl Owned {
         self.row
     }
 
-    /// The object it belongs to, if that can be told.
+    /// The object of the row, if it is known.
     pub fn object(&self) -> Option<&ObjectId> {
         self.object.as_ref()
     }
@@ -191,19 +190,19 @@ impl Ownership {
         Ownership { owner: owner.into(), recorded: OrdMap::new(), naming: None }
     }
 
-    /// Rows that tell their object by themselves need no key for it.
+    /// Derives objects from rows, which then need no key for it.
     pub fn naming(mut self, naming: Naming) -> Self {
         self.naming = Some(naming);
         self
     }
 
-    /// A row that is ours although it does not carry the mark: it was taken over, and the record of it is kept elsewhere.
+    /// Adds a row that is ours although it does not carry the mark: it was adopted, and the record of it is kept elsewhere.
     pub fn record(&mut self, row: RowId, object: ObjectId) {
         self.recorded.insert(row, object);
     }
 
-    /// The same with further records. A cloud that was taken over has one for each row, and each plan needs them: they are
-    /// shared, not copied.
+    /// The same with further records. An imported cloud has one for each row, and each plan needs them, so they are shared and
+    /// not copied.
     pub(super) fn with_records(&self, records: &OrdMap<RowId, ObjectId>) -> Self {
         let recorded = match self.recorded.is_empty() {
             true => records.clone(),
@@ -230,7 +229,7 @@ impl Ownership {
         mark.is_some_and(|owner| *owner != self.owner) && !self.recorded.contains_key(&id)
     }
 
-    /// Whether a row that is made now would be known as ours later.
+    /// Whether we would recognise a row that is created now as ours later.
     pub(super) fn will_know(&self, id: RowId, row: &dyn Row) -> bool {
         row.external_ids().is_some()
             || self.recorded.contains_key(&id)
@@ -245,7 +244,7 @@ impl Ownership {
         })
     }
 
-    /// Whether a row carries all that it must to be known again as a row of `object`.
+    /// Whether a row carries everything that identifies it as a row of `object`.
     pub(super) fn is_marked(&self, id: RowId, want: &dyn Row, object: &ObjectId, row: &dyn Row) -> bool {
         let Some(ids) = row.external_ids() else { return true };
         let named = || self.naming.and_then(|naming| naming(id.uuid, want)).as_ref() == Some(object);
@@ -255,7 +254,7 @@ impl Ownership {
         ids.get(key::OWNER) == Some(&self.owner) && (ids.get(OBJECT).is_some_and(told) || named())
     }
 
-    /// What a row of `object` must carry in `external_ids` so that it is known again.
+    /// The keys in `external_ids` that identify a row of `object`.
     pub(super) fn mark(&self, id: RowId, row: &dyn Row, object: &ObjectId) -> Vec<(Str, Str)> {
         let mut mark = vec![(Str::new_static(key::OWNER), self.owner.clone())];
         if self.naming.and_then(|naming| naming(id.uuid, row)).as_ref() != Some(object) {

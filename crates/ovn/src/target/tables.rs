@@ -1,4 +1,4 @@
-//! What the target must know of each table beside its columns.
+//! The target's knowledge of each table beyond its columns.
 
 use ovsdb::{Map, Str, Table, Uuid};
 
@@ -29,17 +29,17 @@ macro_rules! writable_with_ports {
             }
 
             fn refers(&self, column: usize, to: Uuid) -> bool {
-                match column {
-                    Self::PORTS => element::refers(&self.ports, to),
-                    _ => element::uuids(&self.datum(column)).any(|uuid| uuid == to),
+                if column == Self::PORTS.position() {
+                    return element::refers(&self.ports, to);
                 }
+                element::uuids(&self.datum(column)).any(|uuid| uuid == to)
             }
 
             fn moved(&self, column: usize, other: &Self) -> Vec<Uuid> {
-                match column {
-                    Self::PORTS => element::moved(&self.ports, &other.ports),
-                    _ => element::differing(&self.datum(column), &other.datum(column)),
+                if column == Self::PORTS.position() {
+                    return element::moved(&self.ports, &other.ports);
                 }
+                element::differing(&self.datum(column), &other.datum(column))
             }
         }
     )+};

@@ -1,4 +1,4 @@
-//! The target against a model of the server, and by property.
+//! The target against a model of the server, with property tests.
 
 mod model;
 mod properties;

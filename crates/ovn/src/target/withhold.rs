@@ -1,8 +1,8 @@
-//! A plan without what it deletes.
+//! A plan without its deletions.
 //!
-//! A writer may be wrong about what exists: its store may be an old copy. Rows that it inserts or changes by mistake are
-//! easily put right; rows that it deletes take a tenant's traffic with them. So a writer whose knowledge is in doubt goes on
-//! with everything but deletions.
+//! A writer may be wrong about which objects exist: its store may be an old copy. Rows that it inserts or changes by mistake
+//! are easy to correct; rows that it deletes interrupt a tenant's traffic. So a writer whose knowledge is in doubt does
+//! everything but delete.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
@@ -18,8 +18,8 @@ pub fn deletions(plan: &Plan<Op>) -> usize {
     plan.steps.iter().filter(|step| matches!(step.op, Op::Delete(_))).count()
 }
 
-/// Withholds the deletions of a plan, and the steps that take the same rows out of the columns that hold them: a row of most
-/// tables goes as soon as nothing refers to it.
+/// Withholds the deletions of a plan, and the steps that remove the same rows from the columns that hold them: in most tables,
+/// a row disappears as soon as nothing refers to it.
 pub fn withhold_deletions(plan: &mut Plan<Op>) {
     let doomed: BTreeSet<Uuid> = plan
         .steps

@@ -1,7 +1,7 @@
-//! `Logical_Switch_Port.addresses` and `.port_security`, and what northd makes of them in `Port_Binding.mac`.
+//! `Logical_Switch_Port.addresses` and `.port_security`, and their copy by northd in `Port_Binding.mac`.
 //!
-//! An element is one line of words separated by blanks (leading and trailing ones are common and mean nothing). The
-//! Southbound column holds the same language: VIFs without prefix lengths, router ports with them.
+//! An element is one line of words separated by blanks. Leading and trailing blanks are common and have no meaning. The
+//! Southbound column has the same syntax: VIFs without prefix lengths, router ports with them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub enum PortAddresses {
         /// Its IP addresses, in the order written.
         ips: Box<[HostAddr]>,
     },
-    /// `unknown`: frames to MACs nobody claims are sent here.
+    /// `unknown`: the switch sends frames for unknown MACs here.
     Unknown,
     /// `router`: take the addresses of the router port this port connects to.
     Router,

@@ -1,7 +1,7 @@
 //! `ovn-bridge-mappings`: `PHYSNET:BRIDGE[,PHYSNET:BRIDGE...]`.
 //!
-//! The list is typed by operators into the local Open_vSwitch row and copied by ovn-controller into the Chassis row. An
-//! entry that makes no sense must not take the others down, so reading gives the good entries and the bad ones.
+//! Operators type the list into the local Open_vSwitch row, and ovn-controller copies it into the Chassis row. A malformed
+//! entry must not affect the others, so the parser returns good and bad entries.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! A cell of text that should have a meaning.
+//! A string cell with an inner syntax.
 //!
-//! Databases written by people and by other programs hold malformed text now and then. [`Text`] lets a typed row carry such
-//! a cell: the row is kept, the good cells are usable, and the bad one still has its exact bytes, so that it can be reported
-//! and, when a set element must be deleted, named exactly as the server knows it.
+//! Databases that people and other programs write contain malformed strings now and then. With [`Text`] a typed row can hold
+//! such a cell. The row stays, its good cells are usable, and the bad one keeps its exact bytes. So it can be reported, and a
+//! set element can be deleted under the exact string that the server has.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,25 +11,25 @@ use ovsdb::model::AtomType;
 use ovsdb::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
 use smol_str::{SmolStr, ToSmolStr};
 
-/// Text of a small language `T`, exactly as it stands in the database.
+/// A string of a small language `T`, exactly as it is in the database.
 ///
-/// Equality and order are those of the text, not of the meaning: `"FA:16:3E:00:00:01"` and `"fa:16:3e:00:00:01"` are two
-/// cells with one value. The server, too, tells them apart, and a replica that merged them could not follow its updates.
+/// Equality and order are those of the string, not of the value: `"FA:16:3E:00:00:01"` and `"fa:16:3e:00:00:01"` are two cells
+/// with one value. The server distinguishes them, too, and a replica that merged them could not follow its updates.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<T>(Form<T>);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Form<T> {
-    /// The text is what `T` prints, so it need not be kept: the common case costs no more than `T`.
+    /// The string is what `T` prints, so it is not stored: the common case costs no more than `T`.
     Plain(T),
-    /// Valid, but spelled otherwise than we would.
+    /// Valid, but spelled differently from what `T` prints.
     Spelled(Box<(SmolStr, T)>),
-    /// No meaning; the text alone is kept.
+    /// Not valid; only the string is stored.
     Malformed(SmolStr),
 }
 
 impl<T: FromStr + fmt::Display> Text<T> {
-    /// Takes a cell as it is. Never fails: what does not parse is kept as text.
+    /// Parses a cell. Never fails: a string that does not parse is kept.
     pub fn new(text: &str) -> Self {
         Text(match text.parse::<T>() {
             Ok(value) if prints_as(&value, text) => Form::Plain(value),
@@ -38,7 +38,7 @@ impl<T: FromStr + fmt::Display> Text<T> {
         })
     }
 
-    /// The meaning, or why there is none.
+    /// The value, or the parse error.
     pub fn parsed(&self) -> Result<&T, T::Err> {
         match &self.0 {
             Form::Plain(value) => Ok(value),
@@ -52,7 +52,7 @@ impl<T: FromStr + fmt::Display> Text<T> {
 }
 
 impl<T> Text<T> {
-    /// The meaning, if there is one.
+    /// The value, if the string is valid.
     pub fn value(&self) -> Option<&T> {
         match &self.0 {
             Form::Plain(value) => Some(value),
@@ -61,7 +61,7 @@ impl<T> Text<T> {
         }
     }
 
-    /// True if the text has no meaning.
+    /// True if the string is not valid.
     pub fn is_malformed(&self) -> bool {
         matches!(self.0, Form::Malformed(_))
     }
@@ -128,7 +128,7 @@ fn prints_as(value: &impl fmt::Display, text: &str) -> bool {
     fmt::write(&mut rest, format_args!("{value}")).is_ok() && rest.0.is_empty()
 }
 
-/// What of the text has not been printed yet.
+/// The part of the string that has not been matched yet.
 struct Rest<'a>(&'a str);
 
 impl fmt::Write for Rest<'_> {

@@ -1,5 +1,6 @@
-//! Chassis by name: what a chassis tells the scheduler in `other_config:ovn-cms-options`, a comma list of words and `key=value`
-//! pairs, and the chassis that a port asks for in `options:requested-chassis`, a comma list of names.
+//! Chassis options and names. `other_config:ovn-cms-options` holds a chassis's options for the scheduler: a comma-separated
+//! list of keywords and `key=value` pairs. `options:requested-chassis` holds the chassis that a port requests: a
+//! comma-separated list of names.
 
 use std::fmt;
 
@@ -64,7 +65,7 @@ impl fmt::Display for CmsOptions {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChassisName(SmolStr);
 
-/// A name that a list would not hold as one.
+/// A name that does not fit into a list as one element.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the name of a host: it is empty, or has commas, blanks or control characters")]
 pub struct ChassisNameError(String);
@@ -80,7 +81,7 @@ impl ChassisName {
     }
 }
 
-/// `options:requested-chassis`: the one that has the port, and those that may have it too.
+/// `options:requested-chassis`: the main chassis of the port, and additional ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedChassis(pub Vec<ChassisName>);
 

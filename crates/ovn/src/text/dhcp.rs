@@ -1,9 +1,9 @@
-//! `DHCP_Options.options`: what OVN's DHCP server tells, option by option.
+//! `DHCP_Options.options`: the options that OVN's DHCP server sends to instances.
 //!
-//! northd pastes names and values into `put_dhcp_opts(...)` of a logical flow as they stand, so whoever writes a value writes
-//! the flow. Nothing is pasted here: [`option`] lists the options that OVN knows with the type that OVN gives each,
-//! [`DhcpValue`] holds a value of such a type and writes it for the lexer of logical flows, and a [`DhcpOptionSet`] takes only
-//! options of the list with values of their types.
+//! northd pastes names and values into `put_dhcp_opts(...)` of a logical flow unchanged, so the author of a value is the author
+//! of the flow. This module pastes nothing. [`option`] lists OVN's options with their types, [`DhcpValue`] holds a value of
+//! such a type and prints it for the lexer of logical flows, and a [`DhcpOptionSet`] accepts only listed options with values of
+//! their types.
 
 mod list;
 pub mod option;
@@ -24,10 +24,10 @@ pub enum DhcpError {
     /// OVN has no option of this name.
     #[error("OVN has no DHCP option {0:?}")]
     Unknown(String),
-    /// An opening brace without a closing one, or none where a list must be.
+    /// An opening brace without a closing one, or no brace where a list is required.
     #[error("{0:?} is not a list in braces")]
     Braces(String),
-    /// An element is neither an address nor a prefix, as its place demands.
+    /// An element is neither an address nor a prefix, as its position requires.
     #[error("{0:?} is not an address of the kind that belongs here")]
     Address(String),
     /// Destinations and next hops do not pair up.

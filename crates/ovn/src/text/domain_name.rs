@@ -10,11 +10,11 @@ use super::host_addr::clip;
 /// Most bytes of a name: 255 on the wire, where each label has its length in front and the root has one.
 const LONGEST: usize = 253;
 
-/// A DNS name without the dot at its end. Letters keep their case; comparing names is the reader's business.
+/// A DNS name without the trailing dot. Letters keep their case; comparing names is up to the reader.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainName(SmolStr);
 
-/// Text that is no such name.
+/// A string that is not a DNS name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a DNS name: labels of 1 to 63 letters, digits, '-' and '_', with dots between them, 253 characters at most"

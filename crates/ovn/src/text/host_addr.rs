@@ -1,7 +1,7 @@
 //! An IP address that may carry a prefix length.
 //!
-//! OVN writes hosts as `10.0.0.4`, router ports as `10.0.0.1/24` (host bits kept) and port security as either. `IpNet`
-//! cannot say "no prefix", and `10.0.0.4` and `10.0.0.4/32` are different texts.
+//! OVN writes hosts as `10.0.0.4`, router ports as `10.0.0.1/24` (with host bits) and port security as either. `IpNet` cannot
+//! express a missing prefix, and `10.0.0.4` and `10.0.0.4/32` are different strings.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,7 +18,7 @@ pub struct HostAddr {
     pub len: Option<u8>,
 }
 
-/// Text that is not an address with an optional prefix length.
+/// A string that is not an address with an optional prefix length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostAddrError {
     /// The part before the slash is neither IPv4 nor IPv6.
@@ -101,7 +101,7 @@ fn prefix_len(addr: IpAddr, text: &str) -> Option<u8> {
     text.parse().ok().filter(|&len| len <= max)
 }
 
-/// The part of a bad text worth repeating in a message.
+/// The part of a bad string that an error message repeats.
 pub(crate) fn clip(text: &str) -> String {
     text.chars().take(80).collect()
 }

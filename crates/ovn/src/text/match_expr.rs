@@ -1,9 +1,9 @@
 //! Match expressions, as far as we write them: ACLs, router policies, QoS rules, NAT matches.
 //!
-//! A builder, not a parser: [`Match`] is an expression tree and prints what OVN's lexer reads. The tree cannot express an
-//! ill-formed text: strings are quoted, group names are checked, `&&` and `||` are always parenthesised against each other
-//! (OVN refuses to guess), ports are compared only with ports, and only what OVN can test either way can be negated or
-//! compared by size.
+//! A builder, not a parser: [`Match`] is an expression tree that prints what OVN's lexer reads. The tree cannot express an
+//! ill-formed string. Strings are quoted, group names are checked, and `&&` and `||` are always parenthesised against each
+//! other, because OVN refuses to guess. Ports are compared only with ports, and only tests that OVN can negate or compare by
+//! size offer that.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::mac::MacAddr;
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
-    /// What kind of packet: `ip4`, `tcp`.
+    /// A kind of packet: `ip4`, `tcp`.
     Is(Predicate),
     /// `inport == "name"`, or one of several.
     Port(Side, Vec<SmolStr>),
@@ -26,9 +26,9 @@ pub enum Match {
     PortGroup(Side, GroupName),
     /// `icmp4.type == 8` and its kind.
     Code(Code, u64),
-    /// What can also be negated.
+    /// A test that can also be negated.
     Test(Test),
-    /// Not. `!(ip4.src == x)` still asks for IPv4, as every test asks for the packets that have its field.
+    /// Negation. `!(ip4.src == x)` still requires IPv4, because every test selects the packets that have its field.
     Not(Test),
     /// All of; the empty list is always true.
     All(Vec<Match>),
@@ -36,7 +36,7 @@ pub enum Match {
     Any(Vec<Match>),
 }
 
-/// What OVN can test either way. Ports, kinds of packet and codes are not among these: it takes them only as they are.
+/// A test that OVN can negate. Ports, kinds of packet and codes are not among these.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
     /// `ct.rpl`.
@@ -53,7 +53,7 @@ pub enum Test {
     Resident(SmolStr),
 }
 
-/// Which logical port.
+/// A logical port of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// `inport`.
@@ -62,7 +62,7 @@ pub enum Side {
     Out,
 }
 
-/// Which end of the packet.
+/// An end of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
     /// `src`.
@@ -71,7 +71,7 @@ pub enum End {
     Dst,
 }
 
-/// IPv4 or IPv6, where no value says which.
+/// The IP version, for tests whose values do not imply it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// `ip4`.
@@ -91,7 +91,7 @@ pub enum Relation {
     Le,
 }
 
-/// A closed list of symbols: a text from outside can never become one.
+/// A closed list of symbols: no string from outside can become one.
 macro_rules! symbols {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
@@ -104,7 +104,7 @@ macro_rules! symbols {
             /// Every symbol.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// As it is written.
+            /// The symbol in OVN's syntax.
             pub fn symbol(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)+
@@ -192,11 +192,11 @@ symbols! {
     }
 }
 
-/// The name of an address set or port group, in the letters the lexer takes after `$` and `@`.
+/// The name of an address set or port group, in the characters that the lexer accepts after `$` and `@`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupName(SmolStr);
 
-/// A name the lexer would cut short.
+/// A name that the lexer would cut short.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot be used in a match: only letters, digits, '_' and '.', and no digit first")]
 pub struct GroupNameError(String);
@@ -328,7 +328,7 @@ impl From<Predicate> for Match {
     }
 }
 
-/// What stands around an expression; decides parentheses.
+/// The context of an expression; decides parentheses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Top,

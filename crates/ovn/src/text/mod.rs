@@ -1,8 +1,8 @@
-//! OVN's small languages: what stands inside the string cells of its tables.
+//! OVN's small languages: the syntax inside the string cells of its tables.
 //!
-//! One module per language, each with a parser that takes any text without panicking and says precisely what is wrong, and
-//! a `Display` that gives the text back. Columns hold them as [`Text`], so a malformed cell costs its own meaning and
-//! nothing else. What is here knows no tables; which column speaks which language is said by the table's struct.
+//! One module per language. Each has a parser that accepts any string without a panic and reports precise errors, and a
+//! `Display` that restores the string. Columns hold them as [`Text`], so a malformed cell loses its own meaning and nothing
+//! else. This module knows no tables; the struct of a table says which column has which language.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,10 +1,10 @@
-//! `Port_Binding.nat_addresses`, and the option `nat-addresses` it comes from.
+//! `Port_Binding.nat_addresses`, and the option `nat-addresses` that northd derives it from.
 //!
-//! northd writes one element per (MAC, resident port): the addresses to announce from the chassis where that port lives.
-//! Gateway routers give elements without a resident port, because they are wholly on one chassis.
+//! northd writes one element per (MAC, resident port): the addresses to announce from the chassis of that port. Elements of
+//! gateway routers have no resident port, because such a router is wholly on one chassis.
 //!
-//! The port's name is written between double quotes as it is, without escapes; so it is read the same way: everything
-//! between the first `("` and a `")` that ends the text.
+//! northd writes the port's name between double quotes without escapes. So the parser takes everything between the first `("`
+//! and a `")` at the end of the string.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,11 +21,11 @@ const RESIDENT: &str = "is_chassis_resident(";
 /// One element of `nat_addresses`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NatAddresses {
-    /// `router`, in the Northbound option only: whatever the peer router port translates.
+    /// `router`, in the Northbound option only: all addresses that the peer router port translates.
     Router,
     /// `MAC IP... [is_chassis_resident("PORT")]`.
     Announce {
-        /// Whose Ethernet address answers for the IPs.
+        /// The MAC address that answers for the IPs.
         mac: MacAddr,
         /// External NAT addresses, load balancer VIPs, router addresses.
         ips: Box<[HostAddr]>,
@@ -34,7 +34,7 @@ pub enum NatAddresses {
     },
 }
 
-/// Text that is no element of `nat_addresses`.
+/// A string that is not an element of `nat_addresses`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NatAddressesError {
     /// The MAC or an IP before the predicate is wrong.

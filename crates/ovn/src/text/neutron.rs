@@ -1,4 +1,4 @@
-//! Neutron's keys in `external_ids`, and how their values are written.
+//! Neutron's keys in `external_ids`, and the format of their values.
 //!
 //! Other programs (metadata agents, BGP agents, Octavia's provider, operators' scripts) read these, so names and formats
 //! are those of Neutron's OVN driver. northd copies a switch port's `external_ids` to its port binding, hence the same keys
@@ -14,9 +14,9 @@ pub mod key {
     pub const CIDRS: &str = "neutron:cidrs";
     /// The API name of a port.
     pub const PORT_NAME: &str = "neutron:port_name";
-    /// What a port belongs to: an instance, a router, `ovnmeta-<network>`.
+    /// The device of a port: an instance, a router, `ovnmeta-<network>`.
     pub const DEVICE_ID: &str = "neutron:device_id";
-    /// What kind of thing that is.
+    /// The type of that device.
     pub const DEVICE_OWNER: &str = "neutron:device_owner";
     /// Owner of the object.
     pub const PROJECT_ID: &str = "neutron:project_id";
@@ -100,6 +100,8 @@ pub mod key {
     pub const OWNER: &str = "meridian:owner";
     /// The gateway port a route or chassis group belongs to.
     pub const GATEWAY_PORT: &str = "meridian:gw_port_id";
+    /// The generation of a load balancer that its row was made from.
+    pub const BALANCER_GENERATION: &str = "meridian:revision";
     /// Marks the rows that lead metadata traffic through a router.
     pub const METADATA: &str = "meridian:metadata";
 }
@@ -128,7 +130,7 @@ pub mod device_owner {
 pub struct ItemError {
     /// Place in the list, from 1.
     pub position: usize,
-    /// What is wrong.
+    /// The error.
     #[source]
     pub source: HostAddrError,
 }
@@ -154,7 +156,7 @@ pub fn python_bool(value: bool) -> &'static str {
     if value { "True" } else { "False" }
 }
 
-/// Prints items with blanks between them, the way `neutron:cidrs`, `neutron:subnet_ids` and security group lists are kept.
+/// Prints items separated by blanks, as in `neutron:cidrs`, `neutron:subnet_ids` and lists of security groups.
 pub struct Spaced<I>(pub I);
 
 impl<I> fmt::Display for Spaced<I>

@@ -1,8 +1,8 @@
 //! Octavia's bookkeeping in `Load_Balancer.external_ids`.
 //!
-//! Neutron (to centralise members' floating IPs) and BGP agents read these strings, so they follow the syntax of Octavia's
-//! OVN provider to the blank: listeners and pools are keys, members are a list inside a pool's value, counts per network are
-//! a JSON map with Python's spacing.
+//! Neutron (to centralise members' floating IPs) and BGP agents read these strings, so their syntax is exactly that of
+//! Octavia's OVN provider: listeners and pools are keys, members are a list inside a pool's value, counts per network are a
+//! JSON map with Python's spacing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,7 +57,7 @@ pub struct ObjectKey {
     pub enabled: bool,
 }
 
-/// What an [`ObjectKey`] names.
+/// The kind of object that an [`ObjectKey`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// `listener_<id>`.

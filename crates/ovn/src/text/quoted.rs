@@ -1,8 +1,8 @@
 //! Strings of OVN's expression language: JSON's escapes between double quotes.
 //!
-//! northd pastes such strings into logical flows, and ovn-controller reads them with its lexer. The lexer ends a string at the
-//! first double quote that no backslash precedes, and it cannot hold a NUL. Before it reads a flow at all, ovn-controller
-//! looks for `^` anywhere in the text, inside of strings as well, and if there is one it takes the flow for a template.
+//! northd pastes such strings into logical flows, and ovn-controller parses them. Its lexer ends a string at the first double
+//! quote without a backslash, and cannot hold a NUL. Before it parses a flow, ovn-controller also searches for `^` anywhere,
+//! inside of strings as well. If it finds one, it treats the flow as a template.
 
 use std::fmt;
 use std::str::FromStr;
@@ -47,7 +47,7 @@ pub enum QuotedError {
 }
 
 impl QuotedString {
-    /// Takes the characters as they are, without quotes around them.
+    /// Wraps the characters as they are, without quotes around them.
     pub fn new(content: &str) -> Result<Self, QuotedError> {
         if content.contains('\0') {
             return Err(QuotedError::Nul(clip(content)));

@@ -1,4 +1,4 @@
-//! Words: columns whose text is one of a few known strings, by schema or by convention.
+//! Keywords: columns whose string is one of a few known ones, by schema or by convention.
 
 /// Declares an enum over the strings of a column. Strings that are not listed survive as `Other`, so that a newer OVN's
 /// words pass through unharmed. The first variant is the default.

@@ -1,6 +1,6 @@
 //! `Bridge`: a bridge.
 
-use ovsdb::{Map, Ref, Set, Str, Table};
+use ovsdb::{Map, Ref, Set, Str, Table, Uuid};
 
 use super::Port;
 
@@ -16,7 +16,9 @@ pub struct Bridge {
     pub datapath_type: Str,
     /// OpenFlow versions spoken; empty for the default.
     pub protocols: Set<Str>,
-    /// What happens without a controller.
+    /// Its OpenFlow controllers, which write its flows.
+    pub controller: Set<Uuid>,
+    /// The behaviour without a controller.
     pub fail_mode: Option<Str>,
     /// Settings, `hwaddr` among them.
     pub other_config: Map<Str, Str>,

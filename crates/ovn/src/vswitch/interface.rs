@@ -26,6 +26,6 @@ pub struct Interface {
     pub mtu: Option<i64>,
     /// Why the device could not be added.
     pub error: Option<Str>,
-    /// `iface-id` binds it to a logical port; `ovn-installed` says that flows are in place.
+    /// `iface-id` binds it to a logical port; `ovn-installed` reports that flows are in place.
     pub external_ids: Map<Str, Str>,
 }

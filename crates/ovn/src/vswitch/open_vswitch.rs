@@ -1,4 +1,4 @@
-//! `Open_vSwitch`: the one row about the switch, and where ovn-controller reads its settings.
+//! `Open_vSwitch`: the single row of the switch, from which ovn-controller reads its settings.
 
 use ovsdb::{Map, Ref, Set, Str, Table};
 

@@ -1,4 +1,5 @@
-//! Real ovsdb-servers with the schemas of every supported version: spoken to by the client, and by hand as others would.
+//! Real ovsdb-servers with the schemas of every supported version. Tests use them through the client, and directly as other
+//! programs would.
 // Each test takes what it needs.
 #![allow(dead_code)]
 
@@ -104,7 +105,7 @@ impl Process {
         }
     }
 
-    /// Operations by hand, as somebody else would send them.
+    /// Sends operations directly, as another program would.
     pub(crate) fn transact(&mut self, database: &str, ops: &str) -> Result<Vec<Value>, String> {
         let params = format!(r#"["{database}",{ops}]"#);
         let result = self.call("transact", &params).map_err(|error| error.to_string())?;
@@ -150,7 +151,7 @@ impl Server {
         self.database.client().clone()
     }
 
-    /// Operations by hand, as somebody else would send them.
+    /// Sends operations directly, as another program would.
     pub(crate) fn transact(&mut self, ops: &str) -> Result<Vec<Value>, String> {
         self.process.transact(NORTHBOUND, ops)
     }

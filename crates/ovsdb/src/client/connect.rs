@@ -1,4 +1,4 @@
-//! Reaching a remote: unix sockets, TCP, TLS over TCP.
+//! Connects to a remote: unix sockets, TCP, TLS over TCP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,10 +24,10 @@ use crate::session::{Endpoint, Remote};
 pub struct Dialer {
     /// Certificates for `ssl:` remotes.
     pub tls: Option<TlsConfig>,
-    /// How long reaching one remote may take, name lookup and TLS included.
+    /// Timeout for connecting to one remote, including name lookup and TLS.
     pub timeout: Duration,
-    /// When a host has several addresses: how long one is given before the next is tried beside it (RFC 8305).
-    /// Without it they are tried one after the other.
+    /// If a host has several addresses: the delay before the next one is tried in parallel (RFC 8305). Without it, they are
+    /// tried one after the other.
     pub happy_eyeballs: Option<Duration>,
 }
 
@@ -63,7 +63,7 @@ pub enum DialError {
     Tcp {
         /// The remote.
         remote: Remote,
-        /// Why, for the address tried last.
+        /// The error of the last tried address.
         #[source]
         source: io::Error,
     },
@@ -87,18 +87,18 @@ pub enum DialError {
     Handshake {
         /// The remote.
         remote: Remote,
-        /// What it means.
+        /// The meaning of the error.
         hint: &'static str,
         /// Why.
         #[source]
         source: io::Error,
     },
-    /// It took too long.
+    /// The attempt timed out.
     #[error("{remote} did not answer within {after:?}")]
     Timeout {
         /// The remote.
         remote: Remote,
-        /// The time it was given.
+        /// The timeout.
         after: Duration,
     },
 }

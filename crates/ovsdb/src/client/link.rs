@@ -1,4 +1,4 @@
-//! An open connection: what has come and is not complete yet, what is to go and has not gone yet.
+//! An open connection: received bytes of an incomplete message, and bytes that are still to be sent.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -24,13 +24,13 @@ pub(super) struct Up {
     pub(super) others: usize,
     /// Written, but perhaps still in a buffer of TLS.
     unflushed: bool,
-    /// Whether anything has come.
+    /// Whether any byte has arrived.
     pub(super) heard: bool,
     /// Whether it is TCP without TLS.
     pub(super) plain: bool,
 }
 
-/// Who decides how much of it there is.
+/// The party that decides how many bytes wait to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
     /// Committers, who wait for room.
@@ -39,7 +39,7 @@ pub(super) enum Traffic {
     Other,
 }
 
-/// Texts of one kind that go together.
+/// Consecutive texts of one kind.
 struct Chunk {
     bytes: Vec<u8>,
     traffic: Traffic,
@@ -49,11 +49,11 @@ struct Chunk {
 const CHUNK: usize = 1 << 16;
 /// The least room for a read.
 const READ: usize = 1 << 16;
-/// What a connection has done.
+/// An event of a connection.
 pub(super) enum Transfer {
-    /// So many bytes came; none at the end of the stream.
+    /// This number of bytes arrived; zero at the end of the stream.
     Read(io::Result<usize>),
-    /// So many bytes went.
+    /// This number of bytes was sent.
     Wrote(io::Result<usize>),
 }
 
@@ -73,7 +73,7 @@ impl Up {
         }
     }
 
-    /// Puts a text behind what is to go.
+    /// Appends a text to the bytes to be sent.
     pub(super) fn push(&mut self, text: String, traffic: Traffic) {
         self.backlog += text.len();
         if traffic == Traffic::Other {
@@ -87,7 +87,7 @@ impl Up {
         }
     }
 
-    /// So many bytes are gone.
+    /// Removes the sent bytes.
     pub(super) fn wrote(&mut self, count: usize) {
         self.unflushed = count > 0;
         self.backlog -= count;
@@ -102,8 +102,8 @@ impl Up {
         }
     }
 
-    /// Writes, or reads where nothing is to be written or no more can be. A server that sends without end thus hears from
-    /// us all the same; one that takes no more is read from until it does.
+    /// Writes, or reads if there is nothing to write or the socket is full. So a server that sends without end still receives
+    /// our messages, and we read from a server that accepts nothing until it does.
     pub(super) fn poll_transfer(&mut self, cx: &mut Context<'_>) -> Poll<Transfer> {
         if (self.backlog > 0 || self.unflushed)
             && let Poll::Ready(wrote) = self.poll_write(cx)

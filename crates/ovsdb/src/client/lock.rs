@@ -1,4 +1,4 @@
-//! A lock of the server's, for as long as the value that stands for it lives.
+//! A lock of the server, held as long as its value lives.
 
 use std::collections::HashMap;
 
@@ -7,23 +7,23 @@ use tokio::sync::{mpsc, watch};
 use super::task::Command;
 use crate::model::Str;
 
-/// Where a lock stands.
+/// The state of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockState {
-    /// Somebody else has it, or there is no connection.
+    /// Another client holds it, or there is no connection.
     Waiting,
-    /// It is ours. To be sure at the moment of writing, let the transaction assert it.
+    /// It is ours. To be sure at the moment of writing, assert it in the transaction.
     Held,
-    /// The server does not take the request for it; asked for again on the next connection.
+    /// The server refuses the request; the client requests it again on the next connection.
     Refused(String),
 }
 
-/// A lock that is wanted; given back when this is dropped.
+/// A requested lock; dropping it releases the lock.
 ///
 /// Several of one name on one client are one lock to the server: ours together, and given back with the last of them.
 ///
-/// It is asked for again on every connection. Other servers of a cluster know nothing of it, so who locks connects to
-/// the leader only.
+/// The client requests it again on every connection. Other servers of a cluster do not know it, so a client that uses locks
+/// must connect to the leader only.
 #[derive(Debug)]
 pub struct Lock {
     name: Str,
@@ -51,7 +51,7 @@ impl Lock {
         *self.state.borrow() == LockState::Held
     }
 
-    /// Where it stands, to be watched.
+    /// The state, as a watch channel.
     pub fn state(&self) -> watch::Receiver<LockState> {
         self.state.clone()
     }
@@ -82,7 +82,7 @@ impl Drop for Lock {
 pub(super) struct Holders(HashMap<Str, Vec<watch::Sender<LockState>>>);
 
 impl Holders {
-    /// One more, who stands where the others stand.
+    /// Adds one more user, with the current state.
     pub(super) fn join(&mut self, name: Str, state: watch::Sender<LockState>) {
         let holders = self.0.entry(name).or_default();
         if let Some(other) = holders.first() {
@@ -91,7 +91,7 @@ impl Holders {
         holders.push(state);
     }
 
-    /// One less; whether nobody wants the lock any more.
+    /// Removes one user; returns whether the lock has no user any more.
     pub(super) fn leave(&mut self, name: &Str, state: &watch::Receiver<LockState>) -> bool {
         let Some(holders) = self.0.get_mut(name) else { return false };
         for left in holders.extract_if(.., |holder| holder.subscribe().same_channel(state)) {
@@ -104,7 +104,7 @@ impl Holders {
         nobody
     }
 
-    /// Tells all how a lock stands.
+    /// Notifies all users of a lock's state.
     pub(super) fn tell(&self, name: &Str, state: &LockState) {
         for holder in self.0.get(name).into_iter().flatten() {
             holder.send_replace(state.clone());

@@ -1,4 +1,4 @@
-//! What a client counts: plain numbers, for whatever exports them.
+//! The counters of a client: plain numbers, for any exporter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use crate::txn::CommitError;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What was counted since the client was opened.
+        /// The counts since the client was opened.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Metrics {
             $($(#[$doc])* pub $name: u64,)*
@@ -28,15 +28,15 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Bytes that came.
+    /// Received bytes.
     bytes_received,
     /// Bytes that went.
     bytes_sent,
-    /// Complete messages that came.
+    /// Received complete messages.
     messages_received,
     /// Messages that went.
     messages_sent,
-    /// Connections that came about.
+    /// Established connections.
     connections,
     /// Connections and attempts that ended.
     disconnections,
@@ -65,7 +65,7 @@ pub(crate) fn count(counter: &AtomicU64) {
     add(counter, 1);
 }
 
-/// So many more.
+/// Adds to a counter.
 pub(crate) fn add(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Ordering::Relaxed);
 }

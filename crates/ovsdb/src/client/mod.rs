@@ -1,11 +1,11 @@
-//! The client on tokio: sockets, time and tasks around the [session](crate::session), which decides.
+//! The client on tokio: sockets, time and tasks around the [session](crate::session), which makes the decisions.
 //!
-//! [`Client`] is the way in. Behind it one task (`task`) drives the session; `subscribe` tells readers what changed,
-//! `connect` and `tls` reach servers, `record` writes down what happened, and [`rpc`] is the plain connection that
-//! tools use when they want no replica.
+//! [`Client`] is the entry point. Behind it one task (`task`) drives the session, `subscribe` publishes changes to readers,
+//! `connect` and `tls` reach servers, `record` records all inputs and outputs, and [`rpc`] is a plain connection for tools that
+//! need no replica.
 //!
-//! To `tracing` it shows as one span `ovsdb` per client, for as long as the client lives, and one span `commit` (level
-//! debug) per transaction, from the call to its outcome.
+//! In `tracing`, a client has one span `ovsdb` for its lifetime, and one span `commit` (level debug) per transaction, from the
+//! call to its outcome.
 
 pub mod connect;
 mod link;
@@ -60,7 +60,7 @@ pub struct ClientConfig {
     pub session: SessionConfig,
     /// How they are reached.
     pub dialer: Dialer,
-    /// The longest message that is taken from a server; memory is taken as its bytes come, not before. The longest by far is
+    /// The maximum size of a message from a server. Memory is allocated as its bytes arrive, not before. The largest by far is
     /// the content of a database in the reply to a monitor: 100,000 rows of 5 KB each fit into the default of 512 MiB. Rows of
     /// `Logical_Switch_Port` and `Port_Binding` have 1 to 2 KB.
     pub max_message: usize,
@@ -69,11 +69,11 @@ pub struct ClientConfig {
     pub max_backlog: usize,
     /// Rows and events that a feed holds for a slow reader before they are summed up. Default: 100,000.
     pub feed_limit: usize,
-    /// How much goes into one batch of grouped transactions.
+    /// The maximum size of one batch of grouped transactions.
     pub group: GroupLimits,
-    /// Where to record everything that is said, if anywhere.
+    /// A file for recording all messages, if any.
     pub record: Option<PathBuf>,
-    /// What makes the random choices (order of remotes, delays); different for each client by default.
+    /// The seed of random choices (order of remotes, delays); different for each client by default.
     pub seed: u64,
 }
 
@@ -102,15 +102,15 @@ impl ClientConfig {
 /// A replica is not there.
 #[derive(Clone, Debug, Error)]
 pub enum OpenError {
-    /// The server's schema does not have what the model asks for. The client goes on trying.
+    /// The server's schema lacks something that the model needs. The client keeps trying.
     #[error("the server's schema does not fit: {}", misfits(.0))]
     Misfit(Vec<Misfit>),
-    /// It did not come in time. The client goes on trying.
+    /// The replica was not in sync in time. The client keeps trying.
     #[error("not in sync with {database} within {after:?}: {}", reason(.last))]
     Timeout {
         /// The database.
         database: Str,
-        /// The time it was given.
+        /// The timeout.
         after: Duration,
         /// Why the last attempt failed.
         last: Option<CloseReason>,
@@ -131,10 +131,10 @@ fn reason(last: &Option<CloseReason>) -> String {
 /// A condition is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConditionError {
-    /// The server does not take it; what was in force stays in force.
+    /// The server refuses the condition; the previous one stays in force.
     #[error("the server refused the condition: {error}")]
     Refused {
-        /// What it said.
+        /// The server's message.
         error: String,
     },
     /// The client was closed.
@@ -149,7 +149,7 @@ struct Fitted {
     schema: Option<Arc<DatabaseSchema>>,
 }
 
-/// What the client and its task share.
+/// The state that the client shares with its task.
 #[derive(Debug)]
 pub(crate) struct Shared {
     publisher: Publisher,
@@ -176,7 +176,7 @@ impl Shared {
 
 /// A database as a local replica: read at any time, watched, written by transactions.
 ///
-/// Copies are cheap and stand for the same client, which ends when the last one is dropped.
+/// Copies are cheap and share one client, which ends when the last one is dropped.
 #[derive(Clone)]
 pub struct Client {
     database: Str,
@@ -185,7 +185,7 @@ pub struct Client {
     commands: Commands,
 }
 
-/// The outcome of a transaction that is under way. Dropping it does not take the transaction back.
+/// The outcome of a transaction in flight. Dropping it does not cancel the transaction.
 #[derive(Debug)]
 pub struct Pending {
     outcome: oneshot::Receiver<Result<Committed, CommitError>>,
@@ -213,12 +213,11 @@ fn noted<T>(span: &Span, outcome: Result<T, CommitError>) -> Result<T, CommitErr
     outcome
 }
 
-/// How often a decision is made anew before [`Client::transact`] gives up.
+/// The maximum number of attempts of [`Client::transact`].
 const TRIES: u32 = 16;
 
 impl Client {
-    /// Starts the client in the present tokio runtime, and returns at once. It connects, and goes on connecting, until
-    /// it is closed.
+    /// Starts the client in the current tokio runtime, and returns at once. It connects and reconnects until it is closed.
     pub fn open(config: ClientConfig, model: Model) -> Self {
         let (database, now) = (Str::from(model.database()), Instant::now());
         let tables = model.tables().map(|(table, _)| table.clone()).collect();
@@ -270,7 +269,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::synced`], but not for ever: the error then says why the last attempt failed.
+    /// As [`Client::synced`], with a time limit: the error then contains the cause of the last failed attempt.
     pub async fn synced_within(&self, limit: Duration) -> Result<Snapshot, OpenError> {
         match tokio::time::timeout(limit, self.synced()).await {
             Ok(done) => done,
@@ -287,33 +286,33 @@ impl Client {
         self.shared.publisher.snapshot()
     }
 
-    /// What changes from now on.
+    /// A feed of changes from now on.
     pub fn subscribe(&self) -> Feed {
         self.shared.publisher.subscribe(false)
     }
 
-    /// What is there, as if it had just been inserted, and what changes from then on.
+    /// A feed that begins with the existing rows as inserts, followed by changes.
     pub fn subscribe_all(&self) -> Feed {
         self.shared.publisher.subscribe(true)
     }
 
     /// Commits a transaction. When this returns, [`Client::snapshot`] has it.
     ///
-    /// It is sent at once, behind those sent before, without waiting for their replies; while not in sync it is refused
-    /// as [`CommitError::NotConnected`]. Dropping the future does not take it back.
+    /// The client sends it at once, after earlier ones and without waiting for their replies. While not in sync, it returns
+    /// [`CommitError::NotConnected`]. Dropping the future does not cancel the transaction.
     pub async fn commit(&self, txn: &Transaction) -> Result<Committed, CommitError> {
         self.start(txn, false).await?.await
     }
 
-    /// Commits a transaction together with others that are committed this way at the same time: many small ones cost
-    /// little more than one. Each gets its own outcome, and they take effect in the order of their calls. See
-    /// [`group`](crate::txn::group) for what that means for checks that span a transaction.
+    /// Commits a transaction in a batch with others that are committed this way at the same time: many small ones cost little
+    /// more than one. Each gets its own outcome, and they take effect in the order of their calls. [`group`](crate::txn::group)
+    /// describes the effect on checks that span a transaction.
     pub async fn commit_grouped(&self, txn: &Transaction) -> Result<Committed, CommitError> {
         self.start(txn, true).await?.await
     }
 
-    /// Queues a transaction as [`Client::commit_grouped`] does, and returns before it is sent: one task can have many
-    /// under way, and they take effect in the order in which they were queued. Waits only while too much is unsent.
+    /// Queues a transaction as [`Client::commit_grouped`] does, and returns before it is sent. So one task can have many in
+    /// flight; they take effect in the order of the queue. Waits only while too many bytes are unsent.
     pub async fn enqueue(&self, txn: &Transaction) -> Result<Pending, CommitError> {
         self.start(txn, true).await
     }
@@ -358,8 +357,8 @@ impl Client {
     /// Decides and commits as one step: the closure reads through a view that remembers what was read, and what it
     /// writes is committed only if that still holds. If it does not, the closure is run again on a newer snapshot.
     ///
-    /// The closure may be run several times and must do nothing but read and write through the view. The value it
-    /// returned last comes with the outcome; an error of its own ends the attempt.
+    /// The closure may run several times and must only read and write through the view. Its last value comes with the outcome;
+    /// an error of its own ends the attempt.
     pub async fn transact<V, E: From<CommitError>>(
         &self,
         mut decide: impl FnMut(&mut View) -> Result<V, E>,
@@ -386,9 +385,8 @@ impl Client {
         let _ = tokio::time::timeout(view::patience(tried), newer).await;
     }
 
-    /// Changes which rows of a table are held; returns when the replica holds exactly those. A server that knows only
-    /// `monitor` sends every row whatever the condition is, and with it the replica holds them all, and this returns at
-    /// once.
+    /// Changes which rows of a table the replica holds; returns when it holds exactly those. A server that supports only
+    /// `monitor` sends every row whatever the condition is. Then the replica holds them all, and this returns at once.
     ///
     /// # Panics
     /// Where the model does not have the table.
@@ -414,7 +412,7 @@ impl Client {
         self.want(name, LockMode::Wait).await
     }
 
-    /// Wants a lock, and takes it away from who holds it.
+    /// Requests a lock, and steals it from its owner.
     pub async fn steal(&self, name: &str) -> Lock {
         self.want(name, LockMode::Steal).await
     }
@@ -427,7 +425,7 @@ impl Client {
         Lock::new(name, receiver, self.commands.downgrade())
     }
 
-    /// What the client is doing, to be watched.
+    /// The client's status, as a watch channel.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.shared.status.subscribe()
     }
@@ -437,13 +435,13 @@ impl Client {
         self.shared.fitted().fit
     }
 
-    /// The schema of the server that the client is or was last connected to; `None` before the first connection. The
-    /// replica keeps what it needs to read; who writes may need ranges and allowed words as well.
+    /// The schema of the current or last server; `None` before the first connection. The replica keeps only what decoding
+    /// needs; a writer may also need ranges and allowed values.
     pub fn schema(&self) -> Option<Arc<DatabaseSchema>> {
         self.shared.fitted().schema
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn metrics(&self) -> Metrics {
         self.shared.meters.read()
     }
@@ -453,7 +451,7 @@ impl Client {
         let _ = self.commands.tell(Command::Remotes(remotes));
     }
 
-    /// Drops the connection and makes another one.
+    /// Drops the connection and opens another one.
     pub async fn reconnect(&self) {
         let _ = self.commands.tell(Command::Reconnect);
     }

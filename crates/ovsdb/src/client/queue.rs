@@ -1,9 +1,8 @@
-//! What a client asks of its driver, on its way there.
+//! The queue of requests from a client to its driver.
 //!
-//! One line, so that things are done in the order in which they were asked for: a lock is wanted before the commit that
-//! asserts it, and given back behind it. Only commits can be too many. Each takes a place until the driver has taken it,
-//! and there are so many places; a commit for which the driver has no room steps aside, so that what is behind it, the
-//! wish to close above all, is heard at once.
+//! There is one queue, so that requests run in the order in which they were made: a lock is requested before the commit that
+//! asserts it, and released after it. Only commits are limited in number. Each takes a slot until the driver has accepted it. A
+//! commit for which the driver has no room steps aside, so that the driver sees later requests, above all a close, at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ const PLACES: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Gone;
 
-/// The end of those who ask.
+/// The sending side of the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Commands {
     line: mpsc::UnboundedSender<Command>,
@@ -43,7 +42,7 @@ pub(super) fn queue() -> (Commands, Queue) {
 }
 
 impl Commands {
-    /// Asks for a commit, once there is a place for it. Places are given in the order in which they were wanted.
+    /// Enqueues a commit once there is a slot for it. Slots are assigned in order.
     pub(super) async fn commit(&self, command: Command) -> Result<(), Gone> {
         // The driver gives the place back, as it is the one that knows when.
         self.places.acquire().await.map_err(|_| Gone)?.forget();
@@ -60,14 +59,14 @@ impl Commands {
         self.line.closed().await;
     }
 
-    /// A way to ask that does not keep the client alive.
+    /// A sender that does not keep the client alive.
     pub(super) fn downgrade(&self) -> mpsc::WeakUnboundedSender<Command> {
         self.line.downgrade()
     }
 }
 
 impl Queue {
-    /// The next thing to do, a commit only where there is room for one; `None` when nobody can ask any more.
+    /// The next request; a commit only if there is room for one. `None` when all senders are gone.
     pub(super) async fn next(&mut self, room: bool) -> Option<Command> {
         if let Some(command) = self.returned(room) {
             return Some(command);
@@ -116,7 +115,7 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// However the driver ended, with its runtime for instance: who waits for a place is told.
+    /// When the driver ends for whatever reason, for example with its runtime, callers that wait for a slot get an error.
     fn drop(&mut self) {
         self.places.close();
     }

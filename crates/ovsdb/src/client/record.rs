@@ -1,9 +1,9 @@
-//! Recording everything that goes into and out of a session, and playing it back.
+//! Records all inputs and outputs of a session, and replays them.
 //!
-//! A session is a pure machine, so what went in is enough to see again what happened, at leisure and in a debugger.
-//! A recording has one JSON object per line: `at` in microseconds, then either an input (`open`, `close`, `in`,
-//! `activity`, `timeout`, `submit`, `condition`, `lock`, `unlock`, `remotes`, `reconnect`) or an action (`dial`, `out`, `hangup`).
-//! [`replay`] gives the inputs to a new session and compares the actions with those recorded.
+//! A session is a pure state machine, so its inputs are enough to reproduce a run, for example in a debugger. A recording has
+//! one JSON object per line: `at` in microseconds, then either an input (`open`, `close`, `in`, `activity`, `timeout`,
+//! `submit`, `condition`, `lock`, `unlock`, `remotes`, `reconnect`) or an action (`dial`, `out`, `hangup`). [`replay`] feeds
+//! the inputs to a new session and compares the actions with the recorded ones.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -21,7 +21,7 @@ use crate::wire::clause::{Clause, Function};
 use crate::wire::datum::Datum;
 use crate::wire::excerpt::Excerpt;
 
-/// Something that a session is told.
+/// An input of a session.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Input<'a> {
     Open,
@@ -38,7 +38,7 @@ pub(super) enum Input<'a> {
 }
 
 impl Input<'_> {
-    /// Tells it.
+    /// Feeds the input to a session.
     pub(super) fn give(self, session: &mut Session, now: Instant) {
         match self {
             Self::Open => session.handle_open(now),
@@ -170,12 +170,12 @@ fn recorded(action: &Action) -> Entry {
     }
 }
 
-/// What a recording led to when it was played back.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Replayed {
-    /// What the session told.
+    /// The events of the session.
     pub events: Vec<Event>,
-    /// What it held in the end.
+    /// The final snapshot.
     pub snapshot: Snapshot,
     /// Requests and replies that it sent.
     pub sent: usize,
@@ -188,9 +188,9 @@ pub struct Replayed {
 pub struct Difference {
     /// The line in the recording; behind the last line if the session did more.
     pub line: usize,
-    /// What was recorded.
+    /// The recorded action.
     pub recorded: Option<String>,
-    /// What was done.
+    /// The replayed action.
     pub done: Option<String>,
 }
 
@@ -215,7 +215,7 @@ pub enum ReplayError {
         #[source]
         source: serde_json::Error,
     },
-    /// It is of another database, or of another kind.
+    /// The recording is of another database, or of another kind.
     #[error("the recording is of database {found} (version {version}), not of {wanted} (version {VERSION})")]
     Other {
         /// The recorded database.
@@ -270,7 +270,7 @@ pub fn replay(path: &Path, config: SessionConfig, model: Model) -> Result<Replay
     Ok(Replayed { events, snapshot: session.snapshot(), sent, difference })
 }
 
-/// Gives an input to the session; an action is returned as text.
+/// Feeds an input to the session; returns an action as text.
 fn give(
     session: &mut Session,
     now: Instant,

@@ -1,4 +1,4 @@
-//! A plain connection for tools: one request at a time, answers as JSON, no replica and no reconnecting.
+//! A plain connection for tools: one request at a time, replies as JSON, no replica and no reconnects.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::wire::frame::{FrameError, FrameSplitter};
 use crate::wire::message::{self, Message, MessageError};
 use crate::wire::schema::{DatabaseSchema, SchemaError};
 
-/// Bytes of news that are kept while an answer is awaited. A server that sends more of them is not going to answer.
+/// Maximum bytes of notifications to keep while waiting for a reply. A server that sends more of them is not going to reply.
 const MAX_NOTES: usize = 64 << 20;
 
 /// A plain connection to a server.
@@ -35,12 +35,12 @@ pub struct Rpc {
     noted: usize,
 }
 
-/// Something that the server tells without being asked.
+/// A notification from the server.
 #[derive(Debug)]
 pub struct Note {
-    /// What kind: `update`, `locked`, `stolen`.
+    /// The method: `update`, `locked`, `stolen`.
     pub method: String,
-    /// What it tells.
+    /// The parameters.
     pub params: Box<RawValue>,
 }
 
@@ -64,10 +64,10 @@ pub enum RpcError {
     Closed {
         /// The remote.
         remote: Remote,
-        /// A plain connection, and nothing ever came: what a TLS port does that gets no TLS.
+        /// A plain connection on which nothing ever arrived, as on a TLS port without TLS.
         silent: bool,
     },
-    /// What came can't be cut into messages.
+    /// The received bytes cannot be split into messages.
     #[error("{remote} does not speak OVSDB")]
     Frame {
         /// The remote.
@@ -76,7 +76,7 @@ pub enum RpcError {
         #[source]
         source: FrameError,
     },
-    /// What came is no message.
+    /// The received text is not a message.
     #[error("{remote} does not speak OVSDB")]
     Message {
         /// The remote.
@@ -85,16 +85,16 @@ pub enum RpcError {
         #[source]
         source: MessageError,
     },
-    /// No answer came in time, or it came to a halt.
+    /// No reply arrived in time, or it stopped arriving.
     #[error("{remote} {} {method} within {after:?}", if *begun { "sent no more of its answer to" } else { "did not answer" })]
     Timeout {
         /// The remote.
         remote: Remote,
-        /// What was asked.
+        /// The request.
         method: String,
-        /// For how long nothing came.
+        /// The duration of the silence.
         after: Duration,
-        /// A part of a message had come.
+        /// Whether a part of a message had arrived.
         begun: bool,
     },
     /// The server sends notifications without end in place of an answer.
@@ -102,15 +102,15 @@ pub enum RpcError {
     Unanswered {
         /// The remote.
         remote: Remote,
-        /// What was asked.
+        /// The request.
         method: String,
     },
     /// The server refused.
     #[error("the server refused {method}: {error}{}{details}", if details.is_empty() { "" } else { ": " })]
     Refused {
-        /// What was asked.
+        /// The request.
         method: String,
-        /// The server's word.
+        /// The server's error tag.
         error: String,
         /// The server's explanation.
         details: String,
@@ -118,7 +118,7 @@ pub enum RpcError {
     /// The answer is not what this request is answered with.
     #[error("the answer to {method} makes no sense")]
     Answer {
-        /// What was asked.
+        /// The request.
         method: String,
         /// Why.
         #[source]
@@ -141,8 +141,8 @@ fn list(attempts: &[DialError]) -> String {
 }
 
 impl Rpc {
-    /// Connects to the first remote that answers, in the order given. `timeout` bounds every step from here on; an answer
-    /// may take longer for as long as parts of it come.
+    /// Connects to the first remote that answers, in the given order. `timeout` limits every step from here on; a reply may
+    /// take longer as long as parts of it arrive.
     pub async fn connect(remotes: &Remotes, dialer: &Dialer, timeout: Duration) -> Result<Self, RpcError> {
         let dialer = Dialer { timeout: timeout.min(dialer.timeout), ..dialer.clone() };
         let mut attempts = Vec::new();
@@ -173,14 +173,14 @@ impl Rpc {
         &self.remote
     }
 
-    /// Asks, and gives the answer as JSON.
+    /// Sends a request and returns the reply as JSON.
     pub async fn call(&mut self, method: &str, params: &impl Serialize) -> Result<Value, RpcError> {
         let result = self.call_raw(method, params).await?;
         serde_json::from_str(result.get())
             .map_err(|source| RpcError::Answer { method: method.into(), source })
     }
 
-    /// Asks, and gives the answer as text.
+    /// Sends a request and returns the reply as text.
     pub async fn call_raw(
         &mut self,
         method: &str,
@@ -215,7 +215,7 @@ impl Rpc {
         }
     }
 
-    /// The next thing that the server tells without being asked; `None` if it tells nothing within the time.
+    /// The next notification from the server; `None` if none arrives within the time.
     pub async fn note(&mut self, within: Duration) -> Result<Option<Note>, RpcError> {
         if let Some(note) = self.notes.pop_front() {
             self.noted -= note.params.get().len();
@@ -258,8 +258,8 @@ impl Rpc {
         }
     }
 
-    /// The next message. While one comes, each part of it moves the deadline on. Probes do not: a server that lives may
-    /// yet never answer.
+    /// The next message. Each arriving part of it extends the deadline. Probes do not: a server that is alive may still never
+    /// reply.
     async fn receive(&mut self, deadline: Instant, method: &str) -> Result<Incoming, RpcError> {
         let mut limit = deadline;
         loop {

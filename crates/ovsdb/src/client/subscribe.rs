@@ -1,10 +1,10 @@
-//! Telling readers what changed, without ever losing a change and without ever waiting for a reader.
+//! Publishes changes to readers, without losing a change and without waiting for a reader.
 //!
-//! Each [`Feed`] has a mailbox of bounded size. A reader that is too slow finds the changes it missed summed up. So memory
-//! is bounded, the client never waits, and nothing is lost but intermediate states.
+//! Each [`Feed`] has a mailbox of bounded size. A reader that is too slow gets the changes that it missed merged into one. So
+//! memory is bounded, the client never waits, and only intermediate states are lost.
 //!
-//! No event holds a snapshot: one that is held makes every change copy what the two share, and most readers want to know
-//! what changed only. The newest is there for who asks.
+//! No event holds a snapshot. As long as any reader holds a snapshot, every change must copy what it shares with it, and most
+//! readers only need the changes. A reader that needs the newest snapshot requests it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,17 +15,17 @@ use super::metrics::{self, Meters};
 use crate::replica::{Delta, Seq, Snapshot};
 use crate::session::{CloseReason, SyncKind};
 
-/// What a feed tells.
+/// An event of a feed.
 #[derive(Clone, Debug)]
 pub enum FeedEvent {
-    /// The replica is what the server has. All changes up to here have been told.
+    /// The replica equals the server's content. The feed has reported all changes up to here.
     Synced {
-        /// How that came about.
+        /// The kind of load that led to it.
         how: SyncKind,
     },
     /// Rows changed.
     Changed {
-        /// What changed since the event before.
+        /// The changes since the previous event.
         delta: Arc<Delta>,
         /// Whether several changes were summed up because the reader was slow.
         lagged: bool,
@@ -35,9 +35,9 @@ pub enum FeedEvent {
         /// Why.
         reason: CloseReason,
     },
-    /// The replica follows the server again. What was missed has been told.
+    /// The replica follows the server again. The feed has reported the missed changes.
     Reconnected {
-        /// How that came about.
+        /// The kind of load that led to it.
         how: SyncKind,
     },
 }
@@ -82,7 +82,7 @@ impl Standing {
 struct Mailbox {
     state: Mutex<MailState>,
     wake: Notify,
-    /// The state from which on the reader wants to be told: it may be newer than what is told next.
+    /// The state after which the reader wants changes; it may be newer than the next published change.
     since: Seq,
     limit: usize,
     meters: Arc<Meters>,
@@ -91,7 +91,7 @@ struct Mailbox {
 #[derive(Debug)]
 struct MailState {
     events: VecDeque<FeedEvent>,
-    /// What the events hold: one each, and one for every row.
+    /// The size of the events: one each, plus one for every row.
     weight: usize,
     /// Events were too many: only this and the standing count.
     lag: Option<Lag>,
@@ -99,11 +99,11 @@ struct MailState {
     closed: bool,
 }
 
-/// What a slow reader missed.
+/// The changes that a slow reader missed.
 #[derive(Debug)]
 struct Lag {
     sum: Delta,
-    /// What came after, and how much that is. Taken into the sum when it outweighs it, so that one more change of many is
+    /// Later changes, and their size. They are merged into the sum when they outweigh it, so that one more change after many is
     /// cheap, and yet no row is held more than a few times.
     late: Vec<Arc<Delta>>,
     weight: usize,
@@ -112,7 +112,7 @@ struct Lag {
 }
 
 impl Lag {
-    /// The sum of what was to be told; nothing where no rows changed.
+    /// The merged change of the events; empty if no rows changed.
     fn of(events: impl Iterator<Item = FeedEvent>, seq: Seq) -> Self {
         let mut lag = Lag { sum: Delta::none(seq), late: Vec::new(), weight: 0, broke: None };
         for event in events {
@@ -190,7 +190,7 @@ impl Mailbox {
 }
 
 impl Feed {
-    /// The next event, as soon as there is one; `None` when the client is closed and everything has been told.
+    /// The next event, as soon as there is one; `None` when the client is closed and all events were read.
     ///
     /// Safe to drop while it waits: nothing is lost.
     pub async fn next(&mut self) -> Option<FeedEvent> {
@@ -229,7 +229,7 @@ impl Feed {
         Some(self.tell(event))
     }
 
-    /// The newest snapshot: everything that was told is in it, and perhaps more.
+    /// The newest snapshot: it contains all reported changes, and perhaps more.
     pub fn snapshot(&self) -> Snapshot {
         self.newest.get()
     }
@@ -243,7 +243,7 @@ impl Feed {
         event
     }
 
-    /// What was missed, as few events: the sum of the changes, then where things stand.
+    /// The missed changes as few events: the merged change, then the current state.
     fn catch_up(&mut self, mut lag: Lag, standing: &Standing) {
         lag.settle();
         let changed = FeedEvent::Changed { delta: Arc::new(lag.sum), lagged: true };
@@ -300,21 +300,21 @@ impl Publisher {
         self.newest.get()
     }
 
-    /// Publishes the snapshot after a change. What changed is to be told after that.
+    /// Publishes the snapshot after a change. Events about the change follow later.
     pub(crate) fn publish(&self, change: impl FnOnce() -> Snapshot) {
         let newest = change();
         *self.newest.lock() = newest;
     }
 
-    /// As [`Publisher::publish`], for a change that is soon made: meanwhile the snapshot before is not held here, and who
-    /// asks for one waits. Where nobody else holds it, the change is made in place.
+    /// As [`Publisher::publish`], for a fast change. Meanwhile the publisher does not hold the old snapshot, and callers that
+    /// request one wait. If nobody else holds it, the change happens in place.
     pub(crate) fn publish_in_place(&self, change: impl FnOnce() -> Snapshot) {
         let mut newest = self.newest.lock();
         *newest = self.empty.clone();
         *newest = change();
     }
 
-    /// A feed from now on, or (with `all`) one that tells first what is there already.
+    /// A feed from now on, or (with `all`) one that begins with the existing rows.
     pub(crate) fn subscribe(&self, all: bool) -> Feed {
         let mut mailboxes = self.lock();
         let standing = mailboxes.standing.clone();
@@ -365,7 +365,7 @@ impl Publisher {
         mailboxes.send(&event);
     }
 
-    /// The replica does not follow the server any more. Attempts that fail are not told again and again.
+    /// The replica no longer follows the server. Repeated failed attempts cause only one event.
     pub(crate) fn down(&self, reason: &CloseReason) {
         let mut mailboxes = self.lock();
         if matches!(mailboxes.standing, Standing::Synced(_)) {
@@ -374,7 +374,7 @@ impl Publisher {
         }
     }
 
-    /// Nothing more will come.
+    /// Ends all feeds: no more events follow.
     pub(crate) fn close(&self) {
         let mut mailboxes = self.lock();
         mailboxes.closed = true;

@@ -1,12 +1,12 @@
-//! The driver: one task that moves bytes and time between a socket and the session, and decides nothing.
+//! The driver: one task that moves bytes and time between a socket and the session, and makes no decisions.
 //!
-//! It reads into the splitter's buffer, hands complete texts to the session, does what the session says and passes on
-//! what it tells: changes to the feeds, replies to whoever waits for them. A snapshot is published before the reply of
-//! the transaction that made it is, so who has the reply sees its own writes.
+//! It reads into the splitter's buffer, passes complete texts to the session, performs the session's actions and forwards its
+//! events: changes to the feeds, replies to their callers. It publishes the snapshot of a transaction before its reply, so a
+//! caller that has the reply sees its own writes.
 //!
-//! Bytes that wait to be sent are bounded. Above the limit no more commits are taken (`queue`), so committers wait in turn.
-//! Answers to a server cannot wait in turn, as the server decides how many there are; if those alone are above the limit, it does
-//! not read, and the connection is dropped.
+//! The number of bytes that wait to be sent is bounded. Above the limit the driver accepts no more commits (`queue`), so
+//! committers wait in turn. Replies to a server's requests cannot wait, because the server decides how many there are. If those
+//! alone exceed the limit, the server does not read, and the driver drops the connection.
 
 use std::collections::HashMap;
 use std::future::{Future, pending, poll_fn};
@@ -33,7 +33,7 @@ use crate::txn::builder::{Composed, Label};
 use crate::txn::group::{Group, GroupLimits};
 use crate::txn::outcome::{self, Answer, CommitError, Committed};
 
-/// What a client asks of its driver.
+/// A request from a client to its driver.
 #[derive(Debug)]
 pub(super) enum Command {
     Commit { composed: Composed, grouped: bool, reply: Settle },
@@ -45,10 +45,10 @@ pub(super) enum Command {
     Close,
 }
 
-/// Where the outcome of a transaction goes.
+/// The receiver of a transaction's outcome.
 pub(super) type Settle = oneshot::Sender<Result<Committed, CommitError>>;
 
-/// Who waits for the reply to a request.
+/// The caller that waits for the reply to a request.
 #[derive(Debug)]
 enum Waiter {
     One { labels: Vec<Label>, reply: Settle },
@@ -71,7 +71,7 @@ pub(super) struct Driver {
     commands: Queue,
     shared: Arc<Shared>,
     limits: Limits,
-    /// Bytes of commits that the session has and the link has not, until the session is asked for them.
+    /// Bytes of commits that the session has and the link does not have yet.
     unsettled: usize,
     waiters: HashMap<TxnId, Waiter>,
     group: Group<Settle>,
@@ -92,10 +92,10 @@ enum Link {
 /// The most commands taken at once, so that reading gets its turn.
 const TURN: usize = 256;
 
-/// Texts up to this size, a thousand rows or so, are taken in within a few milliseconds, for which readers may wait.
+/// Texts up to this size, about a thousand rows, are applied within a few milliseconds, for which readers may wait.
 const SMALL: usize = 1 << 20;
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Wake {
     Command(Option<Command>),
     Dialled(Result<Stream, DialError>),
@@ -175,7 +175,7 @@ impl Driver {
         }
     }
 
-    /// Whether there is room for a commit. Without a connection there is: it is refused, and takes none.
+    /// Whether there is room for a commit. Without a connection there is: the commit is refused and needs no room.
     fn room(&self) -> bool {
         match &self.link {
             Link::Up(up) => up.backlog + self.unsettled + self.group.queued() < self.limits.backlog,
@@ -212,7 +212,7 @@ impl Driver {
         }
     }
 
-    /// Takes what else is asked for already; behind the wish to close, nothing.
+    /// Takes the requests that are already queued; none after a close.
     fn take_commands(&mut self) {
         for _ in 0..TURN {
             if self.closing {
@@ -224,7 +224,7 @@ impl Driver {
         }
     }
 
-    /// Why the server hung up. A TLS port that gets plain JSON does so without a word.
+    /// The reason why the server closed the connection. A TLS port that gets plain JSON closes it without an error.
     fn farewell(&self) -> CloseReason {
         match &self.link {
             Link::Up(up) if up.plain && !up.heard => {
@@ -274,7 +274,7 @@ impl Driver {
         }
     }
 
-    /// Tells the session something.
+    /// Feeds an input to the session.
     fn input(&mut self, input: Input<'_>) {
         let now = Instant::now();
         record(&mut self.recorder, now, &input);
@@ -317,7 +317,7 @@ impl Driver {
         }
     }
 
-    /// Does what the session wants and passes on what it tells, until it is at rest.
+    /// Performs the session's actions and forwards its events, until it has no more.
     fn settle(&mut self) {
         let mut noteworthy = false;
         self.unsettled = 0;
@@ -441,8 +441,7 @@ impl Driver {
     }
 }
 
-/// A timer that is set later and later, as each message moves the time at which silence would be noticed. It is left as
-/// it is then and set anew when it goes off too early: once in a while instead of at every message.
+/// A timer whose deadline moves with each message. It is not reset at every message, but only when it fires too early.
 #[derive(Default)]
 struct Alarm(Option<Pin<Box<Sleep>>>);
 

@@ -1,8 +1,8 @@
-//! TLS as OVS does it: both sides show certificates, the chain is checked, the name is not unless asked for.
+//! TLS as OVS does it: both sides present certificates and verify the chain; names are verified only on request.
 //!
-//! `ovs-pki` writes into a certificate the name that was given when it was signed, which says nothing about where the
-//! server is reached, and OVS itself compares no names. So by default we trust whom our CA has signed, and
-//! [`TlsConfig::verify_names`] asks for more. Files are read at every dial: a rotated certificate needs no restart.
+//! `ovs-pki` puts the name that was given at signing into a certificate, which is unrelated to the server's address, and OVS
+//! itself compares no names. So by default we trust every server whose certificate our CA signed. [`TlsConfig::verify_names`]
+//! also compares names. The client reads the files at every dial: a rotated certificate needs no restart.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub enum TlsError {
     /// A file could not be read as PEM.
     #[error("cannot read {what} from {}", path.display())]
     File {
-        /// What was expected in it.
+        /// The expected content.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
-    /// The provider takes no part in any TLS version that we speak.
+    /// The provider supports none of our TLS versions.
     #[error("cannot set up TLS")]
     Setup(#[source] rustls::Error),
 }
@@ -180,7 +180,7 @@ impl ServerCertVerifier for ChainOnly {
     }
 }
 
-/// With TLS 1.3 a server judges our certificate after the handshake, so what it says comes with the first bytes read.
+/// With TLS 1.3 a server verifies our certificate after the handshake, so its alert arrives with the first bytes read.
 #[derive(Debug, Error)]
 #[error("{hint}")]
 struct Told {
@@ -189,7 +189,7 @@ struct Told {
     source: std::io::Error,
 }
 
-/// An error of an established connection, in words that say what to do where it is TLS's.
+/// An error of an established connection; for a TLS error, with advice.
 pub(crate) fn explain(error: std::io::Error) -> std::io::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::AlertReceived(_)) => {
@@ -200,12 +200,14 @@ pub(crate) fn explain(error: std::io::Error) -> std::io::Error {
     }
 }
 
-/// What a failed handshake means, in words that say what to do.
+/// Explains a failed handshake, and says what to do.
 pub(crate) fn hint(error: &std::io::Error) -> &'static str {
     use rustls::{AlertDescription as Alert, CertificateError, Error};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        // Two CAs may have the same name: `ovs-pki` tells them apart by the second of their creation.
+        // The signature is then all that is wrong.
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
             "the server's certificate is not signed by the CA given; check the CA file"
         }
         Some(Error::InvalidCertificate(

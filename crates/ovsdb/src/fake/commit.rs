@@ -1,4 +1,4 @@
-//! Ending a transaction: everything that is checked only then, and undoing it all where a check fails.
+//! The end of a transaction: the deferred checks, and the rollback if one fails.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -14,7 +14,7 @@ use crate::model::Str;
 use crate::wire::atom::Atom;
 
 impl Txn<'_> {
-    /// Takes back all changes.
+    /// Rolls back all changes.
     pub(super) fn undo(self) {
         for ((table, uuid), before) in self.undo {
             let Some(table) = self.db.tables.get_mut(&table) else { continue };
@@ -25,7 +25,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Commits: what the transaction changed, all told.
+    /// Commits; returns all changes of the transaction.
     pub(super) fn commit(mut self) -> Result<Vec<Change>, Refusal> {
         // A row that was changed counts as changed, even if removing weak references brings it back to what it was.
         let touched: BTreeSet<Key> =

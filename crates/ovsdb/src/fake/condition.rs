@@ -1,4 +1,4 @@
-//! Which rows: the `where` of operations (all clauses hold) and of monitors (any clause holds).
+//! Row selection: the `where` of operations (all clauses must hold) and of monitors (any clause suffices).
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -42,7 +42,7 @@ impl Condition {
         self.0.is_empty() || self.0.iter().any(|test| test.holds(row))
     }
 
-    /// The columns that are looked at.
+    /// The columns of the condition.
     pub(super) fn columns(&self) -> impl Iterator<Item = &Str> {
         self.0.iter().filter_map(|test| match test {
             Test::Clause(clause) => Some(&clause.column),

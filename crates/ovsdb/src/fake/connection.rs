@@ -1,4 +1,4 @@
-//! One connection: bytes to the host and back, with the faults that are planned for it.
+//! One connection: moves bytes to the host and back, and injects its planned faults.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -16,7 +16,7 @@ use super::host::{Host, Out, Peer};
 use crate::wire::frame::FrameSplitter;
 use crate::wire::message::Message;
 
-/// What a connection's writer does next.
+/// The next step of a connection's writer.
 #[derive(Debug)]
 enum Step {
     Send(Vec<u8>),
@@ -31,7 +31,7 @@ struct Seat {
     task: Option<AbortHandle>,
 }
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
     host: Mutex<Host>,
@@ -67,7 +67,7 @@ impl Shared {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the host and sends what comes of it.
+    /// Runs a function on the host and sends the resulting messages.
     pub(super) fn with<R>(&self, act: impl FnOnce(&mut Host, u64) -> R) -> R {
         self.with_fault(None, act)
     }
@@ -241,7 +241,7 @@ impl Shared {
     }
 }
 
-/// Tells the host that a connection has ended, however its task did.
+/// Notifies the host of the end of a connection, however its task ended.
 struct Guard {
     shared: Arc<Shared>,
     peer: Peer,

@@ -1,4 +1,4 @@
-//! Reading values by a column's type, and refusing those that its constraints forbid.
+//! Parses values by a column's type, and refuses those that violate its constraints.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -17,7 +17,7 @@ use crate::wire::schema::{BaseKind, ColumnKind};
 #[derive(Debug, Default)]
 pub(super) struct Symbols(BTreeMap<Str, Symbol>);
 
-/// What a name stands for. It may be used before the insert that creates it.
+/// The row behind a named UUID. It may be used before the insert that creates it.
 #[derive(Clone, Copy, Debug)]
 struct Symbol {
     uuid: Uuid,
@@ -29,7 +29,7 @@ impl Symbols {
         self.0.entry(name.into()).or_insert_with(|| Symbol { uuid: Uuid::new_v4(), created: false })
     }
 
-    /// Gives the name to a row that is being inserted: with the UUID the client chose, else the name's own.
+    /// Assigns the name to an inserted row: with the UUID that the client chose, else the name's own.
     pub(super) fn create(&mut self, name: &str, chosen: Option<Uuid>) -> Result<Uuid, Refusal> {
         let symbol = self.lookup(name);
         if symbol.created {
@@ -51,7 +51,7 @@ pub(super) fn is_id(text: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A UUID in the one form that the server takes.
+/// A UUID in the one form that the server accepts.
 pub(super) fn uuid(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::try_parse(text).ok()).flatten()
 }
@@ -104,7 +104,7 @@ fn counted(kind: &ColumnKind, count: usize) -> Result<(), Refusal> {
     Err(Refusal::syntax(format!("{count} members are present in a {kind}")))
 }
 
-/// Whether the column takes this many elements.
+/// Whether the column allows this many elements.
 pub(super) fn fits(kind: &ColumnKind, count: usize) -> bool {
     let count = count as u64;
     count >= kind.min && kind.max.is_none_or(|max| count <= max)

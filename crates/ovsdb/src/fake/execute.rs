@@ -1,4 +1,4 @@
-//! Running the operations of one transaction, and committing or undoing what they did.
+//! Runs the operations of one transaction, and commits or rolls back.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -21,9 +21,9 @@ use crate::wire::datum::Datum;
 /// How a transaction ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is done: results, one per operation, and what it changed.
+    /// Success: one result per operation, and the changes.
     Done { results: Value, changes: Vec<Change> },
-    /// A `wait` does not hold yet. It may later; the milliseconds are since the transaction came in.
+    /// A `wait` does not hold yet. It may later; the milliseconds count from the arrival of the transaction.
     Blocked { until_ms: Option<u64> },
 }
 
@@ -32,11 +32,11 @@ pub(super) enum Outcome {
 pub(super) struct Setting {
     /// The locks that the client owns.
     pub(super) locks: BTreeSet<String>,
-    /// Milliseconds since the transaction came in.
+    /// Milliseconds since the arrival of the transaction.
     pub(super) elapsed_ms: u64,
 }
 
-/// A transaction under way. Changes are made in place; the rows they replaced are kept to undo them.
+/// A transaction in progress. Changes happen in place; the replaced rows are kept for a rollback.
 #[derive(Debug)]
 pub(super) struct Txn<'a> {
     pub(super) db: &'a mut Database,
@@ -101,7 +101,7 @@ impl Database {
         txn.commit().unwrap_or_default()
     }
 
-    /// Fills an empty database with rows, which a client has not inserted and nobody is told of.
+    /// Fills an empty database with rows without notifying any client.
     pub(super) fn load(&mut self, rows: Vec<(Key, Row)>) -> Result<(), Refusal> {
         let remembers = std::mem::replace(&mut self.remembers, false);
         let mut txn = Txn { db: self, undo: BTreeMap::new(), symbols: Symbols::default() };
@@ -115,7 +115,7 @@ impl Database {
 }
 
 impl Txn<'_> {
-    /// Puts a row in place or takes it away, keeping what was there.
+    /// Sets or removes a row, and keeps the old one for a rollback.
     pub(super) fn put(&mut self, key: Key, row: Option<Row>) {
         let Some(table) = self.db.tables.get_mut(&key.0) else { return };
         let before = match row {
@@ -125,12 +125,12 @@ impl Txn<'_> {
         self.undo.entry(key).or_insert(before);
     }
 
-    /// What differs from before the transaction.
+    /// The changes of the transaction.
     pub(super) fn changes(&self) -> Vec<Change> {
         self.changed(|_| false)
     }
 
-    /// What differs from before the transaction, and rows that count as changed though they are what they were.
+    /// The changes of the transaction, and rows that count as changed though they are equal.
     pub(super) fn changed(&self, counts: impl Fn(&Key) -> bool) -> Vec<Change> {
         let mut changes = Vec::new();
         for (key, before) in &self.undo {
@@ -183,7 +183,7 @@ impl Txn<'_> {
         }
     }
 
-    /// The columns that a row's JSON gives, by the table's schema.
+    /// The columns in a row's JSON, by the table's schema.
     fn row(&mut self, name: &str, row: &Object<String, Value>) -> Result<BTreeMap<Str, Datum>, Refusal> {
         let mut symbols = std::mem::take(&mut self.symbols);
         let table = self.table(name)?;

@@ -1,4 +1,4 @@
-//! Faults: what a server, or the network before it, can do to a client, and when.
+//! Faults: what a server, or the network in front of it, can do to a client, and when.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use serde_json::Value;
 pub enum When {
     /// A client connects.
     Connect,
-    /// Any message of a client's comes.
+    /// Any message of a client arrives.
     Any,
-    /// A request or notification with this method comes.
+    /// A request or notification with this method arrives.
     Method(String),
-    /// A connection's message of this number comes; the first is 1.
+    /// A connection's message of this number arrives; the first is 1.
     Message(u64),
     /// The server is about to send a notification with this method, `update3` for instance.
     Notification(String),
 }
 
 impl When {
-    /// A request with this method comes.
+    /// A request with this method arrives.
     pub fn method(name: impl Into<String>) -> Self {
         Self::Method(name.into())
     }
@@ -33,7 +33,7 @@ impl When {
     }
 }
 
-/// What happens. On a notification, "the reply" below is that notification.
+/// The fault. For a notification, "the reply" below is that notification.
 #[derive(Clone)]
 pub enum Fault {
     /// The connection closes and the request has no effect.
@@ -42,7 +42,7 @@ pub enum Fault {
     CloseAfterCommit,
     /// The request has its effect and updates are sent, the reply is not.
     DropReply,
-    /// The server takes this long.
+    /// The server delays the reply by this time.
     Delay(Duration),
     /// The reply is sent in pieces of at most so many bytes, with a pause behind each.
     Trickle {
@@ -61,12 +61,12 @@ pub enum Fault {
     Huge(usize),
     /// From now on nothing is read and nothing is sent; the connection stays open. The request has no effect.
     Silence,
-    /// So many echo requests are sent before the reply.
+    /// This number of echo requests is sent before the reply.
     Echo(u64),
-    /// The request has no effect and is answered with this error; `"unknown method"` makes the server an old one.
+    /// The request has no effect and gets this error; `"unknown method"` simulates an old server.
     Refuse(Value),
-    /// Once the request has had its effect, and before its reply, these operations are committed to the first
-    /// database, so their updates come before the reply.
+    /// After the request has taken effect and before its reply, these operations are committed to the first database, so their
+    /// updates precede the reply.
     UpdateBeforeReply(Value),
     /// This text is sent before the reply.
     Before(String),

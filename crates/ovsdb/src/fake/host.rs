@@ -1,6 +1,6 @@
-//! The server without its sockets: databases, connections, what one message makes it send to whom.
+//! The server without its sockets: databases, connections, and the messages that one message causes.
 //!
-//! Pure: texts and the time go in, texts go out. `request` has the methods of the protocol.
+//! Pure: texts and the time go in, texts come out. `request` has the methods of the protocol.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -40,7 +40,7 @@ pub(super) enum Out {
     Close,
 }
 
-/// What the server knows of a connection.
+/// The server's state of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) monitors: Vec<Monitor>,
@@ -72,9 +72,9 @@ pub(super) struct Host {
     waiting: Vec<Waiting>,
     pub(super) last_peer: u64,
     pub(super) out: Vec<(Peer, Out)>,
-    /// Who is disconnected once everything else has been sent.
+    /// The connections to close once everything else has been sent.
     pub(super) closing: Vec<Peer>,
-    /// Whether the `_Server` database is to be brought up to date, which comes after replies.
+    /// Whether the `_Server` database must be updated, which happens after replies.
     pub(super) outdated: bool,
 }
 
@@ -106,7 +106,7 @@ impl Host {
         Ok(host)
     }
 
-    /// What is to be done, in order.
+    /// The actions, in order.
     pub(super) fn drain(&mut self) -> Vec<(Peer, Out)> {
         if std::mem::take(&mut self.outdated) {
             self.describe();
@@ -160,7 +160,7 @@ impl Host {
         self.out.push((peer, Out::Notify { method: "echo", text }));
     }
 
-    /// A message came.
+    /// A message arrived.
     pub(super) fn receive(&mut self, peer: Peer, text: &[u8], now_ms: u64) {
         match Message::parse(text) {
             Ok(Message::Request { id, method, params }) => match serde_json::from_str(params.get()) {
@@ -257,7 +257,7 @@ impl Host {
         self.waiting.iter().filter_map(|waiting| waiting.until_ms).min()
     }
 
-    /// Tells every monitor what changed.
+    /// Sends a change to every monitor.
     pub(super) fn publish(&mut self, database: &str, changes: &[Change]) {
         if changes.is_empty() {
             return;
@@ -294,7 +294,7 @@ impl Host {
         self.tell(server_db::NAME, &changes);
     }
 
-    /// Changes what the server says of itself.
+    /// Changes the server's own status row.
     pub(super) fn stand(&mut self, now_ms: u64, change: impl FnOnce(&mut Standing)) {
         change(&mut self.standing);
         let remembers = self.standing.model != Model::Standalone;

@@ -1,4 +1,4 @@
-//! What befalls a server as a whole: another schema, a restart, the data of another member of its cluster.
+//! Events of a whole server: a schema conversion, a restart, the data of another member of its cluster.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -16,7 +16,7 @@ use crate::model::Str;
 use crate::wire::schema::SchemaError;
 
 impl Host {
-    /// Gives a database another schema, with its rows where they fit.
+    /// Converts a database to another schema, and keeps its rows where they fit.
     pub(super) fn convert(&mut self, database: &str, schema: Value) -> Result<(), Refusal> {
         let unknown = || Refusal::new("unknown database", format!("no database {database}"));
         let old = self.databases.get(database).ok_or_else(unknown)?;
@@ -63,7 +63,7 @@ impl Host {
         Ok(())
     }
 
-    /// What a restart of the process loses.
+    /// Restarts the process, which loses its volatile state.
     pub(super) fn restart(&mut self, wipe: bool) -> Result<(), SchemaError> {
         let schemas =
             self.databases.values().filter(|db| db.name != server_db::NAME).map(|db| db.schema.clone());
@@ -85,7 +85,7 @@ impl Host {
         Ok(())
     }
 
-    /// Takes over the data and the history of another member, telling monitors what that changes.
+    /// Adopts the data and the history of another member, and notifies monitors of the changes.
     pub(super) fn follow(&mut self, leader: BTreeMap<Str, Database>, index: u64) {
         for (name, mut db) in leader.into_iter().filter(|(name, _)| name != server_db::NAME) {
             let Some(old) = self.databases.get(&name) else { continue };

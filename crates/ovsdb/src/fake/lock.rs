@@ -1,4 +1,4 @@
-//! Locks: named, owned by one connection, waited for by others in turn.
+//! Locks: named, owned by one connection, with a queue of waiting ones.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -11,7 +11,7 @@ use super::host::Peer;
 struct Lock {
     /// The owner, and behind it who waits.
     queue: VecDeque<Claim>,
-    /// Who had stolen it and lost it again: out of the queue, yet to say `unlock`.
+    /// Connections that stole the lock and lost it again: not in the queue, but they still have to send `unlock`.
     robbed: Vec<Peer>,
 }
 
@@ -36,7 +36,7 @@ impl Lock {
 }
 
 impl Locks {
-    /// Whether the connection has said `lock` or `steal`, and not `unlock`.
+    /// Whether the connection has sent `lock` or `steal`, and not `unlock`.
     pub(super) fn wants(&self, name: &str, peer: Peer) -> bool {
         self.0.get(name).is_some_and(|lock| lock.wants(peer))
     }
@@ -48,7 +48,7 @@ impl Locks {
         lock.queue.len() == 1
     }
 
-    /// Takes the lock at once; who had it. If that one had waited for it, it is the next to have it again.
+    /// Takes the lock at once; returns the previous owner. If that one had queued for it, it is the next owner.
     pub(super) fn steal(&mut self, name: &str, peer: Peer) -> Option<Peer> {
         let lock = self.0.entry(name.to_owned()).or_default();
         let victim = lock.queue.front().copied();

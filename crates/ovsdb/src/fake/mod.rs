@@ -1,14 +1,13 @@
-//! An OVSDB server in this process, for tests: it behaves like the real one, or as badly as it is told to.
+//! An OVSDB server in this process, for tests: it behaves like the real one, or misbehaves on demand.
 //!
-//! The server proper is pure. `store` holds tables, `op` and `execute` run operations (`condition`,
-//! `mutation`, `constraint` are their parts), `commit` and `reference` end a transaction, `monitor` tells
-//! what changed, `lock` and `server_db` are what they say, `host` and `request` put them behind messages,
-//! `lifecycle` is what befalls the whole.
-//! Around it, `connection` and `server` are tokio, and `fault` is why it exists: what a real server does only
-//! once in a while, this one does on demand.
+//! The server itself is pure. `store` holds tables, `op` and `execute` run operations (`condition`, `mutation`, `constraint`
+//! are their parts), `commit` and `reference` end a transaction, `monitor` sends changes, `lock` implements locks and
+//! `server_db` the `_Server` database, `host` and `request` handle messages, and `lifecycle` handles events of the whole
+//! server. Around it, `connection` and `server` use tokio. `fault` is the purpose of it all: faults that a real server shows
+//! only once in a while happen here on demand.
 //!
-//! That it agrees with the real one is a test (`tests/fake_agrees`), which sends both the same. Not here: files,
-//! RAFT, role-based access, TLS. A "cluster" of fakes is several servers that claim to be its members.
+//! A test (`tests/fake_agrees`) sends the same to the fake and to the real server, and compares. The fake has no files, RAFT,
+//! role-based access or TLS. A "cluster" of fakes is several servers that claim to be its members.
 
 mod commit;
 mod condition;

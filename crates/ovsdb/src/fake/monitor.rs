@@ -1,4 +1,4 @@
-//! Monitors: what a client asked to see, and the updates that tell it, in the three versions of the protocol.
+//! Monitors: the requested tables of a client, and their updates in the three versions of the protocol.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -33,18 +33,18 @@ impl Version {
     }
 }
 
-/// Kinds of change, as bits, because a column can be asked for in several of them.
+/// Kinds of change, as bits, because a column can be requested for several of them.
 type Kinds = u8;
 const INITIAL: Kinds = 1;
 const INSERT: Kinds = 2;
 const DELETE: Kinds = 4;
 const MODIFY: Kinds = 8;
 
-/// What a client sees of one table.
+/// A client's view of one table.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     kinds: Kinds,
-    /// The columns, each with the kinds of change it is sent for. Columns that only a condition looks at have none:
+    /// The columns, each with the kinds of change it is sent for. Columns that only a condition uses have none:
     /// the real server lets a change of such a column through as an empty modification.
     columns: BTreeMap<Str, Kinds>,
     condition: Condition,
@@ -133,7 +133,7 @@ impl Monitor {
         Some((self.version.method(), params))
     }
 
-    /// Takes new conditions and a new id; tells rows that come or go by it.
+    /// Sets new conditions and a new id; sends the rows that enter or leave because of them.
     pub(super) fn change(
         &mut self,
         db: &Database,
@@ -192,7 +192,7 @@ impl Monitor {
         Ok(self.notification(db, body))
     }
 
-    /// Table updates for some changes; insertions are told as `insert` (or `initial`).
+    /// Table updates for some changes; insertions have the keyword `insert` (or `initial`).
     fn body(
         &self,
         changes: impl IntoIterator<Item = Change>,
@@ -233,7 +233,7 @@ fn table<'a>(db: &'a Database, name: &str) -> Result<&'a Table, Refusal> {
 }
 
 impl Seen {
-    /// Takes in one request for the table; its condition.
+    /// Adds one request for the table; returns its condition.
     fn read(&mut self, table: &Table, request: &Value, version: Version) -> Result<Condition, Refusal> {
         let members = Members::new(request)?;
         let filter = match version {
@@ -284,7 +284,7 @@ impl Seen {
         }
     }
 
-    /// Watches the columns that the condition looks at.
+    /// Monitors the columns that the condition uses.
     fn track(&mut self) {
         let columns: Vec<Str> = self.condition.columns().cloned().collect();
         for column in columns {

@@ -1,4 +1,4 @@
-//! The operations of a transaction: which members they have. What the members mean is for `execute`.
+//! The operations of a transaction and their members; `execute` interprets them.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -121,7 +121,7 @@ fn as_id(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| is_id(text))
 }
 
-/// The members of an object, each of which must be asked for.
+/// The members of an object, each of which must be read.
 pub(super) struct Members<'a> {
     object: &'a Object<String, Value>,
     asked: RefCell<BTreeSet<&'static str>>,
@@ -178,7 +178,7 @@ impl<'a> Members<'a> {
         Err(Refusal::syntax(format!("No table named {table}.")))
     }
 
-    /// Refuses members that nobody asked for.
+    /// Refuses unexpected members.
     pub(super) fn finish(self) -> Result<(), Refusal> {
         let asked = self.asked.into_inner();
         match self.object.keys().find(|name| !asked.contains(name.as_str())) {

@@ -14,7 +14,7 @@ use crate::wire::atom::Atom;
 use crate::wire::datum::Datum;
 use crate::wire::schema::{BaseKind, ColumnSchema};
 
-/// Who refers to whom, kept up at each commit so that no transaction has to look at every row.
+/// The references between rows, updated at each commit, so that no transaction has to visit every row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct References {
     /// How many strong references a row has.
@@ -24,7 +24,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// Takes in what a transaction changed.
+    /// Applies the changes of a transaction.
     pub(super) fn update(&mut self, tables: &Database, changes: &[Change]) {
         for change in changes {
             let Some(table) = tables.tables.get(&change.table) else { continue };

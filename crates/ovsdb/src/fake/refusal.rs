@@ -1,4 +1,4 @@
-//! Why the server refuses: the tag is the protocol's word, the details are ours.
+//! The server's errors: the tag is the protocol's, the details are ours.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

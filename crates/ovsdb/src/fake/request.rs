@@ -11,7 +11,7 @@ use super::monitor::{Monitor, Version};
 use super::refusal::Refusal;
 use crate::model::Str;
 
-/// An answer: a result, or an error of whatever form the real server gives it.
+/// A reply: a result, or an error in the form of the real server.
 type Answer = Result<Value, Value>;
 
 impl Host {

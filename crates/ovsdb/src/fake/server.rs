@@ -1,4 +1,4 @@
-//! The server as tests see it: where it listens, what they can do to it.
+//! The server's interface for tests: its address, and the ways to disturb it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,13 +18,13 @@ use super::server_db::{self, Model};
 use super::store;
 use crate::wire::schema::SchemaError;
 
-/// A server could not do what it was told.
+/// The error of a server that could not do what a test requested.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// A schema is wrong.
     #[error("the schema of the fake server")]
     Schema(#[from] SchemaError),
-    /// It can't listen where it should.
+    /// It cannot listen on its address.
     #[error("listening on {remote}")]
     Listen {
         /// Where.
@@ -55,7 +55,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Serves an empty database with this schema; the first one named is what the tests' own access goes to.
+    /// Serves an empty database with this schema; the tests' own access uses the first one.
     pub fn schema(mut self, text: impl Into<String>) -> Self {
         self.schemas.push(text.into());
         self
@@ -73,7 +73,7 @@ impl Builder {
         self
     }
 
-    /// What the server claims to be.
+    /// The type that the server claims to be.
     pub fn model(mut self, model: Model) -> Self {
         self.model = model;
         self
@@ -168,12 +168,12 @@ impl Server {
         theirs
     }
 
-    /// Serves a connection that was made elsewhere, over TLS for instance.
+    /// Serves a connection that was opened elsewhere, for example over TLS.
     pub fn serve(&self, stream: impl AsyncRead + AsyncWrite + Send + 'static) {
         self.shared.accept(stream);
     }
 
-    /// The faults to come.
+    /// The planned faults.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
@@ -236,13 +236,13 @@ impl Server {
         self.shared.with(|host, now| host.stand(now, |standing| standing.model = model));
     }
 
-    /// Takes over another server's data, transaction ids and index, as a member of its cluster does.
+    /// Adopts another server's data, transaction ids and index, as a member of its cluster does.
     pub fn follow(&self, leader: &Server) {
         let (databases, index) = leader.shared.with(|host, _| (host.databases.clone(), host.standing.index));
         self.shared.with(|host, _| host.follow(databases, index));
     }
 
-    /// Forgets which transactions there were: whoever wants to resume has to load everything again.
+    /// Forgets the history of transactions: a client that wants to resume must load everything again.
     pub fn forget_history(&self) {
         self.shared.with(|host, _| host.databases.values_mut().for_each(|db| db.history.clear()));
     }
@@ -256,7 +256,7 @@ impl Server {
             .map_err(|refusal| ServerError::Convert(refusal.details))
     }
 
-    /// Closes every connection; clients may come back.
+    /// Closes every connection; clients may reconnect.
     pub fn disconnect_all(&self) {
         self.shared.disconnect_all();
     }

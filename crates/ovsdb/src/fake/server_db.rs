@@ -1,4 +1,4 @@
-//! The `_Server` database: what a server says about itself and its databases.
+//! The `_Server` database: the server's description of itself and its databases.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -12,7 +12,7 @@ use super::store::{Change, Database};
 use crate::wire::atom::Atom;
 use crate::wire::datum::Datum;
 
-/// What kind of server it claims to be.
+/// The type that the server claims to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Model {
     /// One server, one file.
@@ -29,7 +29,7 @@ pub enum Model {
     Relay,
 }
 
-/// What the row of the served database says.
+/// The row of the served database.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub(super) model: Model,

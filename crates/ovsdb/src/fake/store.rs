@@ -1,4 +1,4 @@
-//! Tables and their rows. What a transaction does to them is in `execute` and `commit`; this is only where they live.
+//! Tables and their rows. `execute` and `commit` change them; this module only stores them.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -20,7 +20,7 @@ pub(super) type Row = Arc<BTreeMap<Str, Datum>>;
 /// A row's table and UUID.
 pub(super) type Key = (Str, Uuid);
 
-/// What a transaction did to one row.
+/// The change of one row by a transaction.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) table: Str,
@@ -48,7 +48,7 @@ const HISTORY: usize = 100;
 #[derive(Clone, Debug)]
 pub(super) struct Database {
     pub(super) name: Str,
-    /// The schema as it was given.
+    /// The schema as given.
     pub(super) schema: Value,
     pub(super) tables: BTreeMap<Str, Table>,
     pub(super) references: References,
@@ -126,7 +126,7 @@ impl Database {
         }
     }
 
-    /// What happened after the transaction with this id, one change per row; `None` when it is not remembered.
+    /// The changes after the transaction with this id, one per row; `None` if the id is not remembered.
     pub(super) fn since(&self, id: Uuid) -> Option<Vec<Change>> {
         let at = self.history.iter().position(|(known, _)| *known == id)?;
         let mut merged: BTreeMap<Key, Change> = BTreeMap::new();
@@ -139,7 +139,7 @@ impl Database {
         Some(merged.into_values().filter(|c| c.before.is_some() || c.after.is_some()).collect())
     }
 
-    /// What a restart does: columns marked ephemeral lose their values.
+    /// A restart: columns marked ephemeral lose their values.
     pub(super) fn forget_ephemeral(&mut self) {
         for table in self.tables.values_mut() {
             for (name, column) in table.schema.columns.iter().filter(|(_, column)| column.ephemeral) {

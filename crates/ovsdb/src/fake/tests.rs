@@ -1,4 +1,4 @@
-//! The pure part: no message makes it panic, and what goes out is always consistent with what is in.
+//! The pure part: no message makes it panic, and its output is always consistent with its content.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

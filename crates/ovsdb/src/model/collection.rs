@@ -1,8 +1,8 @@
-//! Sets and maps as rows hold them: sorted, without slack.
+//! Sets and maps in rows: sorted, without spare capacity.
 //!
-//! A database keeps many small sets and maps and changes few of them. A sorted boxed slice takes a third of the memory
-//! of a tree or hash map, compares in one pass and iterates in a stable order. Changing one rebuilds it. Maps share
-//! their keys with other maps that have the same ones.
+//! A database has many small sets and maps and changes few of them. A sorted boxed slice takes a third of the memory of a tree
+//! or hash map, compares in one pass and iterates in a stable order. A change rebuilds it. Maps share their keys with other
+//! maps that have the same ones.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -29,7 +29,7 @@ pub struct Set<T>(Box<[T]>);
 pub struct Map<K, V> {
     /// Sorted, each once.
     keys: Arc<[K]>,
-    /// As many as there are keys.
+    /// The values, one per key.
     values: Box<[V]>,
 }
 
@@ -82,7 +82,7 @@ impl<T: Ord> Set<T> {
         true
     }
 
-    /// Takes an item out; whether it was there.
+    /// Removes an item; returns whether it existed.
     pub fn remove<Q: Ord + ?Sized>(&mut self, item: &Q) -> bool
     where
         T: Borrow<Q>,
@@ -94,7 +94,7 @@ impl<T: Ord> Set<T> {
         true
     }
 
-    /// From items in any order, which are taken out.
+    /// Builds a set from items in any order, and drains them.
     pub(crate) fn collected(items: &mut Few<T>) -> Self {
         match items.is_sorted_by(|a, b| a < b) {
             true => Self(exact(items)),
@@ -147,7 +147,7 @@ impl<K: Ord, V> Map<K, V> {
 }
 
 impl<K: Ord + Clone + 'static, V> Map<K, V> {
-    /// Gives a key a value; the value it had.
+    /// Sets the value of a key; returns the old value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.position(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.values[at], value)),
@@ -170,7 +170,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         self.values = values.into_boxed_slice();
     }
 
-    /// Takes a key out; the value it had.
+    /// Removes a key; returns its value.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -184,7 +184,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         Some(value)
     }
 
-    /// What `update2` means by a modified map: a pair that is there goes, any other is put in.
+    /// Applies the difference that `update2` sends for a map: an existing pair is removed, any other is added.
     pub fn toggle(&mut self, diff: Map<K, V>)
     where
         V: PartialEq,
@@ -218,7 +218,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         self.values = values.into_boxed_slice();
     }
 
-    /// As [`Map::toggle`], with pairs as they came. Most differences are one pair.
+    /// As [`Map::toggle`], with unsorted pairs. Most differences are one pair.
     pub(crate) fn toggle_pairs(&mut self, keys: &mut Many<K>, values: &mut Many<V>)
     where
         V: PartialEq,
@@ -236,7 +236,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         Self { keys: share(keys), values: values.into_iter().collect() }
     }
 
-    /// From keys and their values in any order, which are taken out; of equal keys the last one counts.
+    /// Builds a map from keys and their values in any order, and drains them; of equal keys the last one wins.
     pub(crate) fn zipped(keys: &mut Many<K>, values: &mut Many<V>) -> Self {
         // What is known is sorted.
         if let Some(keys) = known(keys) {
@@ -284,7 +284,8 @@ impl<K, V> Map<K, V> {
     }
 }
 
-/// The order of so many items; equal ones stay as they are. One for all types: the compiler makes ten kilobytes of code of each.
+/// The sorted order of a number of items; equal ones keep their order. One function for all types, because the compiler
+/// generates ten kilobytes of code for each.
 fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|&a, &b| compare(a, b));
@@ -301,7 +302,7 @@ fn count_below<T: Ord>(items: &[T], limit: &T) -> usize {
     near + items[near..far].partition_point(|item| item < limit)
 }
 
-/// Takes items out, into no more memory than they need.
+/// Moves the items into a slice of exactly their size.
 fn exact<A: smallvec::Array>(items: &mut SmallVec<A>) -> Box<[A::Item]> {
     let mut taken = Vec::with_capacity(items.len());
     taken.extend(items.drain(..));
@@ -327,7 +328,7 @@ impl<T: Ord> FromIterator<T> for Set<T> {
 }
 
 impl<K: Ord + Clone + 'static, V> FromIterator<(K, V)> for Map<K, V> {
-    /// Of equal keys the last one counts.
+    /// Of equal keys the last one wins.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let (mut keys, mut values): (Many<K>, Many<V>) = pairs.into_iter().unzip();
         Self::zipped(&mut keys, &mut values)

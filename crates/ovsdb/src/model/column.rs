@@ -1,4 +1,4 @@
-//! What a field of a table may be: an atom, an optional atom, a set or a map of atoms.
+//! The types of a table's fields: an atom, an optional atom, a set or a map of atoms.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -18,7 +18,7 @@ use crate::wire::datum::Datum;
 use crate::wire::value::{self, Element};
 use crate::wire::write;
 
-/// A Rust type that stands for one atom of a column.
+/// A Rust type for one atom of a column.
 pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
     /// The kind of atom it is.
     const KIND: AtomKind;
@@ -28,13 +28,13 @@ pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
     /// The atom as it is written.
     fn to_atom(&self) -> Atom;
 
-    /// Appends the atom as JSON: what `to_atom` gives, for types that can spare the detour.
+    /// Appends the atom as JSON: the same as `to_atom`, without the intermediate value.
     fn write_atom(&self, out: &mut Vec<u8>) {
         write::json(out, &self.to_atom());
     }
 }
 
-/// How many atoms a field takes, and of which kinds.
+/// The number and kinds of atoms in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// One, at most one, any number, or pairs.
@@ -47,7 +47,7 @@ pub struct Shape {
     pub refers: Option<(&'static str, bool)>,
 }
 
-/// How many atoms a field takes.
+/// The number of atoms in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
     /// Exactly one.
@@ -72,26 +72,26 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What to put in and take out of a set or map, element by element, so that what others put there stays.
+/// The elements to add to and remove from a set or map one by one, so that foreign elements stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {
-    /// Elements to take out. For maps pairs or keys; the key alone decides, whatever value it has by then.
+    /// Elements to remove. For maps pairs or keys; only the key counts, whatever its current value is.
     pub delete: Datum,
     /// Elements (for maps: pairs) to put in; they replace what those keys had.
     pub insert: Datum,
-    /// Whether a set holds nothing but what is taken out. The server counts after each step, and some sets must not be
-    /// empty: new elements then go in before the last old one goes out. Otherwise old ones go out first, as some sets
+    /// Whether the mutation removes every element of a set. The server counts after each step, and some sets must not be empty:
+    /// then new elements are added before the last old one is removed. Otherwise old ones are removed first, because some sets
     /// are full.
     pub empties: bool,
 }
 
-/// A Rust type that stands for a column.
+/// A Rust type for a column.
 pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
-    /// What it takes.
+    /// The expected type.
     const SHAPE: Shape;
 
-    /// Reads the column's value where it stands in a message. With `diff` it is a difference to the present value, as
-    /// `update2` sends it for columns that may hold several elements. After an error the value may be any.
+    /// Reads the column's value in place from a message. With `diff` it is a difference to the current value, as `update2`
+    /// sends it for columns that may hold several elements. After an error the value is unspecified.
     fn decode(&mut self, diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error>;
 
     /// From a datum.

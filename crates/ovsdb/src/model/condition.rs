@@ -1,10 +1,11 @@
-//! Which rows of a table a replica holds.
+//! The rows of a table that a replica holds.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use super::column::ColumnType;
+use super::columns::Column;
 use super::table::Table;
 use crate::wire::clause::{Clause, Function};
 
@@ -22,8 +23,8 @@ pub enum Condition {
 
 impl Condition {
     /// Rows whose column compares like this with the value.
-    pub fn column<T: Table>(column: usize, function: Function, value: &impl ColumnType) -> Self {
-        Self::Any(vec![Clause::new(T::COLUMNS[column].name, function, value.to_datum())])
+    pub fn column<T: Table, V: ColumnType>(column: Column<T, V>, function: Function, value: &V) -> Self {
+        Self::Any(vec![Clause::new(column.name(), function, value.to_datum())])
     }
 
     /// Rows for which either holds.
@@ -40,7 +41,7 @@ impl Condition {
     }
 }
 
-/// As the monitor requests take it: clauses, any of which may hold, or a bare boolean.
+/// The form of monitor requests: clauses, any of which may hold, or a bare boolean.
 impl Serialize for Condition {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

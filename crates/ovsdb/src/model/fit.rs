@@ -1,7 +1,7 @@
-//! How well a struct fits the table that a server has.
+//! The comparison of a struct with a server's table.
 //!
-//! One binary serves many versions of a schema: an optional column that is missing is left out, a required one or a
-//! wrong type is refused, and everything that does not fit is listed at once.
+//! One binary serves many versions of a schema: a missing optional column is left out, a missing required column or a wrong
+//! type is refused, and all mismatches are listed at once.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -9,17 +9,18 @@ use smol_str::SmolStr;
 use thiserror::Error;
 
 use super::column::{Arity, Shape};
-use super::table::{ColumnSet, ColumnSpec};
+use super::columns::ColumnSet;
+use super::table::ColumnSpec;
 use crate::wire::schema::{ColumnKind, DatabaseSchema};
 
 /// How a struct fits a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFit {
-    /// Optional columns that the server does not have, and such that the model does not ask for.
+    /// Optional columns that the server lacks, and columns that the model does not request.
     pub absent: ColumnSet,
     /// Columns for which `update2` sends differences.
     pub composite: ColumnSet,
-    /// Columns that the server has and the struct does not ask for.
+    /// Columns of the server that the struct does not have.
     pub extra: Vec<SmolStr>,
 }
 
@@ -54,9 +55,9 @@ pub enum Misfit {
         table: SmolStr,
         /// The column.
         column: SmolStr,
-        /// What the struct takes.
+        /// The struct's type.
         expected: String,
-        /// What the schema says.
+        /// The schema's type.
         found: String,
     },
 }

@@ -1,8 +1,8 @@
 //! Sharing of equal long strings.
 //!
-//! Databases repeat themselves: option names, project and network ids stand in thousands of rows. Short strings live
-//! inside [`SmolStr`]; long ones are looked up in a small cache, so equal ones share one allocation, memory stays
-//! bounded, and nothing ever needs to be swept.
+//! Databases repeat themselves: option names, project and network ids occur in thousands of rows. Short strings are stored
+//! inside [`SmolStr`]. Long ones are looked up in a small cache, so that equal ones share one allocation. Memory stays bounded,
+//! and the cache never needs a sweep.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -17,9 +17,9 @@ const INLINE: usize = 23;
 const FEW: usize = 256;
 const MANY: usize = 8192;
 
-/// A place for texts whose hashes agree in their last digits. A text is kept when it comes a second time: of texts that
-/// are never seen again only a part of the hash is noted, so they neither push out others nor have to be freed later.
-/// The hashes spare a look at texts elsewhere in memory that are not the one.
+/// A slot for texts whose hashes agree in their last digits. It keeps a text when it occurs a second time. For a text that
+/// never occurs again it records only a part of the hash, so such texts neither evict others nor have to be freed later.
+/// Comparing hashes first avoids reading other texts elsewhere in memory.
 #[derive(Clone, Default)]
 struct Slot {
     seen: u32,
@@ -30,7 +30,7 @@ struct Slot {
 struct Cache {
     hasher: DefaultHashBuilder,
     slots: Vec<Slot>,
-    /// In how many of them a text is kept.
+    /// The number of slots that hold a text.
     kept: usize,
 }
 
@@ -45,7 +45,7 @@ impl Cache {
         (hash as usize % self.slots.len(), (hash >> 32) as u32)
     }
 
-    /// The text, shared if it was seen before.
+    /// The text, shared if the cache has it.
     fn share(&mut self, text: &str) -> SmolStr {
         let (at, hash) = self.place(text);
         let slot = &mut self.slots[at];
@@ -64,7 +64,7 @@ impl Cache {
         text
     }
 
-    /// Doubles the places. What was seen only once is forgotten.
+    /// Doubles the slots. Texts that occurred only once are forgotten.
     fn grow(&mut self) {
         let slots = vec![Slot::default(); self.slots.len() * 2];
         let old = std::mem::replace(&mut self.slots, slots);

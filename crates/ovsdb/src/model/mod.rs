@@ -1,12 +1,13 @@
 //! Typed tables: a struct per table, a field per column.
 //!
-//! [`Table`] is derived. A struct names only the columns its users need, and only those are monitored. [`fit`] compares
-//! structs with a server's schema when a connection is made; what a server does not have is left out or refused there.
+//! [`Table`] is derived. A struct names only the columns its users need, and the client monitors only those. [`fit`] compares
+//! structs with a server's schema on every connection, and leaves out or refuses missing columns.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod collection;
 pub mod column;
+pub mod columns;
 pub mod condition;
 pub mod fit;
 pub mod intern;
@@ -16,10 +17,11 @@ pub mod table;
 
 pub use collection::{Map, Set};
 pub use column::{AtomType, ColumnType, Mutation, Real, Shape};
+pub use columns::{Column, ColumnSet, TableColumns};
 pub use condition::Condition;
 pub use fit::{Misfit, TableFit};
 pub use reference::{Ref, Weak};
-pub use table::{ColumnSet, ColumnSpec, Table};
+pub use table::{ColumnSpec, Table};
 
 /// Text as rows hold it: short ones inline, long ones shared.
 pub type Str = smol_str::SmolStr;

@@ -1,4 +1,4 @@
-//! References between rows, told apart by the table they lead to.
+//! References between rows, typed by the table that they lead to.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -77,13 +77,13 @@ macro_rules! reference {
 }
 
 reference! {
-    /// A strong reference: the database keeps the row as long as this stands. The row may still be missing from a
-    /// replica whose conditions leave it out.
+    /// A strong reference: the database keeps the row as long as this reference exists. The row may still be missing from a
+    /// replica whose conditions exclude it.
     Ref
 }
 
 reference! {
-    /// A weak reference: the database takes it away when the row goes.
+    /// A weak reference: the database removes it when the row is deleted.
     Weak
 }
 

@@ -1,8 +1,8 @@
 //! Sharing of equal key lists.
 //!
-//! The maps of a table have the same few keys again and again: what Neutron writes on every port, what northd writes
-//! on every datapath. Maps keep their keys apart from their values, and equal lists of keys, seen lately on this
-//! thread, are one allocation.
+//! The maps of a table have the same few keys again and again: those that Neutron writes on every port, those that northd
+//! writes on every datapath. Maps store their keys apart from their values, and equal lists of keys that this thread has seen
+//! recently share one allocation.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -10,8 +10,7 @@ use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Lists that were asked for more than once stand in the first half, so that a table full of lists that are all
-/// different does not push them out.
+/// Lists that occurred more than once are in the first half, so that a table full of different lists does not evict them.
 const KEPT: usize = 16;
 const SEEN: usize = 16;
 
@@ -37,7 +36,7 @@ pub(super) fn learn<K: Ord + 'static>(keys: Arc<[K]>) -> Arc<[K]> {
     if keys.is_empty() { keys } else { with(|shapes| shapes.learn(keys)) }
 }
 
-/// A list equal to the keys, if one was seen lately.
+/// A recent list that equals the keys, if there is one.
 pub(super) fn known<K: Ord + 'static>(keys: &[K]) -> Option<Arc<[K]>> {
     with(|shapes: &mut Shapes<K>| shapes.known(keys))
 }

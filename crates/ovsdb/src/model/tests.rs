@@ -49,17 +49,17 @@ fn a_row_is_decoded_changed_and_written_back() {
     decode(&mut row, "type", false, r#"["set",[]]"#);
     assert_eq!(row.labels, [("b".into(), "3".into())].into());
     assert_eq!(row.kind, None);
-    assert_eq!(before.differing(&row), [Cage::KIND, Cage::LABELS].into_iter().collect());
+    assert_eq!(before.differing(&row), (Cage::KIND | Cage::LABELS).positions());
 
     let mut copy = Cage::default();
     for at in 0..Cage::COLUMNS.len() {
         copy.set(at, &row.datum(at)).unwrap();
     }
     assert_eq!(copy, row);
-    let mutation = before.mutation(Cage::LABELS, &row).unwrap();
-    assert_eq!((mutation.delete.len(), mutation.insert), (2, row.datum(Cage::LABELS)));
-    assert_eq!(before.mutation(Cage::NAME, &row), None);
-    assert!(row.set(Cage::NAME, &Datum::default()).is_err());
+    let mutation = before.mutation(Cage::LABELS.position(), &row).unwrap();
+    assert_eq!((mutation.delete.len(), mutation.insert), (2, row.datum(Cage::LABELS.position())));
+    assert_eq!(before.mutation(Cage::NAME.position(), &row), None);
+    assert!(row.set(Cage::NAME.position(), &Datum::default()).is_err());
     assert_eq!(Cage::position("nothing"), None);
 }
 
@@ -68,8 +68,8 @@ fn an_optional_column_may_be_missing_and_others_are_counted() {
     let found =
         fit(Cage::TABLE, Cage::COLUMNS, &schema(&format!(r#"{COLUMNS}, "weather": {{"type":"string"}}"#)))
             .unwrap();
-    assert_eq!(found.absent, [Cage::AREA, Cage::NOTE].into_iter().collect());
-    assert_eq!(found.composite, [Cage::ANIMALS, Cage::LABELS].into_iter().collect());
+    assert_eq!(found.absent, (Cage::AREA | Cage::NOTE).positions());
+    assert_eq!(found.composite, (Cage::ANIMALS | Cage::LABELS).positions());
     assert_eq!(found.extra, ["weather"]);
     assert!(!found.is_exact());
 }

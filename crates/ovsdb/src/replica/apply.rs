@@ -1,9 +1,8 @@
-//! Updates, row by row: what a notification says about each, and whether that can be.
+//! Updates, row by row: parsing and validating the update of each row.
 //!
 //! Version 1 sends `{"old": ..., "new": ...}` with the whole new row. Versions 2 and 3 send one of `initial`, `insert`,
-//! `modify` and `delete`; an insert leaves defaults unsaid, a modify holds the differences of columns that may hold
-//! several elements and the new value of others. A row that enters or leaves a condition looks like an insert or
-//! delete.
+//! `modify` and `delete`. An insert omits default values. A modify has the difference for columns that may hold several
+//! elements, and the new value for others. A row that enters or leaves a condition looks like an insert or delete.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -33,7 +32,7 @@ pub enum UpdateVersion {
     V2,
 }
 
-/// What an update says about a row.
+/// The update of a row.
 enum Said<R> {
     Insert(R),
     Modify(R),
@@ -44,9 +43,9 @@ enum Said<R> {
     Delete,
 }
 
-/// What a row becomes.
+/// The new state of a row.
 enum After<R> {
-    /// What it was.
+    /// Unchanged.
     Same,
     Gone,
     Row(Arc<R>),
@@ -62,7 +61,7 @@ impl<R: PartialEq> After<R> {
 
 /// The changes of one table, not yet taken in.
 pub(super) struct Staged<R> {
-    /// In the order they came, each row once.
+    /// In the order of arrival, each row once.
     pub(super) changes: Vec<Change<R>>,
     /// Rows that became unreadable (`Some`) or stopped to be so, likewise.
     pub(super) unreadable: Vec<(Uuid, Option<Arc<RawRow>>)>,
@@ -131,7 +130,7 @@ impl<C: Codec> TableState<C> {
         }
     }
 
-    /// Stages rows that are given as they are, or taken away.
+    /// Stages rows as given (`Some`) or removes them (`None`).
     pub(super) fn stage_rows(&self, rows: BTreeMap<Uuid, Option<C::Row>>) -> Staged<C::Row> {
         let mut staged = Staged::default();
         for (uuid, row) in rows {

@@ -1,4 +1,4 @@
-//! Rows that were set aside, as people are told of them: none of them is in a table, so nobody else would say so.
+//! Reports rows that could not be decoded. They are in no table, so only these reports mention them.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -11,11 +11,11 @@ use uuid::Uuid;
 use super::snapshot::UnreadableRow;
 use super::table::RawRow;
 
-/// As many rows of a table are named for one message; a column that a new version writes in another way has the rest.
+/// Maximum number of rows of a table in one message. A new version that writes a column differently affects all rows.
 const NAMED: usize = 20;
 
-/// Takes in rows that became unreadable (`Some`) and that stopped to be so. Each is warned about once: not again when
-/// something else of it changes, nor when everything is loaded anew.
+/// Records rows that became undecodable (`Some`) or decodable again. Each is logged once: not again when another column of it
+/// changes, nor after a full reload.
 pub(super) fn take(
     table: &str,
     aside: &mut BTreeMap<Uuid, Arc<RawRow>>,

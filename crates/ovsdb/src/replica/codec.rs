@@ -1,4 +1,4 @@
-//! Reading rows: into structs in one pass, or into datums where the struct refuses or is not known.
+//! Decodes rows: into structs in one pass, or into datums if the struct refuses or is unknown.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -14,23 +14,23 @@ use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 use crate::wire::schema::{ColumnKind, DatabaseSchema};
 
-/// Takes in the columns of one row, one after the other.
+/// Receives the columns of one row, one after the other.
 pub(super) trait Sink {
-    /// One column's value, whole or as a difference. Columns that nobody asked for are passed over.
+    /// Receives one column's value, whole or as a difference. Unrequested columns are skipped.
     fn column(&mut self, name: &str, modify: bool, value: &mut Cursor<'_>) -> Result<(), Error>;
 
-    /// All columns of a new row were seen.
+    /// Called after the last column of a new row.
     fn complete(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The columns that were taken in, by their positions; more than a set of columns holds are not told.
+    /// The received columns by position; positions beyond the capacity of a column set are missing.
     fn touched(&self) -> ColumnSet;
 }
 
-/// Makes rows from columns.
+/// Builds rows from columns.
 pub(super) trait Reader {
-    /// What a row becomes.
+    /// The type of a row.
     type Row: Clone + PartialEq + Send + Sync + 'static;
     /// Reads columns into a row.
     type Sink<'a>: Sink
@@ -60,7 +60,7 @@ pub(super) trait Codec: Reader + Clone + Send + Sync + Sized + 'static {
     fn cook(&self, values: &[Datum]) -> Result<Self::Row, (usize, ValueError)>;
 }
 
-/// The monitored columns of a table by name, and what the schema says about each.
+/// The monitored columns of a table by name, with their schema.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Layout {
     pub(super) columns: Vec<Str>,
@@ -68,7 +68,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The columns, as a table of the schema has them. Those that it lacks are left out.
+    /// The columns of a table in the schema. Missing ones are left out.
     pub(super) fn new<'a>(
         columns: impl Iterator<Item = &'a str>,
         schema: &DatabaseSchema,
@@ -133,11 +133,11 @@ pub(super) struct Typed<T> {
     blank: Arc<T>,
     /// Whether the model can do without the table.
     optional: bool,
-    /// The columns that the model asks for.
+    /// The columns that the model requests.
     asked: ColumnSet,
     monitored: ColumnSet,
     composite: ColumnSet,
-    /// Columns whose default the struct refuses: an insert has to give them.
+    /// Columns whose default the struct refuses: an insert must contain them.
     needed: ColumnSet,
     layout: Layout,
 }

@@ -1,4 +1,4 @@
-//! What changed from one snapshot to a later one.
+//! The changes from one snapshot to a later one.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -11,15 +11,15 @@ use uuid::Uuid;
 
 use super::dynamic::DynamicRow;
 use super::snapshot::Seq;
-use crate::model::{ColumnSet, Ref, Str, Table};
+use crate::model::{Ref, Str, Table, TableColumns};
 
 /// One row's change. At least one side is there, and the two are never equal.
 pub struct Change<T> {
     /// The row.
     pub uuid: Uuid,
-    /// What it was; `None` where the row is new.
+    /// The old row; `None` if the row is new.
     pub before: Option<Arc<T>>,
-    /// What it is; `None` where the row is gone.
+    /// The new row; `None` if the row was deleted.
     pub after: Option<Arc<T>>,
 }
 
@@ -32,10 +32,10 @@ impl<T> Change<T> {
 
 impl<T: Table> Change<T> {
     /// The columns that differ; all where the row is new or gone.
-    pub fn columns(&self) -> ColumnSet {
+    pub fn columns(&self) -> TableColumns<T> {
         match (&self.before, &self.after) {
-            (Some(before), Some(after)) => before.differing(after),
-            _ => ColumnSet::all::<T>(),
+            (Some(before), Some(after)) => TableColumns::from_set(before.differing(after)),
+            _ => TableColumns::all(),
         }
     }
 }
@@ -76,12 +76,12 @@ impl Delta {
         Self { seq, tables: SmallVec::new() }
     }
 
-    /// Takes in the changes of another table.
+    /// Adds the changes of another table.
     pub(super) fn add(&mut self, changes: Option<Arc<dyn AnyChanges>>) {
         self.tables.extend(changes);
     }
 
-    /// Says which snapshot it leads to.
+    /// Sets the snapshot that it leads to.
     pub(super) fn lead_to(&mut self, seq: Seq) {
         self.seq = seq;
     }
@@ -131,14 +131,14 @@ impl Delta {
         self.changes::<T>().map_or(&[][..], |changes| &changes.list).iter()
     }
 
-    /// The changed rows of a table that is held by the server's schema.
+    /// The changed rows of a table without a struct, decoded by the server's schema.
     pub fn dynamic(&self, table: &str) -> std::slice::Iter<'_, Change<DynamicRow>> {
         let found = self.tables.iter().find(|changes| changes.table() == table);
         let found = found.and_then(|changes| downcast::<DynamicRow>(&**changes));
         found.map_or(&[][..], |changes| &changes.list).iter()
     }
 
-    /// Takes in a delta that begins where this one ends. What was done and undone is in neither.
+    /// Merges a delta that begins where this one ends. Changes that cancel each other out disappear.
     pub fn merge(&mut self, later: &Delta) {
         self.seq = later.seq;
         for changes in &later.tables {

@@ -1,4 +1,4 @@
-//! Tables held by the server's own schema, for those who know no struct: the command line.
+//! Tables decoded by the server's own schema, for users without a struct: the command line.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -11,7 +11,7 @@ use crate::wire::atom::ValueError;
 use crate::wire::datum::Datum;
 use crate::wire::schema::{ColumnKind, DatabaseSchema};
 
-/// Which columns of a table are held.
+/// The columns of a table to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Columns {
     /// All that the server's schema has.

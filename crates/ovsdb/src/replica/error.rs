@@ -1,4 +1,4 @@
-//! Why an update was not taken in.
+//! The errors of applying an update.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::model::Str;
 
-/// An update was not taken in. The replica is what it was; loading everything anew is the cure.
+/// An update was not applied. The replica is unchanged; a full reload repairs it.
 #[derive(Debug, Error)]
 pub enum ApplyError {
     /// The text is not an update.
@@ -17,11 +17,11 @@ pub enum ApplyError {
     Malformed {
         /// Which part of the message.
         place: String,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         source: serde_json::Error,
     },
-    /// The update does not go with what is held.
+    /// The update contradicts the replica.
     #[error("table {table}, row {uuid}: {what}")]
     Inconsistent {
         /// The table.

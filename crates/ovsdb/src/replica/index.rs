@@ -1,8 +1,8 @@
-//! Indexes: rows by keys that are computed from them.
+//! Indexes: rows by computed keys.
 //!
-//! An index is part of the snapshot, so what it says and what the rows say never differ. Every index is ordered, takes
-//! any number of keys per row and any number of rows per key: unique, multi, map-key, ordered and back-reference
-//! indexes are all the same thing with another [`Index::keys`].
+//! An index is part of the snapshot, so it always agrees with the rows. Every index is ordered, allows any number of keys per
+//! row and any number of rows per key. Unique, multi, map-key, ordered and back-reference indexes differ only in their
+//! [`Index::keys`].
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -38,9 +38,9 @@ use crate::wire::datum::Datum;
 /// }
 /// ```
 pub trait Index: 'static {
-    /// The rows that are found.
+    /// The indexed rows.
     type Row: Table;
-    /// What they are found by.
+    /// The type of the keys.
     type Key: Ord + Clone + Send + Sync + 'static;
 
     /// Calls `emit` with every key of a row: none, one or many. Depends on the row alone.
@@ -49,7 +49,7 @@ pub trait Index: 'static {
 
 /// Which rows refer to a row: rows of `T` by the UUIDs in their column at `COLUMN`.
 ///
-/// `References<PortBinding, { PortBinding::DATAPATH }>` finds the ports of a datapath.
+/// `References<PortBinding, { PortBinding::DATAPATH.position() }>` finds the ports of a datapath.
 pub struct References<T, const COLUMN: usize>(PhantomData<fn() -> T>);
 
 impl<T: Table, const COLUMN: usize> Index for References<T, COLUMN> {

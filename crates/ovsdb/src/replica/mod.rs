@@ -1,15 +1,13 @@
 //! A copy of a database's tables that follows the server: typed, indexed, in immutable snapshots.
 //!
-//! [`Model`] says what to hold. [`Replica`] takes in what the server sends, [`Snapshot`] is what readers see,
-//! [`Delta`] what changed. Nothing here does IO or knows of connections: the session feeds it.
+//! [`Model`] lists the tables to hold. [`Replica`] applies the server's updates, [`Snapshot`] is the readers' view, [`Delta`] a
+//! change. Nothing here does IO or knows of connections: the session feeds it.
 //!
-//! What holds at any time:
-//! - An update is taken in as a whole or not at all.
+//! Invariants:
+//! - An update is applied as a whole or not at all.
 //! - A snapshot never changes, and its indexes agree with its rows.
-//! - A delta has true changes only. Loading everything anew is a change of what differs, and rows that are equal stay
-//!   the same allocation.
-//! - A row that its struct refuses is set aside with its values, follows later changes, and comes back when it can be
-//!   read.
+//! - A delta has true changes only. A full reload gives a delta of the differences, and equal rows stay the same allocation.
+//! - A row that its struct refuses is set aside with its values, follows later changes, and returns when it can be decoded.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -53,12 +51,12 @@ use resync::Text;
 use snapshot::State;
 use table::{AnyStaged, AnyTable};
 
-/// What to ask a server for: one table.
+/// The request for one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Monitored {
     /// The table.
     pub table: Str,
-    /// The columns; those that the server lacks or that are only written are left out.
+    /// The columns, without those that the server lacks or that are only written.
     pub columns: Vec<Str>,
     /// The rows to begin with.
     pub condition: Condition,
@@ -88,7 +86,7 @@ pub struct Replica {
     state: Arc<State>,
     conditions: Vec<Condition>,
     monitored: Vec<Monitored>,
-    /// Whether rows have to be loaded before updates can be taken in.
+    /// Whether a load must come before any update.
     stale: bool,
 }
 
@@ -134,7 +132,7 @@ impl Replica {
         Ok(fits)
     }
 
-    /// What to ask the server for, since [`Replica::fit`].
+    /// The requests to the server, since [`Replica::fit`].
     pub fn monitored(&self) -> Vec<Monitored> {
         self.monitored.clone()
     }
@@ -145,8 +143,8 @@ impl Replica {
         self.reload_text(version, Text::Borrowed(body), 0)
     }
 
-    /// As [`Replica::reload`], from a message that is given up: the body stands at `body` in it. Its memory is freed
-    /// while rows are made of it, from the end on, so a large database does not stand in memory twice.
+    /// As [`Replica::reload`], with ownership of the message, whose body begins at `body`. Its memory is freed while rows are
+    /// decoded from it, from the end on, so a large database is not in memory twice.
     ///
     /// # Panics
     /// Where `body` is not within the text.
@@ -172,7 +170,7 @@ impl Replica {
         Ok(delta)
     }
 
-    /// Takes in one notification, as a whole. On an error nothing has changed, and only [`Replica::reload`] helps.
+    /// Applies one notification as a whole. After an error nothing has changed, and only [`Replica::reload`] helps.
     pub fn apply(&mut self, version: UpdateVersion, body: &str) -> Result<Delta, ApplyError> {
         if self.stale {
             return Err(ApplyError::Stale);
@@ -193,7 +191,7 @@ impl Replica {
         Ok(self.commit(staged))
     }
 
-    /// Puts in (`Some`) and takes out (`None`) rows of a table, as a whole. For a replica that no server feeds: one that is
+    /// Inserts (`Some`) and removes (`None`) rows of a table, as a whole. For a replica without a server, whose rows are
     /// computed from others.
     ///
     /// # Panics
@@ -204,7 +202,7 @@ impl Replica {
         self.commit([(at, staged)])
     }
 
-    /// What is held now.
+    /// The current snapshot.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(Arc::clone(&self.state))
     }
@@ -223,7 +221,7 @@ impl Replica {
     }
 }
 
-/// What tables staged, each with its position. Most updates are about one.
+/// The staged changes of tables, each with its position. Most updates are about one table.
 type Staging = SmallVec<[(usize, AnyStaged); 1]>;
 
 /// The table alone, copied where a snapshot shares it.

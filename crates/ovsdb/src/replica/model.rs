@@ -1,4 +1,4 @@
-//! Which tables of a database are held.
+//! The tables of a database that a replica holds.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -13,7 +13,7 @@ use super::dynamic::{Columns, Dynamic};
 use super::index::Index;
 use super::table::{AnyTable, TableState};
 use super::writable;
-use crate::model::{Condition, Str, Table};
+use crate::model::{Condition, Str, Table, TableColumns};
 
 /// Which tables of one database to hold, which rows of them, and by what to find those.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of a database, nothing yet.
+    /// A model of a database, without tables.
     pub fn new(database: impl Into<Str>) -> Self {
         Self {
             database: database.into(),
@@ -63,14 +63,14 @@ impl Model {
         self
     }
 
-    /// With some columns of a table alone, by their positions. The others are not monitored and read as default, so this is
+    /// With some columns of a table alone. The others are not monitored and read as default, so this is
     /// for those who do not write the table.
     ///
     /// # Panics
     /// As [`Model::table`].
-    pub fn columns<T: Table>(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+    pub fn columns<T: Table>(mut self, columns: impl Into<TableColumns<T>>) -> Self {
         let state = self.state::<T>();
-        state.codec = Arc::new(state.codec.only(columns.into_iter().collect()));
+        state.codec = Arc::new(state.codec.only(columns.into().positions()));
         self
     }
 

@@ -1,7 +1,7 @@
-//! Everything anew: a reload is the difference between what is held and what the server lists.
+//! A full reload: the difference between the replica and the server's complete content.
 //!
-//! Rows are decoded from the end of the text to its beginning. Where the text is given up, its tail is freed on the
-//! way, so that a first load takes about as much memory as the larger of text and rows, not as both.
+//! Rows are decoded from the end of the text to its beginning. If the caller gives up the text, its tail is freed on the way.
+//! So a first load takes about as much memory as the larger of text and rows, not as both.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -16,7 +16,7 @@ use super::error::ApplyError;
 use super::split::{self, RowText, RowTexts};
 use super::table::{AnyStaged, AnyTable, TableState};
 
-/// How much of the text is decoded before its memory is given back.
+/// The size of the decoded text after which its memory is freed.
 const STRIDE: usize = 4 << 20;
 
 /// The text of a message.

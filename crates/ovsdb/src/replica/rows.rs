@@ -48,7 +48,7 @@ impl<T> Rows<T> {
         self.rows.iter().map(|(uuid, row)| (Ref::new(*uuid), row))
     }
 
-    /// Takes changes in, sorted by UUID.
+    /// Applies changes, sorted by UUID.
     pub(super) fn commit(&mut self, changes: &[Change<T>]) {
         // Most changes concern rows that are there and that no snapshot holds.
         let in_place = |change: &&Change<T>| {
@@ -58,7 +58,7 @@ impl<T> Rows<T> {
         self.rows.edit(changes[done..].iter().map(|change| (change.uuid, change.after.clone())));
     }
 
-    /// What leads from these rows to newer ones.
+    /// The changes from these rows to newer ones.
     pub(super) fn diff(&self, newer: &Self) -> Vec<Change<T>>
     where
         T: PartialEq,

@@ -1,4 +1,4 @@
-//! Everything a replica holds, at one instant.
+//! The whole content of a replica at one instant.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -32,11 +32,11 @@ impl fmt::Display for Seq {
 
 /// All tables of a replica at one instant: between two transactions of the server, never within one.
 ///
-/// It does not change, costs one reference count to copy, and shares what it can with earlier and later ones.
+/// It never changes, a copy costs one reference count, and it shares memory with earlier and later snapshots.
 #[derive(Clone)]
 pub struct Snapshot(pub(super) Arc<State>);
 
-/// What a snapshot shares.
+/// The shared content of a snapshot.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) database: Str,
@@ -104,7 +104,7 @@ impl Snapshot {
         self.table().get(row).map(|row| &**row)
     }
 
-    /// The rows of a table that is held by the server's schema.
+    /// The rows of a table without a struct, decoded by the server's schema.
     pub fn dynamic(&self, table: &str) -> Option<&DynamicRows> {
         let found: &dyn Any = &**self.0.tables.iter().find(|found| found.name() == table)?;
         found.downcast_ref::<TableState<Dynamic>>().map(|state| &state.rows)
@@ -163,7 +163,7 @@ impl Snapshot {
         &self.state::<T>().fit
     }
 
-    /// What leads from this snapshot to a newer one of the same replica. Costs as much as there is difference.
+    /// The changes from this snapshot to a newer one of the same replica. The cost depends on the difference.
     ///
     /// # Panics
     /// Where the two are of different models.

@@ -1,8 +1,9 @@
-//! A sorted map that is cheap to copy and cheap to change: the shape under rows and indexes.
+//! A sorted map that is cheap to copy and cheap to change, used for rows and indexes.
 //!
-//! A tree of short sorted arrays, each behind an [`Arc`], all leaves equally deep. A copy shares everything; a change
-//! rebuilds one leaf and the few arrays above it and leaves the others shared. Short arrays matter more than few levels:
-//! copying one touches the count of everything it points to, and after a pause each of those is a miss of the caches.
+//! It is a tree of short sorted arrays, each behind an [`Arc`], with all leaves at the same depth. A copy shares everything. A
+//! change rebuilds one leaf and the few arrays above it, and leaves the others shared. Short arrays matter more than few
+//! levels: copying an array touches the reference count of everything it points to, and after a pause each of those is a cache
+//! miss.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// How long arrays are made; they are split at twice that.
+/// The normal length of arrays; they are split at twice that.
 const SIZE: usize = 16;
 
 /// A sorted copy-on-write map.
@@ -60,7 +61,7 @@ impl<K, V> Sorted<K, V> {
         }
     }
 
-    /// The value whose key compares as equal; `order` says how a key compares with the one that is looked for.
+    /// The value whose key compares as equal; `order` compares a key with the searched one.
     pub(super) fn get(&self, order: impl Fn(&K) -> Ordering) -> Option<&V> {
         let mut children = &self.top;
         loop {
@@ -75,7 +76,7 @@ impl<K, V> Sorted<K, V> {
         }
     }
 
-    /// Walks from the first key that is not `below` on. Keys that are below come before all others.
+    /// Walks from the first key for which `below` is false. All keys below sort before the others.
     pub(super) fn from<F: Fn(&K) -> bool>(&self, below: F) -> Tail<'_, K, V> {
         let (mut stack, mut children) = (SmallVec::new(), &self.top);
         loop {
@@ -96,8 +97,8 @@ impl<K, V> Sorted<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
-    /// Puts a value in the place of that of the same key, and says whether it did: not where there is none, and not where
-    /// a copy shares the arrays that lead there.
+    /// Replaces the value of an existing key in place, and returns whether it did. It does not if the key is missing, or if a
+    /// copy shares the arrays on the path.
     pub(super) fn replace(&mut self, key: &K, value: &V) -> bool {
         let mut children = &mut self.top;
         loop {
@@ -114,7 +115,7 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
         }
     }
 
-    /// Puts in (`Some`) and takes out (`None`) in one pass. Edits come sorted by key, each key once.
+    /// Inserts (`Some`) and removes (`None`) in one pass. Edits are sorted by key, each key once.
     pub(super) fn edit(&mut self, edits: impl Iterator<Item = (K, Option<V>)>) {
         let mut edits = Edits { edits: edits.peekable(), put: 0, taken: 0 };
         if edits.edits.peek().is_none() {
@@ -139,8 +140,8 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
         }
     }
 
-    /// Calls `changed` for every key whose value differs between two maps, in the order of keys. What both share is
-    /// skipped without a look inside; `same` tells whether two values of one key are equal.
+    /// Calls `changed` for every key whose value differs between two maps, in the order of keys. Shared parts are skipped
+    /// without a visit; `same` returns whether two values of one key are equal.
     pub(super) fn diff<'a>(
         &'a self,
         newer: &'a Self,
@@ -181,7 +182,7 @@ struct Edits<K, V, E: Iterator<Item = (K, Option<V>)>> {
 }
 
 impl<K: Ord + Clone, V: Clone, E: Iterator<Item = (K, Option<V>)>> Edits<K, V, E> {
-    /// Takes in the edits below a bound.
+    /// Applies the edits below a bound.
     fn children(&mut self, old: Vec<Child<K, V>>, bound: Option<&K>) -> Vec<Child<K, V>> {
         let mut new: Vec<Child<K, V>> = Vec::with_capacity(old.len() + 1);
         let mut old = old.into_iter().peekable();
@@ -299,7 +300,7 @@ impl<'a, K, V> Iterator for Tail<'a, K, V> {
     }
 }
 
-/// Walks all items and knows how many are left.
+/// Walks all items and knows the number of remaining ones.
 #[derive(Debug)]
 pub(super) struct Iter<'a, K, V> {
     tail: Tail<'a, K, V>,
@@ -325,7 +326,7 @@ impl<K, V> ExactSizeIterator for Iter<'_, K, V> {}
 /// A place in a map, for walking two of them side by side.
 struct Cursor<'a, K, V> {
     stack: Stack<'a, K, V>,
-    /// What is left of a leaf; empty between leaves.
+    /// The rest of a leaf; empty between leaves.
     items: &'a [(K, V)],
 }
 

@@ -1,4 +1,4 @@
-//! Cutting the body of a reload into tables and rows, undecoded.
+//! Splits the body of a reload into tables and rows, undecoded.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::wire::cursor::Cursor;
 
-/// Where a row's update stands in the text of a message.
+/// The position of a row's update in the text of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowText {
     pub(super) uuid: Uuid,
@@ -24,7 +24,7 @@ pub(super) type RowTexts = SmallVec<[RowText; 1]>;
 /// A table's name and its rows.
 pub(super) type TableText<'a> = (Cow<'a, str>, RowTexts);
 
-/// The tables in a reload's body, which stands at some place in the text of a message. Rows are not looked into.
+/// The tables in the body of a reload, which is at some position in the text of a message. Rows are not parsed.
 pub(super) fn tables(body: &str, at: usize) -> Result<SmallVec<[TableText<'_>; 1]>, serde_json::Error> {
     let mut cursor = Cursor::new(body);
     let mut tables: SmallVec<[TableText<'_>; 1]> = SmallVec::new();
@@ -50,7 +50,7 @@ pub(super) fn row_uuid(name: &str) -> Result<Uuid, serde_json::Error> {
     Uuid::try_parse(name).map_err(|_| serde_json::Error::custom(format_args!("{name:?} is no UUID of a row")))
 }
 
-/// Of members with the same name the last one counts, as for the C client. Servers do not send any.
+/// Of members with the same name the last one wins, as in the C client. Servers do not send duplicates.
 fn last_counts(rows: &mut RowTexts) {
     if rows.len() < 2 {
         return;

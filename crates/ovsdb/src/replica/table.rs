@@ -1,4 +1,4 @@
-//! One table: its rows, its indexes, the rows that could not be read, and how it fits the schema.
+//! One table: its rows, its indexes, the undecodable rows, and its fit with the schema.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -22,7 +22,7 @@ use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 use crate::wire::schema::DatabaseSchema;
 
-/// A row that its struct refused, as it came.
+/// A row that its struct refused, as received.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RawRow {
     /// By the layout of the table.
@@ -67,7 +67,7 @@ impl<C: Codec> TableState<C> {
         }
     }
 
-    /// Takes staged changes in.
+    /// Applies staged changes.
     fn commit(&mut self, mut staged: Staged<C::Row>) -> Option<Arc<dyn AnyChanges>> {
         if !staged.unreadable.is_empty() {
             aside::take(&self.name, Arc::make_mut(&mut self.unreadable), staged.unreadable);
@@ -97,7 +97,7 @@ impl<T: Table> TableState<Typed<T>> {
     }
 }
 
-/// What a table staged, its type set aside.
+/// The staged changes of a table, with the type erased.
 pub(super) type AnyStaged = Box<dyn Any + Send>;
 
 /// A table, its type set aside.
@@ -122,7 +122,7 @@ pub(super) trait AnyTable: Any + Send + Sync {
         rows: &[RowText],
         staged: &mut AnyStaged,
     ) -> Result<(), ApplyError>;
-    /// Takes in what this table staged.
+    /// Applies the staged changes of this table.
     fn commit(&mut self, staged: AnyStaged) -> Option<Arc<dyn AnyChanges>>;
     fn diff(&self, newer: &dyn AnyTable) -> Option<Arc<dyn AnyChanges>>;
     fn unreadable(&self) -> &BTreeMap<Uuid, Arc<RawRow>>;

@@ -1,4 +1,4 @@
-//! The life of an attempt: dialing, and what is settled when a connection or the attempt at one is over.
+//! The life of an attempt: dialing, and the clean-up when a connection or an attempt ends.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -28,7 +28,7 @@ impl Session {
         self.end(now, reason, true);
     }
 
-    /// What was to be sent on a connection that is gone never will be: those transactions did not happen.
+    /// Drops transactions that were not sent before the connection ended: they did not happen.
     fn discard_sends(&mut self) {
         for Queued { action, txn } in std::mem::take(&mut self.actions) {
             match (action, txn) {
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    /// The connection, or the attempt, is over: settles what hung on it and goes on with the next remote.
+    /// The connection, or the attempt, has ended: settles everything that depended on it and continues with the next remote.
     pub(super) fn end(&mut self, now: Instant, reason: CloseReason, ours: bool) {
         // The driver knows of no attempt that it has not been asked for yet.
         let unseen = self.dial_queued();

@@ -1,4 +1,4 @@
-//! How long to wait before the next round of remotes: exponential with jitter, without end.
+//! The delay before the next round of remotes: exponential with jitter, without end.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -50,8 +50,8 @@ impl Backoff {
         Self { min, max: max.max(min), failures: 0 }
     }
 
-    /// The next delay: between half and all of a span that doubles up to the maximum, so that clients which lost their
-    /// server at the same moment don't come back at the same moment.
+    /// The next delay: between half and all of a span that doubles up to the maximum, so that clients which lost their server
+    /// at the same moment do not reconnect at the same moment.
     pub(super) fn next(&mut self, random: &mut Random) -> Duration {
         let span = self.min.saturating_mul(1 << self.failures.min(20)).min(self.max);
         self.failures = self.failures.saturating_add(1);

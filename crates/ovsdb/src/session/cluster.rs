@@ -1,8 +1,8 @@
-//! What a server says about itself: the `Database` table of its `_Server` database, and whether that is good enough.
+//! The server's status: the `Database` table of its `_Server` database, and the verdict on it.
 //!
-//! [`judge`] is the whole decision, a pure function from a row to a verdict. Rows are kept here too: this table is
-//! read before the schema of anything is known, has one row we care for, and none of its columns holds more than one
-//! value, so the typed replica would bring nothing.
+//! [`judge`] is the whole decision, a pure function from a row to a verdict. This module also stores the rows. The client reads
+//! this table before it knows any schema, it has one relevant row, and none of its columns holds more than one value. So the
+//! typed replica would not help.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -24,7 +24,7 @@ pub(super) const TABLE: &str = "Database";
 /// How a server stores a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StorageModel {
-    /// One server, or an active one with a backup. Also what a server is that does not say.
+    /// A standalone server, or an active one with a backup. Also the default for a server that does not report a model.
     #[default]
     Standalone,
     /// A member of a RAFT cluster.
@@ -59,24 +59,24 @@ pub struct ServerRow {
 /// Why a server is not good enough.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// It does not have the database.
+    /// The server does not have the database.
     #[error("the server has no database {database}: check the name, or wait until it is added")]
     NoDatabase {
-        /// The one asked for.
+        /// The requested database.
         database: Str,
     },
-    /// It has no schema yet.
+    /// The server has no schema yet.
     #[error("the server has not joined its cluster (or reached its relay source) yet: trying another one")]
     NotReady,
-    /// It lost touch with the cluster or with the relay's source.
+    /// The server lost its cluster or its relay source.
     #[error(
         "the server is cut off from the rest of its cluster (or from its relay source): trying another one"
     )]
     CutOff,
-    /// It does not lead the cluster and we want the leader.
+    /// The server is not the leader, and we want the leader.
     #[error("the server does not lead its cluster: trying another one")]
     NotLeader,
-    /// It is behind what we have seen already.
+    /// The server's data is older than ours.
     #[error("the server's data is old (log index {index}, seen {seen}): trying another one")]
     Stale {
         /// Where the server is.
@@ -84,7 +84,7 @@ pub enum Refusal {
         /// Where another one was.
         seen: u64,
     },
-    /// It belongs to another cluster than the one configured.
+    /// The server belongs to another cluster than the configured one.
     #[error("the server belongs to {}, expected cluster {expected}: check the remotes or the cluster id", cluster(.found))]
     WrongCluster {
         /// The configured one.
@@ -98,7 +98,7 @@ fn cluster(id: &Option<Uuid>) -> String {
     id.map_or_else(|| "no cluster".to_owned(), |id| format!("cluster {id}"))
 }
 
-/// What we ask of a server.
+/// Our requirements on a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wishes<'a> {
     pub(super) database: &'a str,
@@ -106,7 +106,7 @@ pub(super) struct Wishes<'a> {
     pub(super) cluster_id: Option<Uuid>,
     /// The least log index that is not a step back.
     pub(super) min_index: u64,
-    /// There is no other server to go to.
+    /// Whether there is no other server to try.
     pub(super) only_one: bool,
 }
 
@@ -145,10 +145,10 @@ pub(super) fn judge(row: Option<&ServerRow>, wishes: Wishes<'_>) -> Result<(), R
     }
 }
 
-/// How far we have come in a cluster's log, so that no server takes us back in time.
+/// Our position in a cluster's log, so that no server takes us back in time.
 ///
-/// A restored database begins again at a low index. It is let in when it says so itself (another cluster id, or no
-/// cluster any more), or when for [`stale_limit`](super::SessionConfig::stale_limit) no server was better.
+/// A restored database begins again at a low index. The session accepts it if the server reports the restore (another cluster
+/// id, or no cluster any more), or if no server was better for [`stale_limit`](super::SessionConfig::stale_limit).
 #[derive(Debug, Default)]
 pub(super) struct Watermark {
     index: u64,
@@ -194,9 +194,9 @@ impl Watermark {
         self.stale_in_round = true;
     }
 
-    /// All remotes have been tried. Where none was even stale, nobody has said anything about its data: the time in which
-    /// no server is reached does not count. Single attempts that fail in another way say nothing: of a cluster that was
-    /// restored the followers are no leaders, and a member may be gone for good.
+    /// Called after a round over all remotes. If no server was even stale, none has reported anything about its data, so the
+    /// time without a reachable server does not count. Single attempts that fail for another reason prove nothing: in a
+    /// restored cluster the followers are no leaders, and a member may be gone for good.
     pub(super) fn end_round(&mut self) {
         if !std::mem::take(&mut self.stale_in_round) {
             self.stale_since = None;
@@ -213,7 +213,7 @@ impl Watermark {
 pub(super) struct ServerRows(HashMap<Str, ServerRow>);
 
 impl ServerRows {
-    /// Takes in a `<table-updates2>`, the first one or any later one.
+    /// Applies a `<table-updates2>`, the first one or a later one.
     pub(super) fn apply(&mut self, body: &str) -> Result<(), serde_json::Error> {
         let tables: HashMap<String, HashMap<Str, RowUpdate>> = serde_json::from_str(body)?;
         for (uuid, update) in tables.into_iter().filter(|(name, _)| name == TABLE).flat_map(|(_, rows)| rows)
@@ -231,7 +231,7 @@ impl ServerRows {
         Ok(())
     }
 
-    /// The row of a database; of several the one in the wanted cluster.
+    /// The row of a database; of several, the one in the configured cluster.
     pub(super) fn find(&self, database: &str, cluster_id: Option<Uuid>) -> Option<&ServerRow> {
         let mut named = self.0.values().filter(|row| row.name == database);
         let first = named.next()?;

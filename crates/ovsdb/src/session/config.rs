@@ -1,4 +1,4 @@
-//! What a session is told before it begins.
+//! The configuration of a session.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -20,14 +20,14 @@ pub struct SessionConfig {
     /// Accept only the leader of a cluster. Writers that hold locks need it (a lock lives in one server's memory);
     /// readers that can bear a delay should spread over the followers. Default: yes.
     pub leader_only: bool,
-    /// The cluster that it must be; `None` takes any.
+    /// The required cluster; `None` accepts any.
     pub cluster_id: Option<Uuid>,
     /// Try remotes in random order, so that many clients spread. Default: yes.
     pub shuffle: bool,
-    /// How long a connection may take to come about, TLS included. Default: 5 s.
+    /// Timeout for establishing a connection, including TLS. Default: 5 s.
     pub connect_timeout: Duration,
-    /// Silence after which the server is probed, and again after which it is given up. Zero sends no probes.
-    /// Default: 5 s.
+    /// Silence after which the session sends a probe, and further silence after which it gives the server up. Zero sends no
+    /// probes. Default: 5 s.
     pub probe_interval: Duration,
     /// Silence allowed while a server composes the content of a database. Default: 60 s.
     pub load_patience: Duration,
@@ -36,11 +36,11 @@ pub struct SessionConfig {
     /// Longest delay; also how long a connection must have served before the delays begin at the first one again.
     /// Default: 8 s.
     pub backoff_max: Duration,
-    /// How long nothing but servers with older data than we have seen are refused, before their data is taken: it is
-    /// then the only data there is, as after a restore that kept the cluster's id. The time in which no server can be
-    /// reached does not count. `None` is for ever. Default: 60 s.
+    /// Time for which the session refuses servers if all of them have older data than we have seen. Then it accepts their data:
+    /// it is the only data there is, as after a restore that kept the cluster's id. The time without any reachable server does
+    /// not count. `None` refuses forever. Default: 60 s.
     pub stale_limit: Option<Duration>,
-    /// The newest monitor method to ask for; older ones are fallen back to. Default: `monitor_cond_since`.
+    /// The newest monitor method to request; the session falls back to older ones. Default: `monitor_cond_since`.
     pub newest_method: Method,
 }
 

@@ -1,4 +1,4 @@
-//! What goes out of a session: actions for who moves the bytes, events for who uses the data.
+//! The output of a session: actions for the driver, events for the user of the data.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -22,7 +22,7 @@ use crate::wire::schema::DatabaseSchema;
 pub enum Action {
     /// Connect; then `handle_open`, or `handle_close` if it fails.
     Dial(Remote),
-    /// Send this transaction. Whoever submits them decides how many may wait to be sent.
+    /// Send this transaction. The submitter limits how many may wait to be sent.
     Transact(String),
     /// Send this text. Most are answers to the server, which thus decides how many there are: if it does not read them, they
     /// must not pile up.
@@ -31,7 +31,7 @@ pub enum Action {
     Close(CloseReason),
 }
 
-/// An error with its causes in one line, for reasons that are told as text.
+/// An error with its causes in one line, for reasons in text form.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> Excerpt {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -58,16 +58,16 @@ pub enum SyncKind {
     Reloaded,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug)]
 pub enum Reply {
     /// The server's results, one per operation; any of them may be an error.
     Result(Box<RawValue>),
     /// The server refused the request as a whole.
     Error(Box<RawValue>),
-    /// It did not leave: there was no connection in sync.
+    /// It was not sent: there was no connection in sync.
     NotSent,
-    /// It was sent and the connection broke: it happened or it did not.
+    /// It was sent and the connection broke: its outcome is unknown.
     Lost,
 }
 
@@ -82,7 +82,7 @@ pub enum Reply {
 ///   open, `Down`. The replica stays as it is.
 #[derive(Debug)]
 pub enum Event {
-    /// A connection is open; nothing is known of the server yet.
+    /// A connection is open; the server is still unknown.
     Connected {
         /// Where.
         remote: Remote,
@@ -96,14 +96,14 @@ pub enum Event {
     Changed(Delta),
     /// The replica is what the server has, and follows it from here on. Transactions can be submitted.
     Synced {
-        /// How that came about.
+        /// The kind of load that led to it.
         how: SyncKind,
     },
     /// The one reply to a transaction.
     Reply {
         /// Which.
         txn: TxnId,
-        /// What became of it.
+        /// The outcome.
         outcome: Reply,
     },
     /// A lock became ours, or ceased to be.
@@ -113,24 +113,24 @@ pub enum Event {
         /// Whether it is ours.
         held: bool,
     },
-    /// The server does not take the request for a lock. Asked for again on the next connection.
+    /// The server refuses the request for a lock. The session requests it again on the next connection.
     LockRefused {
         /// Its name.
         name: Str,
-        /// What the server said.
+        /// The server's error.
         error: String,
     },
     /// Conditions up to this one are in force.
     Condition {
-        /// As `set_condition` gave it.
+        /// The value from `set_condition`.
         acked: CondSeq,
     },
-    /// The server does not take the conditions set up to this one since the last that it took. What was in force
-    /// before stays in force.
+    /// The server refuses the conditions that were set since the last accepted ones, up to this one. The previous conditions
+    /// stay in force.
     ConditionRefused {
-        /// As `set_condition` gave it.
+        /// The value from `set_condition`.
         seq: CondSeq,
-        /// What the server said.
+        /// The server's error.
         error: String,
     },
     /// A connection, or the attempt at one, ended.
@@ -146,13 +146,13 @@ pub enum Event {
     },
 }
 
-/// Why a connection, or the attempt at one, ended. Each says what to do about it.
+/// The reason why a connection, or an attempt, ended. Each text says what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CloseReason {
-    /// It could not be made.
+    /// The connection failed.
     #[error("cannot connect: {0}")]
     Dial(Excerpt),
-    /// It did not come about in time.
+    /// The connection was not established in time.
     #[error("no connection within {0:?}: is the address right, does a firewall drop it?")]
     DialTimeout(Duration),
     /// The server closed it.
@@ -161,7 +161,7 @@ pub enum CloseReason {
     /// Reading or writing failed.
     #[error("the connection broke: {0}")]
     Io(Excerpt),
-    /// Nothing came, not even an answer to a probe.
+    /// Nothing arrived, not even an answer to a probe.
     #[error("the server has been silent for {0:?}: it hangs, or the network is cut")]
     Silent(Duration),
     /// The server sends requests and does not read our answers.
@@ -175,7 +175,7 @@ pub enum CloseReason {
     /// The server is not good enough.
     #[error(transparent)]
     Refused(Refusal),
-    /// The schema cannot be had.
+    /// The server does not provide the schema.
     #[error("the server does not give the schema: {0}")]
     SchemaRefused(Excerpt),
     /// The schema cannot be read.
@@ -214,7 +214,7 @@ impl CloseReason {
         !matches!(self, Self::Eof | Self::Io(_) | Self::RemotesChanged | Self::NoRemotes)
     }
 
-    /// A short constant word, for metrics.
+    /// A short constant keyword, for metrics.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Dial(_) => "dial",
@@ -242,13 +242,13 @@ impl CloseReason {
     }
 }
 
-/// The `error` member of a reply. Servers send plain words or an object.
+/// The `error` member of a reply. Servers send a string or an object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerError {
-    /// The word that names it, e.g. `unknown database`.
+    /// The tag of the error, e.g. `unknown database`.
     pub(super) word: Excerpt,
     pub(super) details: Excerpt,
-    /// An object: the server looked into the request. Plain words: it did not get that far.
+    /// An object: the server has processed the request. A string: it did not get that far.
     pub(super) examined: bool,
 }
 

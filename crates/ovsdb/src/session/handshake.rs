@@ -1,6 +1,6 @@
 //! From an open connection to a replica in sync, step by step; and back a few steps when the schema changes.
 //!
-//! Monitors get a new name each time, so whatever still comes for an earlier one is told apart.
+//! Every monitor gets a new name, so that late updates of an earlier one are recognised.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -23,8 +23,8 @@ use crate::model::Str;
 use crate::replica::{ApplyError, Delta};
 use crate::wire::schema::DatabaseSchema;
 
-/// An update that does not fit is repaired in place by a reload, but not twice within this time: a server that keeps
-/// sending such updates is left, with the delays that go with it.
+/// An update that does not fit is repaired by a reload on the same connection, but not twice within this time: the session
+/// leaves a server that keeps sending such updates, with the usual delays.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(60);
 
 /// One connection.
@@ -42,7 +42,7 @@ pub(super) struct Connection {
     schema: Option<Arc<DatabaseSchema>>,
     /// The schema as the server's row had it last.
     row_schema: Option<Str>,
-    /// The schema, come before the server said what it is.
+    /// The schema, if it arrived before the server's status.
     early_schema: Option<String>,
     asked_at: Instant,
     repaired_at: Option<Instant>,
@@ -121,8 +121,8 @@ impl Session {
         }
     }
 
-    /// Asks the server what it is. All columns of the one row that concerns us: which columns there are differs
-    /// between versions, and this saves asking for the schema of `_Server` first. All is asked for at once.
+    /// Requests the server's status: all columns of our one row. The set of columns differs between versions, and this saves a
+    /// request for the schema of `_Server`. All requests go out at once.
     pub(super) fn greet(&mut self, now: Instant) {
         // Without this a server answers a conversion by hanging up. Old ones refuse it, which does not matter.
         self.request("set_db_change_aware", &[true], Pending::Formality);
@@ -146,7 +146,7 @@ impl Session {
         self.server_changed(now, body.get())
     }
 
-    /// The server has no `_Server` database: it is older than OVS 2.9 and stands alone.
+    /// The server has no `_Server` database: it is older than OVS 2.9 and standalone.
     pub(super) fn not_greeted(&mut self, now: Instant, error: &ServerError) -> Result<(), CloseReason> {
         tracing::debug!(%error, "the server does not tell about itself");
         if let Some(connection) = self.connection() {
@@ -160,7 +160,7 @@ impl Session {
         self.request("get_schema", &[database], Pending::Schema);
     }
 
-    /// The server will do: now its schema, which may have come already.
+    /// The server is acceptable: continue with its schema, which may have arrived already.
     fn await_schema(&mut self, now: Instant) -> Result<(), CloseReason> {
         self.advance(now, Stage::Schema);
         match self.connection().and_then(|connection| connection.early_schema.take()) {
@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    /// What the server says about itself, the first time or later.
+    /// Handles the server's status, the first or a later one.
     pub(super) fn server_changed(&mut self, now: Instant, body: &str) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
         connection
@@ -213,7 +213,7 @@ impl Session {
         Ok(())
     }
 
-    /// The schema, the first time or again. The content is asked for if it is news.
+    /// Handles the schema, the first or a later one. Requests the content if the schema is new.
     pub(super) fn use_schema(&mut self, now: Instant, text: &str) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
         if connection.stage == Stage::Greeting {
@@ -264,7 +264,7 @@ impl Session {
         self.ask_content(now, method);
     }
 
-    /// From where a load by this method would go on.
+    /// The transaction id from which a load by this method would resume.
     fn resumes(&self, method: Method) -> Option<Uuid> {
         self.last_id.filter(|_| method == Method::CondSince)
     }
@@ -284,7 +284,7 @@ impl Session {
         self.advance(now, Stage::Loading);
     }
 
-    /// The content could not be had like that.
+    /// The server refuses to load the content by this method.
     pub(super) fn not_loaded(&mut self, now: Instant, error: &ServerError) -> Result<(), CloseReason> {
         let method = self.connection().map_or(Method::Monitor, |connection| connection.method);
         if let Some(older) = method.older() {
@@ -304,7 +304,7 @@ impl Session {
         Err(CloseReason::MonitorRefused(error.to_string().into()))
     }
 
-    /// The content came.
+    /// The content arrived.
     pub(super) fn loaded(&mut self, now: Instant, reply: &RawValue, resume: bool) -> Result<(), CloseReason> {
         let Some(connection) = self.connection() else { return Ok(()) };
         let method = connection.method;
@@ -316,7 +316,7 @@ impl Session {
         self.in_sync(now, found, last_id, outcome)
     }
 
-    /// The whole content came, in a message that can be given up.
+    /// The whole content arrived, in a message whose memory may be freed.
     pub(super) fn loaded_whole(
         &mut self,
         now: Instant,
@@ -397,7 +397,7 @@ impl Session {
         }
     }
 
-    /// An update does not fit what we have: asks for everything again, on this connection, so that locks stay ours.
+    /// An update does not fit the replica: requests everything again, on this connection, so that we keep our locks.
     fn repair(&mut self, now: Instant, error: &dyn std::error::Error) -> Result<(), CloseReason> {
         self.last_id = None;
         let Some(connection) = self.connection() else { return Ok(()) };
@@ -432,9 +432,9 @@ impl Session {
         }
     }
 
-    /// The server ended a monitor: the database was converted or is gone. What it is now we learn by starting over. The
-    /// schema is asked for each time: OVS 3.1 cancels before it changes the row of `_Server`, and a standalone server
-    /// where nothing else happens may not change it for a long time.
+    /// The server ended a monitor: the database was converted or deleted. The session starts over to find out. It requests the
+    /// schema each time: OVS 3.1 cancels monitors before it changes the row of `_Server`, and a standalone server without other
+    /// changes may not change that row for a long time.
     pub(super) fn canceled(&mut self, now: Instant, name: &str) {
         let Some(connection) = self.connection() else { return };
         if name.is_empty() || (name != connection.content_monitor && name != connection.server_monitor) {
@@ -469,7 +469,7 @@ impl Session {
         }
     }
 
-    /// Asks for wanted locks, if this is the time.
+    /// Requests wanted locks, if the state permits.
     pub(super) fn send_locks(&mut self) {
         if !self.is_synced() {
             return;
@@ -484,9 +484,9 @@ impl Session {
     }
 }
 
-/// What a reply to a monitor request says.
+/// The content of a reply to a monitor request.
 pub(super) struct Content<'a> {
-    /// Whether it goes on where we were.
+    /// Whether it resumes from our last transaction.
     pub(super) found: bool,
     /// The last transaction in it.
     pub(super) last_id: Option<Uuid>,
@@ -508,8 +508,8 @@ pub(super) fn content(method: Method, reply: &str, resume: bool) -> Result<Conte
     }
 }
 
-/// The parts of `[found, "id", updates]`. The updates may be a hundred megabytes: they are not looked at here, and what
-/// else than an object they are is found out when they are decoded.
+/// The parts of `[found, "id", updates]`. The updates may be a hundred megabytes. They are not parsed here; the decoder finds
+/// out if they are not an object.
 fn since(reply: &str) -> Option<(bool, &str, &str)> {
     let inside = reply.trim().strip_prefix('[')?.strip_suffix(']')?;
     let (found, rest) = inside.split_once(',')?;

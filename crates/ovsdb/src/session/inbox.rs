@@ -1,7 +1,7 @@
-//! A message comes in: which request it answers, which monitor or lock it speaks of.
+//! Incoming messages: assigns each to its request, monitor or lock.
 //!
-//! Only what breaks the conversation is an error here. What merely concerns nothing of ours (a second reply, an update
-//! of a monitor that ended, a notification of a newer protocol) is counted and passed over.
+//! Only messages that break the protocol are errors. Messages that match nothing of ours (a second reply, an update of an ended
+//! monitor, a notification of a newer protocol) are counted and skipped.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::receive`]. Of all messages only the content of a database is large, and of that only what is loaded
+    /// As [`Session::receive`], with ownership of the text. Only the content of a database is large, and only if it is loaded
     /// as a whole.
     pub(super) fn receive_owned(&mut self, now: Instant, text: Vec<u8>) -> Result<(), CloseReason> {
         let text = match String::from_utf8(text) {
@@ -61,8 +61,8 @@ impl Session {
         self.loaded_whole(now, text, body, last_id)
     }
 
-    /// The request and content of a reply that has a whole database in it. Whatever looks odd is left to
-    /// [`Session::receive`], which says what is wrong with it.
+    /// The request and content of a reply with a whole database. Anything unusual is left to [`Session::receive`], which
+    /// reports the error.
     fn whole_content<'a>(&self, text: &'a str) -> Option<(u64, Content<'a>)> {
         let (id, result) = message::plain_reply(text)?;
         let Some(Pending::Content { resume }) = self.pending.get(&id) else { return None };

@@ -1,10 +1,10 @@
-//! Locks: what we want, what we asked for on this connection, what we hold.
+//! Locks: those that we want, those that we requested on this connection, those that we hold.
 //!
-//! A lock lives in the memory of one server and ends with the connection, so wanted locks are asked for again on each
-//! connection, once the replica is up to date: who is told that it holds a lock may rely on its snapshot.
-//! After `stolen` a server keeps us in its queue, before everyone else who waits, and says `locked` when it is our turn
-//! again; but not if we had stolen the lock ourselves. Then it has forgotten us, and wants an `unlock` before it lets us
-//! queue up like everybody. Stealing is done once, or two thieves would never come to rest.
+//! A lock lives in the memory of one server and ends with the connection. So the session requests wanted locks again on each
+//! connection, once the replica is up to date: a client that holds a lock may rely on its snapshot. After `stolen`, the server
+//! keeps us at the head of its queue, and sends `locked` when it is our turn again. The exception is a lock that we had stolen
+//! ourselves: then the server has forgotten us, and needs an `unlock` before we may queue again. We steal a lock once;
+//! otherwise two stealing clients would never come to rest.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::model::Str;
 
-/// How to get a lock that somebody else holds.
+/// The way to get a lock that another client holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
     /// Stand in the queue.
@@ -35,23 +35,23 @@ impl LockMode {
 
 #[derive(Debug)]
 struct Wanted {
-    /// How it is asked for next.
+    /// The mode of the next request.
     mode: LockMode,
-    /// How it was asked for on this connection.
+    /// The mode of the request on this connection.
     claim: LockMode,
-    /// Tells this wish from an earlier one for the same name whose replies are still under way.
+    /// Distinguishes this request from an earlier one for the same name whose replies are still on their way.
     epoch: u64,
     stage: Stage,
 }
 
 impl Wanted {
-    /// It is ours, and nothing is left to be stolen.
+    /// The lock is ours, and there is nothing left to steal.
     fn hold(&mut self) {
         self.stage = Stage::Held;
         self.mode = LockMode::Wait;
     }
 
-    /// Who is to steal does not stay in the queue.
+    /// A lock to be stolen does not stay in the queue.
     fn insist(&mut self) {
         if self.stage == Stage::Queued && self.mode == LockMode::Steal {
             self.stage = Stage::Void;
@@ -61,7 +61,7 @@ impl Wanted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Not asked for on this connection.
+    /// Not requested on this connection.
     Idle,
     /// Asked for, no reply yet.
     Asked,
@@ -69,9 +69,9 @@ enum Stage {
     Queued,
     /// Ours.
     Held,
-    /// What we have asked for is not what we want any more: to be given up and asked for anew.
+    /// Our request differs from what we want now: release it and request it again.
     Void,
-    /// The server does not take the request.
+    /// The server refuses the request.
     Refused,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Ask {
     pub(super) name: Str,
     pub(super) mode: LockMode,
     pub(super) epoch: u64,
-    /// What was asked for before is to be given up first.
+    /// The earlier request must be released first.
     pub(super) anew: bool,
 }
 
@@ -107,14 +107,14 @@ impl Locks {
         }
     }
 
-    /// No longer wants a lock: whether the server must be told, and whether it was ours.
+    /// Releases a lock: returns whether the server must be notified, and whether the lock was ours.
     pub(super) fn drop(&mut self, name: &str) -> Option<(bool, bool)> {
         let wanted = self.wanted.remove(name)?;
         let told = !matches!(wanted.stage, Stage::Idle | Stage::Refused);
         Some((told, wanted.stage == Stage::Held))
     }
 
-    /// The locks to ask for now; they count as asked for.
+    /// The locks to request now; they count as requested.
     pub(super) fn ask(&mut self) -> Vec<Ask> {
         let mut asked = Vec::new();
         for (name, wanted) in &mut self.wanted {
@@ -156,7 +156,7 @@ impl Locks {
         }
     }
 
-    /// `locked` or `stolen` came: whether anything changed.
+    /// `locked` or `stolen` arrived: returns whether anything changed.
     pub(super) fn notified(&mut self, name: &str, held: bool) -> bool {
         let Some(wanted) = self.wanted.get_mut(name) else { return false };
         match (wanted.stage, held) {

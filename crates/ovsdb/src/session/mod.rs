@@ -1,6 +1,6 @@
-//! The conversation with a server as a pure state machine: no sockets, no clock, no tasks.
+//! The protocol with a server as a pure state machine: no sockets, no clock, no tasks.
 //!
-//! Whoever moves the bytes (the driver) tells a [`Session`] what happened and when, and does what it says:
+//! The driver, which moves the bytes, reports events and the time to a [`Session`], and performs its actions:
 //!
 //! ```text
 //!   bytes, time                              actions: Dial, Send, Close
@@ -30,14 +30,14 @@
 //! ```
 //!
 //! Rules:
-//! - **It never gives up.** Whatever is wrong, the next remote is tried; after a round over all of them there is a
+//! - **It never gives up.** After any failure the session tries the next remote; after a round over all of them there is a
 //!   delay, exponential and with jitter. The reason is in [`Event::Down`] and [`Session::status`].
-//! - **The replica outlives connections.** A new connection resumes or reloads; a reload is a comparison, and only
-//!   true changes are published. The order of events is described at [`Event`].
-//! - **Nothing is queued.** [`Session::submit`] while not in sync answers [`Reply::NotSent`] at once: only who composed
-//!   a transaction knows whether it still makes sense later.
+//! - **The replica outlives connections.** A new connection resumes or reloads. A reload is a comparison, and only true changes
+//!   are published. The order of events is described at [`Event`].
+//! - **Nothing is queued.** [`Session::submit`] while not in sync answers [`Reply::NotSent`] at once: only the author of a
+//!   transaction knows whether it still makes sense later.
 //! - **Every transaction gets one reply**, [`Reply::Lost`] if the connection broke after it was sent.
-//! - **No bytes can hurt.** A message that is no message closes the connection with a reason.
+//! - **No bytes can hurt.** A malformed message closes the connection with a reason.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -87,9 +87,9 @@ pub struct Session {
     config: SessionConfig,
     database: Str,
     replica: Replica,
-    /// What the replica holds: the tables and columns of its last content.
+    /// The shape of the replica's last content: its tables and columns.
     shape: Option<Vec<Monitored>>,
-    /// The transaction up to which the replica is complete, where the server gives such ids.
+    /// The transaction up to which the replica is complete, if the server provides such ids.
     last_id: Option<Uuid>,
     conditions: Conditions,
     locks: Locks,
@@ -118,7 +118,7 @@ enum Phase {
     Open(Box<Connection>),
 }
 
-/// What a request of ours was for.
+/// The purpose of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Pending {
     Server,
@@ -132,7 +132,7 @@ enum Pending {
         epoch: u64,
     },
     Transaction,
-    /// The reply says nothing that matters.
+    /// A request whose reply does not matter.
     Formality,
 }
 
@@ -144,7 +144,7 @@ struct Queued {
 }
 
 impl Session {
-    /// A session that begins to connect at once. The seed spreads clients: give each another one.
+    /// Creates a session that begins to connect at once. The seed spreads clients: give each a different one.
     pub fn new(config: SessionConfig, model: Model, now: Instant, seed: u64) -> Self {
         let database = Str::from(model.database());
         let conditions =
@@ -179,7 +179,7 @@ impl Session {
         session
     }
 
-    /// The connection that was to be made is open.
+    /// The requested connection is open.
     pub fn handle_open(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Dialing { .. }) || self.dial_queued() {
             tracing::debug!("a connection was opened that nobody asked for");
@@ -193,7 +193,7 @@ impl Session {
         self.greet(now);
     }
 
-    /// The connection ended, or could not be made. Not for connections that an [`Action::Close`] ended.
+    /// The connection ended, or failed. Not called for connections that an [`Action::Close`] ended.
     pub fn handle_close(&mut self, now: Instant, why: CloseReason) {
         match self.phase {
             Phase::Waiting { .. } => {}
@@ -202,15 +202,14 @@ impl Session {
         }
     }
 
-    /// Bytes of a message came that is not complete yet.
+    /// Bytes of an incomplete message arrived.
     pub fn handle_activity(&mut self, now: Instant) {
         if let Phase::Open(connection) = &mut self.phase {
             connection.probe.alive(now);
         }
     }
 
-    /// A complete JSON text came. Where it is given away rather than lent, the memory of a large one is freed while it
-    /// is decoded.
+    /// A complete JSON text arrived. If the caller gives up ownership, the memory of a large text is freed while it is decoded.
     pub fn handle_message<'a>(&mut self, now: Instant, text: impl Into<Cow<'a, [u8]>>) {
         let Phase::Open(connection) = &mut self.phase else { return };
         connection.probe.alive(now);
@@ -224,7 +223,7 @@ impl Session {
         }
     }
 
-    /// The time that `next_timeout` named has come. Too early, or without need, does no harm.
+    /// The time of `next_timeout` has come. A call that is early or unnecessary does no harm.
     pub fn handle_timeout(&mut self, now: Instant) {
         match &mut self.phase {
             Phase::Waiting { until } if now >= *until => {
@@ -247,7 +246,7 @@ impl Session {
         }
     }
 
-    /// When `handle_timeout` is wanted next. `None` only while a connection is open and probes are off.
+    /// The time of the next `handle_timeout`. `None` only while a connection is open and probes are off.
     pub fn next_timeout(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { until } => Some(*until),
@@ -293,8 +292,8 @@ impl Session {
         seq.unwrap_or_else(|| panic!("table {table} is not in the model of {}", self.database))
     }
 
-    /// Wants a lock, on this connection and all later ones. [`Event::Lock`] tells when it is ours. One that is wanted
-    /// already can be stolen after all; else nothing changes.
+    /// Requests a lock, on this connection and all later ones. [`Event::Lock`] reports when it is ours. If it is already
+    /// requested, the mode may change to stealing; otherwise nothing changes.
     pub fn lock(&mut self, _now: Instant, name: &str, mode: LockMode) {
         self.locks.want(name, mode);
         self.send_locks();
@@ -311,8 +310,8 @@ impl Session {
         }
     }
 
-    /// Other remotes from now on, in this cluster. A connection to one that stays in the list stays too, unless another
-    /// cluster is wanted.
+    /// Replaces the remotes and the required cluster. A connection to a remote that stays in the list stays, too, unless the
+    /// required cluster changed.
     pub fn set_remotes(&mut self, now: Instant, remotes: Remotes) {
         let same_cluster = self.config.cluster_id == remotes.cluster_id;
         self.config.cluster_id = remotes.cluster_id;
@@ -329,7 +328,7 @@ impl Session {
         }
     }
 
-    /// Drops the connection and makes another one, preferably elsewhere.
+    /// Drops the connection and opens another one, preferably to another remote.
     pub fn reconnect(&mut self, now: Instant) {
         match self.phase {
             Phase::Waiting { .. } => {

@@ -1,13 +1,13 @@
-//! What of the database is monitored: methods, conditions, and whether a new connection may resume.
+//! The monitored part of a database: methods, conditions, and whether a new connection may resume.
 //!
-//! Conditions have three stages, as in the C client: set (not sent), requested (sent, no reply) and acked (in force:
-//! the replica holds these rows). A new connection resumes from the last transaction id, under the acked conditions,
-//! and sends what was set meanwhile as a change. The one exception: when a change was in flight, the server may have
-//! applied it and sent a part of it, so nobody knows what the replica holds. Then everything is asked for again under
-//! the newest conditions; the reload is a comparison, so only true changes come out of it.
+//! Conditions have three stages, as in the C client: set (not sent), requested (sent, no reply) and acked (in force: the
+//! replica holds these rows). A new connection resumes from the last transaction id under the acked conditions, and sends those
+//! that were set meanwhile as a change. There is one exception. If a change was in flight, the server may have applied it and
+//! sent a part of it, so the content of the replica is uncertain. Then the session loads everything again under the newest
+//! conditions; the reload is a comparison, so only true changes are published.
 //!
-//! A server that refuses a load under conditions that were never in force is asked again under those that were, and
-//! gets the others as a change, which it refuses by itself: one bad condition keeps nobody from following the rest.
+//! If a server refuses a load under conditions that were never in force, the session loads again under those that were, and
+//! sends the others as a change, which the server refuses on its own. So one bad condition does not block the rest.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -32,7 +32,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The protocol's word.
+    /// The protocol's name of the method.
     pub fn name(self) -> &'static str {
         match self {
             Self::Monitor => "monitor",
@@ -84,7 +84,7 @@ pub(super) struct Conditions {
     tables: BTreeMap<Str, TableCondition>,
     /// The newest one handed out.
     newest: CondSeq,
-    /// What the request under way carries.
+    /// The conditions in the current request.
     requested: Option<CondSeq>,
     acked: CondSeq,
 }
@@ -115,7 +115,7 @@ impl Conditions {
         self.acked
     }
 
-    /// Takes what was set as requested: a change, if there is one and none is under way.
+    /// Marks set conditions as requested: a change, if there is one and none is in flight.
     pub(super) fn take_change(&mut self) -> Option<BTreeMap<Str, Condition>> {
         if self.requested.is_some() || self.newest == self.acked {
             return None;
@@ -154,7 +154,7 @@ impl Conditions {
         news.then_some(seq)
     }
 
-    /// The server did not take the change: what was asked for is dropped.
+    /// The server refused the change: drops the requested conditions.
     pub(super) fn refuse(&mut self) -> Option<CondSeq> {
         let seq = self.requested.take()?;
         for entry in self.tables.values_mut() {
@@ -172,7 +172,7 @@ impl Conditions {
         under_way
     }
 
-    /// What was requested counts as set again. `true` if that is anything: the request carried more than is in force.
+    /// Marks requested conditions as set again. Returns `true` if there were any: the request had more than is in force.
     pub(super) fn put_back(&mut self) -> bool {
         self.requested = None;
         let mut any = false;

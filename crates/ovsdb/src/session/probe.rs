@@ -1,15 +1,15 @@
-//! Is the peer alive? An echo request after silence, and the end of the connection when that brings nothing either.
+//! Liveness of the peer: an echo request after silence, and the end of the connection if that gets no answer either.
 //!
-//! Any byte counts as life, so a reply of many megabytes that takes its time is no silence. Two more things keep a
-//! healthy connection from being cut: a server that composes the first content of a big database answers nothing
-//! meanwhile (it has one thread), so while that reply is due we are more patient; and the verdict counts from the moment
-//! the probe was sent, so a client that was itself busy or stopped for long asks once more before it gives up.
+//! Any byte counts as a sign of life, so a reply of many megabytes that takes its time is not silence. Two more rules protect a
+//! healthy connection. A server that composes the first content of a large database answers nothing meanwhile, because it has
+//! one thread; so the limit is longer while that reply is due. And the limit counts from the moment when the probe was sent, so
+//! a client that was itself busy or stopped for long sends one more probe before it gives up.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::time::{Duration, Instant};
 
-/// What is awaited from the server now.
+/// The expected message from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Awaiting {
     /// Nothing in particular.
@@ -30,7 +30,7 @@ pub(super) struct Probe {
     sent: Option<Instant>,
 }
 
-/// What to do now.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Fine,
@@ -43,13 +43,13 @@ impl Probe {
         Self { interval, patience, last_sign: now, sent: None }
     }
 
-    /// Bytes came.
+    /// Bytes arrived.
     pub(super) fn alive(&mut self, now: Instant) {
         self.last_sign = now;
         self.sent = None;
     }
 
-    /// How long the answer to a probe may take.
+    /// Timeout of the answer to a probe.
     fn grace(&self, awaiting: Awaiting) -> Duration {
         match awaiting {
             Awaiting::Content => self.interval.max(self.patience),
@@ -57,7 +57,7 @@ impl Probe {
         }
     }
 
-    /// When to look again.
+    /// The time of the next check.
     pub(super) fn next(&self, awaiting: Awaiting) -> Option<Instant> {
         if self.interval.is_zero() {
             return match awaiting {
@@ -71,7 +71,7 @@ impl Probe {
         }
     }
 
-    /// Looks at the clock. After `SendProbe` the probe counts as sent.
+    /// Checks the clock. After `SendProbe` the probe counts as sent.
     pub(super) fn check(&mut self, now: Instant, awaiting: Awaiting) -> Check {
         match self.next(awaiting) {
             Some(due) if now >= due => {}

@@ -1,4 +1,4 @@
-//! Where a database is reached: parsing the way OVS writes it, and the order in which remotes are tried.
+//! Remotes of a database: parsing OVS's syntax, and the order of attempts.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -35,12 +35,12 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// What a list of remotes says: where to go, and which cluster it must be.
+/// A parsed list of remotes: the addresses, and the required cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remotes {
     /// The places, in the order given, without repetitions.
     pub list: Vec<Remote>,
-    /// From `cid:UUID`, as the C clients take it.
+    /// From `cid:UUID`, as in the C clients.
     pub cluster_id: Option<Uuid>,
 }
 
@@ -48,9 +48,9 @@ pub struct Remotes {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("remote `{remote}`: {problem}")]
 pub struct RemoteError {
-    /// What was given.
+    /// The given string.
     pub remote: String,
-    /// What is wrong with it, and what would be right.
+    /// The error, and a correct form.
     pub problem: String,
 }
 
@@ -137,7 +137,7 @@ impl fmt::Display for Remote {
     }
 }
 
-/// As it is read.
+/// Printed in the syntax that the parser reads.
 impl fmt::Display for Remotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, remote) in self.list.iter().enumerate() {
@@ -177,13 +177,13 @@ impl FromStr for Remotes {
     }
 }
 
-/// The order in which remotes are tried: rounds, each of which visits every remote once. A round begins with the remote
-/// that served last, unless that one has just sent us away.
+/// The order of attempts: rounds, each of which visits every remote once. A round begins with the remote that served last,
+/// unless that one has just rejected us.
 #[derive(Debug)]
 pub(super) struct Rotation {
     remotes: Vec<Remote>,
     shuffle: bool,
-    /// What is left of this round, last one first.
+    /// The rest of this round, last one first.
     left: Vec<usize>,
     current: Option<usize>,
     last_good: Option<usize>,
@@ -212,7 +212,7 @@ impl Rotation {
         self.current().cloned()
     }
 
-    /// The one tried or in use now.
+    /// The current remote, tried or in use.
     pub(super) fn current(&self) -> Option<&Remote> {
         self.current.and_then(|at| self.remotes.get(at))
     }
@@ -222,7 +222,7 @@ impl Rotation {
         self.last_good = self.current;
     }
 
-    /// The current one sent us away: it comes last in a round that begins now, and is not preferred any more.
+    /// The current remote rejected us: it comes last in a round that begins now, and is not preferred any more.
     pub(super) fn demote_current(&mut self) {
         if self.last_good == self.current {
             self.last_good = None;
@@ -235,7 +235,7 @@ impl Rotation {
         }
     }
 
-    /// Whether there is nowhere else to go.
+    /// Whether there is no other remote.
     pub(super) fn is_single(&self) -> bool {
         self.remotes.len() <= 1
     }

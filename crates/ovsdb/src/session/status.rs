@@ -1,4 +1,4 @@
-//! What a session says about itself at any moment; for metrics, logs and people.
+//! The status of a session at any moment, for metrics, logs and people.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -30,7 +30,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// A constant word, for metrics.
+    /// A constant keyword, for metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -50,9 +50,9 @@ pub struct Status {
     pub progress: Progress,
     /// Since when it is that far.
     pub since: Instant,
-    /// The remote in use, or tried.
+    /// The remote in use, or being tried.
     pub remote: Option<Remote>,
-    /// What the server says it is; none before it said so, and for servers too old to say.
+    /// The server's own description; `None` before it arrived, and for servers too old to have one.
     pub server: Option<ServerStatus>,
     /// The monitor method in use.
     pub method: Option<Method>,
@@ -68,11 +68,11 @@ pub struct Status {
     pub failed_rounds: u32,
     /// Why the last connection or attempt ended.
     pub last_close: Option<CloseReason>,
-    /// What was counted since the session began.
+    /// The counts since the session began.
     pub counters: Counters,
 }
 
-/// What a server says it is.
+/// The server's own description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStatus {
     /// How it stores the database.
@@ -89,12 +89,12 @@ pub struct ServerStatus {
     pub server_id: Option<Uuid>,
 }
 
-/// What was counted since a session began.
+/// The counts since a session began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Attempts to connect.
     pub dials: u64,
-    /// Connections that came about.
+    /// Established connections.
     pub connections: u64,
     /// Connections that ended, for whatever reason.
     pub closes: u64,
@@ -102,7 +102,7 @@ pub struct Counters {
     pub resumes: u64,
     /// Times it became current, with the whole content sent.
     pub loads: u64,
-    /// Times the whole content was asked for again because an update did not fit.
+    /// The number of reloads because an update did not fit.
     pub repairs: u64,
     /// Messages from servers.
     pub received: u64,
@@ -114,7 +114,7 @@ pub struct Counters {
     pub probes: u64,
     /// Transactions sent.
     pub transactions: u64,
-    /// Transactions of which nobody knows whether they happened.
+    /// Transactions whose outcome is unknown.
     pub lost: u64,
     /// How long the last load took, from the request to the replica.
     pub last_load: Duration,

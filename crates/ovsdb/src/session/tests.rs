@@ -1,4 +1,4 @@
-//! The session with a hand-moved clock and hand-fed messages.
+//! The session with a clock and messages under the control of the test.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 

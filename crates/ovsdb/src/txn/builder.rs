@@ -1,25 +1,24 @@
 //! The typed builder of a transaction.
 //!
-//! Rows are named by UUIDs of the writer's choice, so references need no placeholders and a second attempt collides
-//! with the first instead of making a twin. Updates mention only columns that differ, sets and maps only the elements
-//! that differ: what others wrote stays. The text is written as the calls are made, in their order.
+//! The writer chooses the UUIDs of rows, so references need no placeholders, and a second attempt collides with the first
+//! instead of creating a duplicate. Updates contain only columns that differ, and of sets and maps only the elements that
+//! differ, so foreign content stays. The builder writes the text during the calls, in their order.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt;
 
-use serde::Serialize;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::compose;
+use super::filter::RowFilter;
 use super::outcome::CommitError;
 use crate::model::column::Mutation;
-use crate::model::{ColumnSet, ColumnSpec, ColumnType, Ref, Str, Table};
+use crate::model::{Column, ColumnSet, ColumnSpec, ColumnType, Ref, Str, Table, TableColumns};
 use crate::wire::datum::Datum;
-use crate::wire::write;
 
-/// What is to be written, all or nothing.
+/// A transaction to be committed, all or nothing.
 ///
 /// ```
 /// # use ovsdb::{Map, Str, Table, Transaction, Uuid};
@@ -42,6 +41,8 @@ pub struct Transaction {
     text: Vec<u8>,
     ops: Vec<Op>,
     named: SmallVec<[Named; 2]>,
+    /// UUIDs that stand for rows whose UUID the server chooses.
+    placeholders: Vec<Uuid>,
 }
 
 /// One operation: text that is already there, or an expectation whose columns depend on what the server has.
@@ -63,7 +64,7 @@ enum Body {
     },
 }
 
-/// Columns of a table without which the transaction has no meaning: those that are given a value or looked for by one.
+/// Columns of a table that the transaction cannot do without: those that it writes or selects by.
 #[derive(Clone)]
 struct Named {
     table: &'static str,
@@ -71,10 +72,10 @@ struct Named {
     columns: ColumnSet,
 }
 
-/// What an operation does, for errors.
+/// The description of an operation, for errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// What it does.
+    /// The kind of operation.
     pub kind: OpKind,
     /// To which table; a lock's name for `assert`, nothing where it is not known.
     pub target: Str,
@@ -91,7 +92,7 @@ pub enum OpKind {
     Update,
     /// Elements of sets and maps.
     Mutate,
-    /// A row goes.
+    /// A row is deleted.
     Delete,
     /// An expectation.
     Wait,
@@ -129,6 +130,15 @@ impl Transaction {
         Self::default()
     }
 
+    /// Inserts a row whose UUID the server chooses, for servers that do not let the client choose. In this transaction the
+    /// placeholder stands for it: a reference with that UUID becomes a reference to the new row.
+    pub fn insert_unnumbered<T: Table>(&mut self, placeholder: Ref<T>, value: &T) -> &mut Self {
+        let columns = compose::insert(&mut self.text, placeholder.uuid(), value);
+        self.names::<T>(columns);
+        self.placeholders.push(placeholder.uuid());
+        self.push(OpKind::Insert, Str::new_static(T::TABLE), None)
+    }
+
     /// Inserts a row under this UUID. A row that already has it makes the transaction fail.
     ///
     /// Columns that have the protocol's default (empty, zero, false) are not mentioned.
@@ -155,7 +165,7 @@ impl Transaction {
                 Some(mutation) => mutations.push((T::COLUMNS[at].name, mutation)),
             }
         }
-        self.write(row, after, whole);
+        self.write_set(row, after, whole);
         if !mutations.is_empty() {
             compose::mutate(&mut self.text, T::TABLE, row.uuid(), mutations.into_iter());
             self.names::<T>(differing);
@@ -164,34 +174,92 @@ impl Transaction {
         self
     }
 
-    /// Writes these columns as a whole, sets and maps included: what others put there goes.
-    pub fn write<T: Table>(&mut self, row: impl Into<Ref<T>>, value: &T, columns: ColumnSet) -> &mut Self {
+    /// Writes these columns as a whole, sets and maps included: foreign elements are lost.
+    pub fn write<T: Table>(
+        &mut self,
+        row: impl Into<Ref<T>>,
+        value: &T,
+        columns: impl Into<TableColumns<T>>,
+    ) -> &mut Self {
+        self.write_set(row.into(), value, columns.into().positions())
+    }
+
+    fn write_set<T: Table>(&mut self, row: Ref<T>, value: &T, columns: ColumnSet) -> &mut Self {
         if columns.is_empty() {
             return self;
         }
-        let uuid = row.into().uuid();
+        let uuid = row.uuid();
         compose::update(&mut self.text, uuid, value, columns);
         self.names::<T>(columns);
         self.push(OpKind::Update, Str::new_static(T::TABLE), Some(uuid))
     }
 
-    /// Puts elements into one set or map column and takes others out.
+    /// Adds elements to one set or map column and removes others.
     ///
-    /// Afterwards each key of a map that was put in has the value given, whatever it had before.
-    pub fn mutate<T: Table>(
+    /// Afterwards each added key of a map has the given value, whatever it had before.
+    pub fn mutate<T: Table, V: ColumnType>(
         &mut self,
         row: impl Into<Ref<T>>,
-        column: usize,
+        column: Column<T, V>,
         mutation: Mutation,
     ) -> &mut Self {
         if mutation.delete.is_empty() && mutation.insert.is_empty() {
             return self;
         }
         let uuid = row.into().uuid();
-        let mutations = std::iter::once((T::COLUMNS[column].name, mutation));
+        let mutations = std::iter::once((column.name(), mutation));
         compose::mutate(&mut self.text, T::TABLE, uuid, mutations);
-        self.names::<T>([column].into_iter().collect());
+        self.names::<T>(TableColumns::from(column).positions());
         self.push(OpKind::Mutate, Str::new_static(T::TABLE), Some(uuid))
+    }
+
+    /// Adds these elements to a set or map column; keys that are there get the new value.
+    pub fn put<T: Table, V: ColumnType>(
+        &mut self,
+        row: impl Into<Ref<T>>,
+        column: Column<T, V>,
+        elements: &V,
+    ) -> &mut Self {
+        self.mutate(row, column, Mutation { insert: elements.to_datum(), ..Mutation::default() })
+    }
+
+    /// Adds these elements to a set or map column of every selected row.
+    pub fn put_where<T: Table, V: ColumnType>(
+        &mut self,
+        rows: &RowFilter<T>,
+        column: Column<T, V>,
+        elements: &V,
+    ) -> &mut Self {
+        compose::put_where(&mut self.text, T::TABLE, rows.clauses(), column.name(), elements.to_datum());
+        self.names::<T>(rows.columns().or(TableColumns::from(column).positions()));
+        self.push(OpKind::Mutate, Str::new_static(T::TABLE), None)
+    }
+
+    /// Adds to a number, whatever it is by then.
+    pub fn add<T: Table>(
+        &mut self,
+        row: impl Into<Ref<T>>,
+        column: Column<T, i64>,
+        amount: i64,
+    ) -> &mut Self {
+        let uuid = row.into().uuid();
+        compose::add(&mut self.text, T::TABLE, uuid, column.name(), amount);
+        self.names::<T>(TableColumns::from(column).positions());
+        self.push(OpKind::Mutate, Str::new_static(T::TABLE), Some(uuid))
+    }
+
+    /// Deletes every selected row.
+    pub fn delete_where<T: Table>(&mut self, rows: &RowFilter<T>) -> &mut Self {
+        compose::delete_where(&mut self.text, T::TABLE, rows.clauses());
+        self.names::<T>(rows.columns());
+        self.push(OpKind::Delete, Str::new_static(T::TABLE), None)
+    }
+
+    /// Makes the transaction fail as a conflict unless the filter selects at least one row.
+    pub fn expect_some<T: Table>(&mut self, rows: &RowFilter<T>) -> &mut Self {
+        compose::expect_some(&mut self.text, T::TABLE, rows.clauses());
+        self.names::<T>(rows.columns());
+        self.push(OpKind::Wait, Str::new_static(T::TABLE), None)
     }
 
     /// Deletes a row.
@@ -204,7 +272,13 @@ impl Transaction {
 
     /// Makes the transaction fail as a conflict unless these columns of the row still have these values. Columns that
     /// are only written, and those the server does not have, are not compared.
-    pub fn expect<T: Table>(&mut self, row: impl Into<Ref<T>>, value: &T, columns: ColumnSet) -> &mut Self {
+    pub fn expect<T: Table>(
+        &mut self,
+        row: impl Into<Ref<T>>,
+        value: &T,
+        columns: impl Into<TableColumns<T>>,
+    ) -> &mut Self {
+        let columns = columns.into().positions();
         let compared = columns.iter().filter(|at| !T::COLUMNS[*at].write_only);
         let columns = compared.map(|at| (T::COLUMNS[at].name, value.datum(at))).collect();
         self.database.get_or_insert(T::DATABASE);
@@ -216,7 +290,7 @@ impl Transaction {
 
     /// Makes the transaction fail as a conflict unless the row exists.
     pub fn expect_exists<T: Table>(&mut self, row: impl Into<Ref<T>>) -> &mut Self {
-        self.expect(row, &T::default(), ColumnSet::EMPTY)
+        self.expect(row, &T::default(), TableColumns::NONE)
     }
 
     /// Makes the transaction fail as a conflict if the row exists.
@@ -229,15 +303,15 @@ impl Transaction {
 
     /// Makes the transaction fail as a conflict unless exactly these rows have this value in the column, which the server
     /// must have.
-    pub fn expect_rows<T: Table>(
+    pub fn expect_rows<T: Table, V: ColumnType>(
         &mut self,
-        column: usize,
-        value: &impl ColumnType,
+        column: Column<T, V>,
+        value: &V,
         rows: &[Ref<T>],
     ) -> &mut Self {
         let rows: Vec<Uuid> = rows.iter().map(|row| row.uuid()).collect();
-        compose::expect_rows(&mut self.text, T::TABLE, T::COLUMNS[column].name, &value.to_datum(), &rows);
-        self.names::<T>([column].into_iter().collect());
+        compose::expect_rows(&mut self.text, T::TABLE, column.name(), &value.to_datum(), &rows);
+        self.names::<T>(TableColumns::from(column).positions());
         self.push(OpKind::Wait, Str::new_static(T::TABLE), None)
     }
 
@@ -253,9 +327,10 @@ impl Transaction {
         self.push(OpKind::Comment, Str::default(), None)
     }
 
-    /// An operation written by hand: an object as RFC 7047 section 5.2 describes.
-    pub fn raw(&mut self, op: &impl Serialize) -> &mut Self {
-        write::json(&mut self.text, op);
+    /// An operation written by hand, for tests of servers: an object as RFC 7047 section 5.2 describes.
+    #[cfg(any(test, feature = "fake"))]
+    pub fn raw(&mut self, op: &impl serde::Serialize) -> &mut Self {
+        crate::wire::write::json(&mut self.text, op);
         self.push(OpKind::Raw, Str::default(), None)
     }
 
@@ -269,7 +344,7 @@ impl Transaction {
         self.ops.is_empty()
     }
 
-    /// About how many bytes it takes on the wire.
+    /// The approximate number of bytes on the wire.
     pub fn size(&self) -> usize {
         self.text.len() + self.ops.len()
     }
@@ -292,12 +367,13 @@ impl Transaction {
         for named in &other.named {
             self.note(named.clone());
         }
+        self.placeholders.extend_from_slice(&other.placeholders);
         self.database = self.database.or(other.database);
         self
     }
 
-    /// The operations as text, for a server that lacks the columns for which `lacks` holds: it is given a table and a
-    /// column by their names, as several structs may stand for one table.
+    /// The operations as text, for a server that lacks the columns for which `lacks` is true. `lacks` gets the names of a table
+    /// and a column, because several structs may describe one table.
     pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<Composed, CommitError> {
         for named in &self.named {
             let mut names = named.columns.iter().map(|at| named.specs[at].name);
@@ -326,11 +402,21 @@ impl Transaction {
                 }
             }
         }
-        let text = String::from_utf8(out).expect("JSON of ours is UTF-8");
+        let mut text = String::from_utf8(out).expect("JSON of ours is UTF-8");
+        // Quotes inside of strings are escaped, so only UUIDs look like this.
+        for uuid in &self.placeholders {
+            let name = format!("row{}", uuid.simple());
+            text = text.replace(&format!(r#""uuid":"{uuid}""#), &format!(r#""uuid-name":"{name}""#));
+            text = text.replace(&format!(r#"["uuid","{uuid}"]"#), &format!(r#"["named-uuid","{name}"]"#));
+        }
         Ok(Composed { text, labels: self.ops.iter().map(|op| op.label.clone()).collect() })
     }
 
-    fn push(&mut self, kind: OpKind, target: Str, row: Option<Uuid>) -> &mut Self {
+    pub(super) fn text_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.text
+    }
+
+    pub(super) fn push(&mut self, kind: OpKind, target: Str, row: Option<Uuid>) -> &mut Self {
         self.ops.push(Op { label: Label { kind, target, row }, body: Body::Text { end: self.text.len() } });
         self
     }
@@ -365,6 +451,6 @@ impl fmt::Debug for Transaction {
 pub struct Composed {
     /// The operations, separated by commas, without the brackets around them.
     pub text: String,
-    /// What each operation does.
+    /// The description of each operation.
     pub labels: Vec<Label>,
 }

@@ -1,8 +1,7 @@
-//! Operations as JSON text, written straight into a buffer.
+//! Operations as JSON text, written directly into a buffer.
 //!
-//! Rows of a batch pass through here by the hundred thousand, so nothing is built first and printed later: each column
-//! is printed as it is read. What equals the protocol's default is left out of inserts; that also keeps columns which a
-//! server lacks out of the way as long as nobody gives them a value.
+//! Batches have hundreds of thousands of rows, so there is no intermediate value: each column is printed as it is read. Inserts
+//! omit values that equal the protocol's default. So a column that a server lacks does no harm as long as it has no value.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -14,6 +13,7 @@ use uuid::Uuid;
 use crate::model::column::Mutation;
 use crate::model::{ColumnSet, Table};
 use crate::wire::atom::Atom;
+use crate::wire::clause::Clause;
 use crate::wire::datum::Datum;
 use crate::wire::write::{self, hyphenated, json};
 
@@ -64,6 +64,97 @@ pub(crate) fn update<T: Table>(out: &mut Vec<u8>, uuid: Uuid, row: &T, columns: 
     text(out, "}}");
 }
 
+fn pairs<'n, 'd>(out: &mut Vec<u8>, values: impl Iterator<Item = (&'n str, &'d Datum)>) {
+    write::list(out, values, |out, (column, value)| {
+        json(out, column);
+        out.push(b':');
+        json(out, value);
+    });
+}
+
+/// As [`insert`], by name.
+pub(crate) fn insert_by_name<'n, 'd>(
+    out: &mut Vec<u8>,
+    table: &str,
+    uuid: Uuid,
+    values: impl Iterator<Item = (&'n str, &'d Datum)>,
+) {
+    head(out, "insert", table);
+    text(out, r#","uuid":""#);
+    hyphenated(out, uuid);
+    text(out, r#"","row":{"#);
+    pairs(out, values);
+    text(out, "}}");
+}
+
+/// As [`update`], by name.
+pub(crate) fn update_by_name<'n, 'd>(
+    out: &mut Vec<u8>,
+    table: &str,
+    uuid: Uuid,
+    values: impl Iterator<Item = (&'n str, &'d Datum)>,
+) {
+    head(out, "update", table);
+    of_row(out, uuid);
+    text(out, r#","row":{"#);
+    pairs(out, values);
+    text(out, "}}");
+}
+
+/// Changes elements of a row's columns in exactly these steps.
+pub(crate) fn mutate_steps<'n, 'd>(
+    out: &mut Vec<u8>,
+    table: &str,
+    uuid: Uuid,
+    steps: impl Iterator<Item = (&'n str, &'n str, &'d Datum)>,
+) {
+    head(out, "mutate", table);
+    of_row(out, uuid);
+    text(out, r#","mutations":["#);
+    write::list(out, steps, |out, step| json(out, &step));
+    text(out, "]}");
+}
+
+/// Adds a number to a column of a row.
+pub(crate) fn add(out: &mut Vec<u8>, table: &str, uuid: Uuid, column: &str, amount: i64) {
+    head(out, "mutate", table);
+    of_row(out, uuid);
+    text(out, r#","mutations":["#);
+    json(out, &(column, "+=", amount));
+    text(out, "]}");
+}
+
+/// Adds elements to a column of the selected rows.
+pub(crate) fn put_where(out: &mut Vec<u8>, table: &str, clauses: &[Clause], column: &str, elements: Datum) {
+    head(out, "mutate", table);
+    selected(out, clauses);
+    text(out, r#","mutations":["#);
+    let steps = steps(Mutation { insert: elements, ..Mutation::default() });
+    let steps = steps.iter().filter(|(_, datum)| !datum.is_empty());
+    write::list(out, steps, |out, (mutator, datum)| json(out, &(column, mutator, datum)));
+    text(out, "]}");
+}
+
+/// Deletes the selected rows.
+pub(crate) fn delete_where(out: &mut Vec<u8>, table: &str, clauses: &[Clause]) {
+    head(out, "delete", table);
+    selected(out, clauses);
+    out.push(b'}');
+}
+
+/// Fails the transaction unless there is a selected row.
+pub(crate) fn expect_some(out: &mut Vec<u8>, table: &str, clauses: &[Clause]) {
+    head(out, "wait", table);
+    text(out, r#","timeout":0"#);
+    selected(out, clauses);
+    text(out, r#","columns":["_uuid"],"until":"!=","rows":[]}"#);
+}
+
+fn selected(out: &mut Vec<u8>, clauses: &[Clause]) {
+    text(out, r#","where":"#);
+    json(out, clauses);
+}
+
 /// Changes elements of sets and maps of a row.
 pub(crate) fn mutate<'a>(
     out: &mut Vec<u8>,
@@ -89,7 +180,7 @@ pub(crate) fn mutate<'a>(
     text(out, "]}");
 }
 
-/// A mutation in the order in which the server can take it: it counts the elements after every step.
+/// A mutation in an order that the server accepts: it counts the elements after every step.
 fn steps(mutation: Mutation) -> SmallVec<[(&'static str, Datum); 4]> {
     let Mutation { delete, insert, empties } = mutation;
     match (delete, insert) {

@@ -1,13 +1,13 @@
-//! Group commit: many small transactions travel as one, and each still gets its own answer.
+//! Group commit: sends many small transactions as one, and each still gets its own reply.
 //!
-//! While one batch is on its way the next one gathers. A batch that succeeds is a success of all in it. A batch that
-//! fails has changed nothing, so it is taken apart: where the server names the operation that failed, its transaction
-//! goes alone between those before and those behind it; where it names none (references, unique indexes), the batch is
-//! halved until the one that is to blame goes alone. Order is kept throughout: what was queued first is tried first,
-//! and a transaction is refused only by an answer to itself alone.
+//! While one batch is in flight, the next one gathers. If a batch succeeds, all of its transactions succeed. A failed batch has
+//! changed nothing, so it is split. If the server names the failed operation, its transaction is sent alone, between those
+//! before and those after it. If it names none (references, unique indexes), the batch is halved until the bad transaction is
+//! alone. Order is kept throughout: transactions are tried in the order of the queue, and one is refused only by a reply to
+//! itself alone.
 //!
-//! Checks that the server makes at the end of a transaction see the batch as a whole: one that breaks a reference and
-//! a later one that mends it pass together where they would not apart.
+//! The server's deferred checks see the batch as a whole: a transaction that breaks a reference and a later one that repairs it
+//! succeed together, though they would not separately.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -17,23 +17,23 @@ use super::builder::{Composed, Label, OpKind};
 use super::outcome::{self, Answer, CommitError, Committed, Failure, OpResult};
 use crate::model::Str;
 
-/// How much goes into one batch.
+/// The size of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupLimits {
     /// Most operations.
     pub ops: usize,
-    /// Most bytes. A single transaction that is larger still goes, alone.
+    /// Maximum number of bytes. A larger single transaction is sent alone.
     pub bytes: usize,
 }
 
 impl Default for GroupLimits {
-    /// Large enough to make the round trip cheap, small enough that taking a batch apart is.
+    /// Large enough to make the round trip cheap, small enough to make splitting a batch cheap.
     fn default() -> Self {
         Self { ops: 1000, bytes: 1 << 20 }
     }
 }
 
-/// What became of one transaction, with the key it was queued under.
+/// The outcome of one transaction, with its key in the queue.
 pub type Settled<K> = (K, Result<Committed, CommitError>);
 
 /// The queue of transactions of one connection. At most one batch is on its way.
@@ -41,10 +41,10 @@ pub type Settled<K> = (K, Result<Committed, CommitError>);
 pub struct Group<K> {
     limits: GroupLimits,
     waiting: VecDeque<Entry<K>>,
-    /// Parts of failed batches, in order; they go before anything that waits.
+    /// Parts of failed batches, in order; they are sent before waiting transactions.
     parts: VecDeque<Vec<Entry<K>>>,
     sent: Option<Vec<Entry<K>>>,
-    /// Bytes of what waits and of parts, which are to go still.
+    /// Bytes of waiting transactions and parts.
     queued: usize,
 }
 
@@ -109,7 +109,7 @@ impl<K> Group<K> {
         Some(text)
     }
 
-    /// Takes in the answer to the batch on its way; what became of the transactions that are settled by it.
+    /// Processes the reply to the batch in flight; returns the outcomes of the transactions that it settles.
     pub fn answer(&mut self, answer: Answer<'_>) -> Vec<Settled<K>> {
         let Some(batch) = self.sent.take() else { return Vec::new() };
         let count = batch.iter().map(|entry| entry.composed.labels.len()).sum();
@@ -130,7 +130,7 @@ impl<K> Group<K> {
         }
     }
 
-    /// Gives up what has not been sent.
+    /// Cancels the transactions that have not been sent.
     pub fn abandon(&mut self, error: impl Fn() -> CommitError) -> Vec<Settled<K>> {
         self.queued = 0;
         let parts = std::mem::take(&mut self.parts).into_iter().flatten();
@@ -210,7 +210,7 @@ fn settle<K>(batch: Vec<Entry<K>>, error: impl Fn() -> CommitError) -> Vec<Settl
     batch.into_iter().map(|entry| (entry.key, Err(error()))).collect()
 }
 
-/// Gives each transaction the results of its own operations.
+/// Assigns each transaction the results of its own operations.
 fn share<K>(batch: Vec<Entry<K>>, results: Vec<OpResult>) -> Vec<Settled<K>> {
     let mut results = results.into_iter();
     let mut own = |labels: &[Label]| results.by_ref().take(labels.len()).collect();

@@ -1,18 +1,22 @@
-//! Transactions: what is to be written, how it stands on the wire, and what became of it.
+//! Transactions: their content, their wire format, and their outcome.
 //!
-//! [`Transaction`] is built from typed rows, `compose` turns it into operations without an intermediate tree,
-//! [`outcome`] reads the server's answer, [`group`] merges many small transactions into one and takes them apart again
-//! when one of them is refused. Sending is the session's part, deciding again on conflict the client's.
+//! [`Transaction`] is built from typed rows, `compose` turns it into operations without an intermediate tree, [`outcome`]
+//! parses the server's reply, [`group`] merges many small transactions into one and splits them again if one of them is
+//! refused. The session sends them; the client decides again after a conflict.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod builder;
+mod by_name;
 pub(crate) mod compose;
+mod filter;
 pub mod group;
 pub mod outcome;
 pub mod view;
 
 pub use builder::Transaction;
+pub use by_name::ElementChange;
+pub use filter::RowFilter;
 pub use outcome::{Class, CommitError, Committed, OpResult};
 pub use view::View;
 

@@ -1,8 +1,8 @@
-//! What became of a transaction.
+//! The outcome of a transaction.
 //!
-//! The server answers with one result per operation; a failed operation has an error in its place and nulls behind it,
-//! and a check that is only made at the end (references, unique indexes) fails in one element more than there were
-//! operations. Here that becomes either [`Committed`] or a [`CommitError`] that says what to do next.
+//! The server replies with one result per operation. A failed operation has an error in its place and nulls after it. A
+//! deferred check (references, unique indexes) fails in one element more than there were operations. This module turns the
+//! reply into either [`Committed`] or a [`CommitError`] that says what to do next.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -31,11 +31,11 @@ pub struct Committed {
 pub enum OpResult {
     /// A row was inserted.
     Inserted(Uuid),
-    /// So many rows were updated, mutated or deleted.
+    /// The number of rows that were updated, mutated or deleted.
     Counted(u64),
-    /// What a `select` found, as JSON.
+    /// The rows that a `select` found, as JSON.
     Rows(Box<RawValue>),
-    /// It has nothing to say.
+    /// An empty result.
     Done,
 }
 
@@ -56,7 +56,7 @@ impl Committed {
     }
 }
 
-/// What to do about an error.
+/// The remedy for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Try again later; nothing is wrong with the request.
@@ -77,7 +77,7 @@ pub enum CommitError {
     Refused {
         /// The operation, by position and by what it does; `None` when the whole did not hold.
         op: Option<(usize, Label)>,
-        /// The server's word, such as `constraint violation`.
+        /// The server's tag, such as `constraint violation`.
         error: String,
         /// The server's explanation.
         details: String,
@@ -94,13 +94,13 @@ pub enum CommitError {
         /// The lock.
         lock: Str,
     },
-    /// It was sent, and no answer came: it may or may not be in the database. Look, do not send it again.
+    /// It was sent, and no reply arrived: it may or may not be in the database. Observe again, do not resend it.
     #[error("the outcome is unknown ({reason}): look at the database before writing again")]
     Unknown {
-        /// What happened to the answer.
+        /// The reason why there is no reply.
         reason: String,
     },
-    /// It writes a column that this server does not have, or looks for rows by one.
+    /// It writes, or selects rows by, a column that this server does not have.
     #[error("the server's schema has no column {column} in table {table}")]
     Unsupported {
         /// The table.
@@ -136,7 +136,7 @@ fn detail(details: &str) -> String {
 }
 
 impl CommitError {
-    /// What to do about it.
+    /// The remedy.
     pub fn class(&self) -> Class {
         match self {
             Self::Refused { error, .. } if is_transient(error) => Class::Transient,
@@ -152,7 +152,7 @@ impl CommitError {
         matches!(self, Self::Refused { error, .. } if error == "duplicate uuid")
     }
 
-    /// Whether the server takes no change at all from this connection: it is a backup, or the remote is for reading only.
+    /// Whether the server accepts no change at all from this connection: it is a backup, or the remote is read-only.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused { error, .. } if error == "not allowed")
     }
@@ -175,7 +175,7 @@ pub(crate) fn is_transient(error: &str) -> bool {
     matches!(error, "cluster error" | "I/O error" | "resources exhausted" | "disconnected")
 }
 
-/// What became of a transaction that was sent on its own.
+/// The outcome of a transaction that was sent on its own.
 pub(crate) fn judge(answer: Answer<'_>, labels: &[Label]) -> Result<Committed, CommitError> {
     let unknown = |reason: String| CommitError::Unknown { reason };
     let failure = match answer {
@@ -200,11 +200,11 @@ pub enum Answer<'a> {
     Error(&'a RawValue),
     /// It was not sent.
     NotSent,
-    /// It was sent and the connection went before an answer came.
+    /// It was sent and the connection ended before the reply.
     Lost,
 }
 
-/// A refusal as the server words it.
+/// The server's refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// The operation; `None` when the whole did not hold.
@@ -214,7 +214,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A server's text is kept, logged and shown, so that only its beginning is taken.
+    /// Error texts of a server are stored, logged and shown, so only their beginning is kept.
     fn new(at: Option<usize>, error: &str, details: &str) -> Self {
         Self { at, error: Excerpt::from(error).into(), details: Excerpt::from(details).into() }
     }

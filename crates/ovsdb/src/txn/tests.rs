@@ -1,4 +1,4 @@
-//! Operations as text, and answers read.
+//! Operations as text, and parsed replies.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use super::builder::{Label, OpKind};
 use super::outcome::{self, Failure};
 use super::*;
-use crate::model::{ColumnSet, ColumnType, Map, Mutation, Real, Ref, Set, Str, Weak};
+use crate::model::{ColumnType, Map, Mutation, Real, Ref, Set, Str, TableColumns, Weak};
+use crate::wire::clause::Function;
 use crate::wire::datum::Datum;
 use crate::{Table, Uuid};
 
@@ -103,7 +104,7 @@ fn an_update_writes_scalars_whole_and_collections_by_element() {
     let mut same = Transaction::new();
     same.update(uuid(1), &before, &before);
     assert!(same.is_empty());
-    same.mutate::<Cage>(uuid(1), Cage::LABELS, Mutation::default());
+    same.mutate(uuid(1), Cage::LABELS, Mutation::default());
     assert!(same.is_empty());
 }
 
@@ -111,7 +112,7 @@ fn an_update_writes_scalars_whole_and_collections_by_element() {
 fn a_whole_column_can_be_written_too() {
     let row = Cage { labels: [("k".into(), "v".into())].into(), ..Cage::default() };
     let mut txn = Transaction::new();
-    txn.write(uuid(1), &row, [Cage::LABELS, Cage::ANIMALS].into_iter().collect());
+    txn.write(uuid(1), &row, Cage::LABELS | Cage::ANIMALS);
     assert_eq!(
         text(&txn),
         format!(
@@ -125,7 +126,7 @@ fn keys_alone_can_be_taken_out_of_a_map() {
     let mut txn = Transaction::new();
     let mutation =
         Mutation { delete: Datum::set(["a".into(), "b".into()]), insert: Datum::map([]), empties: false };
-    txn.mutate::<Cage>(uuid(1), Cage::LABELS, mutation);
+    txn.mutate(uuid(1), Cage::LABELS, mutation);
     assert_eq!(
         text(&txn),
         format!(
@@ -138,9 +139,9 @@ fn keys_alone_can_be_taken_out_of_a_map() {
 fn expectations_are_waits_without_patience() {
     let row = Cage { name: "a".into(), ..Cage::default() };
     let mut txn = Transaction::new();
-    let columns = [Cage::NAME, Cage::KIND, Cage::AREA, Cage::NOTE].into_iter().collect();
+    let columns = Cage::NAME | Cage::KIND | Cage::AREA | Cage::NOTE;
     txn.expect(uuid(1), &row, columns).expect_exists::<Cage>(uuid(1)).expect_absent::<Cage>(uuid(1));
-    txn.expect_rows::<Cage>(Cage::NAME, &Str::from("x"), &[uuid(1).into(), uuid(2).into()]);
+    txn.expect_rows(Cage::NAME, &Str::from("x"), &[uuid(1).into(), uuid(2).into()]);
     let all = format!(
         concat!(
             r#"{{"op":"wait","table":"Cage","timeout":0,{w},"columns":["_uuid","name","type","area"],"until":"==","#,
@@ -157,6 +158,69 @@ fn expectations_are_waits_without_patience() {
     // What the server lacks is not compared.
     let lacking = txn.compose(|_, column| column == "area").unwrap().text;
     assert_eq!(lacking, all.replace(r#","area"]"#, "]").replace(r#","area":0}"#, "}"));
+}
+
+#[test]
+fn operations_select_rows_by_filters() {
+    let labels: Map<Str, Str> = [("k".into(), "v".into())].into();
+    let ours = RowFilter::row(uuid(1)).and(RowFilter::column(Cage::LABELS, Function::Includes, &labels));
+    let named = RowFilter::column(Cage::NAME, Function::Equal, &Str::from("x"));
+    let mut txn = Transaction::new();
+    txn.expect_some(&ours).delete_where(&named).add(uuid(1), Cage::AREA, 2);
+    txn.put(uuid(1), Cage::LABELS, &labels);
+    txn.put_where(&named, Cage::ANIMALS, &Set::from([Ref::new(uuid(1))]));
+    let mutations =
+        r#""mutations":[["labels","delete",["set",["k"]]],["labels","insert",["map",[["k","v"]]]]]"#;
+    let mutations = mutations.replace(r#"["set",["k"]]"#, r#""k""#);
+    let expected = [
+        format!(
+            r#"{{"op":"wait","table":"Cage","timeout":0,"where":[["_uuid","==",["uuid","{ONE}"]],["labels","includes",["map",[["k","v"]]]]],"columns":["_uuid"],"until":"!=","rows":[]}}"#
+        ),
+        r#"{"op":"delete","table":"Cage","where":[["name","==","x"]]}"#.to_owned(),
+        format!(r#"{{"op":"mutate","table":"Cage",{WHERE},"mutations":[["area","+=",2]]}}"#),
+        format!(r#"{{"op":"mutate","table":"Cage",{WHERE},{mutations}}}"#),
+        format!(
+            r#"{{"op":"mutate","table":"Cage","where":[["name","==","x"]],"mutations":[["animals","insert",["uuid","{ONE}"]]]}}"#
+        ),
+    ];
+    assert_eq!(text(&txn), expected.join(","));
+    let lacking = txn.compose(|_, column| column == "labels").unwrap_err();
+    assert_eq!(lacking, CommitError::Unsupported { table: "Cage".into(), column: "labels".into() });
+}
+
+#[test]
+fn rows_of_tables_known_by_name_are_written_the_same() {
+    let row = Cage { name: "a".into(), ..Cage::default() };
+    let (mut typed, mut named) = (Transaction::new(), Transaction::new());
+    typed.insert(uuid(1), &row).write(uuid(1), &row, Cage::NAME).delete::<Cage>(uuid(1));
+    typed.put(uuid(1), Cage::ANIMALS, &Set::from([Ref::new(uuid(1))]));
+    let (name, animal) = (Str::from("a").to_datum(), Set::from([Ref::<Cage>::new(uuid(1))]).to_datum());
+    named.insert_by_name("Cage", uuid(1), [("name", &name)]).write_by_name(
+        "Cage",
+        uuid(1),
+        [("name", &name)],
+    );
+    named.delete_by_name("Cage", uuid(1));
+    named.change_by_name("Cage", uuid(1), [("animals", ElementChange::Insert, &animal)]);
+    assert_eq!(text(&named), text(&typed));
+    assert_eq!(format!("{named:?}"), format!("{typed:?}"));
+}
+
+#[test]
+fn a_placeholder_stands_for_a_row_whose_uuid_the_server_chooses() {
+    let inner = Cage { name: format!(r#"["uuid","{ONE}"]"#).into(), ..Cage::default() };
+    let outer = Cage { animals: [Ref::new(uuid(1)), Ref::new(uuid(3))].into(), ..Cage::default() };
+    let mut both = Transaction::new();
+    both.insert_unnumbered(Ref::new(uuid(1)), &inner);
+    let mut last = Transaction::new();
+    last.insert_unnumbered(Ref::new(uuid(2)), &outer);
+    both.append(&last);
+    let ops: serde_json::Value = serde_json::from_str(&format!("[{}]", text(&both))).unwrap();
+    let name = |n: u128| format!("row{}", uuid(n).simple());
+    assert_eq!((ops[0]["uuid-name"].as_str(), ops[0].get("uuid")), (Some(name(1).as_str()), None));
+    assert_eq!(ops[0]["row"]["name"], inner.name.as_str(), "text stays text");
+    let animals = serde_json::json!(["set", [["named-uuid", name(1)], ["uuid", uuid(3).to_string()]]]);
+    assert_eq!((&ops[1]["row"]["animals"], ops[1]["uuid-name"].as_str()), (&animals, Some(name(2).as_str())));
 }
 
 #[test]
@@ -205,7 +269,7 @@ fn a_value_for_a_column_that_the_server_lacks_is_refused_before_it_is_sent() {
     both.append(&updates);
     // What such rows have is not known, so nothing can be expected of which they are.
     let mut looks = fine.clone();
-    looks.expect_rows::<Cage>(Cage::AREA, &3i64, &[]);
+    looks.expect_rows(Cage::AREA, &3i64, &[]);
     for txn in [inserts, updates, both, looks] {
         assert_eq!(txn.compose(lacks).unwrap_err(), unsupported);
     }
@@ -227,7 +291,7 @@ fn two_structs_of_one_table_are_judged_by_the_names_of_their_columns() {
     let mut named = Transaction::new();
     named.insert(uuid(1), &Cage { name: "a".into(), ..Cage::default() });
     named.insert(uuid(2), &Plate { name: "b".into(), area: 0 });
-    named.expect(uuid(3), &Plate { name: "c".into(), area: 4 }, ColumnSet::all::<Plate>());
+    named.expect(uuid(3), &Plate { name: "c".into(), area: 4 }, TableColumns::all());
     let text = named.compose(lacks).unwrap().text;
     assert!(text.contains(r#""columns":["_uuid","name"]"#) && !text.contains("area"), "{text}");
     let unsupported = CommitError::Unsupported { table: "Cage".into(), column: "area".into() };

@@ -1,7 +1,7 @@
-//! A snapshot that remembers what was read from it, so that what was decided by it is written only if it still holds.
+//! A snapshot that records reads, so that a decision is committed only if everything that it read is unchanged.
 //!
-//! Reads become expectations of the transaction: a row's columns unchanged, a row still missing, a set of rows that have
-//! a value still the same. Reading less makes fewer conflicts: [`View::read`] names columns, [`View::get`] takes all.
+//! Reads become expectations of the transaction: unchanged columns of a row, a row that is still missing, an unchanged set of
+//! rows with a value. Fewer reads cause fewer conflicts: [`View::read`] names columns, [`View::get`] takes all.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -12,16 +12,16 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::builder::Transaction;
-use crate::model::{ColumnSet, ColumnType, Ref, Table};
+use crate::model::{Column, ColumnSet, ColumnType, Ref, Table, TableColumns};
 use crate::replica::Snapshot;
 
-/// What a decision reads through and writes through.
+/// The access of a decision to the database, for reads and writes.
 #[derive(Debug)]
 pub struct View {
     snapshot: Snapshot,
     expectations: Transaction,
     writes: Transaction,
-    /// What is expected of a row already.
+    /// The columns of each row that are already expected.
     read: HashMap<(TypeId, Uuid), ColumnSet>,
 }
 
@@ -32,12 +32,17 @@ impl View {
 
     /// A row, of which every column counts. That it is missing counts too.
     pub fn get<T: Table>(&mut self, row: impl Into<Ref<T>>) -> Option<T> {
-        self.read(row, ColumnSet::all::<T>())
+        self.read(row, TableColumns::all())
     }
 
-    /// A row, of which these columns count; the caller looks at no others. That it is missing counts too.
-    pub fn read<T: Table>(&mut self, row: impl Into<Ref<T>>, columns: ColumnSet) -> Option<T> {
-        let row = row.into();
+    /// Reads a row, and expects these columns to stay unchanged; the caller must use no others. A missing row is expected to
+    /// stay missing.
+    pub fn read<T: Table>(
+        &mut self,
+        row: impl Into<Ref<T>>,
+        columns: impl Into<TableColumns<T>>,
+    ) -> Option<T> {
+        let (row, columns) = (row.into(), columns.into().positions());
         let known = self.read.get(&(TypeId::of::<T>(), row.uuid())).copied();
         let all = columns.or(known.unwrap_or_default());
         self.read.insert((TypeId::of::<T>(), row.uuid()), all);
@@ -48,7 +53,7 @@ impl View {
                 self.expectations.expect_absent(row);
             }
             (Some(value), _) if known.is_none() || !fresh.is_empty() => {
-                self.expectations.expect(row, value, fresh);
+                self.expectations.expect(row, value, TableColumns::from_set(fresh));
             }
             _ => {}
         }
@@ -60,19 +65,20 @@ impl View {
     ///
     /// Expected are exactly the rows that the replica holds, and the server compares with all that it has: under a monitor
     /// condition that leaves out rows with this value, every attempt is a conflict.
-    pub fn matching<T: Table>(&mut self, column: usize, value: &impl ColumnType) -> Vec<Ref<T>> {
+    pub fn matching<T: Table, V: ColumnType>(&mut self, column: Column<T, V>, value: &V) -> Vec<Ref<T>> {
         let wanted = value.to_datum();
-        let rows = self.snapshot.table::<T>().iter().filter(|(_, row)| row.datum(column) == wanted);
+        let rows =
+            self.snapshot.table::<T>().iter().filter(|(_, row)| row.datum(column.position()) == wanted);
         let rows: Vec<Ref<T>> = rows.map(|(row, _)| row).collect();
         self.expectations.expect_rows(column, value, &rows);
         rows
     }
 
-    /// The snapshot itself; what is read from it directly is not remembered.
+    /// The snapshot itself; direct reads from it are not recorded.
     ///
-    /// That is so for indexes too: their keys are computed, and no condition of the protocol says "the rows with this
-    /// key are these". Rows that were found there and matter are to be read again through the view; where it matters
-    /// that there are no others, [`View::matching`] asks by a column.
+    /// The same holds for indexes: their keys are computed, and the protocol has no condition "the rows with this key are
+    /// these". Read rows that matter again through the view. If it matters that there are no others, [`View::matching`] selects
+    /// by a column.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }

@@ -25,7 +25,7 @@ pub enum AtomKind {
 }
 
 impl AtomKind {
-    /// The schema's word for it.
+    /// The name in the schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",
@@ -36,7 +36,7 @@ impl AtomKind {
         }
     }
 
-    /// From the schema's word.
+    /// From the name in the schema.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Integer, Self::Real, Self::Boolean, Self::String, Self::Uuid]
             .into_iter()
@@ -67,7 +67,7 @@ pub enum Atom {
     NamedUuid(SmolStr),
 }
 
-/// A borrowed atom, as it comes off the wire.
+/// A borrowed atom, as received.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtomRef<'a> {
     /// `integer`
@@ -151,8 +151,8 @@ impl AtomRef<'_> {
     }
 }
 
-/// Atoms are ordered within their kind, so sets have one canonical order. Reals compare by total order, with the two
-/// zeros equal as the server takes them.
+/// Atoms are ordered within their kind, so sets have one canonical order. Reals compare by total order, except that both zeros
+/// are equal, as in the server.
 impl Ord for Atom {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
@@ -180,7 +180,7 @@ impl PartialEq for Atom {
 
 impl Eq for Atom {}
 
-/// As `ovs-vsctl` would print it: strings bare.
+/// Prints as `ovs-vsctl` does: strings without quotes.
 impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -246,9 +246,9 @@ fn tag<S: Serializer>(serializer: S, tag: &str, text: &str) -> Result<S::Ok, S::
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub struct ValueError {
-    /// What the type takes.
+    /// The expected type.
     pub expected: String,
-    /// What was there, shortened.
+    /// The received value, shortened.
     pub found: String,
 }
 
@@ -265,9 +265,9 @@ impl ValueError {
     }
 }
 
-/// What can be made from one atom off the wire.
+/// A type that can be decoded from one atom.
 pub trait FromAtom: Sized {
-    /// Takes the atom, or says why it does not fit.
+    /// Decodes the atom, or returns why it does not fit.
     fn from_atom(atom: AtomRef<'_>) -> Result<Self, ValueError>;
 }
 

@@ -1,7 +1,7 @@
-//! Sixty-four bytes of JSON at a glance: one bit for each byte that matters.
+//! Sixty-four bytes of JSON at once: one bit for each relevant byte.
 //!
-//! Most of a large message is the inside of short strings. Going from one quote to the next costs more than comparing
-//! every byte with every character of interest, many at a time.
+//! Most of a large message is the inside of short strings. Going from one quote to the next costs more than comparing every
+//! byte with every character of interest, many at a time.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

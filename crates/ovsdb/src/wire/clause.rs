@@ -43,7 +43,7 @@ impl Function {
         Self::Excludes,
     ];
 
-    /// The protocol's word.
+    /// The protocol's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Less => "<",
@@ -57,7 +57,7 @@ impl Function {
         }
     }
 
-    /// From the protocol's word.
+    /// From the protocol's name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|function| function.name() == name)
     }

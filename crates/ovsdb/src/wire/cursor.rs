@@ -1,8 +1,8 @@
-//! A place in a JSON text: walking along objects and arrays, and reading the strings and tokens between them.
+//! A position in a JSON text: walks over objects and arrays, and reads the strings and tokens between them.
 //!
-//! A message is walked once, from its beginning to its end, and each value is read where it stands. That takes a fraction
-//! of the code and of the memory that a general decoder goes through, and in a process that sleeps between messages these
-//! are what a message costs. Strings and numbers that are not written plainly are left to `serde_json`.
+//! The cursor walks over a message once, from beginning to end, and reads each value in place. That takes a fraction of the
+//! code and memory of a general decoder, and in a process that sleeps between messages these dominate the cost of a message.
+//! `serde_json` handles strings with escapes and unusual numbers.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -28,7 +28,7 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0 }
     }
 
-    /// What is not walked over yet.
+    /// The rest of the text.
     pub(crate) fn rest(&self) -> &'a str {
         // Behind an error the place may be within a character.
         self.text.get(self.at..).unwrap_or_default()
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         Ok(&rest[..length])
     }
 
-    /// Walks over an object or array; where it stands.
+    /// Skips an object or array; returns its position.
     pub(crate) fn value(&mut self) -> Result<Range<usize>> {
         if !matches!(self.peek(), Some(b'{' | b'[')) {
             return Err(self.expected("an object"));
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         Ok(begin..self.at)
     }
 
-    /// Walks over a value of any kind that nobody asked for.
+    /// Skips a value of any kind.
     pub(crate) fn skip(&mut self) -> Result<()> {
         match self.peek() {
             Some(b'{' | b'[') => self.value().map(drop),

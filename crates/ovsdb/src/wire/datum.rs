@@ -1,7 +1,7 @@
-//! Datums: the value of one column, whatever its type; and the arithmetic of `update2` on them.
+//! Datums: the value of one column of any type, and the arithmetic of `update2` on them.
 //!
-//! Typed tables do not pass through here when they are read; datums serve what knows no type in advance: transactions,
-//! the command line, rows that did not decode, the fake server.
+//! Typed tables do not use datums when they are decoded. Datums serve code without a static type: transactions, the command
+//! line, rows that did not decode, the fake server.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -15,7 +15,7 @@ use super::atom::{Atom, ValueError};
 use super::cursor::Cursor;
 use super::value::{self, Element, Form};
 
-/// The value of a column. Sets and maps are kept sorted by atom or key, without duplicates, so equality is plain.
+/// The value of a column. Sets and maps are sorted by atom or key, without duplicates, so equality is simple.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Datum {
     /// Zero or more atoms; a scalar is a set of one, as in the protocol.
@@ -46,7 +46,7 @@ impl Datum {
         Self::Map(pairs)
     }
 
-    /// Reads it where it stands in a message.
+    /// Reads a datum in place from a message.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, serde_json::Error> {
         let (mut atoms, mut pairs) = (Vec::new(), Vec::new());
         let form = value::read(cursor, &mut |element| {
@@ -83,8 +83,8 @@ impl Datum {
         self.len() == 0
     }
 
-    /// Applies the difference that `update2` sends for a column whose type holds more than one value: symmetric
-    /// difference for sets; for maps a key with its present value is removed, any other pair is put in.
+    /// Applies the difference that `update2` sends for a column whose type holds more than one value. For sets it is the
+    /// symmetric difference. For maps, a key with its current value is removed, any other pair is added.
     ///
     /// An empty map travels as an empty set where the sender knows no type, so emptiness fits both.
     pub fn apply_diff(&mut self, diff: Datum) -> Result<(), ValueError> {
@@ -148,7 +148,7 @@ fn sort_pairs(pairs: &mut Vec<(Atom, Atom)>) {
     pairs.dedup_by(|later, earlier| later.0 == earlier.0);
 }
 
-/// As `ovs-vsctl` prints it: `a`, `[a, b]`, `{a=b, c=d}`.
+/// Prints as `ovs-vsctl` does: `a`, `[a, b]`, `{a=b, c=d}`.
 impl fmt::Display for Datum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,8 @@
-//! Cutting a byte stream into JSON texts.
+//! Splits a byte stream into JSON texts.
 //!
-//! OVSDB has no framing: JSON texts follow one another, with or without white space between them. The splitter looks at
-//! every byte once, resumes where it stopped, and knows only as much JSON as it takes to find the end of a text (see
-//! `scan`). What is inside is judged by the decoder.
+//! OVSDB has no framing: JSON texts follow one another, with or without white space between them. The splitter reads every byte
+//! once, resumes where it stopped, and knows only enough JSON to find the end of a text (see `scan`). The decoder validates the
+//! content.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::scan::Scan;
 
-/// Why a stream can't be cut any further. The connection is of no use after this.
+/// The reason why a stream cannot be split any further. The connection is useless after this.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The peer sent something that does not begin a JSON object or array.
@@ -42,7 +42,7 @@ pub struct FrameSplitter {
     limit: usize,
 }
 
-/// A buffer that served a big load is given back once it is empty again: what comes later is mostly small.
+/// The buffer of a large load is freed once it is empty: later messages are mostly small.
 const KEEP_CAPACITY: usize = 1 << 17;
 
 impl FrameSplitter {
@@ -51,7 +51,7 @@ impl FrameSplitter {
         Self { buffer: Vec::new(), start: 0, scanned: 0, scan: Scan::default(), limit }
     }
 
-    /// Takes in bytes that the peer sent.
+    /// Adds bytes from the peer.
     pub fn push(&mut self, bytes: &[u8]) {
         self.compact();
         self.buffer.extend_from_slice(bytes);
@@ -90,8 +90,7 @@ impl FrameSplitter {
         }
     }
 
-    /// As [`FrameSplitter::next_frame`], but a large text is given away with its memory, so that who decodes it can free
-    /// it on the way.
+    /// As [`FrameSplitter::next_frame`], but transfers the memory of a large text, so that the decoder can free it on the way.
     pub fn take_frame(&mut self) -> Result<Option<Cow<'_, [u8]>>, FrameError> {
         let Some(length) = self.next_frame()?.map(<[u8]>::len) else { return Ok(None) };
         if length <= KEEP_CAPACITY {
@@ -119,7 +118,7 @@ impl FrameSplitter {
         }
     }
 
-    /// Drops what has been cut off already, so the buffer holds at most one incomplete text plus what came behind it.
+    /// Drops the texts that were split off, so that the buffer holds at most one incomplete text and the bytes after it.
     fn compact(&mut self) {
         if self.start == 0 {
             return;

@@ -1,6 +1,6 @@
 //! JSON-RPC 1.0 messages, as OVSDB uses them in both directions.
 //!
-//! The body (`params`, `result`) stays undecoded text: who sent a request knows what its reply holds.
+//! The body (`params`, `result`) stays undecoded text: the sender of a request knows the type of its reply.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -15,16 +15,16 @@ use thiserror::Error;
 pub enum Message<'a> {
     /// Wants a reply with the same id.
     Request {
-        /// Any JSON value; to be sent back as it came.
+        /// Any JSON value; it must be returned unchanged.
         id: &'a RawValue,
-        /// What is asked.
+        /// The method of the request.
         method: Cow<'a, str>,
         /// Its arguments.
         params: &'a RawValue,
     },
     /// Wants none.
     Notification {
-        /// What is told.
+        /// The method of the notification.
         method: Cow<'a, str>,
         /// Its arguments.
         params: &'a RawValue,
@@ -48,10 +48,10 @@ pub enum Message<'a> {
 /// A text is not a JSON-RPC 1.0 message.
 #[derive(Debug, Error)]
 pub enum MessageError {
-    /// It is not JSON, or not an object of the right shape.
+    /// The text is not JSON, or not an object of the right shape.
     #[error("the peer sent something that is no JSON-RPC message")]
     Malformed(#[source] serde_json::Error),
-    /// It is JSON but neither request, notification nor reply.
+    /// The text is JSON but neither request, notification nor reply.
     #[error("the peer sent JSON that is neither request, notification nor reply")]
     Shapeless,
 }

@@ -1,7 +1,7 @@
 //! OVSDB on the wire (RFC 7047 and the extensions of ovsdb-server(7)): JSON-RPC 1.0 over an unframed byte stream.
 //!
-//! Everything here is pure: bytes in, values out. [`frame`] cuts a stream into JSON texts, [`message`] names what a
-//! text is, [`cursor`] walks along it, [`datum`] holds the values of columns, [`schema`] what a server says about its tables.
+//! Everything here is pure: bytes in, values out. [`frame`] splits a stream into JSON texts, [`message`] classifies a text,
+//! [`cursor`] walks over it, [`datum`] holds the values of columns, [`schema`] the server's description of its tables.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

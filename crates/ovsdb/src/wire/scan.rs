@@ -1,13 +1,13 @@
-//! Finding the end of a JSON value without decoding what it holds.
+//! Finds the end of a JSON value without decoding it.
 //!
-//! Large messages are looked at by as few passes as possible: this one knows nesting, strings and escapes and nothing
-//! else. Whether what it walked over is good JSON is judged by the decoder, which gets every piece that matters.
+//! Large messages should be read in as few passes as possible. This pass knows nesting, strings and escapes and nothing else.
+//! The decoder, which gets every relevant piece, validates the JSON.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::block::{BLOCK, Block};
 
-/// How far into a JSON object or array a scan is. It can stop and go on anywhere.
+/// The state of a scan inside a JSON object or array. It can stop and resume anywhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scan {
     depth: u32,
@@ -90,7 +90,7 @@ impl Scan {
     }
 }
 
-/// The last bytes as a block; what is behind them says nothing.
+/// The last bytes as a block, padded with irrelevant bytes.
 fn padded(piece: &[u8]) -> [u8; BLOCK] {
     let mut block = [b' '; BLOCK];
     block[..piece.len()].copy_from_slice(piece);

@@ -1,4 +1,4 @@
-//! What a server says about a database: its tables, columns and their types (RFC 7047 section 3.2).
+//! The schema of a database: its tables, columns and their types (RFC 7047 section 3.2).
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -18,7 +18,7 @@ use super::datum::Datum;
 pub struct SchemaError {
     /// Where in the schema, e.g. `table Bridge, column ports`.
     pub place: String,
-    /// What is wrong there.
+    /// The error.
     pub problem: String,
 }
 
@@ -40,7 +40,7 @@ pub struct TableSchema {
     pub columns: BTreeMap<SmolStr, ColumnSchema>,
     /// Whether rows live without being referred to.
     pub is_root: bool,
-    /// The most rows it takes.
+    /// The maximum number of rows.
     pub max_rows: Option<u64>,
     /// Sets of columns whose values together are unique.
     pub indexes: Vec<Vec<SmolStr>>,
@@ -49,7 +49,7 @@ pub struct TableSchema {
 /// The schema of one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnSchema {
-    /// What it holds.
+    /// The type of its values.
     pub kind: ColumnKind,
     /// Whether it survives a restart of the server.
     pub ephemeral: bool,
@@ -73,7 +73,7 @@ pub struct ColumnKind {
 /// The type of an atom with its constraints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaseKind {
-    /// What kind of atom.
+    /// The kind of atom.
     pub atom: AtomKind,
     /// The table that a UUID refers to.
     pub refers: Option<Reference>,
@@ -130,7 +130,7 @@ impl ColumnKind {
         self.max != Some(1)
     }
 
-    /// What a row has where an insert says nothing: the empty set or map, or the atom's zero.
+    /// The default value for an insert: the empty set or map, or the atom's zero.
     pub fn default_datum(&self) -> Datum {
         match (self.value.is_some(), self.min) {
             (true, 0) => Datum::Map(Vec::new()),
@@ -143,7 +143,7 @@ impl ColumnKind {
         }
     }
 
-    /// Makes a decoded datum exact: integers become reals, an empty set an empty map, where this type says so.
+    /// Makes a decoded datum exact: integers become reals, or an empty set an empty map, if this type requires it.
     pub fn coerce(&self, datum: Datum) -> Datum {
         let as_kind = |atom: Atom, base: &BaseKind| match atom {
             Atom::Integer(v) if base.atom == AtomKind::Real => Atom::Real(v as f64),
@@ -170,7 +170,7 @@ fn zero(kind: AtomKind) -> Atom {
     }
 }
 
-/// In the words of the documentation: `set of 0 or more strings`, `map of string-integer pairs`.
+/// Printed as in the documentation: `set of 0 or more strings`, `map of string-integer pairs`.
 impl fmt::Display for ColumnKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let most = match self.max {

@@ -1,7 +1,7 @@
-//! The value of a column as it stands in a message, read element by element.
+//! The value of a column in a message, read element by element.
 //!
-//! One reader for all types: what an element becomes is the affair of who takes it. Compiled once, and not for every type
-//! of every column of every table, it is small, and what is small is soon in the processor's caches again after a pause.
+//! There is one reader for all types; its caller decides the type of an element. It is compiled once, and not for every type of
+//! every column of every table. So it is small, and small code is back in the processor's caches soon after a pause.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -16,14 +16,14 @@ use super::cursor::Cursor;
 /// One element of a column's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Element<'a> {
-    /// Of a set; a scalar is a set of one.
+    /// An element of a set; a scalar is a set of one.
     Atom(AtomRef<'a>),
-    /// Of a map.
+    /// A pair of a map.
     Pair(AtomRef<'a>, AtomRef<'a>),
 }
 
 impl<'a> Element<'a> {
-    /// The atom, where no map is wanted.
+    /// The atom, unless a map is expected.
     pub(crate) fn atom(self, wanted: AtomKind) -> Result<AtomRef<'a>, ValueError> {
         match self {
             Self::Atom(atom) => Ok(atom),
@@ -32,7 +32,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Takes the elements of a value.
+/// Receives the elements of a value.
 pub(crate) type Take<'t> = dyn FnMut(Element<'_>) -> Result<(), ValueError> + 't;
 
 /// Which of its two forms a value has; one without elements may have either.
@@ -97,7 +97,7 @@ fn atom<'a>(cursor: &mut Cursor<'a>) -> Result<Read<'a>, serde_json::Error> {
     Ok(reference)
 }
 
-/// What stands behind the tag of `["uuid", ...]` or `["named-uuid", ...]`.
+/// The value after the tag of `["uuid", ...]` or `["named-uuid", ...]`.
 fn reference<'a>(cursor: &mut Cursor<'a>, tag: &str) -> Result<Read<'a>, serde_json::Error> {
     if tag != "uuid" && tag != "named-uuid" {
         return Err(serde_json::Error::custom(format_args!("expected an atom, set or map, found {tag:?}")));

@@ -1,4 +1,4 @@
-//! JSON text, written straight into a buffer.
+//! JSON text, written directly into a buffer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,4 +1,4 @@
-//! The fake agrees with the real ovsdb-server: both get the same requests, and what a client hears must be the same.
+//! The fake agrees with the real ovsdb-server: both get the same requests, and a client must receive the same from both.
 
 mod operations;
 mod pair;

@@ -1,4 +1,4 @@
-//! Every operation, done right and done wrong.
+//! Every operation, with valid and invalid arguments.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! A real ovsdb-server and the fake, side by side: what is sent to one is sent to the other, and what they answer is
-//! brought into one form and compared.
+//! A real ovsdb-server and the fake, side by side: both get the same messages, and their replies are normalised and compared.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -93,7 +92,7 @@ impl Pair {
         panic!("the real server did not come up");
     }
 
-    /// So many connections to each.
+    /// Opens a number of connections to each.
     pub(crate) fn connect(&self, count: usize) -> Lines {
         let lines = |name: &str| {
             let path = self.dir.path().join(name);
@@ -224,7 +223,7 @@ impl Lines {
         assert_eq!(heard[0], heard[1], "{text}");
     }
 
-    /// What both have been told last of a transaction id, by side.
+    /// The last transaction id that each side reported.
     pub(crate) fn last_ids(&self) -> [Option<String>; 2] {
         [self.forms[0].last_id.clone(), self.forms[1].last_id.clone()]
     }
@@ -296,7 +295,7 @@ impl Form {
         lines.into()
     }
 
-    /// Transaction ids are the server's own, but that there is none is told by zero.
+    /// Transaction ids are the server's own, but zero means that there is none.
     fn last_id_form(&self) -> Value {
         match &self.last_id {
             Some(id) if Uuid::try_parse(id).is_ok_and(|id| id.is_nil()) => "none".into(),

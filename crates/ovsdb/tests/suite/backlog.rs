@@ -1,4 +1,4 @@
-//! A server that reads nothing: commits wait within bounds, everything else goes on, and nothing is lost.
+//! A server that reads nothing: commits wait within bounds, everything else continues, and nothing is lost.
 
 use std::time::Duration;
 

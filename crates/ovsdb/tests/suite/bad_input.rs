@@ -1,4 +1,4 @@
-//! What is wrong is said so that one knows what to do.
+//! Errors about bad input name the cause and the remedy.
 
 use std::time::Duration;
 

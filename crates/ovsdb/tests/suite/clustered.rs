@@ -1,4 +1,4 @@
-//! A RAFT cluster of three, and a relay: nothing lost, nothing doubled, order kept, whatever happens to the members.
+//! A RAFT cluster of three, and a relay: nothing is lost or duplicated, and order is kept, whatever happens to the members.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

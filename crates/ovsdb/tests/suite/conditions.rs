@@ -1,5 +1,5 @@
-//! Conditions that are changed when no server listens, or one that goes away over it: what is held in the end is what the
-//! server has under the newest of them, and what was told leads there.
+//! Conditions that change while no server is reachable, or while the server goes away. In the end the replica holds what the
+//! server has under the newest condition, and the reported changes lead there.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::support::{eventually, soon};
 
 /// The horses with these sequence numbers.
 fn seqs(wanted: [i64; 2]) -> Condition {
-    let [one, other] = wanted.map(|seq| Condition::column::<Horse>(Horse::SEQ, Function::Equal, &seq));
+    let [one, other] = wanted.map(|seq| Condition::column(Horse::SEQ, Function::Equal, &seq));
     one.or(other)
 }
 
@@ -26,7 +26,7 @@ async fn client_of(config: ovsdb::ClientConfig, wanted: [i64; 2]) -> Client {
     synced(config, Model::new("Stable").table_where::<Horse>(seqs(wanted))).await
 }
 
-/// What there is first: `a` and `b` are held under the sequence numbers 1 and 2.
+/// The first rows: `a` and `b` are held under the sequence numbers 1 and 2.
 fn first() -> Value {
     json!([insert(id(1), "a", 1), insert(id(2), "b", 2), insert(id(3), "c", 3), insert(id(4), "d", 4)])
 }
@@ -43,7 +43,7 @@ fn changes() -> Value {
     ])
 }
 
-/// What is held then under the sequence numbers 2 and 3.
+/// The rows that are then held under the sequence numbers 2 and 3.
 fn last() -> BTreeMap<String, i64> {
     [("b", 3), ("d", 2), ("e", 3)].map(|(name, seq)| (name.to_owned(), seq)).into()
 }

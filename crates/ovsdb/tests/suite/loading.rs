@@ -1,4 +1,4 @@
-//! Big and slow loads: a server that is busy sending is alive, and so is a client that is busy reading.
+//! Large and slow loads: a server that is busy sending is alive, and so is a client that is busy reading.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The client against real servers and against the fake with its faults.
 //!
-//! Every test starts what it needs in a directory of its own and ends it; nothing outside is touched.
+//! Every test starts its servers in a directory of its own and ends them; it touches nothing outside.
 
 // A test binary has no readers from outside.
 #![allow(unreachable_pub)]

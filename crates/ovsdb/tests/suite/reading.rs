@@ -68,7 +68,7 @@ on_all! {
             assert_eq!(horses(&delta), ["aa: 10 -> 11"]);
             let change = delta.table::<Horse>().next().unwrap();
             assert_eq!(change.before.as_ref().unwrap().name, "a");
-            assert_eq!(change.columns(), [Horse::NAME, Horse::SEQ].into_iter().collect());
+            assert_eq!(change.columns(), Horse::NAME | Horse::SEQ);
             assert_eq!(next_change(feed).await, ["aa: 11 -> none", "b: 2 -> none"]);
             assert_eq!(feed.snapshot().table::<Horse>().len(), 0);
         }
@@ -80,7 +80,7 @@ on_all! {
 on_all! {
     async fn conditions_change_while_running(backend) {
         backend.transact(json!([insert(id(1), "a", 1), insert(id(2), "b", 2), insert(id(3), "c", 3)])).await;
-        let equal = |seq: i64| Condition::column::<Horse>(Horse::SEQ, Function::Equal, &seq);
+        let equal = |seq: i64| Condition::column(Horse::SEQ, Function::Equal, &seq);
         let names = |client: &ovsdb::Client| {
             let mut names: Vec<Str> =
                 client.snapshot().table::<Horse>().iter().map(|(_, horse)| horse.name.clone()).collect();
@@ -104,7 +104,7 @@ on_all! {
         assert_eq!(next_change(&mut feed).await, ["a: 3 -> none", "c: 3 -> none"]);
         assert_eq!(next_change(&mut feed).await, ["a: none -> 3", "b: none -> 7", "c: none -> 3"]);
 
-        let nonsense = Condition::column::<Horse>(Horse::COLOUR, Function::Less, &Some(Str::from("x")));
+        let nonsense = Condition::column(Horse::COLOUR, Function::Less, &Some(Str::from("x")));
         let error = client.set_condition::<Horse>(nonsense).await.unwrap_err();
         assert!(error.to_string().starts_with("the server refused the condition: "), "{error}");
         assert_eq!(names(&client), ["a", "b", "c"]);
@@ -120,7 +120,7 @@ on_all! {
         let mut feed = client.subscribe();
         backend.stop().await;
         assert!(matches!(next(&mut feed).await, FeedEvent::Disconnected { .. }));
-        let nonsense = Condition::column::<Horse>(Horse::COLOUR, Function::Less, &Some(Str::from("x")));
+        let nonsense = Condition::column(Horse::COLOUR, Function::Less, &Some(Str::from("x")));
         let (error, ()) = soon("the refusal", async {
             tokio::join!(client.set_condition::<Horse>(nonsense), backend.start())
         }).await;
@@ -133,10 +133,10 @@ on_all! {
 
 on_all! {
     async fn a_weak_reference_goes_with_the_row_that_it_leads_to(backend) {
-        type Friends = References<Horse, { Horse::FRIEND }>;
+        type Friends = References<Horse, { Horse::FRIEND.position() }>;
         let friend = json!({"friend": ["uuid", id(1).to_string()]});
         backend.transact(json!([insert(id(1), "a", 1), insert(id(2), "b", 2), update(id(2), friend)])).await;
-        let only_b = Condition::column::<Horse>(Horse::NAME, Function::Equal, &Str::from("b"));
+        let only_b = Condition::column(Horse::NAME, Function::Equal, &Str::from("b"));
         let both = Model::new("Stable").table::<Horse>().index::<Friends>();
         let narrow = Model::new("Stable").table_where::<Horse>(only_b).index::<Friends>();
         let friends_of_a = |snapshot: &Snapshot| -> Vec<Str> {
@@ -157,7 +157,7 @@ on_all! {
             let FeedEvent::Changed { delta, .. } = next(&mut feed).await else { panic!() };
             assert_eq!(horses(&delta), told);
             let of_b = delta.table::<Horse>().find(|change| change.uuid == id(2)).unwrap();
-            assert_eq!(of_b.columns(), [Horse::FRIEND].into_iter().collect());
+            assert_eq!(of_b.columns(), Horse::FRIEND.into());
             let [before, after] = [&of_b.before, &of_b.after].map(|horse| horse.as_ref().unwrap().friend);
             assert_eq!((before, after), (Some(friend), None));
             assert!(friends_of_a(&client.snapshot()).is_empty());

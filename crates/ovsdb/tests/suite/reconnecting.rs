@@ -1,4 +1,4 @@
-//! What a reconnection does: nothing is lost, nothing is told twice, and what cannot be known is said to be unknown.
+//! Reconnects: nothing is lost, nothing is reported twice, and unknown outcomes are reported as unknown.
 
 use ovsdb::client::FeedEvent;
 use ovsdb::fake::{Fault, Model as Kind, When};

@@ -1,4 +1,4 @@
-//! A session that was recorded plays back to the same requests and the same end.
+//! A recorded session replays to the same requests and the same final state.
 
 use ovsdb::Transaction;
 use ovsdb::client::record::replay;
@@ -34,7 +34,7 @@ async fn a_recording_plays_back_to_the_same_events_and_requests() {
     let mut twin = Transaction::new();
     twin.insert(id(2), &horse("twin", 0));
     client.commit(&twin).await.unwrap_err();
-    let few = Condition::column::<Horse>(Horse::SEQ, Function::Less, &5i64);
+    let few = Condition::column(Horse::SEQ, Function::Less, &5i64);
     client.set_condition::<Horse>(few).await.unwrap();
     backend.stop().await;
     backend.change_offline(json!([update(id(1), json!({"seq": 3}))])).await;

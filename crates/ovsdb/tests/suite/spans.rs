@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` is shown: one span per client, one per commit, none per message.
+//! The spans that a `tracing` subscriber sees: one per client, one per commit, none per message.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,9 +40,9 @@ impl Visit for Fields {
 struct Told {
     spans: Vec<Shown>,
     entered: Vec<usize>,
-    /// Messages, each with the span it was told in.
+    /// Messages, each with its span.
     events: Vec<(String, Option<&'static str>)>,
-    /// What the warnings said beside.
+    /// The further fields of the warnings.
     warnings: Vec<BTreeMap<&'static str, String>>,
 }
 

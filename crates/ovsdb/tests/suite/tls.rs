@@ -1,4 +1,4 @@
-//! TLS with certificates made by `ovs-pki`.
+//! TLS with certificates from `ovs-pki`.
 
 use ovsdb::client::{Dialer, Rpc, TlsConfig};
 use ovsdb::session::Remotes;
@@ -44,6 +44,11 @@ async fn both_sides_show_certificates_and_what_is_wrong_is_said() {
     let other = Pki::new(server.dir.path(), "other");
     let distrusting = TlsConfig { ca: other.ca(), ..good.clone() };
     contains(connect(&server.ssl(), distrusting).await, "not signed by the CA given; check the CA file");
+    let namesake = Pki::with_subject(server.dir.path(), "namesake", "ca");
+    let distrusting = TlsConfig { ca: namesake.ca(), ..good.clone() };
+    contains(connect(&server.ssl(), distrusting).await, "not signed by the CA given; check the CA file");
+    let distrusted = TlsConfig { ca: pki.ca(), ..namesake.client(&namesake.sign("impostor")) };
+    contains(connect(&server.ssl(), distrusted).await, "does not trust our certificate");
     let distrusted = TlsConfig { ca: pki.ca(), ..other.client(&other.sign("stranger")) };
     contains(connect(&server.ssl(), distrusted).await, "does not trust our certificate");
     contains(connect(&server.ssl(), TlsConfig::new(pki.ca())).await, "wants a certificate from us");

@@ -1,5 +1,5 @@
-//! A peer that asks and does not read the answers, over TCP and over TLS: it is dropped before its answers fill the memory, and
-//! the client goes on elsewhere. And texts of megabytes where a line is meant: only their beginning is kept.
+//! A peer that sends requests and does not read the replies, over TCP and over TLS: the client drops it before the replies fill
+//! its memory, and continues with another server. And error texts of megabytes: the client keeps only the beginning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The older forms of monitoring, end to end: whole rows (`monitor`), differences (`monitor_cond`), and servers that know
-//! no more than that.
+//! The older forms of monitoring, end to end: whole rows (`monitor`), differences (`monitor_cond`), and servers without newer
+//! forms.
 
 use ovsdb::client::FeedEvent;
 use ovsdb::fake::{Fault, When};
@@ -41,7 +41,7 @@ async fn follow(backend: &Backend, config: ClientConfig, method: Method) {
     assert_eq!(after.tags, ["kept", "new"].map(Str::from).into());
     assert_eq!((&before.colour, &after.colour), (&Some("bay".into()), &None));
     assert_eq!((after.name.as_str(), after.seq), ("a", 1), "what did not change is there still");
-    let changed = [Horse::LABELS, Horse::TAGS, Horse::COLOUR].into_iter().collect();
+    let changed = Horse::LABELS | Horse::TAGS | Horse::COLOUR;
     assert_eq!(change.columns(), changed);
     assert_eq!(feed.snapshot().get::<Horse>(id(1)), Some(&**after));
     backend.transact(json!([delete(id(1))])).await;

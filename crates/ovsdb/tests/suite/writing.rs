@@ -1,4 +1,4 @@
-//! Commits: what they change, what they leave alone, and how they fail.
+//! Commits: the columns that they change and leave alone, and their failures.
 
 use ovsdb::txn::OpResult;
 use ovsdb::{Class, CommitError, Ref, Transaction};
@@ -93,28 +93,28 @@ on_all! {
         backend.transact(json!([insert(id(1), "a", 1)])).await;
         let client = backend.client().await;
         let seen = client.snapshot().get::<Horse>(id(1)).unwrap().clone();
-        let seq = [Horse::SEQ].into_iter().collect();
+        let seq = Horse::SEQ;
         let write = |expect: &dyn Fn(&mut Transaction)| {
             let mut txn = Transaction::new();
             expect(&mut txn);
-            txn.mutate::<Horse>(id(1), Horse::TAGS, ovsdb::model::Mutation {
+            txn.mutate(id(1), Horse::TAGS, ovsdb::model::Mutation {
                 insert: ovsdb::wire::datum::Datum::set(["x".into()]), ..Default::default()
             });
             txn
         };
-        client.commit(&write(&|txn| { txn.expect(id(1), &seen, ovsdb::model::ColumnSet::all::<Horse>()); })).await.unwrap();
+        client.commit(&write(&|txn| { txn.expect(id(1), &seen, ovsdb::TableColumns::all()); })).await.unwrap();
         backend.transact(json!([update(id(1), json!({"seq": 2, "tags": ["set", []]}))])).await;
         for expect in [
             &(|txn: &mut Transaction| { txn.expect(id(1), &seen, seq); }) as &dyn Fn(&mut Transaction),
             &|txn| { txn.expect_exists::<Horse>(id(2)); },
             &|txn| { txn.expect_absent::<Horse>(id(1)); },
-            &|txn| { txn.expect_rows::<Horse>(Horse::SEQ, &2i64, &[]); },
+            &|txn| { txn.expect_rows(Horse::SEQ, &2i64, &[]); },
         ] {
             let error = client.commit(&write(expect)).await.unwrap_err();
             assert!(matches!(error, CommitError::Conflict { op: Some((0, _)) }), "{error}");
             assert_eq!(error.class(), Class::Conflict);
         }
-        client.commit(&write(&|txn| { txn.expect_rows::<Horse>(Horse::SEQ, &2i64, &[id(1).into()]); })).await.unwrap();
+        client.commit(&write(&|txn| { txn.expect_rows(Horse::SEQ, &2i64, &[id(1).into()]); })).await.unwrap();
     }
 }
 
@@ -149,7 +149,7 @@ on_all! {
             let client = backend.client().await;
             tasks.spawn(async move {
                 client.transact(|view| {
-                    let others = view.matching::<Horse>(Horse::SEQ, &-1i64);
+                    let others = view.matching(Horse::SEQ, &-1i64);
                     if others.is_empty() {
                         view.insert(id(n), &horse(format!("only{n}"), -1));
                     }

@@ -1,4 +1,4 @@
-//! The driver in paused time, around a small world that can be told to fail.
+//! The driver in paused time, with a small world that fails on demand.
 
 mod soak;
 mod world;
@@ -340,7 +340,7 @@ async fn a_plan_is_shown_without_being_carried_out() {
     );
 }
 
-/// A look uses up what the target was told of changes, whoever asked for it.
+/// An observation consumes the target's change events, whichever caller requested it.
 #[tokio::test(start_paused = true)]
 async fn what_a_shown_plan_has_found_is_done_by_the_loop() {
     let bench = Bench::converged([("a", 1)]).await;

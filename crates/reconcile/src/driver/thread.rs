@@ -16,17 +16,18 @@ where
 {
     /// Runs on a thread of its own until [`Handle::stop`](crate::Handle::stop), or until the present runtime ends.
     ///
-    /// A decision may compute for long. In a shared runtime, all other tasks are then handed to another thread and back, at
-    /// each of several steps of each run; a loop that runs with every request is better off by itself. It also allocates what
-    /// it remembers in one place, where threads that take turns would each keep a heap that is mostly gaps.
+    /// A decision may compute for long. In a shared runtime, each of several steps of each run would then hand all other tasks
+    /// to another thread and back, and this loop runs with every request. A thread of its own also keeps the loop's memory in
+    /// one heap; with threads that take turns, each would keep a heap that is mostly gaps.
     pub fn run_on_thread(self) -> io::Result<()> {
         let runtime = Builder::new_current_thread().enable_time().build()?;
         let (mut lives, ended) = oneshot::channel::<()>();
         let name = self.component.to_string();
+        let (label, signals) = (name.clone(), self.signals.clone());
         let body = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = self.run() => {}
+                    () = task::lasting(label, || !signals.borrow().stop, self.run()) => {}
                     _ = ended => {}
                 }
             });

@@ -1,4 +1,4 @@
-//! Tables with a clock moved by hand: times are milliseconds since the start.
+//! Table tests with a clock that the test moves: times are milliseconds since the start.
 
 use super::*;
 

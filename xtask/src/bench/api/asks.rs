@@ -1,4 +1,4 @@
-//! The requests of the measurements: what a cloud's users would ask.
+//! The requests of the measurements, as users of a cloud send them.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::load::Request;
 /// The project of every caller of a server without credentials.
 const PROJECT: &str = "fake_project_id";
 
-/// The external networks: a name, a physical network, and room for as many gateways as any measurement makes.
+/// The external networks: a name, a physical network, and enough addresses for the gateways of any measurement.
 pub(super) const EXTERNAL: [(&str, &str, &str); 3] =
     [("N1", "phy1", "172.16.0.0/16"), ("N2", "phy2", "172.17.0.0/16"), ("N3", "phy3", "172.18.0.0/16")];
 
@@ -79,7 +79,7 @@ pub(super) fn router(n: usize) -> Request {
     request("POST", "routers".into(), &json!({ "router": router_of(n) }))
 }
 
-/// What a router is made of: both flags, so that routes and BFD sessions come with each gateway.
+/// The attributes of a router: both flags, so that each gateway has routes and BFD sessions.
 pub(super) fn router_of(n: usize) -> Value {
     json!({"name": format!("router{n}"), "enable_default_route_ecmp": true, "enable_default_route_bfd": true})
 }

@@ -1,4 +1,4 @@
-//! A server under measurement, with the OVN and the SQL it runs on: started, killed, started again; what it has cost.
+//! A server under measurement with its OVN and its SQL database: starts, kills, restarts, and CPU and memory figures.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -17,25 +17,25 @@ use crate::neutron::add_chassis;
 use ::lab::meter::cpu_seconds;
 use ::lab::rpc::Rpc;
 
-/// Where state is kept.
+/// The store of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sql {
     Sqlite,
     Postgres,
 }
 
-/// Which OVN stands behind.
+/// The OVN behind the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ovn {
     /// The server's own, with ovn-northd.
     Dev,
-    /// Two databases without ovn-northd, which would take the machine for itself at sizes like these.
+    /// Two databases without ovn-northd, which would occupy the whole machine at these sizes.
     Databases,
 }
 
-/// How long the server may take to say that it listens.
+/// Timeout until the server listens.
 const START: Duration = Duration::from_secs(120);
-/// How long it may take until it has nothing to do any more.
+/// Timeout until the server has nothing left to do.
 const SETTLE: Duration = Duration::from_secs(120);
 /// The name of PostgreSQL's database.
 const DATABASE: &str = "meridian";
@@ -120,7 +120,7 @@ impl Cloud {
         })
     }
 
-    /// Starts another server with other words in its command.
+    /// Starts another server with other arguments.
     fn instead(&self, dir: &Path, other: impl Fn(&str) -> Option<String>) -> Result<Cloud> {
         let command: Vec<_> =
             self.command.iter().map(|word| other(word).unwrap_or_else(|| word.clone())).collect();
@@ -133,7 +133,7 @@ impl Cloud {
         self.postgres.as_ref().context("this server has no PostgreSQL of its own")
     }
 
-    /// Lets its process stand still, or go on.
+    /// Pauses or resumes the process.
     pub(super) fn pause(&self, still: bool) -> Result<()> {
         use nix::sys::signal::{Signal, kill};
         let signal = if still { Signal::SIGSTOP } else { Signal::SIGCONT };
@@ -226,7 +226,7 @@ impl Cloud {
         add_chassis(&self.remote(Database::Southbound), numbers)
     }
 
-    /// What `meridian plan` says, as JSON.
+    /// The output of `meridian plan` as JSON.
     pub(super) fn plan(&self) -> Result<Value> {
         let mut command = Command::new(&self.command[0]);
         command.args(["plan", "--output", "json", "--socket"]).arg(self.dir.join("admin.sock"));

@@ -18,16 +18,16 @@ use crate::command::{heading, output};
 
 /// Where all of this is measured.
 const SQL: Sql = Sql::Sqlite;
-/// How many objects one request makes while the world is built.
+/// The number of objects per request while the world is built.
 const BULK: usize = 100;
 /// Ports on each router's network.
 const PORTS: usize = 10;
-/// How many requests are made while the Northbound is away.
+/// The number of requests while the Northbound is away.
 const AWAY: usize = 50;
-/// So often one server is killed before another takes its place: all of its ports are looked at after each time.
+/// The number of kills before a server is replaced by a new one. After each kill the benchmark checks all of its ports.
 const KILLS: usize = 50;
 
-/// A server and what was made on it.
+/// A server and its objects.
 struct World {
     cloud: Cloud,
     load: Load,
@@ -45,7 +45,7 @@ impl World {
         Ok(())
     }
 
-    /// Does something and gives the transactions that came of it.
+    /// Runs a function and returns the resulting transactions.
     fn transactions(&mut self, request: super::load::Request) -> Result<Vec<Rows>> {
         self.written()?;
         self.cloud.settle()?;
@@ -126,7 +126,7 @@ impl Bench<'_> {
         Ok(world)
     }
 
-    /// G1: a look at everything where nothing is to be done.
+    /// G1: a full pass with nothing to do.
     fn idempotence(&mut self, world: &mut World) -> Result<()> {
         heading("nothing to do");
         for _ in 0..self.rounds.max(2) {
@@ -171,7 +171,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// G2: the Northbound is lost and comes back empty.
+    /// G2: the Northbound is lost and returns empty.
     fn rebuild(&mut self, world: &mut World) -> Result<()> {
         heading("an empty Northbound");
         let before = contents(&world.cloud)?;
@@ -257,7 +257,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// G7: a chassis goes that carries very many gateways.
+    /// G7: a chassis with very many gateways is deleted.
     fn failover(&mut self, world: &mut World) -> Result<()> {
         let more: Vec<_> =
             world.routers.iter().map(|router| asks::gateways(router, &world.externals[1..])).collect();
@@ -403,7 +403,7 @@ fn differing<K: Ord>(a: &BTreeMap<K, Value>, b: &BTreeMap<K, Value>) -> usize {
     gone + b.keys().filter(|key| !a.contains_key(key)).count()
 }
 
-/// Rows and keys of somebody else in our Northbound.
+/// Foreign rows and keys in the Northbound.
 struct Foreign {
     network: String,
 }
@@ -444,7 +444,7 @@ impl Foreign {
     }
 }
 
-/// A few numbers that nobody foresees; xorshift.
+/// A few pseudo-random numbers; xorshift.
 struct Random(u64);
 
 impl Random {

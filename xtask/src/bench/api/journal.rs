@@ -1,6 +1,6 @@
-//! What was written to a database, read from its own file: a log with one record for each transaction.
+//! The transactions of a database, read from its own file: a log with one record for each.
 //!
-//! Clients may be told of several transactions at once; the file keeps them apart.
+//! A client may receive several transactions as one update; the file keeps them apart.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,7 +32,7 @@ impl Journal {
         Ok(Journal { file: file.to_owned(), at })
     }
 
-    /// The transactions since the last look.
+    /// The transactions since the last call.
     pub(super) fn read(&mut self) -> Result<Vec<Rows>> {
         let mut file = File::open(&self.file)?;
         file.seek(SeekFrom::Start(self.at))?;
@@ -42,7 +42,7 @@ impl Journal {
         records(&text)
     }
 
-    /// Waits until something was written and nothing more is; how long after the call the last of it came.
+    /// Waits until the file has grown and is quiet again; returns the time from the call to the last record.
     pub(super) fn wait(&self) -> Result<Duration> {
         let begin = Instant::now();
         let (mut length, mut last) = (self.at, None);

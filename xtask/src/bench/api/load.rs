@@ -1,4 +1,4 @@
-//! The process that asks the server: started here, steered by lines of JSON on its standard input.
+//! The process that sends requests to the server. It is started here and controlled by lines of JSON on its standard input.
 //!
 //! - `{"do":"watch","remote":REMOTE}` answers `{"watching":true}` when it follows that Northbound;
 //! - `{"do":"run","address":A,"clients":N,"rate":R,"see":B,"bodies":B,"requests":[[METHOD,PATH,BODY],...]}` answers
@@ -21,16 +21,16 @@ pub(super) type Request = (&'static str, String, Option<String>);
 /// How requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// How many ask at the same time.
+    /// The number of concurrent clients.
     pub(super) clients: usize,
     /// How many requests are begun in a second; as fast as they are answered if none.
     pub(super) rate: Option<f64>,
-    /// Whether to see when what was made is in the Northbound.
+    /// Whether to record when created ports are in the Northbound.
     pub(super) see: bool,
 }
 
 impl Pace {
-    /// So many at once, as fast as they are answered.
+    /// A number of concurrent clients, each as fast as it gets answers.
     pub(super) fn clients(clients: usize) -> Pace {
         Pace { clients, rate: None, see: false }
     }
@@ -56,7 +56,7 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// The ids of everything that was made, in order.
+    /// The ids of all created objects, in order.
     pub(super) fn ids(&self) -> Vec<String> {
         self.answers.iter().flat_map(|answer| answer.ids.iter().cloned()).collect()
     }
@@ -128,7 +128,7 @@ impl Load {
         Ok(serde_json::from_value(self.order(&order)?)?)
     }
 
-    /// Asks one thing, which has to work, and gives the answer's body.
+    /// Sends one request, which must succeed, and returns the body of the answer.
     pub(super) fn ask(&mut self, url: &str, request: Request) -> Result<Value> {
         let order = json!({
             "do": "run", "address": address(url), "clients": 1, "bodies": true, "requests": [&request],

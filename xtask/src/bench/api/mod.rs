@@ -1,7 +1,8 @@
-//! `cargo xtask bench api`: the network API server on both of its databases, beside its goals and beside Neutron.
+//! `cargo xtask bench api`: measures the network API server on both of its databases, and compares it with its goals and
+//! Neutron.
 //!
-//! `cloud` is the server under measurement, `load` the process that asks it, `asks` what is asked, `journal` what it wrote.
-//! `operations`, `scale`, `goals` and `takeover` measure, `neutron` stands beside, `report` prints.
+//! `cloud` is the server under measurement, `load` the process that sends requests, `asks` the requests, `journal` the written
+//! transactions. `operations`, `scale`, `goals` and `takeover` measure, `neutron` is the peer, `report` prints.
 
 mod asks;
 mod cloud;
@@ -31,7 +32,7 @@ const EXTERNALS: usize = asks::EXTERNAL.len();
 /// How much of everything.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes {
-    /// Ports that are made one by one.
+    /// Ports that are created one by one.
     ports: usize,
     /// Networks, routers, and what hangs on them.
     few: usize,
@@ -44,12 +45,12 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// So little that the figures mean nothing, to see whether everything runs.
+    /// Tiny sizes: the figures mean nothing, but show that everything works.
     pub(super) fn tiny() -> Sizes {
         Sizes { ports: 20, few: 3, scale: vec![20, 60], routers: 4, kills: 2 }
     }
 
-    /// As much as can be measured in some minutes; or, with `full`, as much as the goals name.
+    /// The sizes for a run of some minutes; with `full`, the sizes that the goals name.
     pub(super) fn new(ports: &[usize], full: bool) -> Sizes {
         let mut scale = ports.to_vec();
         scale.sort_unstable();
@@ -66,7 +67,7 @@ struct Bench<'a> {
     dir: &'a Path,
     /// The server.
     program: PathBuf,
-    /// Who asks it.
+    /// The process that sends requests.
     load: PathBuf,
     sizes: Sizes,
     rounds: usize,

@@ -1,7 +1,7 @@
-//! Neutron beside us, in the same run.
+//! Neutron as the peer, in the same run.
 //!
-//! It answers the same requests, in smaller numbers. Where it cannot be installed or does not start, the reference figures of
-//! `operations` stay in its column, and a note says why.
+//! It gets the same requests, in smaller numbers. If it cannot be installed or started, its column has the reference figures of
+//! `operations`, and a note with the reason.
 
 use std::fs;
 
@@ -15,12 +15,12 @@ use super::operations::{GATEWAYS, INTERFACE, NETWORK, PORT, ROUTER, SHOW};
 use crate::command::heading;
 use crate::neutron::{Neutron, PACKAGES, WORKERS};
 
-/// How many of each; a hundred times as many would take as many times as long.
+/// The number of requests of each kind; a hundred times as many would take a hundred times as long.
 const FEW: usize = 5;
 const PORTS: usize = 20;
 
 impl Bench<'_> {
-    /// Measures Neutron, or says why not.
+    /// Measures Neutron, or notes the reason why not.
     pub(super) fn neutron(&mut self) {
         heading("Neutron");
         let note = match self.try_neutron() {
@@ -103,7 +103,7 @@ impl Neutron {
         all.sum()
     }
 
-    /// Asks, and gives the CPU seconds that it took.
+    /// Sends requests, and returns their CPU seconds.
     fn cost(&self, load: &mut Load, pace: Pace, requests: &[Request]) -> Result<(Ran, f64)> {
         let before = self.cpu()?;
         let ran = load.run(&self.url, pace, requests)?.all_well()?;

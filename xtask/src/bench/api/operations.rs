@@ -1,4 +1,4 @@
-//! What each operation costs, alone and with others at the same time, on a server with its own OVN central.
+//! The cost of each operation, alone and under concurrency, on a server with its own OVN central.
 
 use anyhow::{Context, Result};
 use central::Database;
@@ -9,7 +9,7 @@ use super::load::{Load, Pace, Ran, Request};
 use super::report::{Goal, RATE};
 use super::{Bench, EXTERNALS};
 
-/// What Neutron 29 takes, from issue 4: CPU milliseconds of its API workers, at the least and at the most.
+/// The cost in Neutron 29, from issue 4: CPU milliseconds of its API workers, minimum and maximum.
 const NEUTRON: [(&str, (f64, f64)); 7] = [
     (NETWORK, (535.0, 650.0)),
     (PORT, (180.0, 276.0)),
@@ -30,7 +30,7 @@ pub(super) const GATEWAYS: &str = "add two gateways";
 pub(super) const SHOW: &str = "show port";
 const LIST: &str = "list 1,000 ports";
 
-/// How many clients ask at once where throughput is measured, and how often each number of them does.
+/// The numbers of concurrent clients for throughput, and the repetitions of each.
 const CLIENTS: [usize; 3] = [1, 2, 8];
 const TURNS: usize = 4;
 
@@ -140,8 +140,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How many ports are made in a second, by how many clients. They take turns, forth and back, because ovn-northd, which
-    /// shares the machine, gets slower with every port: each number of clients is to meet as many of them.
+    /// Ports created per second, by number of clients. The numbers take turns, up and down, because ovn-northd shares the
+    /// machine and gets slower with every port: each number of clients should meet the same number of ports.
     fn throughput(&mut self, sql: Sql, cloud: &mut Cloud, load: &mut Load, network: &str) -> Result<()> {
         let requests: Vec<_> =
             (0..self.sizes.ports.div_ceil(TURNS)).map(|n| asks::port(n, network)).collect();
@@ -183,7 +183,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Makes the external networks.
+    /// Creates the external networks.
     pub(super) fn externals(&mut self, url: &str, load: &mut Load) -> Result<Vec<String>> {
         let requests: Vec<_> = (0..EXTERNALS).map(asks::external).collect();
         let ids = load.run(url, Pace::clients(1), &requests)?.all_well()?.ids();

@@ -1,4 +1,4 @@
-//! What was measured, beside its goals: pure arithmetic and text.
+//! The measurements and their goals: pure arithmetic and text.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use super::cloud::Sql;
 
 /// The unit of which more is better.
 pub(super) const RATE: &str = "a second";
-/// Measures that are counts of what should not be: of several rounds the worst one is told.
+/// Measures that count failures: the worst of several rounds is reported.
 const COUNTED: [&str; 6] =
     ["requests refused", "transactions", "lost or doubled", "rows", "operations", "rows that differ"];
 
-/// What a value must reach.
+/// The goal of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Goal {
@@ -38,7 +38,7 @@ pub(super) struct Line {
     measure: &'static str,
     sqlite: Option<f64>,
     postgres: Option<f64>,
-    /// What Neutron takes for the same, from the lowest to the highest value known.
+    /// Neutron's cost for the same operation, from the lowest to the highest known value.
     #[serde(skip_serializing_if = "Option::is_none")]
     neutron: Option<(f64, f64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ impl Report {
         *place = Some(place.map_or(value, better));
     }
 
-    /// What Neutron takes for it.
+    /// Neutron's cost.
     pub(super) fn neutron(&mut self, what: &str, measure: &'static str, range: (f64, f64)) {
         self.line(what, measure).neutron = Some(range);
     }
@@ -99,7 +99,7 @@ impl Report {
         &mut self.lines[at]
     }
 
-    /// As text in columns.
+    /// Formats the report as text in columns.
     pub(super) fn table(&self) -> String {
         let head = ["what", "measure", "SQLite", "PostgreSQL", "Neutron", "times better", "goal", "met"];
         let mut cells = vec![head.map(str::to_owned)];

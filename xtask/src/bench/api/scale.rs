@@ -1,4 +1,4 @@
-//! How cost, latency and memory grow with the number of ports.
+//! The growth of cost, latency and memory with the number of ports.
 
 use anyhow::Result;
 use central::Database;
@@ -12,9 +12,9 @@ use super::report::Goal;
 
 /// How many ports one network gets: what a /16 holds, with room to spare.
 const PER_NETWORK: usize = 20_000;
-/// How many ports one request makes while the server is filled.
+/// The number of ports per request while the server is filled.
 const BULK: usize = 200;
-/// How many rows that nobody here asks for.
+/// The number of rows that the server does not use.
 const NEIGHBOURS: usize = 20_000;
 /// The sizes up to which servers are started again.
 const SMALL: usize = 10_000;
@@ -107,7 +107,7 @@ impl Bench<'_> {
         Ok(cloud)
     }
 
-    /// Rows that OVN learns and that nobody here asks for cost no memory.
+    /// Rows that OVN learns and that the server does not use cost no memory.
     fn neighbours(&mut self, cloud: &mut Cloud) -> Result<()> {
         let mut sb = cloud.rpc(Database::Southbound)?;
         let datapath = "11111111-1111-4111-8111-111111111111";

@@ -1,5 +1,5 @@
-//! Two servers on one PostgreSQL and one Northbound: the one that writes is killed, stands still or is cut off, and the other
-//! takes over.
+//! Two servers on one PostgreSQL and one Northbound: the writer is killed, paused or disconnected, and the other server takes
+//! over.
 
 use std::time::Instant;
 
@@ -14,11 +14,11 @@ use super::report::Goal;
 use super::{Bench, asks};
 use crate::command::heading;
 
-/// How often, beside one for each round: what is told is the slowest.
+/// The number of repetitions, besides one for each round; the slowest is reported.
 const KILLS: usize = 3;
 
 impl Bench<'_> {
-    /// From kill -9 of the writer until the Northbound has what was asked of the other.
+    /// Time from kill -9 of the writer until the Northbound has a change that was requested from the other server.
     pub(super) fn takeover(&mut self) -> Result<()> {
         heading("the server that writes is killed");
         let mut first = Cloud::start(&self.program, &self.dir.join("first"), Sql::Postgres, Ovn::Databases)?;
@@ -56,7 +56,7 @@ impl Bench<'_> {
         self.silent_failures(&mut first, &mut load, network)
     }
 
-    /// The same where no connection ends: nobody is told that the writer does not write any more.
+    /// The same without a closed connection, so that no server is notified of the writer's failure.
     fn silent_failures(&mut self, first: &mut Cloud, load: &mut Load, network: &str) -> Result<()> {
         let postgres = Relay::to(first.postgres()?.socket())?;
         let northbound = Relay::to(first.file(Database::Northbound, "sock"))?;
@@ -90,7 +90,7 @@ impl Bench<'_> {
     }
 }
 
-/// How a writer fails without a word.
+/// The silent failures of a writer.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     Pause,

@@ -1,5 +1,6 @@
 //! The work that log-ins cost, counted in rounds.
 
+use std::net::Ipv4Addr;
 use std::task::Poll;
 
 use super::*;
@@ -14,7 +15,7 @@ fn users() -> Htpasswd {
 /// The rounds that a log-in takes, and its outcome.
 async fn work(users: &Htpasswd, user: &str, password: &str) -> (u64, Result<bool, TooManyChecks>) {
     let before = users.work.load(Ordering::Relaxed);
-    let outcome = users.verify(user, password).await;
+    let outcome = users.verify(Client::Local, user, password).await;
     (users.work.load(Ordering::Relaxed) - before, outcome)
 }
 
@@ -24,9 +25,24 @@ async fn a_user_who_does_not_exist_costs_as_much_as_one_who_does() {
     let full = 1 << COST;
     assert_eq!(work(&users, "alice", "wrong").await, (full, Ok(false)));
     assert_eq!(work(&users, "nobody", "wrong").await, (full, Ok(false)));
-    // The decoy is a real hash, or checking it would end at once.
-    let Hash::Bcrypt(decoy) = &users.decoy else { panic!("{:?}", users.decoy) };
-    assert_eq!(bcrypt::verify("wrong", decoy).map_err(|error| error.to_string()), Ok(false));
+    // A decoy is a real hash, or checking it would end at once.
+    let Hash::Bcrypt(decoy) = Hash::decoy(COST) else { panic!("it costs nothing") };
+    assert_eq!(bcrypt::verify("wrong", &decoy).map_err(|error| error.to_string()), Ok(false));
+}
+
+#[tokio::test]
+async fn users_with_cheaper_hashes_cost_as_much_as_the_costliest() {
+    let hash = |cost| bcrypt::hash("pw", cost).unwrap();
+    let sha = STANDARD.encode(Sha1::digest(b"pw"));
+    let users = Htpasswd::parse(&format!("a:{}\nb:{}\nc:{}\nd:{{SHA}}{sha}\n", hash(4), hash(5), hash(7)));
+    let users = users.unwrap();
+    for user in ["a", "b", "c", "d", "nobody"] {
+        assert_eq!(work(&users, user, "wrong").await, (1 << 7, Ok(false)), "{user}");
+        assert_eq!(work(&users, user, "pw").await, (1 << 7, Ok(user != "nobody")), "{user}");
+    }
+    let cheap = Htpasswd::parse(&format!("d:{{SHA}}{sha}\n")).unwrap();
+    assert_eq!(work(&cheap, "nobody", "pw").await, (0, Ok(false)));
+    assert_eq!(work(&cheap, "d", "pw").await, (0, Ok(true)));
 }
 
 #[tokio::test]
@@ -40,27 +56,46 @@ async fn a_password_that_was_right_costs_nothing_the_next_time() {
 #[tokio::test]
 async fn those_who_guess_are_turned_away_and_the_rightful_user_is_not() {
     let users = users();
-    assert_eq!(users.verify("alice", "wonder").await, Ok(true));
-    // Others have all places.
-    let places = users.waiting.try_acquire_many(u32::try_from(WAITING).unwrap()).unwrap();
-    assert_eq!(work(&users, "alice", "guess").await, (0, Err(TooManyChecks)));
-    assert_eq!(work(&users, "nobody", "guess").await, (0, Err(TooManyChecks)));
+    assert_eq!(users.verify(Client::Local, "alice", "wonder").await, Ok(true));
+    // Somebody else has every turn, and waits for as many more as may be.
+    let other = Client::of(Ipv4Addr::new(192, 0, 2, 1).into());
+    let held = all_turns(&users, other).await;
+    let mut guesses: Vec<_> =
+        (0..ROOM.waiting_per_client).map(|_| Box::pin(users.verify(other, "alice", "guess"))).collect();
+    for guess in &mut guesses {
+        assert!(is_pending(guess.as_mut()).await);
+    }
+    assert_eq!(users.verify(other, "nobody", "guess").await, Err(TooManyChecks));
     assert_eq!(work(&users, "alice", "wonder").await, (0, Ok(true)));
-    drop(places);
-    assert_eq!(work(&users, "bob", "builder").await, (1 << COST, Ok(true)));
+    let mut bob = std::pin::pin!(users.verify(Client::Local, "bob", "builder"));
+    assert!(is_pending(bob.as_mut()).await, "it waits for its turn");
+    drop(held);
+    let (bob, guesses) = tokio::join!(bob, futures_util::future::join_all(guesses));
+    assert_eq!(bob, Ok(true));
+    assert!(guesses.into_iter().all(|guess| guess == Ok(false)));
 }
 
 #[tokio::test]
 async fn few_passwords_are_checked_at_once() {
     let users = users();
-    let turns = users.checks.available_permits();
-    assert!(turns < std::thread::available_parallelism().map_or(2, NonZero::get).max(2));
-    let taken = users.checks.try_acquire_many(u32::try_from(turns).unwrap()).unwrap();
-    let guess = users.verify("alice", "guess");
-    let mut guess = std::pin::pin!(guess);
-    let waits = std::future::poll_fn(|cx| Poll::Ready(guess.as_mut().poll(cx).is_pending())).await;
-    assert!(waits, "it waits for its turn");
+    assert!(users.turns.free() < std::thread::available_parallelism().map_or(2, NonZero::get).max(2));
+    let held = all_turns(&users, Client::Local).await;
+    let mut guess = std::pin::pin!(users.verify(Client::Local, "alice", "guess"));
+    assert!(is_pending(guess.as_mut()).await, "it waits for its turn");
     assert_eq!(users.work.load(Ordering::Relaxed), 0);
-    drop(taken);
+    drop(held);
     assert_eq!(guess.await, Ok(false));
+    assert!(users.turns.free() > 0);
+}
+
+async fn all_turns(users: &Htpasswd, client: Client) -> Vec<crate::auth::turns::Turn> {
+    let mut held = Vec::new();
+    while users.turns.free() > 0 {
+        held.push(users.turns.next(client).await.unwrap());
+    }
+    held
+}
+
+async fn is_pending<T>(mut work: std::pin::Pin<&mut impl Future<Output = T>>) -> bool {
+    std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await
 }

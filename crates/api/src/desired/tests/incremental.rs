@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::load_balancers::{self, balancer, listener, member, pool};
 use super::scene::*;
 use super::*;
 use crate::model::*;
@@ -29,6 +30,11 @@ enum Step {
     Stranded(u8, bool),
     Adopt(u8),
     Sharing(bool),
+    Balancer { n: u8, network: u8, host: u8 },
+    NoBalancer(u8),
+    Serve { n: u8, network: u8, host: u8, weight: u16 },
+    NoMember(u8),
+    Distributed(bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -55,7 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             chassis
         }),
         (0u8..2, 0u8..2, 0u8..3).prop_map(|(n, router, network)| Interface { n, router, network }),
-        (0u8..2, proptest::option::of(0u8..4), 0u8..2).prop_map(|(n, port, router)| FloatingIp {
+        (0u8..2, proptest::option::of(0u8..6), 0u8..2).prop_map(|(n, port, router)| FloatingIp {
             n,
             port,
             router
@@ -68,6 +74,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (0u8..4, bit()).prop_map(|(n, on)| Stranded(n, on)),
         (0u8..12).prop_map(Adopt),
         bit().prop_map(Sharing),
+        (0u8..2, 0u8..3, 0u8..3).prop_map(|(n, network, host)| Balancer { n, network, host }),
+        (0u8..2).prop_map(NoBalancer),
+        (0u8..2, 0u8..3, 0u8..3, 0u16..3).prop_map(|(n, network, host, weight)| Serve {
+            n,
+            network,
+            host,
+            weight
+        }),
+        (0u8..2).prop_map(NoMember),
+        bit().prop_map(Distributed),
     ];
     proptest::collection::vec(one, 1..40)
 }
@@ -76,10 +92,15 @@ const NETWORKS: [(u128, u128); 3] = [(N1, S1), (N2, S2), (NET, SUB)];
 const PORT: u128 = 0x50;
 const GATEWAY: u128 = 0x54;
 const INTERFACE: u128 = 0x58;
+const BALANCER: u128 = 0x1000;
 
 fn address(network: u8, host: u8) -> String {
     let prefix = ["192.0.2", "198.51.100", "10.0.0"][usize::from(network)];
     format!("{prefix}.{}", 10 + host)
+}
+
+fn nth_balancer(n: u8) -> u128 {
+    BALANCER + 0x100 * u128::from(n)
 }
 
 fn place(n: u8) -> Place {
@@ -153,7 +174,9 @@ fn run(scene: &mut Scene, step: &Step) {
             );
         }
         Step::FloatingIp { n, port, router } => {
-            let to = port.map(|port| (PORT + u128::from(port), "10.0.0.11", 0x40 + u128::from(router)));
+            // The last two are the VIPs of load balancers.
+            let ports = [PORT, PORT + 1, PORT + 2, PORT + 3, BALANCER + 0xf000, BALANCER + 0xf100];
+            let to = port.map(|port| (ports[usize::from(port)], "10.0.0.11", 0x40 + u128::from(router)));
             scene.floating_ip(0x80 + u128::from(n), &format!("192.0.2.{}", 200 + n), to);
         }
         Step::Group(n, stateful) => {
@@ -203,6 +226,35 @@ fn run(scene: &mut Scene, step: &Step) {
         Step::Sharing(on) => {
             let sharing = if on { BfdSharing::Chassis } else { BfdSharing::Port };
             scene.settings(|settings| settings.bfd_session_sharing = sharing);
+        }
+        Step::Balancer { n, network, host } => {
+            let (net, subnet) = at(network);
+            balancer(scene, nth_balancer(n), net, subnet, &address(network, host));
+        }
+        Step::NoBalancer(n) => {
+            let n = nth_balancer(n);
+            scene.edit(|txn| {
+                txn.remove::<LoadBalancer>(&id(n));
+                txn.remove::<Pool>(&id(n + 1));
+                txn.remove::<Listener>(&id(n + 2));
+                txn.remove::<Member>(&id(n + 3));
+            });
+        }
+        Step::Serve { n, network, host, weight } => {
+            let n = nth_balancer(n);
+            pool(scene, n, n + 1, LbProtocol::Tcp);
+            listener(scene, n, n + 2, LbProtocol::Tcp, 80, Some(n + 1));
+            member(scene, n, n + 1, n + 3, at(network).1, &address(network, host));
+            load_balancers::change(scene, n, |txn, _| {
+                txn.edit::<Member>(&id(n + 3), |member| member.weight = weight);
+            });
+        }
+        Step::NoMember(n) => {
+            let n = nth_balancer(n);
+            load_balancers::change(scene, n, |txn, _| drop(txn.remove::<Member>(&id(n + 3))));
+        }
+        Step::Distributed(on) => {
+            scene.settings(|settings| settings.enable_distributed_floating_ip = on);
         }
     }
     scene.refresh();

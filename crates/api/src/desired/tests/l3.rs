@@ -170,7 +170,7 @@ fn an_old_schema_gets_only_what_it_has() {
     let old = schema(include_str!("../../../../ovn/testdata/schema/ovn-nb-23.03.json"));
     assert_eq!(old, Ability::default());
     let new = schema(include_str!("../../../../ovn/testdata/schema/ovn-nb-26.03.json"));
-    assert_eq!(new, Ability { bare_router_port: true, dns_options: true, vrrp: true });
+    assert_eq!(new, Ability { bare_router_port: true, dns_options: true, vrrp: true, ipv6_selection: true });
 }
 
 #[test]
@@ -524,6 +524,20 @@ fn router_advertisements() {
     );
     scene.settings(|settings| settings.ovn_metadata_enabled = false);
     assert_eq!(ra(&scene).unwrap(), "{address_mode=slaac, mtu=1442, send_periodic=true}");
+    // A router of another project beside the gateway would become the default router of every host on a shared network.
+    let gateway = |scene: &mut Scene, address: &str| {
+        let address = address.parse().unwrap();
+        scene.edit(|txn| {
+            txn.edit::<Subnet>(&id(0x39), |subnet| subnet.gateway_ip = Some(address));
+        });
+    };
+    scene.edit(|txn| {
+        txn.edit::<Router>(&id(R), |router| router.project = "stranger".into());
+    });
+    gateway(&mut scene, "fd00::9");
+    assert_eq!(ra(&scene), None);
+    gateway(&mut scene, "fd00::1");
+    assert!(ra(&scene).is_some(), "the gateway itself, whoever's router it is");
 }
 
 #[test]

@@ -132,6 +132,14 @@ impl Reading<'_> {
                 Ok(entity) => {
                     let id = value["id"].as_str().and_then(|id| Uuid::try_parse(id).ok());
                     objects.known.extend(id.map(|id| (noun, id)));
+                    if belongs_to_nobody(value) {
+                        let id = value["id"].as_str().unwrap_or("without an id");
+                        objects.note(&format!(
+                            "The {} {id} belongs to no project: it counts in no quota, and only an administrator can \
+                             change or delete it.",
+                            noun.replace('_', " ")
+                        ));
+                    }
                     made.push(entity);
                 }
                 Err(why) => {
@@ -159,6 +167,13 @@ fn singular(collection: &str) -> &'static str {
         "rbac_policies" => "rbac_policy",
         _ => "quota",
     }
+}
+
+/// Whether an object has no project although its kind should have one. Neutron's own ports have none.
+fn belongs_to_nobody(object: &Value) -> bool {
+    let is_empty = |key: &str| object[key].as_str().unwrap_or_default().is_empty();
+    let is_neutrons = object["device_owner"].as_str().is_some_and(|owner| owner.starts_with("network:"));
+    is_empty("project_id") && is_empty("tenant_id") && !is_neutrons
 }
 
 /// What every object carries. The owner is `project_id` to newer Neutron and `tenant_id` to older; most say both.

@@ -11,7 +11,6 @@ use ovsdb::ClientConfig;
 use tokio::sync::watch;
 
 use crate::desired::tests::scene::Scene;
-use crate::fault::Fault;
 use crate::northbound::{Backing, Northbound, Options, Sight};
 use crate::settings::Settings;
 use crate::world::{Revision, World};
@@ -45,7 +44,7 @@ pub(super) struct Behaviour {
 }
 
 impl Backing for Behaviour {
-    fn contains(&self, _: Revision) -> BoxFuture<'_, Result<bool, Fault>> {
+    fn contains(&self, _: Revision) -> BoxFuture<'_, Result<bool, String>> {
         Box::pin(std::future::ready(Ok(!self.is_behind.load(Ordering::Relaxed))))
     }
 

@@ -248,7 +248,12 @@ fn networks_and_subnets() {
         json!({"network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/24", "project_id": "owner"});
     let object = desk.create("subnets", &ops(), subnet).unwrap();
     let both = || {
-        vec![json!({}), json!({"name": "x"}), json!({"enable_dhcp": false}), json!({"service_types": ["x"]})]
+        vec![
+            json!({}),
+            json!({"name": "x"}),
+            json!({"enable_dhcp": false}),
+            json!({"service_types": ["compute:x"]}),
+        ]
     };
     Walk {
         noun: "subnet",

@@ -11,12 +11,12 @@ use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::model::{Placement, Port, Router};
 use crate::resource::router::{self, Routers, reach};
-use crate::resource::{Call, Field, Reply, Scene, Shape, of};
+use crate::resource::{ActionCall, Field, Reply, Scene, Shape, of};
 use crate::scheduler::{self, PinError};
 use crate::world::{Link, Txn, World};
 
 /// `GET /routers/{id}/l3-agents`.
-pub fn of_router(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn of_router(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let mut places: BTreeMap<&str, (u16, bool)> = BTreeMap::new();
     for placement in gateways(scene.world, call.id).filter_map(|port| scene.world.get::<Placement>(&port.id))
     {
@@ -36,7 +36,7 @@ pub fn of_router(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
 }
 
 /// `GET /agents/{id}/l3-routers`.
-pub(super) fn routers(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
+pub(super) fn routers(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let mut priorities: BTreeMap<Uuid, u16> = BTreeMap::new();
     for placement in scene.world.linked::<Placement>(Link::PlacementsOn(SmolStr::new(call.name))) {
         let router = scene.world.get::<Port>(&placement.port_id).and_then(|port| port.router_id());
@@ -63,7 +63,7 @@ pub(super) const PIN: Shape =
 pub(super) const PRIORITY: Shape = Shape::Object(&[Field::required("ha_chassis_priority", LEVEL)]);
 
 /// `POST /agents/{id}/l3-routers`: the chassis joins the group of every gateway of the router that it can carry, and stays.
-pub(super) fn pin(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub(super) fn pin(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let id = match call.body.get("router_id") {
         Some(value) => Shape::Uuid.check(value).map_err(|reason| Fault::invalid("router_id", reason))?,
         None => {
@@ -81,7 +81,7 @@ pub(super) fn pin(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
 }
 
 /// `PUT /agents/{id}/l3-routers/{router}`.
-pub(super) fn prioritise(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub(super) fn prioritise(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let missing =
         || Fault::bad("Failed to parse request. Required attribute 'ha_chassis_priority' not specified");
     let priority = priority(call.body)?.ok_or_else(missing)?;
@@ -93,7 +93,7 @@ pub(super) fn prioritise(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault>
 }
 
 /// `DELETE /agents/{id}/l3-routers/{router}`.
-pub(super) fn unpin(txn: &mut Txn, call: &Call<'_>) -> Result<Reply, Fault> {
+pub(super) fn unpin(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     change(txn, call.name, named(call)?, |txn, port| {
         let outside = txn.outside();
         let seed = txn.chance().u64(..);
@@ -122,7 +122,7 @@ fn gateways(world: &World, router: Uuid) -> impl Iterator<Item = &Port> {
     reach::ports(world, router).filter(|port| port.is_gateway()).map(|port| &**port)
 }
 
-fn named(call: &Call<'_>) -> Result<Uuid, Fault> {
+fn named(call: &ActionCall<'_>) -> Result<Uuid, Fault> {
     let text = call.args.first().copied().unwrap_or_default();
     Uuid::try_parse(text).map_err(|_| Fault::absent("RouterNotFound", "Router", text))
 }

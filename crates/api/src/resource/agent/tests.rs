@@ -35,8 +35,14 @@ fn cloud() -> Cloud {
 }
 
 fn names(cloud: &Cloud) -> Vec<String> {
-    let scene =
-        Scene { world: &cloud.world, report: &cloud.report, outside: &cloud.outside, caller: &cloud.caller };
+    let scene = Scene {
+        world: &cloud.world,
+        report: &cloud.report,
+        outside: &cloud.outside,
+        caller: &cloud.caller,
+        now: Timestamp::UNIX_EPOCH,
+        parent: None,
+    };
     Agents::rows(&scene).iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -8,10 +8,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Attribute, Part, Who};
+use super::{Attribute, Part, Permission};
+use crate::Caller;
+use crate::dialect::Refusal;
 use crate::model::Standard;
 use crate::policy::PolicyTarget;
-use crate::{Caller, Fault};
+use crate::resource::Verb;
 
 /// The attributes of a create or update request in their normal form.
 ///
@@ -22,6 +24,8 @@ use crate::{Caller, Fault};
 pub struct Checked {
     values: BTreeMap<&'static str, Value>,
     named: Vec<&'static str>,
+    parameters: BTreeMap<&'static str, Value>,
+    parent: Option<Uuid>,
     project: String,
 }
 
@@ -31,19 +35,17 @@ impl Checked {
         attributes: &'static [Attribute],
         caller: &Caller,
         body: &Map<String, Value>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Refusal> {
         known(attributes, body)?;
         for attribute in attributes {
-            if attribute.create == Who::Nobody && body.contains_key(attribute.name) {
-                return Err(Fault::bad(format!("Attribute '{}' not allowed in POST", attribute.name)));
+            if attribute.create == Permission::Nobody && body.contains_key(attribute.name) {
+                return Err(Refusal::NotCreatable(attribute.name));
             }
             if attribute.required && !body.contains_key(attribute.name) {
-                let name = attribute.name;
-                let text = format!("Failed to parse request. Required attribute '{name}' not specified");
-                return Err(Fault::bad(text));
+                return Err(Refusal::MissingAttribute(attribute.name));
             }
         }
-        let mut checked = Self::of(attributes, body)?;
+        let mut checked = Self::of(attributes, body, check)?;
         checked.project = owner(caller, body)?;
         for attribute in attributes {
             if let (false, Some(value)) = (checked.has(attribute.name), attribute.preset.value()) {
@@ -53,14 +55,13 @@ impl Checked {
         Ok(checked)
     }
 
-    /// Whether the caller may name what a create request for a `resource` (such as `network`) names.
+    /// Whether the caller may name what a create request names.
     pub fn permit_create(
         &self,
-        resource: &str,
         attributes: &'static [Attribute],
         caller: &Caller,
         target: &PolicyTarget<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Refusal> {
         for (attribute, value) in self.named_of(attributes) {
             // Naming what one would get anyway needs no permission: clients send whole objects.
             if attribute.preset.value().as_ref() == Some(value) {
@@ -68,30 +69,29 @@ impl Checked {
             }
             let part = |part: &&Part| part.is_in(value) && !part.create.permits(caller, target, None);
             if !attribute.create.includes(caller, target, Some(value)) {
-                return Err(refused("create", resource, attribute.name, None));
+                return Err(refused(Verb::Create, attribute, None));
             }
             if let Some(part) = attribute.parts.iter().find(part) {
-                return Err(refused("create", resource, attribute.name, Some(part.name)));
+                return Err(refused(Verb::Create, attribute, Some(part)));
             }
         }
         Ok(())
     }
 
-    /// Whether the caller may name what an update of a `resource` names.
+    /// Whether the caller may name what an update names.
     pub fn permit_update(
         &self,
-        resource: &str,
         attributes: &'static [Attribute],
         caller: &Caller,
         target: &PolicyTarget<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Refusal> {
         for (attribute, value) in self.named_of(attributes) {
             let part = |part: &&Part| part.is_in(value) && !part.update.permits(caller, target, None);
             if !attribute.update.includes(caller, target, Some(value)) {
-                return Err(refused("update", resource, attribute.name, None));
+                return Err(refused(Verb::Update, attribute, None));
             }
             if let Some(part) = attribute.parts.iter().find(part) {
-                return Err(refused("update", resource, attribute.name, Some(part.name)));
+                return Err(refused(Verb::Update, attribute, Some(part)));
             }
         }
         Ok(())
@@ -105,24 +105,50 @@ impl Checked {
         named.filter_map(|attribute| Some((attribute, self.values.get(attribute.name)?)))
     }
 
-    /// Checks the body of an update, but for who may say it: see [`Checked::permit_update`].
-    pub fn update(attributes: &'static [Attribute], body: &Map<String, Value>) -> Result<Self, Fault> {
-        known(attributes, body)?;
-        let read_only =
-            |attribute: &&Attribute| attribute.update == Who::Nobody && body.contains_key(attribute.name);
-        if let Some(attribute) = attributes.iter().find(read_only) {
-            return Err(Fault::bad(format!("Cannot update read-only attribute {}", attribute.name)));
+    /// Checks the query parameters of a request that changes something. Those that nobody declared mean nothing.
+    pub fn with_parameters(
+        mut self,
+        declared: &'static [Attribute],
+        pairs: &[(String, String)],
+    ) -> Result<Self, Refusal> {
+        for (key, value) in pairs {
+            if let Some(parameter) = declared.iter().find(|it| it.name == key) {
+                self.parameters.insert(parameter.name, check(parameter, &value.as_str().into())?);
+            }
         }
-        Self::of(attributes, body)
+        Ok(self)
     }
 
-    fn of(attributes: &'static [Attribute], body: &Map<String, Value>) -> Result<Self, Fault> {
+    /// The same request, on an object inside of `parent`.
+    pub fn inside(self, parent: Option<Uuid>) -> Self {
+        Checked { parent, ..self }
+    }
+
+    /// Checks the body of an update, but for who may say it: see [`Checked::permit_update`]. `null` is checked like any value,
+    /// unless [`Attribute::null`] says what it stands for.
+    pub fn update(attributes: &'static [Attribute], body: &Map<String, Value>) -> Result<Self, Refusal> {
+        known(attributes, body)?;
+        let read_only = |attribute: &&Attribute| {
+            attribute.update == Permission::Nobody && body.contains_key(attribute.name)
+        };
+        if let Some(attribute) = attributes.iter().find(read_only) {
+            return Err(Refusal::NotUpdatable(attribute.name));
+        }
+        Self::of(attributes, body, |attribute, value| match attribute.null.value() {
+            Some(meaning) if value.is_null() => Ok(meaning),
+            _ => check(attribute, value),
+        })
+    }
+
+    fn of(
+        attributes: &'static [Attribute],
+        body: &Map<String, Value>,
+        read: impl Fn(&Attribute, &Value) -> Result<Value, Refusal>,
+    ) -> Result<Self, Refusal> {
         let mut checked = Checked::default();
         for attribute in attributes {
             if let Some(value) = body.get(attribute.name) {
-                let value =
-                    attribute.shape.check(value).map_err(|reason| Fault::invalid(attribute.name, reason))?;
-                checked.values.insert(attribute.name, value);
+                checked.values.insert(attribute.name, read(attribute, value)?);
                 checked.named.push(attribute.name);
             }
         }
@@ -132,6 +158,21 @@ impl Checked {
     /// The owner of what is created: the caller, or whom an administrator named.
     pub fn project(&self) -> &str {
         &self.project
+    }
+
+    /// The object that the path names before this one, for nouns that are inside of another.
+    pub fn parent(&self) -> Option<Uuid> {
+        self.parent
+    }
+
+    /// A query parameter of the request.
+    pub fn parameter(&self, name: &str) -> Option<&Value> {
+        self.parameters.get(name)
+    }
+
+    /// Whether a query parameter is set.
+    pub fn flag(&self, name: &str) -> bool {
+        self.parameter(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// Whether the request itself named the attribute.
@@ -206,35 +247,41 @@ impl Checked {
     }
 }
 
-/// 403 of an attribute, or of a key inside of it.
-fn refused(verb: &str, resource: &str, name: &str, part: Option<&str>) -> Fault {
-    let part = part.map(|part| format!(":{part}")).unwrap_or_default();
-    Fault::forbidden(format!("{verb}_{resource} and rule:{verb}_{resource}:{name}{part}"))
+/// An attribute that the caller may not set, or a key inside of it.
+fn refused(verb: Verb, attribute: &Attribute, part: Option<&Part>) -> Refusal {
+    Refusal::ForbiddenAttribute { verb, attribute: attribute.name, part: part.map(|part| part.name) }
 }
 
-fn known(attributes: &[Attribute], body: &Map<String, Value>) -> Result<(), Fault> {
-    let unknown: Vec<_> =
-        body.keys().filter(|key| !attributes.iter().any(|it| it.name == key.as_str())).collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let names = unknown.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
-    Err(Fault::bad(format!("Unrecognized attribute(s) '{names}'")))
+/// A value in its normal form.
+fn check(attribute: &Attribute, value: &Value) -> Result<Value, Refusal> {
+    let refused = |reason| Refusal::BadValue {
+        attribute: attribute.name.to_owned(),
+        value: value.clone(),
+        reason,
+        misfit: attribute.shape.misfit(value),
+    };
+    attribute.shape.check(value).map_err(refused)
+}
+
+fn known(attributes: &[Attribute], body: &Map<String, Value>) -> Result<(), Refusal> {
+    let is_unknown = |key: &&String| !attributes.iter().any(|it| it.name == key.as_str());
+    let unknown: Vec<_> = body.keys().filter(is_unknown).cloned().collect();
+    if unknown.is_empty() { Ok(()) } else { Err(Refusal::UnknownAttributes(unknown)) }
 }
 
 /// Whom the new object will belong to.
-fn owner(caller: &Caller, body: &Map<String, Value>) -> Result<String, Fault> {
+fn owner(caller: &Caller, body: &Map<String, Value>) -> Result<String, Refusal> {
     let [tenant, project] = ["tenant_id", "project_id"].map(|name| body.get(name).and_then(Value::as_str));
     let asked = match (tenant, project) {
         (Some(tenant), Some(project)) if tenant != project => {
-            return Err(Fault::bad("'project_id' and 'tenant_id' do not match"));
+            return Err(Refusal::OwnersDiffer);
         }
         (tenant, project) => project.or(tenant),
     };
     match asked {
-        Some(asked) if asked != caller.project && !caller.admin && !caller.service => Err(Fault::bad(
-            "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin privileges",
-        )),
+        Some(asked) if asked != caller.project && !caller.admin && !caller.service => {
+            Err(Refusal::ForeignOwner)
+        }
         Some(asked) => Ok(asked.to_owned()),
         None => Ok(caller.project.clone()),
     }

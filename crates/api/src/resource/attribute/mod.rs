@@ -29,14 +29,16 @@ pub struct Attribute {
     pub required: bool,
     /// What a create request that does not name it gets.
     pub preset: Preset,
+    /// What `null` in an update stands for; [`Preset::Absent`] if `null` is checked like any other value.
+    pub null: Preset,
     /// Who may name it in a create request.
-    pub create: Who,
+    pub create: Permission,
     /// Who may name it in an update.
-    pub update: Who,
+    pub update: Permission,
     /// Keys inside of it that have rules of their own.
     pub parts: &'static [Part],
     /// Who sees it.
-    pub shown: Shown,
+    pub shown: Audience,
     /// Lists can be filtered by it.
     pub filter: bool,
     /// Lists can be sorted by it.
@@ -45,7 +47,7 @@ pub struct Attribute {
 
 /// Who may set an attribute or call an action, among those who may change the object at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Permission {
     /// Nobody: read-only.
     Nobody,
     /// Whoever may change the object.
@@ -54,13 +56,13 @@ pub enum Who {
     By(Rule),
 }
 
-impl Who {
+impl Permission {
     /// Whether the caller is one of them. That the caller may change the object at all is asked elsewhere.
     pub fn includes(self, caller: &Caller, target: &PolicyTarget<'_>, value: Option<&Value>) -> bool {
         match self {
-            Who::Nobody => false,
-            Who::Owner => true,
-            Who::By(rule) => rule.permits(caller, target, value),
+            Permission::Nobody => false,
+            Permission::Owner => true,
+            Permission::By(rule) => rule.permits(caller, target, value),
         }
     }
 }
@@ -94,7 +96,7 @@ impl Part {
 
 /// Who sees an attribute, among those who see the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum Audience {
     /// Everybody.
     All,
     /// Administrators and other services.
@@ -105,14 +107,14 @@ pub enum Shown {
     Never,
 }
 
-impl Shown {
+impl Audience {
     /// Whether the caller is one of them.
     pub fn includes(self, caller: &Caller) -> bool {
         match self {
-            Shown::All => true,
-            Shown::Service => caller.admin || caller.service,
-            Shown::Admin => caller.admin,
-            Shown::Never => false,
+            Audience::All => true,
+            Audience::Service => caller.admin || caller.service,
+            Audience::Admin => caller.admin,
+            Audience::Never => false,
         }
     }
 }
@@ -161,10 +163,11 @@ impl Attribute {
             about,
             required: false,
             preset: Preset::Absent,
-            create: Who::Nobody,
-            update: Who::Nobody,
+            null: Preset::Absent,
+            create: Permission::Nobody,
+            update: Permission::Nobody,
             parts: &[],
-            shown: Shown::All,
+            shown: Audience::All,
             filter: plain,
             sort: plain,
         }
@@ -172,27 +175,27 @@ impl Attribute {
 
     /// A create request must name it.
     pub const fn required(self) -> Self {
-        Attribute { required: true, create: Who::Owner, ..self }
+        Attribute { required: true, create: Permission::Owner, ..self }
     }
 
     /// A create request may name it.
     pub const fn create(self) -> Self {
-        Attribute { create: Who::Owner, ..self }
+        Attribute { create: Permission::Owner, ..self }
     }
 
     /// These may name it in a create request; others may still name its preset.
     pub const fn create_by(self, rule: Rule) -> Self {
-        Attribute { create: Who::By(rule), ..self }
+        Attribute { create: Permission::By(rule), ..self }
     }
 
     /// An update may name it.
     pub const fn update(self) -> Self {
-        Attribute { update: Who::Owner, ..self }
+        Attribute { update: Permission::Owner, ..self }
     }
 
     /// These may name it in an update.
     pub const fn update_by(self, rule: Rule) -> Self {
-        Attribute { update: Who::By(rule), ..self }
+        Attribute { update: Permission::By(rule), ..self }
     }
 
     /// Keys inside of it that have rules of their own.
@@ -205,8 +208,13 @@ impl Attribute {
         Attribute { preset, ..self }
     }
 
+    /// `null` in an update stands for this.
+    pub const fn null(self, meaning: Preset) -> Self {
+        Attribute { null: meaning, ..self }
+    }
+
     /// Only these see it.
-    pub const fn shown(self, shown: Shown) -> Self {
+    pub const fn shown(self, shown: Audience) -> Self {
         Attribute { shown, ..self }
     }
 

@@ -7,6 +7,9 @@ use ovn::MacAddr;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::dialect::Misfit;
+use crate::model::{GivenAddress, GivenCidr};
+
 /// What a value looks like.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
@@ -48,6 +51,10 @@ pub enum Shape {
     Address,
     /// An address and a prefix length.
     Cidr,
+    /// An address that is shown as it was written.
+    GivenAddress,
+    /// The same with a prefix length.
+    GivenCidr,
     /// A MAC address.
     Mac,
     /// A time, as answers show it.
@@ -94,7 +101,7 @@ impl Field {
     }
 }
 
-/// A label: the comma separates labels in filters.
+/// A label.
 pub(super) const TAG: Shape = Shape::Word { format: "tag", parse: crate::resource::tags::parse };
 
 impl Shape {
@@ -143,9 +150,20 @@ impl Shape {
                     .map(|it| it.to_string().into())
                     .map_err(|_| format!("'{text}' is not a valid IP subnet"))
             }
+            Shape::GivenAddress => {
+                let text = text(value, LONGEST)?;
+                let address: Result<GivenAddress, _> = text.parse();
+                address.map(|_| text.into()).map_err(|_| "Value should be IPv4 or IPv6 format".to_owned())
+            }
+            Shape::GivenCidr => {
+                let text = text(value, LONGEST)?;
+                let prefix: Result<GivenCidr, _> = text.parse();
+                prefix.map(|_| text.into()).map_err(|_| "Value should be IPv4 or IPv6 CIDR format".to_owned())
+            }
             Shape::Mac => {
                 let text = text(value, LONGEST)?;
-                let mac: Result<MacAddr, _> = text.parse();
+                // Some clients write dashes; answers have colons.
+                let mac: Result<MacAddr, _> = text.replace('-', ":").parse();
                 mac.map(|it| it.to_string().into())
                     .map_err(|_| format!("'{text}' is not a valid MAC address"))
             }
@@ -164,6 +182,20 @@ impl Shape {
         }
     }
 
+    /// How a value misses the shape, where that is the choice of words or a number's size.
+    pub fn misfit(&self, value: &Value) -> Option<Misfit> {
+        match self {
+            Shape::Nullable(of) => of.misfit(value),
+            Shape::OneOf(words) => Some(Misfit::NotOneOf(words)),
+            Shape::Integer { min, max } => match integer(value, i64::MIN, i64::MAX).ok()? {
+                number if number < *min => Some(Misfit::Below(*min)),
+                number if number > *max => Some(Misfit::Above(*max)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// What the API document says about it.
     pub fn schema(&self) -> Value {
         match self {
@@ -176,10 +208,10 @@ impl Shape {
             Shape::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
             Shape::Count => json!({"type": "integer", "minimum": 0}),
             Shape::OneOf(words) => json!({"type": "string", "enum": words}),
-            Shape::Address => {
+            Shape::Address | Shape::GivenAddress => {
                 json!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]})
             }
-            Shape::Cidr => json!({"type": "string", "format": "cidr"}),
+            Shape::Cidr | Shape::GivenCidr => json!({"type": "string", "format": "cidr"}),
             Shape::Mac => json!({"type": "string", "format": "mac-address"}),
             Shape::Time => json!({"type": "string", "format": "date-time"}),
             Shape::List { of, max, unique } => {

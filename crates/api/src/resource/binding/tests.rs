@@ -133,7 +133,11 @@ fn a_port_moves_to_a_host_that_was_prepared() {
     let (mut desk, network, _) = desk();
     let member = Caller::member("p");
     let port = desk
-        .create(PORTS, &Caller::admin("p"), json!({"network_id": network["id"], "binding:host_id": "h1"}))
+        .create(
+            PORTS,
+            &Caller::admin("p"),
+            json!({"network_id": network["id"], "binding:host_id": "h1", "device_owner": "compute:nova"}),
+        )
         .unwrap();
     let ask = |desk: &mut Desk, how, body| desk.act(PORTS, &service(), &port, how, body);
     let prepared =

@@ -38,10 +38,14 @@ fn an_update_replaces_all() {
     cloud.attach(router, S4).unwrap();
     cloud.attach(router, S6).unwrap();
     let [one, two] = [route("203.0.113.0/24", "10.0.4.8"), route("2001:db8:ff::/48", "2001:db8:6::9")];
-    cloud.update("routers", router, json!({"routes": [one, one]})).unwrap();
+    cloud.update("routers", router, json!({"routes": [one]})).unwrap();
+    refused(cloud.update("routers", router, json!({"routes": [two, two]})), 400, "HTTPBadRequest");
     let shown = cloud.update("routers", router, json!({"routes": [two]})).unwrap();
     assert_eq!(shown["routes"], json!([two]));
     assert_eq!(cloud.update("routers", router, json!({"routes": []})).unwrap()["routes"], json!([]));
+    cloud.update("routers", router, json!({"routes": [one, two]})).unwrap();
+    let cleared = cloud.update("routers", router, json!({"routes": null})).unwrap();
+    assert_eq!(cleared["routes"], json!([]), "clients clear routes by null");
 }
 
 #[test]
@@ -84,6 +88,9 @@ fn routes_of_another_form_are_refused() {
         for verb in ["add", "remove"] {
             let fault = act(&mut cloud, verb, router, routes.clone()).unwrap_err();
             assert_eq!(fault.status, 400, "{routes}");
+        }
+        if routes.is_null() {
+            continue;
         }
         assert_eq!(
             cloud.update("routers", router, json!({"routes": routes})).unwrap_err().status,

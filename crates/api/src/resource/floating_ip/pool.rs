@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::dialect::{Dialect, Neutron};
 use crate::model::{Network, Subnet};
 use crate::resource::network::Networks;
 use crate::resource::{Attribute, Computed, Resource, Scene, Shape, attribute};
@@ -21,6 +22,7 @@ static ATTRIBUTES: &[Attribute] = &[
 ];
 
 impl Computed for FloatingIpPools {
+    const DIALECT: &'static dyn Dialect = &Neutron;
     const NAME: &'static str = "floatingip_pool";
     const COLLECTION: &'static str = "floatingip_pools";
     const PATH: &'static str = "floatingip_pools";

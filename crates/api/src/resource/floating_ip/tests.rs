@@ -265,6 +265,8 @@ fn pools_are_the_ipv4_subnets_of_external_networks() {
         report: &cloud.report,
         outside: &cloud.outside,
         caller: &cloud.caller,
+        now: jiff::Timestamp::UNIX_EPOCH,
+        parent: None,
     };
     let rows = <FloatingIpPools as crate::resource::Computed>::rows(&scene);
     let cidrs: Vec<_> = rows.iter().map(|row| row["cidr"].as_str().unwrap().to_owned()).collect();

@@ -58,12 +58,10 @@ pub fn update(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) ->
     let made = create_many(txn, &before, new)?;
     let first_new = made.iter().find(|(at, _)| *at == 0).map(|(_, port)| *port);
     let compat = found.ports.first().copied().flatten().or(first_new);
+    // The list is the whole truth, as in Neutron: a first gateway that does not name source NAT gets the default.
     let snat = match elements.first() {
         None => before.router.enable_snat,
-        Some(first) if before.gateways.is_empty() => {
-            first.enable_snat.unwrap_or(txn.outside().settings.enable_snat_by_default)
-        }
-        Some(first) => first.enable_snat.unwrap_or(before.router.enable_snat),
+        Some(first) => first.enable_snat.unwrap_or(txn.outside().settings.enable_snat_by_default),
     };
     finish(txn, &before, compat, snat)
 }
@@ -242,6 +240,7 @@ fn finish(txn: &mut Txn, before: &Before, compat: Option<Uuid>, snat: bool) -> R
         router.enable_snat = snat;
     });
     check::outcome(txn, before)?;
+    check::addresses(txn, before)?;
     let now = txn.now();
     let mut changed = false;
     let after: Vec<Arc<Port>> = of_router(txn, &before.router).into_iter().cloned().collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -88,6 +89,15 @@ pub(super) fn own_addresses(router: &Router, fixed_ips: &[FixedIp]) -> Result<()
         Some(_) => Err(reach::invalid_routes(&router.routes, "the nexthop is used by router")),
         None => Ok(()),
     }
+}
+
+/// That the router's project holds no more addresses on networks of others than it may.
+pub(super) fn addresses(txn: &Txn, before: &Before) -> Result<(), Fault> {
+    let project = &before.router.project;
+    let addresses = |port: &Arc<Port>| quota::shared_addresses(txn, project, port);
+    let had = before.gateways.iter().map(addresses).sum();
+    let has = of_router(txn, &before.router).into_iter().map(addresses).sum();
+    quota::check_shared_addresses(txn, project, had, has)
 }
 
 /// That nothing lost its gateway: floating IPs theirs to their network, routes theirs to their next hop.

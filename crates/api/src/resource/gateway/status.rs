@@ -12,7 +12,7 @@ use super::{of_router, router};
 use crate::fault::Fault;
 use crate::model::{Port, Router, Subnet};
 use crate::report::Report;
-use crate::resource::{Call, Reply, Scene};
+use crate::resource::{ActionCall, Reply, Scene};
 use crate::world::World;
 
 /// A default route that a gateway gives its router.
@@ -124,7 +124,7 @@ pub fn statuses(world: &World, report: &Report, router: &Router) -> Vec<GatewayS
 }
 
 /// `GET /routers/{id}/gateway_status`.
-pub fn status(scene: &Scene<'_>, call: &Call<'_>) -> Result<Reply, Fault> {
+pub fn status(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let router = router(scene.world, call.id)?;
     Ok(Reply::Value(json!({
         "gateway_status": statuses(scene.world, scene.report, router),

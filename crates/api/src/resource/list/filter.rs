@@ -10,7 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::query::{Query, truth};
-use crate::Fault;
+use crate::dialect::Refusal;
 use crate::resource::{Attribute, Shape, Values};
 
 /// The filters of a list, checked against the noun.
@@ -40,7 +40,7 @@ enum TagRule {
 
 impl Filters {
     /// The filters in a query, which must all be on attributes that can be filtered by.
-    pub fn new(attributes: &'static [Attribute], query: &Query) -> Result<Self, Fault> {
+    pub fn new(attributes: &'static [Attribute], query: &Query) -> Result<Self, Refusal> {
         let mut filters = Filters { changed_since: query.changed_since, ..Filters::default() };
         let mut unknown = Vec::new();
         let find = |name: &str| attributes.iter().find(|it| it.filter && it.name == name);
@@ -66,24 +66,23 @@ impl Filters {
         }
         unknown.dedup();
         if !unknown.is_empty() {
-            return Err(Fault::bad(format!("{} is invalid attribute for filtering", listed(&unknown))));
+            return Err(Refusal::UnknownFilters(unknown.into_iter().map(str::to_owned).collect()));
         }
         match (filters.values("project_id"), filters.values("tenant_id")) {
-            (Some(project), Some(tenant)) if project != tenant => {
-                Err(Fault::bad("'project_id' and 'tenant_id' do not match"))
-            }
+            (Some(project), Some(tenant)) if project != tenant => Err(Refusal::OwnersDiffer),
             _ => Ok(filters),
         }
     }
 
-    fn add(&mut self, attribute: &'static Attribute, value: &str) -> Result<(), Fault> {
+    fn add(&mut self, attribute: &'static Attribute, value: &str) -> Result<(), Refusal> {
         let at = self.attributes.iter().position(|(name, _)| *name == attribute.name);
         if let Some(fields) = elements(&attribute.shape) {
             let (key, value) = value.split_once('=').unwrap_or((value, ""));
             let plain = key.strip_suffix("_substr").unwrap_or(key);
             let Some(field) = fields.iter().find(|field| field.name == plain) else {
                 let name = attribute.name;
-                return Err(Fault::invalid(name, format!("'{key}' is not a key to filter {name} by")));
+                let reason = format!("'{key}' is not a key to filter {name} by");
+                return Err(Refusal::bad_value(name, value, reason));
             };
             let value = if plain == key { normal(key, &field.shape, value)? } else { value.to_owned() };
             let at = at.unwrap_or_else(|| {
@@ -237,7 +236,7 @@ fn elements(shape: &Shape) -> Option<&'static [crate::resource::Field]> {
 
 /// A value in the form in which objects show it. Truth values and numbers must be such; other text may be anything, and
 /// finds nothing if it is nonsense.
-fn normal(name: &str, shape: &Shape, value: &str) -> Result<String, Fault> {
+fn normal(name: &str, shape: &Shape, value: &str) -> Result<String, Refusal> {
     match shape {
         Shape::Nullable(_) if value.is_empty() => Ok(String::new()),
         Shape::Nullable(of) => normal(name, of, value),
@@ -245,7 +244,7 @@ fn normal(name: &str, shape: &Shape, value: &str) -> Result<String, Fault> {
         Shape::Bool => truth(name, value).map(|it| it.to_string()),
         Shape::Integer { .. } => match value.parse::<i64>() {
             Ok(number) => Ok(number.to_string()),
-            Err(_) => Err(Fault::invalid(name, format!("'{value}' is not an integer"))),
+            Err(_) => Err(Refusal::bad_value(name, value, format!("'{value}' is not an integer"))),
         },
         Shape::Uuid | Shape::Address | Shape::Cidr | Shape::Mac | Shape::Time => {
             let checked = shape.check(&Value::from(value)).ok();
@@ -253,9 +252,4 @@ fn normal(name: &str, shape: &Shape, value: &str) -> Result<String, Fault> {
         }
         _ => Ok(value.to_owned()),
     }
-}
-
-/// As Python shows a list: clients look for exactly this.
-pub(super) fn listed(names: &[&str]) -> String {
-    format!("[{}]", names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
 }

@@ -17,35 +17,50 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Attribute, Computed, Resource, Scene, Selection, ShownList, View, absent, computed};
-use crate::Fault;
+use super::{Attribute, Computed, RenderedList, Resource, Scene, Selection, View, computed};
+use crate::dialect::Refusal;
 use crate::world::{Entity, Link};
 use order::{Order, Rank};
 
 pub use filter::Filters;
-pub use query::{Direction, Query};
+pub use query::{Direction, LinkRule, Query, QueryGrammar};
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// What it shows.
-    pub items: ShownList,
+    pub items: RenderedList,
     /// Where the pages beside it are, as (`next` or `previous`, query string).
     pub links: Vec<(&'static str, String)>,
 }
 
-/// The list of a stored noun.
-pub(super) fn stored<R: Resource>(scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
+/// The list of a stored noun; of those inside of `parent`, if the noun has one.
+pub(super) fn stored<R: Resource>(
+    scene: &Scene<'_>,
+    parent: Option<Uuid>,
+    query: &Query,
+) -> Result<Page, Refusal> {
     let filters = Filters::new(R::attributes(), query)?;
-    let visible = |entity: &&Arc<R::Entity>| R::visible(entity, scene.world, scene.caller);
+    let inside = R::PARENT.zip(parent);
+    let visible = |entity: &&Arc<R::Entity>| {
+        R::visible(entity, scene.world, scene.caller)
+            && inside.is_none_or(|(noun, parent)| (noun.of)(entity) == parent)
+    };
     let table = scene.world.table::<R::Entity>();
-    let items: Vec<&Arc<R::Entity>> = match reach::<R>(scene, &filters) {
+    let found = reach::<R>(scene, &filters).or_else(|| {
+        let (_, parent) = inside?;
+        let link = Link::Inside(<R::Entity as Entity>::KIND, parent);
+        Some(scene.world.linked::<R::Entity>(link).collect())
+    });
+    let items: Vec<&Arc<R::Entity>> = match found {
         Some(found) => found.into_iter().filter(visible).collect(),
         None => table.iter().filter(visible).collect(),
     };
     let marker = |id: &str| {
         let uuid = Uuid::try_parse(id).ok();
-        uuid.and_then(|uuid| table.get(&uuid)).filter(visible).ok_or_else(|| absent::<R>(id))
+        uuid.and_then(|uuid| table.get(&uuid))
+            .filter(visible)
+            .ok_or_else(|| Refusal::BadMarker(id.to_owned()))
     };
     let view = |entity: &&Arc<R::Entity>, view: &mut View<'_>| R::view(entity, scene, view);
     let list = List { attributes: R::attributes(), scene, query, filters, view };
@@ -53,7 +68,7 @@ pub(super) fn stored<R: Resource>(scene: &Scene<'_>, query: &Query) -> Result<Pa
 }
 
 /// The list of a computed noun.
-pub(super) fn computed<C: Computed>(scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
+pub(super) fn computed<C: Computed>(scene: &Scene<'_>, query: &Query) -> Result<Page, Refusal> {
     let mut filters = Filters::new(C::attributes(), query)?;
     let key = C::KEY.unwrap_or("name");
     let text = |row: &serde_json::Map<String, Value>| {
@@ -64,7 +79,7 @@ pub(super) fn computed<C: Computed>(scene: &Scene<'_>, query: &Query) -> Result<
     let rows = items.clone();
     let marker = |id: &str| {
         let found = rows.iter().find(|row| text(row) == id).cloned();
-        found.ok_or_else(|| Fault::absent(C::ABSENT.0, C::ABSENT.1, id))
+        found.ok_or_else(|| Refusal::BadMarker(id.to_owned()))
     };
     let view = |row: &serde_json::Map<String, Value>, view: &mut View<'_>| {
         computed::write(row, C::attributes(), view);
@@ -112,8 +127,8 @@ impl<V> List<'_, V> {
         &self,
         mut items: Vec<T>,
         key: impl Fn(&T) -> K,
-        marker: impl Fn(&str) -> Result<T, Fault>,
-    ) -> Result<Page, Fault>
+        marker: impl Fn(&str) -> Result<T, Refusal>,
+    ) -> Result<Page, Refusal>
     where
         V: Fn(&T, &mut View<'_>),
     {
@@ -161,7 +176,7 @@ impl<V> List<'_, V> {
             None => Vec::new(),
         };
         let selection = Selection::new(self.attributes, caller, &self.query.fields);
-        let mut items = ShownList::with_room(page.len());
+        let mut items = RenderedList::with_room(page.len());
         for (_, _, item) in page {
             items.push(&selection, |view| (self.view)(item, view));
         }

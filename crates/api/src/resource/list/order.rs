@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::filter::listed;
 use super::query::{Direction, Query};
+use crate::Caller;
+use crate::dialect::Refusal;
 use crate::resource::{Attribute, Selection, View};
-use crate::{Caller, Fault};
 
 /// What a list is sorted by.
 #[derive(Debug)]
@@ -34,15 +34,15 @@ impl Order {
         attributes: &'static [Attribute],
         caller: &Caller,
         query: &Query,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Refusal> {
         let unknown: Vec<_> = query
             .sort
             .iter()
-            .map(|(key, _)| key.as_str())
-            .filter(|key| !attributes.iter().any(|it| it.sort && it.name == *key))
+            .map(|(key, _)| key.clone())
+            .filter(|key| !attributes.iter().any(|it| it.sort && it.name == key.as_str()))
             .collect();
         if !unknown.is_empty() {
-            return Err(Fault::bad(format!("{} is invalid attribute for sort_keys", listed(&unknown))));
+            return Err(Refusal::UnknownSortKeys(unknown));
         }
         // What comes after the id decides nothing.
         let end = query.sort.iter().position(|(key, _)| key == "id");

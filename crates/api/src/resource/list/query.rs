@@ -7,13 +7,15 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::Fault;
+use crate::dialect::Refusal;
 
 /// The query of a list or show, taken apart. Names and values of filters are checked against the noun later.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
     /// All pairs as they came; links repeat them.
     pairs: Vec<(String, String)>,
+    /// Which pages beside this one have links.
+    links: LinkRule,
     /// Attributes to show; empty means all.
     pub fields: Vec<String>,
     /// Sort keys, the first decides first.
@@ -48,32 +50,60 @@ impl Direction {
     }
 }
 
-/// A word of the server itself, not a filter.
-const WAIT: &str = "wait";
+/// How the lists of an API are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryGrammar {
+    /// Whether `sort=name:asc,id:desc` is understood beside `sort_key` and `sort_dir`.
+    pub colon_sort: bool,
+    /// Whether a limit that is no size of a page means "no paging". Otherwise it is refused.
+    pub lenient_limit: bool,
+    /// The order of a list whose query names none. The id decides last in any case.
+    pub default_sort: &'static [(&'static str, Direction)],
+    /// Which pages beside a page have links.
+    pub links: LinkRule,
+    /// Keys that are for the server itself and not filters.
+    pub reserved: &'static [&'static str],
+}
+
+/// Which pages beside a page have links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkRule {
+    /// Both sides, but for the one in whose direction the list ended. Neutron's.
+    #[default]
+    BothSides,
+    /// The next page if this one is full, the previous one if a marker was given. Octavia's.
+    FullOrMarked,
+}
 
 impl Query {
-    /// Takes the pairs of a query string apart.
-    pub fn new(pairs: Vec<(String, String)>) -> Result<Self, Fault> {
-        let mut query = Query::default();
+    /// Reads the pairs of a query string.
+    pub fn parse(pairs: Vec<(String, String)>, grammar: &QueryGrammar) -> Result<Self, Refusal> {
+        let mut query = Query { links: grammar.links, ..Query::default() };
         let mut keys = Vec::new();
         let mut directions = Vec::new();
         for (key, value) in &pairs {
             match key.as_str() {
                 "fields" => query.fields.extend(non_empty(value)),
+                "sort" if grammar.colon_sort => query.sort.extend(colon_sort(value)?),
                 "sort_key" => keys.push(value.clone()),
                 "sort_dir" => directions.push(direction(value)?),
+                "limit" if grammar.lenient_limit => query.limit = size(value).unwrap_or_default(),
                 "limit" => query.limit = size(value)?,
                 "marker" => query.marker = non_empty(value),
                 "page_reverse" => query.page_reverse = truth("page_reverse", value)?,
                 "changed_since" => query.changed_since = Some(time(value)?),
-                WAIT => {}
+                word if grammar.reserved.contains(&word) => {}
                 _ => query.filters.push((key.clone(), value.clone())),
             }
         }
         if keys.len() != directions.len() {
-            return Err(Fault::bad("The number of sort_keys and sort_dirs must be same"));
+            return Err(Refusal::UnpairedSort);
         }
-        query.sort = keys.into_iter().zip(directions).collect();
+        query.sort.extend(keys.into_iter().zip(directions));
+        if query.sort.is_empty() {
+            let sort = grammar.default_sort.iter().map(|(key, direction)| ((*key).to_owned(), *direction));
+            query.sort = sort.collect();
+        }
         query.pairs = pairs;
         Ok(query)
     }
@@ -93,11 +123,15 @@ impl Query {
         short: bool,
         ends: Option<(&K, &K)>,
     ) -> Vec<(&'static str, String)> {
+        let (next, previous) = match self.links {
+            LinkRule::BothSides => (!short || self.page_reverse, !short || !self.page_reverse),
+            LinkRule::FullOrMarked => (!short, self.marker.is_some()),
+        };
         let mut links = Vec::new();
-        if !short || self.page_reverse {
+        if next {
             links.push(("next", self.beside(ends.map(|(_, last)| last), false)));
         }
-        if !short || !self.page_reverse {
+        if previous {
             links.push(("previous", self.beside(ends.map(|(first, _)| first), true)));
         }
         links
@@ -124,40 +158,48 @@ fn non_empty(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-fn direction(value: &str) -> Result<Direction, Fault> {
+fn direction(value: &str) -> Result<Direction, Refusal> {
     match value {
         "asc" => Ok(Direction::Ascending),
         "desc" => Ok(Direction::Descending),
-        other => Err(Fault::bad(format!(
-            "['{other}'] is invalid value for sort_dirs, valid value is 'asc' and 'desc'"
-        ))),
+        other => Err(Refusal::BadSortDirection(other.to_owned())),
     }
 }
 
-fn size(value: &str) -> Result<Option<usize>, Fault> {
+/// `name:asc,id:desc`; a key without a direction goes up.
+fn colon_sort(value: &str) -> Result<Vec<(String, Direction)>, Refusal> {
+    let keys = value.split(',').filter(|key| !key.is_empty());
+    keys.map(|key| {
+        let (key, towards) = key.split_once(':').unwrap_or((key, "asc"));
+        Ok((key.to_owned(), direction(towards)?))
+    })
+    .collect()
+}
+
+fn size(value: &str) -> Result<Option<usize>, Refusal> {
     match value.parse() {
         Ok(0) => Ok(None),
         Ok(limit) => Ok(Some(limit)),
-        Err(_) => Err(Fault::bad(format!("Limit must be an integer 0 or greater and not '{value}'"))),
+        Err(_) => Err(Refusal::BadLimit(value.to_owned())),
     }
 }
 
-pub(super) fn truth(name: &str, value: &str) -> Result<bool, Fault> {
+pub(super) fn truth(name: &str, value: &str) -> Result<bool, Refusal> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
-        _ => Err(Fault::invalid(name, format!("'{value}' cannot be converted to boolean"))),
+        _ => {
+            let reason = format!("'{value}' cannot be converted to boolean");
+            Err(Refusal::bad_value(name, value, reason))
+        }
     }
 }
 
 /// With or without the `Z` at the end: always UTC.
-fn time(value: &str) -> Result<Timestamp, Fault> {
+fn time(value: &str) -> Result<Timestamp, Refusal> {
     let parsed = value.parse::<Timestamp>().ok().or_else(|| {
         let civil: DateTime = value.parse().ok()?;
         civil.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
     });
-    parsed.ok_or_else(|| {
-        let reason = format!("'{value}' is not a time such as 2026-01-31T12:00:00Z");
-        Fault::new(400, "InvalidInput", format!("Invalid input for changed_since. Reason: {reason}."))
-    })
+    parsed.ok_or_else(|| Refusal::BadTime(value.to_owned()))
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Fault;
 use crate::model::{Network, Standard};
 use crate::report::Report;
-use crate::resource::Shown;
+use crate::resource::RenderedObject;
 use crate::resource::fixture::{id, network, txn};
 use crate::resource::network::Networks;
 use crate::resource::of;
@@ -36,12 +37,19 @@ fn world() -> World {
 }
 
 fn query(text: &str) -> Result<Query, Fault> {
-    Query::new(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    of::<Networks>().query(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
 }
 
 fn list_by(caller: &Caller, world: &World, text: &str) -> Result<Page, Fault> {
     let (report, outside) = (Report::default(), Outside::default());
-    let scene = Scene { world, report: &report, outside: &outside, caller };
+    let scene = Scene {
+        world,
+        report: &report,
+        outside: &outside,
+        caller,
+        now: jiff::Timestamp::UNIX_EPOCH,
+        parent: None,
+    };
     of::<Networks>().list(&scene, &query(text)?)
 }
 
@@ -51,7 +59,7 @@ fn list(world: &World, text: &str) -> Result<Page, Fault> {
 
 /// Which of the five, by number.
 fn numbers(page: &Page) -> Vec<u128> {
-    let number = |shown: Shown| {
+    let number = |shown: RenderedObject| {
         let object = shown.into_value();
         Uuid::try_parse(object["id"].as_str().unwrap()).unwrap().as_u128() - id(0).as_u128()
     };
@@ -199,7 +207,14 @@ fn an_operator_can_cap_pages_and_zero_means_no_pages() {
     outside.settings.pagination_max_limit = Some(2);
     let caller = Caller::admin("p");
     let report = Report::default();
-    let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller };
+    let scene = Scene {
+        world: &world,
+        report: &report,
+        outside: &outside,
+        caller: &caller,
+        now: jiff::Timestamp::UNIX_EPOCH,
+        parent: None,
+    };
     for text in ["", "limit=0", "limit=4"] {
         let page = of::<Networks>().list(&scene, &query(text).unwrap()).unwrap();
         assert_eq!(page.items.len(), 2, "{text}");
@@ -240,7 +255,7 @@ proptest! {
         let world = world();
         if let Ok(query) = query(&text) {
             let (report, outside) = (Report::default(), Outside::default());
-            let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller };
+            let scene = Scene { world: &world, report: &report, outside: &outside, caller: &caller, now: jiff::Timestamp::UNIX_EPOCH, parent: None };
             if let Err(fault) = of::<Networks>().list(&scene, &query) {
                 prop_assert!(fault.status == 400 || fault.status == 404);
             }

@@ -42,7 +42,7 @@ fn it_comes_with_the_network_and_has_an_address_in_each_subnet_with_dhcp() {
     add(&mut desk, &network, 6, "2001:db8::/64");
     let mut now = addresses(&desk, &network);
     now.sort();
-    assert_eq!(now, ["10.0.0.2", "10.1.0.2", "2001:db8::2"]);
+    assert_eq!(now, ["10.0.0.2", "10.1.0.2", "2001:db8::1"]);
     desk.update("subnets", &member(), &one, json!({"enable_dhcp": false})).unwrap();
     assert!(!addresses(&desk, &network).contains(&"10.0.0.2".to_owned()));
     desk.update("subnets", &member(), &one, json!({"enable_dhcp": true})).unwrap();
@@ -60,7 +60,7 @@ fn hosts_come_after_it_and_a_full_pool_does_without() {
     let answer = desk.create("ports", &member(), json!({"network_id": network["id"]}));
     assert_eq!(fault(answer), (409, "IpAddressGenerationFailure"));
     let none = json!({
-        "network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/30", "allocation_pools": [],
+        "network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/32", "enable_dhcp": false,
     });
     desk.create("subnets", &member(), none).unwrap();
     assert_eq!(addresses(&desk, &network), ["10.0.0.2"]);

@@ -7,7 +7,7 @@ use crate::model::RbacPolicy;
 use crate::report::Report;
 use crate::resource::fixture::{again, id, subnet, txn, txn_with};
 use crate::resource::port::{Internal, create_internal};
-use crate::resource::{Changed, Noun, Precondition, Query, Shown, of};
+use crate::resource::{ChangeRequest, CreateAnswer, Noun, RenderedObject, of};
 use crate::world::Outside;
 
 fn noun() -> &'static dyn Noun {
@@ -16,24 +16,24 @@ fn noun() -> &'static dyn Noun {
 
 fn create(txn: &mut Txn, caller: &Caller, body: Value) -> Result<Value, Fault> {
     let report = Report::default();
-    let who = Precondition::none(caller, &report);
+    let who = ChangeRequest::by(caller, &report);
     noun().create(txn, &who, &json!({"network": body})).map(|changed| match changed {
-        Changed::One(shown) => shown.into_value(),
-        Changed::Many(_) => unreachable!("asked for one"),
+        CreateAnswer::One(shown) => shown.into_value(),
+        CreateAnswer::Many(_) => unreachable!("asked for one"),
     })
 }
 
 fn update(txn: &mut Txn, caller: &Caller, network: &Value, body: Value) -> Result<Value, Fault> {
     let report = Report::default();
-    let who = Precondition::none(caller, &report);
+    let who = ChangeRequest::by(caller, &report);
     noun()
         .update(txn, &who, network["id"].as_str().unwrap(), &json!({"network": body}))
-        .map(Shown::into_value)
+        .map(RenderedObject::into_value)
 }
 
 fn delete(txn: &mut Txn, network: &Value) -> Result<(), Fault> {
     let (caller, report) = (admin(), Report::default());
-    noun().delete(txn, &Precondition::none(&caller, &report), network["id"].as_str().unwrap())
+    noun().delete(txn, &ChangeRequest::by(&caller, &report), network["id"].as_str().unwrap())
 }
 
 fn admin() -> Caller {
@@ -89,6 +89,8 @@ fn who_does_not_say_gets_the_first_type_of_the_operator_that_has_room() {
                 report: &Report::default(),
                 outside: &outside,
                 caller: &admin(),
+                now: jiff::Timestamp::UNIX_EPOCH,
+                parent: None,
             },
             made["id"].as_str().unwrap(),
             &[],
@@ -167,9 +169,10 @@ fn only_the_segmentation_id_of_a_segment_changes() {
 #[test]
 fn an_mtu_fits_the_network() {
     let mut txn = txn();
-    for (mtu, status) in [(67, 400), (1443, 400), (70_000, 400), (-1, 400)] {
+    for (mtu, status) in [(1443, 400), (70_000, 400), (-1, 400)] {
         assert_eq!(create(&mut txn, &admin(), json!({"mtu": mtu})).unwrap_err().status, status, "{mtu}");
     }
+    assert_eq!(create(&mut txn, &admin(), json!({"mtu": 67})).unwrap()["mtu"], 67, "until a subnet comes");
     let network = create(&mut txn, &admin(), json!({"mtu": 1400})).unwrap();
     assert_eq!(network["mtu"], 1400);
     assert_eq!(update(&mut txn, &admin(), &network, json!({"mtu": 0})).unwrap()["mtu"], 1442);
@@ -286,7 +289,7 @@ fn domains_are_checked() {
 #[test]
 fn a_filter_by_physical_network_uses_its_link() {
     let query = |text: &str| {
-        let query = Query::new(form_urlencoded::parse(text.as_bytes()).into_owned().collect()).unwrap();
+        let query = noun().query(form_urlencoded::parse(text.as_bytes()).into_owned().collect()).unwrap();
         Filters::new(ATTRIBUTES, &query).unwrap()
     };
     let links = Networks::reach(&query("provider:physical_network=phy1"));

@@ -1,10 +1,11 @@
 //! What a port belongs to: who may say so, and what follows from it.
 
+use ovn::text::neutron::device_owner::LB_VIP;
 use uuid::Uuid;
 
 use crate::fault::Fault;
-use crate::model::{FixedIp, FloatingIp, Port, Router, owner};
-use crate::resource::{gateway, metadata_port};
+use crate::model::{FixedIp, FloatingIp, LoadBalancer, Port, Router, owner};
+use crate::resource::{gateway, load_balancer, metadata_port};
 use crate::world::{Link, World};
 
 /// Refuses a port that poses as one that a router, a floating IP or a network makes for itself: it would be counted as such
@@ -20,6 +21,15 @@ pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -
         owner::DISTRIBUTED => {
             (device_id.starts_with(metadata_port::PREFIX), "a network makes its own metadata port")
         }
+        LB_VIP => {
+            let id = device_id.strip_prefix(load_balancer::vip::DEVICE_PREFIX);
+            let id = id.and_then(|id| Uuid::try_parse(id).ok());
+            // Load balancers of an Octavia that uses this network API are not known here, and their ports are made so.
+            (
+                id.is_some_and(|id| world.get::<LoadBalancer>(&id).is_some()),
+                "a load balancer makes its own ports",
+            )
+        }
         _ => return Ok(()),
     };
     if taken {
@@ -32,6 +42,9 @@ pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -
 
 /// Whether a port was made by something that still has it.
 pub fn is_in_service(world: &World, port: &Port) -> bool {
+    if world.has_linked(Link::LoadBalancerOfVipPort(port.id)) {
+        return true;
+    }
     let id = Uuid::try_parse(&port.device_id).ok();
     match port.device_owner.as_str() {
         owner::ROUTER_INTERFACE | owner::ROUTER_GATEWAY => {
@@ -74,8 +87,9 @@ pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result
         return Ok(());
     }
     let subnets = |of: &[FixedIp]| of.iter().map(|fixed| fixed.subnet_id).collect::<Vec<_>>();
-    // The address of a floating IP is written down in more places than its port.
-    if before.device_owner == owner::FLOATING_IP || subnets(&old) != subnets(&new) {
+    // The address of a floating IP or a VIP is written down in more places than its port.
+    let is_vip = world.has_linked(Link::LoadBalancerOfVipPort(before.id));
+    if is_vip || before.device_owner == owner::FLOATING_IP || subnets(&old) != subnets(&new) {
         let instead = match before.device_owner.as_str() {
             owner::ROUTER_INTERFACE => "use add_router_interface and remove_router_interface",
             owner::ROUTER_GATEWAY => "use update_external_gateways",

@@ -1,5 +1,7 @@
 //! DHCP options of a port.
 
+use std::net::IpAddr;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -8,7 +10,7 @@ use crate::model::{ExtraDhcpOpt, Port};
 
 /// One option of a request; no value takes the option away.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Asked {
+struct DhcpOptionRequest {
     opt_name: String,
     #[serde(default)]
     opt_value: Option<String>,
@@ -29,9 +31,9 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
 
 /// The options that a port has after a request named some of them.
 pub(super) fn merge(mut options: Vec<ExtraDhcpOpt>, value: &Value) -> Result<Vec<ExtraDhcpOpt>, Fault> {
-    let asked: Vec<Asked> = Vec::deserialize(value).unwrap_or_default();
+    let asked: Vec<DhcpOptionRequest> = Vec::deserialize(value).unwrap_or_default();
     let mut seen: Vec<(String, u8)> = Vec::new();
-    for Asked { opt_name, opt_value, ip_version } in asked {
+    for DhcpOptionRequest { opt_name, opt_value, ip_version } in asked {
         let ip_version = ip_version.unwrap_or(4);
         let refused = |reason: String| Err(Fault::invalid("extra_dhcp_opts", reason));
         if ip_version == 5 {
@@ -63,9 +65,11 @@ pub(super) fn merge(mut options: Vec<ExtraDhcpOpt>, value: &Value) -> Result<Vec
 }
 
 /// Refuses a value that is not of the type that OVN gives the option. Options that OVN does not know are not written, so that
-/// they may have any value.
+/// they may have any value. Neither is an address of the other family, which Neutron's clients send for `server-ip-address`:
+/// `desired` reports it for the port.
 fn check(extra: &ExtraDhcpOpt) -> Result<(), Fault> {
     match extra.typed() {
+        Some((_, Err(_))) if extra.opt_value.parse::<IpAddr>().is_ok() => Ok(()),
         Some((option, Err(error))) => {
             let (name, expected) = (&extra.opt_name, option.kind().expected());
             let reason =

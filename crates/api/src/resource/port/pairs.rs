@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::model::{AddressPair, Port};
 
 #[derive(Deserialize)]
-struct Asked {
+struct ActionRequest {
     ip_address: String,
     mac_address: Option<MacAddr>,
 }
@@ -25,13 +25,13 @@ pub(super) fn parse_address(text: &str) -> Result<String, String> {
 
 /// The pairs of a request, in its order.
 pub(super) fn read_all(value: &Value, most: usize) -> Result<Vec<AddressPair>, Fault> {
-    let asked: Vec<Asked> = Vec::deserialize(value).unwrap_or_default();
+    let asked: Vec<ActionRequest> = Vec::deserialize(value).unwrap_or_default();
     if asked.len() > most {
         let message = format!("The number of allowed address pair exceeds the maximum {most}.");
         return Err(Fault::new(400, "AddressPairsExhausted", message));
     }
     let mut pairs: Vec<AddressPair> = Vec::with_capacity(asked.len());
-    for Asked { ip_address, mac_address } in asked {
+    for ActionRequest { ip_address, mac_address } in asked {
         let refused = |reason: String| Fault::invalid("allowed_address_pairs", reason);
         let ip =
             read(&ip_address).ok_or_else(|| refused(format!("'{ip_address}' is not a valid IP address")))?;

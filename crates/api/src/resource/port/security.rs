@@ -22,7 +22,7 @@ pub(super) fn of_new(new: &Checked, network: &Network, device_owner: &str) -> bo
     new.bool("port_security_enabled").unwrap_or_else(unsaid)
 }
 
-/// The groups of a new port: those of the request, or the project's own.
+/// The groups of a new port: those of the request (null asks for none), or the project's own.
 pub(super) fn groups_of_new(
     txn: &mut Txn,
     caller: &Caller,
@@ -30,7 +30,7 @@ pub(super) fn groups_of_new(
     enabled: bool,
     device_owner: &str,
 ) -> Result<BTreeSet<Uuid>, Fault> {
-    if new.get("security_groups").is_some() {
+    if new.has("security_groups") {
         return asked_groups(txn, caller, new);
     }
     // Whoever makes a port has a default group from then on, even if this port is not under it.
@@ -45,8 +45,16 @@ pub(super) fn asked_groups(
     request: &Checked,
 ) -> Result<BTreeSet<Uuid>, Fault> {
     let groups: BTreeSet<Uuid> = request.read("security_groups").unwrap_or_default();
+    let mut stateful = BTreeSet::new();
     for group in &groups {
-        security_group::usable(world, caller, *group)?;
+        stateful.insert(security_group::usable(world, caller, *group)?.stateful);
+    }
+    // A stateless rule and a stateful one for the same packet would contradict each other.
+    if stateful.len() > 1 {
+        return Err(Fault::conflict(
+            "SecurityGroupConflict",
+            "Error when setting security groups on the port: stateful and stateless security groups cannot be mixed.",
+        ));
     }
     Ok(groups)
 }

@@ -1,5 +1,6 @@
 //! Limits: whose, how they are set, what they count.
 
+mod addresses;
 mod shares;
 
 use super::*;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::model::{
     FloatingIp, Network, Port, RbacAction, RbacObject, RbacPolicy, Router, Subnet, SubnetPool,
 };
-use crate::world::{Link, Txn, World};
+use crate::world::{Kind, Link, Txn, World};
 
 /// The target that means everybody.
 pub const EVERYBODY: &str = "*";
@@ -118,9 +118,11 @@ pub fn foreign_users<'w>(
         RbacObject::Subnetpool => Box::new(
             world.linked::<Subnet>(Link::SubnetsOfPool(object)).map(|subnet| subnet.project.as_str()),
         ),
-        RbacObject::AddressScope => {
-            Box::new(world.linked::<SubnetPool>(Link::PoolsOfScope(object)).map(|pool| pool.project.as_str()))
-        }
+        RbacObject::AddressScope => Box::new(
+            world
+                .linked::<SubnetPool>(Link::Inside(Kind::SubnetPool, object))
+                .map(|pool| pool.project.as_str()),
+        ),
     };
     users.filter(move |user| {
         !user.is_empty() && *user != owner && !permits(world, object, RbacAction::AccessAsShared, user)

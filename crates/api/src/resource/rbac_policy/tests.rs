@@ -70,7 +70,7 @@ fn what_is_refused() {
         (json!({"target_tenant": ""}), (400, "HTTPBadRequest")),
         (json!({"object_type": "router"}), (400, "HTTPBadRequest")),
         (json!({"action": "own"}), (400, "HTTPBadRequest")),
-        (json!({"action": "access_as_external"}), (403, "PolicyNotAuthorized")),
+        (json!({"action": "access_as_external", "target_tenant": "*"}), (403, "PolicyNotAuthorized")),
         (
             json!({"object_type": "security_group", "object_id": group["id"], "action": "access_as_external"}),
             (400, "InvalidInput"),

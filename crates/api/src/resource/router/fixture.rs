@@ -13,7 +13,7 @@ use crate::fleet::Chassis;
 use crate::model::{FloatingIp, Network, NetworkType, Placement, Port, Router, Subnet};
 use crate::report::Report;
 use crate::resource::fixture::{again, id, network, subnet};
-use crate::resource::{Act, Asked, Changed, Precondition, Reply, Scene, at_path};
+use crate::resource::{Act, ActionRequest, ChangeRequest, CreateAnswer, Reply, Scene, at_path};
 use crate::settings::Settings;
 use crate::world::{Outside, Txn, World};
 
@@ -167,9 +167,9 @@ impl Cloud {
         let noun = at_path(path).unwrap();
         let (caller, report) = self.who();
         let body = json!({noun.name(): body});
-        match self.change(|txn| noun.create(txn, &Precondition::none(&caller, &report), &body))? {
-            Changed::One(shown) => Ok(shown.into_value()),
-            Changed::Many(_) => unreachable!("one was asked for"),
+        match self.change(|txn| noun.create(txn, &ChangeRequest::by(&caller, &report), &body))? {
+            CreateAnswer::One(shown) => Ok(shown.into_value()),
+            CreateAnswer::Many(_) => unreachable!("one was asked for"),
         }
     }
 
@@ -179,7 +179,7 @@ impl Cloud {
         let (caller, report) = self.who();
         let body = json!({noun.name(): body});
         let id = id.to_string();
-        self.change(|txn| noun.update(txn, &Precondition::none(&caller, &report), &id, &body))
+        self.change(|txn| noun.update(txn, &ChangeRequest::by(&caller, &report), &id, &body))
             .map(|it| it.into_value())
     }
 
@@ -188,7 +188,7 @@ impl Cloud {
         let noun = at_path(path).unwrap();
         let (caller, report) = self.who();
         let id = id.to_string();
-        self.change(|txn| noun.delete(txn, &Precondition::none(&caller, &report), &id))
+        self.change(|txn| noun.delete(txn, &ChangeRequest::by(&caller, &report), &id))
     }
 
     /// `GET /{path}/{id}`.
@@ -214,12 +214,12 @@ impl Cloud {
             .find_map(|action| Some((action, action.matches(&rest)?)));
         let (action, args) = found.unwrap();
         let id = id.to_string();
-        let asked = Asked { id: &id, args: &args, body: &body };
+        let asked = ActionRequest { id: &id, args: &args, body: &body };
         let (reply, object) = match action.act {
             Act::Read(_) => (noun.look(&self.scene(), action, asked)?, None),
             Act::Change(_) => {
                 let (caller, report) = self.who();
-                self.change(|txn| noun.act(txn, &Precondition::none(&caller, &report), action, asked))?
+                self.change(|txn| noun.act(txn, &ChangeRequest::by(&caller, &report), action, asked))?
             }
         };
         Ok(match (reply, object) {
@@ -230,7 +230,14 @@ impl Cloud {
     }
 
     fn scene(&self) -> Scene<'_> {
-        Scene { world: &self.world, report: &self.report, outside: &self.outside, caller: &self.caller }
+        Scene {
+            world: &self.world,
+            report: &self.report,
+            outside: &self.outside,
+            caller: &self.caller,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            parent: None,
+        }
     }
 
     /// A new router without anything.

@@ -54,6 +54,12 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     }
 }
 
+/// A port, or the type or code of ICMP, in a request.
+pub(super) fn parse_port(text: &str) -> Result<String, String> {
+    let port: Result<u16, _> = text.parse();
+    port.map(|port| port.to_string()).map_err(|_| format!("Invalid value for port {text}"))
+}
+
 /// All names that a rule may have.
 #[cfg(test)]
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
@@ -79,9 +85,10 @@ pub(super) fn has_ports(number: u8) -> bool {
     WITH_PORTS.contains(&number)
 }
 
-/// Whether a protocol makes no sense in IPv4.
+/// Whether a protocol makes no sense in IPv4, by its name or by its number.
 pub(super) fn is_ipv6_only(protocol: &str) -> bool {
-    protocol == "icmpv6" || (protocol.starts_with("ipv6-") && protocol != "ipv6-encap")
+    const IPV6_ONLY: [u8; 6] = [41, 43, 44, ICMPV6, 59, 60];
+    number(protocol).is_some_and(|number| IPV6_ONLY.contains(&number))
 }
 
 /// Whether the two ends of a range mean something for a protocol: ports, or ICMP's type and code.

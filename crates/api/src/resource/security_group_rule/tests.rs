@@ -84,7 +84,9 @@ fn what_is_refused() {
         (json!({"port_range_min": 65536, "protocol": "tcp"}), (400, "HTTPBadRequest")),
         (json!({"remote_ip_prefix": "10.0.0.0/33"}), (400, "HTTPBadRequest")),
         (json!({"remote_ip_prefix": "everywhere"}), (400, "HTTPBadRequest")),
-        (json!({"remote_group_id": "web"}), (400, "HTTPBadRequest")),
+        (json!({"remote_group_id": "web"}), (404, "SecurityGroupNotFound")),
+        (json!({"protocol": "tcp", "port_range_min": -16, "port_range_max": 80}), (400, "HTTPBadRequest")),
+        (json!({"protocol": "tcp", "port_range_min": 80, "port_range_max": 65_536}), (400, "HTTPBadRequest")),
         (json!({"port_range_min": 1, "port_range_max": 2}), (400, "SecurityGroupProtocolRequiredWithPorts")),
         (
             json!({"protocol": "tcp", "port_range_min": 9, "port_range_max": 2}),
@@ -109,7 +111,8 @@ fn what_is_refused() {
             json!({"protocol": 136, "port_range_min": 1, "port_range_max": 2}),
             (400, "SecurityGroupInvalidProtocolForPort"),
         ),
-        (json!({"protocol": "58", "port_range_min": 128}), (400, "SecurityGroupInvalidProtocolForPort")),
+        (json!({"protocol": "58"}), (400, "SecurityGroupEthertypeConflictWithProtocol")),
+        (json!({"protocol": 41}), (400, "SecurityGroupEthertypeConflictWithProtocol")),
         (
             json!({"remote_ip_prefix": "10.0.0.0/8", "remote_group_id": group["id"]}),
             (400, "SecurityGroupRemoteGroupAndRemoteIpPrefix"),

@@ -6,6 +6,16 @@ use crate::settings::Settings;
 
 use super::pools::wrong_family;
 
+/// A device owner that a subnet can be for: one that some service puts on its ports.
+pub(super) fn service_type(text: &str) -> Result<String, String> {
+    // The last one is that of Neutron's own tests.
+    const PREFIXES: [&str; 6] = ["network:", "compute:", "neutron:", "baremetal:", "manila:", "test:"];
+    if text.len() <= 255 && PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("'{text}' is not a device owner; one begins with {}", PREFIXES.join(", ")))
+}
+
 /// Everything that can be said of a subnet without looking at others.
 pub(super) fn whole(subnet: &Subnet, settings: &Settings) -> Result<(), Fault> {
     ipv6_modes(subnet)?;

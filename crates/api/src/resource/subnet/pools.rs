@@ -9,9 +9,11 @@ use crate::model::AddressRange;
 use crate::resource::ipam::is_usable;
 use crate::world::{after, before};
 
-/// The gateway of a subnet that names none: the first host address. A prefix of one address has none to spare.
+/// The gateway of a subnet that names none: the first host address of IPv4, and the subnet-router anycast address (the first of all)
+/// of IPv6, as in Neutron. A prefix of one address has none to spare.
 pub fn default_gateway(cidr: IpNet) -> Option<IpAddr> {
-    after(cidr.network()).filter(|address| cidr.contains(address))
+    let second = after(cidr.network()).filter(|address| cidr.contains(address))?;
+    Some(if cidr.addr().is_ipv4() { second } else { cidr.network() })
 }
 
 /// Refuses a gateway that cannot be one. Outside of the prefix it may be anything that a host can have.
@@ -116,8 +118,8 @@ mod tests {
             ("10.0.0.0/32", None, ranges(&[("10.0.0.0", "10.0.0.0")])),
             (
                 "2001:db8::/64",
-                Some("2001:db8::1"),
-                ranges(&[("2001:db8::2", "2001:db8::ffff:ffff:ffff:ffff")]),
+                Some("2001:db8::"),
+                ranges(&[("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff")]),
             ),
             ("2001:db8::/128", None, ranges(&[("2001:db8::", "2001:db8::")])),
         ] {

@@ -41,14 +41,14 @@ fn a_pool_that_says_little() {
     assert_eq!(v4["prefixes"], json!(["10.0.0.0/15"]));
     let lengths =
         |pool: &Value| ["min_prefixlen", "max_prefixlen", "default_prefixlen"].map(|key| pool[key].clone());
-    assert_eq!(lengths(&v4), [8, 32, 8]);
+    assert_eq!(lengths(&v4), ["8", "32", "8"]);
     assert_eq!(
         (&v4["ip_version"], &v4["shared"], &v4["is_default"]),
         (&json!(4), &json!(false), &json!(false))
     );
     assert_eq!((&v4["default_quota"], &v4["address_scope_id"]), (&json!(null), &json!(null)));
     let v6 = pool(&mut desk, json!({"prefixes": ["2001:db8::/32"], "min_prefixlen": "48"})).unwrap();
-    assert_eq!(lengths(&v6), [48, 128, 48]);
+    assert_eq!(lengths(&v6), ["48", "128", "48"]);
 }
 
 #[test]

@@ -154,7 +154,7 @@ async fn northbound(args: &Args, config: &Config) -> Outcome<Option<SnapshotView
         return Err(Failure::told(Exit::Usage, text)
             .try_("--nb with its servers, or --without-nb if it is to be written anew"));
     }
-    let client = client_config(config, Database::Northbound, &config.server.nb.value, None)?;
+    let client = client_config(config, Database::Northbound, &config.server.nb, None)?;
     let tables = Tables::northbound();
     let client = Client::open(client, tables.model(None));
     let failed = |error: anyhow::Error| {
@@ -251,5 +251,11 @@ async fn store(takeover: Takeover, config: &Config) -> Outcome<String> {
             .while_(format!("cannot store the cloud in {url}"))
             .try_("an empty database with --database, or another --data-dir")
     })?;
+    // The file is whole when this command ends, and so may be copied to the server's host.
+    task::stopping();
+    store
+        .close()
+        .await
+        .map_err(|fault| Failure::told(Exit::Local, fault).while_(format!("cannot close {url}")))?;
     Ok(url.to_string())
 }

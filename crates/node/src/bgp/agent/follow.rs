@@ -97,14 +97,14 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
         tokio::select! {
             event = feed.next() => match event {
                 Some(event) => {
-                    told(&event);
+                    shared.told(&ovn, &event);
                     handle.wake();
                 }
                 None => return,
             },
             event = vswitch.next() => match event {
                 Some(event) => {
-                    told(&event);
+                    shared.told(&shared.vswitch, &event);
                     shared.go_where_told(&ovn, &mut remotes).await;
                     handle.wake();
                 }
@@ -115,6 +115,24 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
 }
 
 impl Shared {
+    /// Notes and logs that a database was lost or is back.
+    fn told(&self, client: &Client, event: &FeedEvent) {
+        let database = client.database();
+        match event {
+            FeedEvent::Disconnected { reason } => {
+                warn!(database, %reason, "a database is lost; everything stays as it is");
+                let now = tokio::time::Instant::now().into_std();
+                lock(&self.lost).entry(database.to_owned()).or_insert(now);
+            }
+            FeedEvent::Reconnected { how } => {
+                info!(database, ?how, "the database is back");
+                lock(&self.lost).remove(database);
+            }
+            FeedEvent::Synced { .. } => drop(lock(&self.lost).remove(database)),
+            FeedEvent::Changed { .. } => {}
+        }
+    }
+
     /// Has the client go to where the database is now, if that is elsewhere.
     async fn go_where_told(&self, ovn: &Client, remotes: &mut Remotes) {
         if let Some(other) = self.remotes().filter(|other| other != remotes) {
@@ -134,14 +152,6 @@ async fn usable(source: Source, ovn: &Client) -> Result<(), String> {
             .into());
     }
     Ok(())
-}
-
-fn told(event: &FeedEvent) {
-    match event {
-        FeedEvent::Disconnected { reason } => warn!(%reason, "a database is lost; everything stays as it is"),
-        FeedEvent::Reconnected { how } => info!(?how, "the database is back"),
-        FeedEvent::Synced { .. } | FeedEvent::Changed { .. } => {}
-    }
 }
 
 /// What is held of the Southbound database at the start.

@@ -8,16 +8,19 @@ use std::time::Duration;
 use ovsdb::session::Remote;
 use reconcile::Handle;
 use tokio::net::lookup_host;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Shared, lock};
+use crate::bgp::config::Source;
 use crate::bgp::reserved::Sources;
-use crate::bgp::snapshot::mappings;
+use crate::bgp::snapshot::{mappings, remote};
 use crate::plane::reserved::ReservedPrefixes;
 use crate::plane::surroundings::Surroundings;
 
 /// How often the names of the databases' servers are resolved, and how long that may take.
 const RESOLVE: Duration = Duration::from_secs(10);
+/// How often it is looked whether other servers are named.
+const NAMED: Duration = Duration::from_millis(200);
 
 impl Shared {
     /// The prefixes that are never wired, by what is known now.
@@ -44,9 +47,12 @@ impl Shared {
         Arc::clone(&last)
     }
 
-    /// The hosts and ports of the databases' servers.
+    /// The hosts and ports of the databases' servers: those of this agent, and those that ovn-controller lives by.
     fn hosts(&self) -> Vec<(String, u16)> {
+        let vswitch = self.vswitch.snapshot();
+        let controller = remote(&vswitch, Source::Southbound.setting()).and_then(|text| text.parse().ok());
         let all = self.config.ovsdb_connection.clone().into_iter().chain(self.remotes());
+        let all = all.chain(controller);
         let hosts = all.flat_map(|remotes| remotes.list).filter_map(|remote| match remote {
             Remote::Unix(_) => None,
             Remote::Tcp(at) | Remote::Ssl(at) => Some((at.host.to_string(), at.port)),
@@ -68,18 +74,29 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
     }
 }
 
-/// Resolves the names of the databases' servers now and then. What a name stood for stays reserved: the connection may live on.
-pub(super) async fn resolve(shared: Arc<Shared>) {
+/// Resolves the names of the databases' servers, at once when others are named and now and then. What a name stood for stays
+/// reserved: the connection may live on. The loop hears of each new address, for it may have wired it already.
+pub(super) async fn resolve(shared: Arc<Shared>, handle: Handle) {
+    let (mut named, mut due) = (Vec::new(), Instant::now());
     loop {
-        for (host, port) in shared.hosts().into_iter().filter(|(host, _)| host.parse::<IpAddr>().is_err()) {
-            let Ok(Ok(found)) = timeout(RESOLVE, lookup_host((host, port))).await else { continue };
-            let found: BTreeSet<IpAddr> = found.map(|address| address.ip()).collect();
-            shared.servers.send_if_modified(|known| {
-                let before = known.len();
-                known.extend(found);
-                known.len() > before
-            });
+        let hosts = shared.hosts();
+        if hosts != named || due <= Instant::now() {
+            for (host, port) in hosts.iter().filter(|(host, _)| host.parse::<IpAddr>().is_err()) {
+                let Ok(Ok(found)) = timeout(RESOLVE, lookup_host((host.as_str(), *port))).await else {
+                    continue;
+                };
+                let found: BTreeSet<IpAddr> = found.map(|address| address.ip()).collect();
+                let is_new = shared.servers.send_if_modified(|known| {
+                    let before = known.len();
+                    known.extend(found);
+                    known.len() > before
+                });
+                if is_new {
+                    handle.wake();
+                }
+            }
+            (named, due) = (hosts, Instant::now() + RESOLVE);
         }
-        sleep(RESOLVE).await;
+        sleep(NAMED).await;
     }
 }

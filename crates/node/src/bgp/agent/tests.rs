@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::bgp::desired::tests::world::{VSWITCH, World, id};
+use crate::plane::reserved::Reserve;
 
 /// How long anything may take on a machine that has much else to do.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -334,4 +335,28 @@ fn a_socket_is_looked_for_where_a_switch_may_be_and_everywhere_if_it_may_be_nowh
         let there = |dir: &Path| folders.iter().any(|folder| dir == Path::new(folder));
         assert_eq!(sockets(there), looked_for, "{folders:?}");
     }
+}
+
+#[tokio::test]
+async fn what_the_name_of_a_database_server_stands_for_is_reserved_when_it_is_named() {
+    let bench = Bench::start(&world()).await;
+    bench.announces(&ALL).await;
+    let shared = &bench.agent.shared;
+    let reserved = |ip: &str| lock(&shared.reserved).has(ip.parse().unwrap()).map(|(_, why)| why.clone());
+    assert_ne!(reserved("127.0.0.1"), Some(Reserve::Database));
+    // ovn-controller lives by this remote, the agent by another.
+    let remote = json!(["map", [["ovn-remote", "unix:/none,tcp:localhost:6642,ssl:[2001:db8::5]:6642"]]]);
+    let mutations =
+        json!([["external_ids", "delete", ["set", ["ovn-remote"]]], ["external_ids", "insert", remote]]);
+    transact(
+        &bench.vswitch,
+        vec![json!({ "op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": mutations })],
+    );
+    let known = async {
+        while ["127.0.0.1", "2001:db8::5"].map(reserved) != [Some(Reserve::Database), Some(Reserve::Database)]
+        {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, known).await.is_ok(), "{:?}", lock(&shared.reserved));
 }

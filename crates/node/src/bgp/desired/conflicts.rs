@@ -12,7 +12,7 @@ use reconcile::{Class, Problem};
 use super::draft::Draft;
 use super::{Address, Place, Reason};
 use crate::kernel::Dev;
-use crate::plane::object;
+use crate::part::object;
 
 /// Whether two prefixes have addresses in common.
 pub(super) fn overlap(one: &IpNet, other: &IpNet) -> bool {

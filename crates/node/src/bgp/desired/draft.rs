@@ -23,7 +23,7 @@ use super::{Address, Decision, Named, Place, Reason, Silence, is_of_its_link};
 use crate::bgp::config::{Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
 use crate::kernel::Dev;
-use crate::plane::object;
+use crate::part::object;
 use crate::plane::reserved::Reserve;
 
 /// So many rules are worth a word.

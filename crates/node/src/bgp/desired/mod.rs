@@ -102,6 +102,8 @@ pub struct ProviderBridge {
     pub index: usize,
     /// Its own Ethernet address, once the switch has told one.
     pub mac: Option<MacAddr>,
+    /// Whether somebody else writes its flows: it has a controller, or is to forward nothing without one.
+    pub controlled: bool,
     /// Its patch ports, by their rows in `Interface`.
     pub patch_ports: BTreeMap<Uuid, PatchPort>,
 }

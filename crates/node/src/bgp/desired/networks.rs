@@ -14,7 +14,7 @@ use super::{PatchPort, ProviderBridge};
 use crate::bgp::snapshot::Role;
 use crate::kernel::tables::BRIDGE_LETTERS;
 use crate::kernel::{Dev, vlan_device};
-use crate::plane::object;
+use crate::part::object;
 
 const HIGHEST_TAG: i64 = 4094;
 
@@ -93,19 +93,20 @@ pub(super) fn find(draft: &mut Draft<'_>) -> Networks {
 
 /// Enters a bridge that the local switch has.
 fn bridge(draft: &mut Draft<'_>, name: &SmolStr, index: usize) -> bool {
-    if draft.snapshot.bridge(name).is_none() {
+    let Some(row) = draft.snapshot.bridge(name) else {
         let what = "the bridge mappings name it, but Open vSwitch has no such bridge; make it with `ovs-vsctl add-br`. It is \
                     used as soon as it is there";
         draft.report(Problem::error(object::device(name), Class::Transient, "no-such-bridge", what));
         return false;
-    }
+    };
+    let controlled = !row.controller.is_empty() || row.fail_mode.as_deref() == Some("secure");
     // The switch's database forgets it when it restarts, and the switch tells it again when it is back.
     let known = draft.snapshot.before.bridges.get(name).and_then(|bridge| bridge.mac);
     let mac = draft.snapshot.bridge_mac(name).or(known);
     draft
         .decision
         .bridges
-        .insert(name.clone(), ProviderBridge { index, mac, patch_ports: Default::default() });
+        .insert(name.clone(), ProviderBridge { index, mac, controlled, patch_ports: Default::default() });
     // The bridge itself is always there to be met, as flat and VLAN networks may share it.
     true
 }

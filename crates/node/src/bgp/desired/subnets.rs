@@ -20,7 +20,7 @@ use super::{Decision, Named, Subnet, is_gua, is_of_its_link};
 use crate::bgp::config::{Config, Tenants};
 use crate::bgp::northbound::TRANSLATED;
 use crate::bgp::snapshot::opted_out;
-use crate::plane::object;
+use crate::part::object;
 
 /// A switch with exposed subnets.
 pub(super) struct TenantSwitch {

@@ -198,7 +198,8 @@ fn route(want: &mut kernel::Desired, config: &Config, bridge: &Dev, net: IpNet, 
 
 fn flows(decision: &Decision) -> flows::Desired {
     let of = |bridge: &ProviderBridge| {
-        let mut flows = flows::Bridge { mac: bridge.mac, ..Default::default() };
+        let restore_normal = !bridge.controlled;
+        let mut flows = flows::Bridge { mac: bridge.mac, restore_normal, ..Default::default() };
         for PatchPort { number, dev } in bridge.patch_ports.values() {
             match number {
                 Some(number) => _ = flows.ports.insert(*number, dev.clone()),

@@ -14,7 +14,7 @@ use reconcile::ObjectId;
 use crate::bgp::config::{Source, Tenants};
 use crate::bgp::desired::{Decision, is_gua};
 use crate::bgp::snapshot::{Role, Snapshot, is_vip_port, opted_out, router_port_name};
-use crate::plane::object;
+use crate::part::object;
 
 /// What one row says.
 pub(super) struct Said {

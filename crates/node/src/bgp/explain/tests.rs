@@ -13,7 +13,7 @@ fn explained(world: &World, ip: &str) -> Vec<String> {
 fn told(world: &World, ip: &str, done: bool) -> Explanation {
     let snapshot = world.snapshot();
     let decision = decide(&snapshot).value;
-    explain(&snapshot, &decision, ip.parse().unwrap(), |prefix| {
+    explain(&snapshot, &decision, ip.parse().unwrap(), &Sight::default(), |prefix| {
         let address = decision.addresses.contains_key(&prefix.addr());
         Some(done && (address || decision.subnets.contains_key(&prefix)))
     })
@@ -151,8 +151,14 @@ fn what_is_decided_but_not_there_is_not_called_announced() {
     }
     let world = vm1("ch-b");
     let snapshot = world.snapshot();
-    let late =
-        explain(&snapshot, &decide(&snapshot).value, "172.24.4.10".parse().unwrap(), |_| Some(true)).text;
+    let late = explain(
+        &snapshot,
+        &decide(&snapshot).value,
+        "172.24.4.10".parse().unwrap(),
+        &Sight::default(),
+        |_| Some(true),
+    )
+    .text;
     assert_eq!(late[0], "172.24.4.10 should not be announced by ch-a any more, but still is.");
     // The bridge that keeps it from being announced is named, so that its problems are told.
     let mut world = vm1("ch-a");
@@ -231,4 +237,32 @@ fn a_load_balancer_says_which_gateway_it_is_behind_and_where_that_is() {
         Some(ovsdb::Ref::new(crate::bgp::desired::tests::world::id("g")));
     let text = explained(&elsewhere, "192.0.2.50");
     assert!(text[1].contains("but it is no address of that one's network"), "{text:?}");
+}
+
+#[test]
+fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
+    let sight =
+        Sight { no_rows: Some("the database does not answer".into()), no_frr: Some("bgpd is away".into()) };
+    let explained = |ip: &str| {
+        let snapshot = vm1("ch-a").snapshot();
+        let decision = decide(&snapshot).value;
+        explain(&snapshot, &decision, ip.parse().unwrap(), &sight, |_| Some(ip == "172.24.4.10"))
+            .text
+            .join("\n")
+    };
+    let unknown = explained("172.24.4.77");
+    assert!(
+        unknown.contains(
+            "Could not look for it in all of OVN's Southbound database (the database does not answer)"
+        ),
+        "{unknown}"
+    );
+    assert!(!unknown.contains("Nothing in OVN's"), "{unknown}");
+    let known = explained("172.24.4.10");
+    assert!(known.starts_with("172.24.4.10 is ready to be announced by ch-a"), "{known}");
+    assert!(
+        known.contains("but FRR announces nothing: bgpd is away.") && !known.contains("is announced by"),
+        "{known}"
+    );
+    assert!(known.contains("Could not look whether another chassis has it, too"), "{known}");
 }

@@ -31,7 +31,6 @@ use ovn::nb::{
 };
 use ovn::sb;
 use ovn::text::neutron::{self, key};
-use ovsdb::model::ColumnSet;
 use ovsdb::replica::{Change, Delta, Index, Replica};
 use ovsdb::{Model, Snapshot, Str, Uuid};
 
@@ -41,60 +40,60 @@ use chassis::{Chassis, Own};
 /// What is held of the Northbound database: all rows, and of them the columns that are looked at.
 pub fn model() -> Model {
     Model::new("OVN_Northbound")
-        .columns::<NbGlobal>([NbGlobal::EXTERNAL_IDS])
-        .columns::<LogicalSwitch>([
-            LogicalSwitch::NAME,
-            LogicalSwitch::PORTS,
-            LogicalSwitch::LOAD_BALANCER,
-            LogicalSwitch::LOAD_BALANCER_GROUP,
-        ])
-        .columns::<LogicalSwitchPort>([
-            LogicalSwitchPort::NAME,
-            LogicalSwitchPort::KIND,
-            LogicalSwitchPort::OPTIONS,
-            LogicalSwitchPort::TAG,
-            LogicalSwitchPort::ADDRESSES,
-            LogicalSwitchPort::UP,
-            LogicalSwitchPort::EXTERNAL_IDS,
-        ])
-        .columns::<LogicalRouter>([
-            LogicalRouter::NAME,
-            LogicalRouter::PORTS,
-            LogicalRouter::ENABLED,
-            LogicalRouter::STATIC_ROUTES,
-            LogicalRouter::NAT,
-            LogicalRouter::LOAD_BALANCER,
-            LogicalRouter::LOAD_BALANCER_GROUP,
-            LogicalRouter::OPTIONS,
-        ])
-        .columns::<LogicalRouterPort>([
-            LogicalRouterPort::NAME,
-            LogicalRouterPort::GATEWAY_CHASSIS,
-            LogicalRouterPort::HA_CHASSIS_GROUP,
-            LogicalRouterPort::OPTIONS,
-            LogicalRouterPort::NETWORKS,
-            LogicalRouterPort::MAC,
-            LogicalRouterPort::PEER,
-            LogicalRouterPort::STATUS,
-            LogicalRouterPort::EXTERNAL_IDS,
-        ])
-        .columns::<LogicalRouterStaticRoute>([
-            LogicalRouterStaticRoute::ROUTE_TABLE,
-            LogicalRouterStaticRoute::IP_PREFIX,
-            LogicalRouterStaticRoute::POLICY,
-            LogicalRouterStaticRoute::NEXTHOP,
-            LogicalRouterStaticRoute::OUTPUT_PORT,
-        ])
-        .columns::<Nat>([
-            Nat::EXTERNAL_IP,
-            Nat::EXTERNAL_MAC,
-            Nat::LOGICAL_IP,
-            Nat::LOGICAL_PORT,
-            Nat::KIND,
-            Nat::GATEWAY_PORT,
-        ])
-        .columns::<LoadBalancer>([LoadBalancer::NAME, LoadBalancer::VIPS, LoadBalancer::EXTERNAL_IDS])
-        .columns::<LoadBalancerGroup>([LoadBalancerGroup::LOAD_BALANCER])
+        .columns(NbGlobal::EXTERNAL_IDS)
+        .columns(
+            LogicalSwitch::NAME
+                | LogicalSwitch::PORTS
+                | LogicalSwitch::LOAD_BALANCER
+                | LogicalSwitch::LOAD_BALANCER_GROUP,
+        )
+        .columns(
+            LogicalSwitchPort::NAME
+                | LogicalSwitchPort::KIND
+                | LogicalSwitchPort::OPTIONS
+                | LogicalSwitchPort::TAG
+                | LogicalSwitchPort::ADDRESSES
+                | LogicalSwitchPort::UP
+                | LogicalSwitchPort::EXTERNAL_IDS,
+        )
+        .columns(
+            LogicalRouter::NAME
+                | LogicalRouter::PORTS
+                | LogicalRouter::ENABLED
+                | LogicalRouter::STATIC_ROUTES
+                | LogicalRouter::NAT
+                | LogicalRouter::LOAD_BALANCER
+                | LogicalRouter::LOAD_BALANCER_GROUP
+                | LogicalRouter::OPTIONS,
+        )
+        .columns(
+            LogicalRouterPort::NAME
+                | LogicalRouterPort::GATEWAY_CHASSIS
+                | LogicalRouterPort::HA_CHASSIS_GROUP
+                | LogicalRouterPort::OPTIONS
+                | LogicalRouterPort::NETWORKS
+                | LogicalRouterPort::MAC
+                | LogicalRouterPort::PEER
+                | LogicalRouterPort::STATUS
+                | LogicalRouterPort::EXTERNAL_IDS,
+        )
+        .columns(
+            LogicalRouterStaticRoute::ROUTE_TABLE
+                | LogicalRouterStaticRoute::IP_PREFIX
+                | LogicalRouterStaticRoute::POLICY
+                | LogicalRouterStaticRoute::NEXTHOP
+                | LogicalRouterStaticRoute::OUTPUT_PORT,
+        )
+        .columns(
+            Nat::EXTERNAL_IP
+                | Nat::EXTERNAL_MAC
+                | Nat::LOGICAL_IP
+                | Nat::LOGICAL_PORT
+                | Nat::KIND
+                | Nat::GATEWAY_PORT,
+        )
+        .columns(LoadBalancer::NAME | LoadBalancer::VIPS | LoadBalancer::EXTERNAL_IDS)
+        .columns(LoadBalancerGroup::LOAD_BALANCER)
         .index::<SwitchOf>()
         .index::<LeadingTo>()
 }
@@ -108,7 +107,7 @@ pub(super) const NEXT_HOPS: &str = "default-next-hops";
 
 /// Whether a Northbound database tells where gateways are: from OVN 23.09 on.
 pub fn tells_gateways(nb: &Snapshot) -> bool {
-    !nb.fit::<LogicalRouterPort>().absent.contains(LogicalRouterPort::STATUS)
+    !nb.fit::<LogicalRouterPort>().absent.contains(LogicalRouterPort::STATUS.position())
 }
 
 /// Switches by their ports.
@@ -244,7 +243,6 @@ impl Mirror {
         let matters = |port: &LogicalSwitchPort| matches!(port.kind, PortType::Router | PortType::Localnet);
         let matters =
             |port: &Uuid| [&self.seen, nb].into_iter().filter_map(|all| all.get(*port)).any(matters);
-        let switches: ColumnSet = [LogicalSwitch::PORTS].into_iter().collect();
         delta.touches::<LogicalRouter>()
             || delta.touches::<LogicalRouterPort>()
             || delta.touches::<LogicalRouterStaticRoute>()
@@ -252,7 +250,9 @@ impl Mirror {
             || delta.touches::<LoadBalancer>()
             || delta.touches::<LoadBalancerGroup>()
             || is_distributed(&self.seen) != is_distributed(nb)
-            || delta.table::<LogicalSwitch>().any(|change| !change.columns().without(switches).is_empty())
+            || delta
+                .table::<LogicalSwitch>()
+                .any(|change| !change.columns().without(LogicalSwitch::PORTS).is_empty())
             || touched.iter().any(matters)
     }
 }

@@ -1,18 +1,19 @@
 use std::collections::BTreeMap;
 
+use super::super::behind::Difference;
 use super::super::config::parse;
 use super::super::recorded::want;
 use super::*;
 
 fn have(text: &str) -> Observed {
     let (router_id, adrift) = (Some(Ipv4Addr::new(172, 30, 1, 1)), BTreeMap::new());
-    Observed::Config { tree: parse(text), router_id, adrift }
+    Observed::Bgpd(BgpdState { tree: parse(text), router_id, adrift, ..Default::default() })
 }
 
 /// The same, with an instance that does not know its VRF.
 fn untied(text: &str, vrf: &str, how: Adrift) -> Observed {
     let adrift = [(vrf.into(), how)].into();
-    Observed::Config { tree: parse(text), router_id: None, adrift }
+    Observed::Bgpd(BgpdState { tree: parse(text), adrift, ..Default::default() })
 }
 
 fn lines(want: &Desired, text: &str) -> String {
@@ -113,7 +114,7 @@ fn another_as_and_a_silent_bgpd_are_reported() {
 
 #[test]
 fn without_a_router_id_anywhere_frr_chooses() {
-    let have = Observed::Config { tree: parse(""), router_id: None, adrift: BTreeMap::new() };
+    let have = Observed::Bgpd(BgpdState::default());
     let part = plan(&want(), &have);
     assert!(!part.steps[0].op.lines.iter().any(|line| line.contains("router-id")));
 }
@@ -190,4 +191,60 @@ fn it_is_entered_anew_no_more_often_than_it_is_due() {
     assert_eq!(plan(DONE, "other", Adrift::Due), (0, 0, 1), "another VRF is not ours");
     let (alone, _) = DONE.split_once("router bgp 64999 vrf").unwrap();
     assert_eq!(plan(alone, "bgp-vrf", Adrift::Due), (0, 1, 0), "what is not there cannot go");
+}
+
+/// The same with a VRF of which bgpd does not have everything, and a zebra.
+fn lagging(cure: Option<Cure>, zebra: Zebra) -> Observed {
+    let difference =
+        Difference { missing: ["172.24.4.10/32".parse().unwrap()].into(), stale: Default::default() };
+    let Observed::Bgpd(state) = have(DONE) else { panic!() };
+    let behind = [("bgp-vrf".into(), Behind { difference, cure })].into();
+    Observed::Bgpd(BgpdState { behind, zebra, ..state })
+}
+
+#[test]
+fn a_bgpd_that_lags_behind_zebra_is_told_to_ask_again() {
+    let part = plan(&want(), &lagging(Some(Cure::Redistribute), Zebra::Connected));
+    let lines = part.steps[0].op.lines.join("\n");
+    assert_eq!(
+        lines,
+        "router bgp 64999 vrf bgp-vrf
+address-family ipv4 unicast
+no redistribute connected
+redistribute connected
+exit-address-family
+address-family ipv6 unicast
+no redistribute connected
+redistribute connected
+exit-address-family
+exit"
+    );
+    assert_eq!((part.problems[0].code.as_str(), part.counts.have()), ("frr-behind", 0));
+    assert!(part.problems[0].message.contains("172.24.4.10/32 announced by nobody"), "{}", part.problems[0]);
+    let part = plan(&want(), &lagging(Some(Cure::Instance), Zebra::Connected));
+    assert!(part.steps[0].op.lines.iter().any(|line| line == "no router bgp 64999 vrf bgp-vrf"));
+    let part = plan(&want(), &lagging(None, Zebra::Connected));
+    assert_eq!((part.steps.len(), part.problems.len()), (0, 1), "it is told while it lasts");
+}
+
+#[test]
+fn a_zebra_that_is_away_is_reported() {
+    for (zebra, code) in [
+        (Zebra::Silent("gone".into()), Some("zebra-silent")),
+        (Zebra::Apart, Some("zebra-apart")),
+        (Zebra::Connected, None),
+        (Zebra::Unknown, None),
+    ] {
+        let Observed::Bgpd(state) = have(DONE) else { panic!() };
+        let part = plan(&want(), &Observed::Bgpd(BgpdState { zebra, ..state }));
+        assert_eq!(part.problems.first().map(|problem| problem.code.as_str()), code);
+        assert_eq!(part.steps.len(), 0);
+    }
+}
+
+#[test]
+fn a_default_route_that_does_not_reach_the_kernel_is_reported() {
+    let Observed::Bgpd(state) = have(DONE) else { panic!() };
+    let part = plan(&want(), &Observed::Bgpd(BgpdState { no_default: [Family::V4].into(), ..state }));
+    assert_eq!((part.steps.len(), part.problems[0].code.as_str()), (0, "no-return-route"));
 }

@@ -148,6 +148,12 @@ fn a_rule_that_asks_for_more_is_seen_as_one_that_we_would_not_make() {
     marked.extend([8, 0, 10, 0, 1, 0, 0, 0]);
     assert_eq!(seen_rule(&plain).unwrap().select, Some(select));
     assert_eq!(seen_rule(&marked).unwrap().select, None);
+    // The protocol (21), a byte: unset, by hand, FRR's, that of a DHCP client.
+    for (protocol, expected) in [(0, Some(select)), (3, Some(select)), (11, None), (16, None)] {
+        let mut from = plain.clone();
+        from.extend([5, 0, 21, 0, protocol, 0, 0, 0]);
+        assert_eq!(seen_rule(&from).unwrap().select, expected, "protocol {protocol}");
+    }
     assert_eq!(AddressFamily::from(plain[0]), AddressFamily::Inet);
 }
 

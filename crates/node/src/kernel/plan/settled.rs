@@ -20,9 +20,9 @@ use crate::kernel::op::Op;
 use crate::kernel::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host, protocol};
 use crate::kernel::state::{Address, Desired, Dev, Rule, Select, Table};
 use crate::kernel::tables::Tables;
-use crate::plane::keep::Keep;
-use crate::plane::kind::Kind as Counted;
-use crate::plane::phase::Part;
+use crate::part::Part;
+use crate::part::keep::Keep;
+use crate::part::kind::Kind as Counted;
 
 /// What was wanted and what was there when the one was as the other.
 #[derive(Debug, Clone)]

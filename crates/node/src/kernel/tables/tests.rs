@@ -83,6 +83,22 @@ fn tables_of_former_bridges_are_known_by_their_base_or_by_orphaned_rules() {
 }
 
 #[test]
+fn the_table_that_a_bridge_had_before_it_was_renumbered_is_known_by_our_rules_and_its_base() {
+    let mut have = have("205 br-ex\n77 operators\n");
+    have.routes.extend([through(201, "0.0.0.0/0", "br-ex"), through(201, "172.24.4.10/32", "br-ex")]);
+    // An operator's: no rule of ours leads to the one, the other has a name, and of the third the routes are somebody else's.
+    have.routes.extend([through(202, "0.0.0.0/0", "br-ex"), through(77, "0.0.0.0/0", "br-ex")]);
+    have.routes.extend([through(203, "0.0.0.0/0", "br-ex"), through(203, "10.0.0.0/8", "eth0")]);
+    for table in [201, 77, 203] {
+        have.rules.insert(SeenRule::plain(Select::To("172.24.4.10/32".parse().unwrap()), table, 32000));
+    }
+    have.rules.insert(SeenRule::plain(Select::To("172.24.4.10/32".parse().unwrap()), 202, 100));
+    let tables = Tables::resolve(&want(&["br-ex"]), &have);
+    assert_eq!(tables.current, [("br-ex".into(), 205)].into());
+    assert_eq!(tables.former, [(201, "br-ex".into())].into());
+}
+
+#[test]
 fn names_of_vlan_devices_fit_the_kernel() {
     assert_eq!(vlan_device("br-ex", 100), "br-ex.100");
     assert_eq!(vlan_device("br-provider", 1001), "br-provide.1001");

@@ -8,9 +8,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plane::kind::Count;
+use crate::part::kind::Count;
+use crate::part::kind::Kind;
+use crate::part::object;
+use crate::plane::VlanDevice;
 use crate::plane::unclaimed::Unclaimed;
-use crate::plane::{VlanDevice, object};
 use model::{Choice, World, desired};
 
 fn all_on_bridge() -> Choice {

@@ -1,4 +1,4 @@
-//! Applying plans to a database that misbehaves.
+//! Applies plans to a database that misbehaves.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::nb;
 struct Scripted {
     /// Transactions that name this text are refused.
     poison: Option<&'static str>,
-    /// What to answer first; `None` is success.
+    /// The first replies; `None` is success.
     script: VecDeque<Option<CommitError>>,
     asked: Vec<String>,
 }
@@ -112,11 +112,13 @@ async fn the_refused_object_is_found_and_the_others_are_written() {
 
 #[tokio::test]
 async fn a_note_is_left_with_a_whole_plan_and_with_no_part_of_one() {
-    let note = || Some(serde_json::json!({"op": "comment", "comment": "so far"}));
+    let note = |txn: &mut Transaction| {
+        txn.comment("so far");
+    };
     let mut target = target(Scripted::default()).with_note(note);
     target.apply(&ports(3)).await.unwrap();
     let [asked] = &target.database().asked[..] else { panic!("one transaction") };
-    assert!(asked.ends_with(r#"{"comment":"so far","op":"comment"}"#), "{asked}");
+    assert!(asked.ends_with(r#"{"op":"comment","comment":"so far"}"#), "{asked}");
     let poisoned = Scripted { poison: Some("<port 2>"), ..Default::default() };
     let mut target = super::tests::target(poisoned).with_note(note);
     target.apply(&ports(3)).await.unwrap();
@@ -179,8 +181,11 @@ fn maps_change_by_key_and_sets_by_member() {
     );
     let composed = Composed::of([&put, &take].into_iter());
     assert_eq!(composed.steps, [vec![0, 1]]);
+    let mut txn = Transaction::new();
+    composed.ops[0].add_to(&mut txn);
+    let text = txn.compose(|_, _| false).unwrap().text;
     assert_eq!(
-        serde_json::to_value(&composed.ops[0]).unwrap()["mutations"],
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["mutations"],
         serde_json::json!([
             ["options", "delete", ["set", ["a", "b", "c"]]],
             ["options", "insert", ["map", [["a", "2"], ["b", "1"]]]],

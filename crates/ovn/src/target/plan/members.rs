@@ -1,7 +1,7 @@
-//! Columns of references: which members are put in and taken out.
+//! Columns of references: the members to add and to remove.
 //!
-//! A switch or a group of ports has thousands of members, and most are where they belong. With an earlier plan in mind, only
-//! those are looked at that have come, gone or been planned for since; without one, all are.
+//! A switch or a port group has thousands of members, and most are in place. With an earlier plan, the planner examines only
+//! the members that were added, removed or planned for since; without one, all.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
@@ -64,8 +64,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The members of a column that can be out of place, if it is known that all others are where they belong: nothing was
-    /// wrong with the row, and the same speak for the column as did then, without naming members themselves.
+    /// The members of a column that may be out of place, if all others are known to be in place: the row had no problem, and
+    /// the same objects have claims on the column as then, without listing members themselves.
     fn moved(
         &self,
         id: RowId,
@@ -92,7 +92,7 @@ impl<'a> Planner<'a> {
         Some(moved)
     }
 
-    /// Looks at some members, and gives those that are there and not wanted.
+    /// Examines some members, and returns those that exist and are not desired.
     fn moved_members(
         &mut self,
         id: RowId,
@@ -114,8 +114,8 @@ impl<'a> Planner<'a> {
         surplus
     }
 
-    /// Looks at all members, and gives those that are there and not wanted. Both sides are walked in order, side by side: a
-    /// switch may have thousands of ports, and most are where they belong.
+    /// Examines all members, and returns those that exist and are not desired. It walks over both sides in order: a switch may
+    /// have thousands of ports, and most are in place.
     fn all_members(
         &mut self,
         id: RowId,

@@ -1,5 +1,5 @@
-//! A server in memory, as far as the target can tell: unique UUIDs, references checked at the end of a transaction, rows
-//! that nothing holds collected, weak references cleared.
+//! A model of the server in memory, as far as the target can see: unique UUIDs, references checked at the end of a transaction,
+//! unreferenced rows collected, weak references cleared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -203,7 +203,7 @@ impl Model {
         Ok(())
     }
 
-    /// What the server does at the end of a transaction.
+    /// The server's work at the end of a transaction.
     fn settle(&self, values: &mut Values) -> Result<(), String> {
         loop {
             let mut held = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Whatever is wanted and whatever is there: planned and applied it is as wanted, nothing foreign is touched, and there is
-//! nothing left to do.
+//! For any desired and any observed rows: after planning and applying, all rows are as desired, nothing foreign has changed,
+//! and a second plan is empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,8 +76,8 @@ fn junk(db: &Model) -> Vec<(RowId, usize, (Atom, Atom))> {
     found
 }
 
-/// What must be in a column in the end, told by what was there and what is wanted, without asking the planner: all that is
-/// wanted, all that was there and is not ours, and nothing else.
+/// The expected final content of a column, computed from the observed and desired content without the planner: everything
+/// desired, everything foreign, and nothing else.
 fn expected(
     before: &Model,
     after: &Model,

@@ -1,9 +1,9 @@
-//! Small random clouds: what is wanted, and what others did to the database meanwhile.
+//! Small random clouds: desired rows, and foreign changes of the database meanwhile.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ovsdb::{Map, Ref, Set, Str, Uuid, Weak};
+use ovsdb::{Map, Ref, Set, Str, TableColumns, Uuid, Weak};
 use proptest::prelude::*;
 use reconcile::ObjectId;
 
@@ -14,14 +14,14 @@ use crate::target::{Desired, Part};
 use crate::text::Text;
 use crate::{ident, nb};
 
-/// What one deployment wants.
+/// The desired state of one deployment.
 #[derive(Clone, Debug)]
 pub(super) struct Cloud {
     /// Variant of each network's settings.
     networks: [Option<u8>; 3],
     /// Network and MAC of each port, and whether it has a floating IP.
     ports: [Option<(u8, u8, bool)>; 4],
-    /// Networks each load balancer is on, by bit; bit 3 is somebody else's switch.
+    /// Networks of each load balancer, by bit; bit 3 is a foreign switch.
     balancers: [Option<u8>; 2],
     /// Whether there is a router, and the external address of each NAT row.
     router: Option<[Option<u8>; 2]>,
@@ -55,7 +55,7 @@ const NAT: u128 = 0x500;
 /// How many ports their switch names in its own row.
 const NAMED: usize = 1;
 
-/// What each object wants.
+/// The desired state of each object.
 #[derive(Default)]
 pub(super) struct Parts(pub(super) BTreeMap<ObjectId, Part>);
 
@@ -68,7 +68,13 @@ impl Parts {
         self.part(&object).own(object, uuid, row);
     }
 
-    fn share<T: Writable + fmt::Debug>(&mut self, object: ObjectId, uuid: Uuid, row: T, columns: [usize; 1]) {
+    fn share<T: Writable + fmt::Debug>(
+        &mut self,
+        object: ObjectId,
+        uuid: Uuid,
+        row: T,
+        columns: impl Into<TableColumns<T>>,
+    ) {
         self.part(&object).share(object, uuid, row, columns);
     }
 }
@@ -138,7 +144,7 @@ impl Cloud {
                     external_ids: ids([("neutron:port_fip", "192.0.2.1")]),
                     ..Default::default()
                 };
-                want.share(numbered("floatingip", n), id, row, [nb::LogicalSwitchPort::EXTERNAL_IDS]);
+                want.share(numbered("floatingip", n), id, row, nb::LogicalSwitchPort::EXTERNAL_IDS);
             }
         }
         self.balancers(&mut want);
@@ -156,7 +162,7 @@ impl Cloud {
     }
 
     fn balancers(&self, want: &mut Parts) {
-        let column = [nb::LogicalSwitch::LOAD_BALANCER];
+        let column = nb::LogicalSwitch::LOAD_BALANCER;
         for (n, on) in self.balancers.iter().enumerate() {
             let Some(on) = on else { continue };
             let id = uuid(BALANCER + n as u128);
@@ -212,7 +218,7 @@ impl Cloud {
             }
             let nat = Set::from([Ref::new(id)]);
             let row = nb::LogicalRouter { nat, ..Default::default() };
-            want.share(numbered("nat", n), uuid(ROUTER), row, [nb::LogicalRouter::NAT]);
+            want.share(numbered("nat", n), uuid(ROUTER), row, nb::LogicalRouter::NAT);
         }
     }
 }
@@ -221,7 +227,7 @@ fn neighbour(n: usize) -> Uuid {
     ident::marked_uuid("cloud", "neighbour", &n.to_string(), "")
 }
 
-/// What somebody did to the database by hand.
+/// A foreign change of the database.
 #[derive(Clone, Debug)]
 pub(super) enum Meddling {
     ForeignSwitch(u8),

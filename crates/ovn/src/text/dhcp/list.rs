@@ -17,7 +17,7 @@ pub struct StaticRoutes(pub Vec<(Ipv4Net, Ipv4Addr)>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressList(pub Vec<IpAddr>);
 
-/// The elements of a list. The lexer takes commas and blanks alike, and a comma before the closing brace.
+/// The elements of a list. The lexer accepts commas and blanks alike, and a comma before the closing brace.
 pub(super) fn split(inner: &str) -> impl Iterator<Item = &str> {
     inner.split([',', ' ', '\t']).filter(|item| !item.is_empty())
 }

@@ -1,14 +1,14 @@
-//! The options that OVN's DHCP server knows, with the type that OVN gives each (`lib/ovn-l7.h` of OVN).
+//! The options of OVN's DHCP server, with their types in OVN (`lib/ovn-l7.h`).
 //!
-//! The list is closed: a name that stands here can be written into a flow, and no other can.
+//! The list is closed: only names in this list can be written into a flow.
 
 use super::{DhcpError, DhcpValue};
 
 /// Bytes of a DHCPv4 option: its length is one byte.
 const LONGEST_V4: usize = 255;
 
-/// Bytes of a DHCPv6 option. The format has room for 65535, but OVN puts all options into one OpenFlow action of at most
-/// that size, and no client takes an answer that does not fit into a packet.
+/// Maximum bytes of a DHCPv6 option. The format allows 65535. But OVN puts all options into one OpenFlow action of at most that
+/// size, and no client accepts an answer that exceeds a packet.
 const LONGEST_V6: usize = 1024;
 
 /// For which protocol.
@@ -23,7 +23,7 @@ pub enum DhcpVersion {
 /// The type of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DhcpKind {
-    /// `true` or `false`: a word that northd itself reads and does not paste.
+    /// `true` or `false`: northd itself interprets this keyword and does not paste it.
     Flag,
     /// OVN's `bool`: 1 or 0.
     Bool,
@@ -52,7 +52,7 @@ pub enum DhcpKind {
 }
 
 impl DhcpKind {
-    /// Values of this type, in words for people who wrote another one.
+    /// Describes values of this type in an error message.
     pub fn expected(self) -> &'static str {
         match self {
             DhcpKind::Flag | DhcpKind::Bool => "true or false",
@@ -71,7 +71,7 @@ impl DhcpKind {
     }
 }
 
-/// An option that OVN knows. There are only those of this module.
+/// An option of OVN. This module defines all of them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DhcpOption {
     name: &'static str,
@@ -88,7 +88,7 @@ impl DhcpOption {
         DhcpOption { name, kind, longest: LONGEST_V6 }
     }
 
-    /// The option that OVN calls by this name.
+    /// The option with this name in OVN.
     pub fn named(version: DhcpVersion, name: &str) -> Result<&'static DhcpOption, DhcpError> {
         let known = Self::all(version).iter().find(|option| option.name == name);
         known.ok_or_else(|| DhcpError::Unknown(name.chars().take(80).collect()))
@@ -102,7 +102,7 @@ impl DhcpOption {
         }
     }
 
-    /// What OVN calls it.
+    /// The option's name in OVN.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -112,7 +112,7 @@ impl DhcpOption {
         self.kind
     }
 
-    /// Reads a value as people and API clients write it.
+    /// Parses a value as people and API clients write it.
     pub fn parse(&self, text: &str) -> Result<DhcpValue, DhcpError> {
         let value = DhcpValue::parse(self.kind, text)?;
         self.check(&value)?;
@@ -131,8 +131,8 @@ impl DhcpOption {
     }
 }
 
-/// `server_mac` is not an option of DHCP; northd takes it from among them. `server_id` and it are single values since northd
-/// also sets and matches the addresses of the reply with them.
+/// `server_mac` is not an option of DHCP; northd reads it from the same map. It and `server_id` are single values because
+/// northd also sets and matches the addresses of the reply with them.
 const V4: &[DhcpOption] = &[
     DhcpOption::v4("netmask", DhcpKind::Ipv4),
     DhcpOption::v4("router", DhcpKind::Ipv4List),
@@ -174,7 +174,7 @@ const V4: &[DhcpOption] = &[
     DhcpOption::v4("next_server", DhcpKind::Ipv4),
 ];
 
-/// `dhcpv6_stateless` is not an option of DHCP either. northd makes the source of the reply from `server_id`.
+/// `dhcpv6_stateless` is not an option of DHCP either. northd derives the source address of the reply from `server_id`.
 const V6: &[DhcpOption] = &[
     DhcpOption::v6("server_id", DhcpKind::Mac),
     DhcpOption::v6("ia_addr", DhcpKind::Ipv6),

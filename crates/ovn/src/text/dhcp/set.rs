@@ -6,8 +6,8 @@ use ovsdb::{Map, Str};
 
 use super::{DhcpError, DhcpOption, DhcpValue, DhcpVersion, StaticRoutes};
 
-/// Options with their values. Each is one that OVN knows, and its value is of its type, so that no sum of them can break the
-/// flow that northd makes: all of them at their longest are a sixth of what one OpenFlow action can hold.
+/// Options with their values. Each is an option of OVN with a value of its type, so no combination of them can break northd's
+/// flow: all of them at their maximum length are a sixth of what one OpenFlow action can hold.
 #[derive(Clone, Debug)]
 pub struct DhcpOptionSet {
     version: DhcpVersion,
@@ -30,7 +30,7 @@ impl DhcpOptionSet {
         self.options.contains_key(name)
     }
 
-    /// Sets an option, in place of the value that it had. If it cannot have this value, it keeps the one that it had.
+    /// Sets an option and replaces its old value. If the new value is invalid, the old one stays.
     pub fn put(&mut self, name: &str, value: DhcpValue) -> Result<(), DhcpError> {
         let option = DhcpOption::named(self.version, name)?;
         option.check(&value)?;
@@ -38,7 +38,7 @@ impl DhcpOptionSet {
         Ok(())
     }
 
-    /// Adds routes to those that the option has. If all of them do not fit, it keeps those that it had.
+    /// Adds routes to the option's existing ones. If not all of them fit, only the existing ones stay.
     pub fn add_routes(&mut self, name: &str, more: StaticRoutes) -> Result<(), DhcpError> {
         let mut routes = match self.options.get(name) {
             Some(DhcpValue::Routes(routes)) => routes.clone(),

@@ -35,7 +35,7 @@ pub enum DhcpValue {
 }
 
 impl DhcpValue {
-    /// Reads a value as people and API clients write it: quotes around strings and braces around lists may be there or not.
+    /// Parses a value as people and API clients write it. Quotes around strings and braces around lists are optional.
     pub(super) fn parse(kind: DhcpKind, text: &str) -> Result<DhcpValue, DhcpError> {
         let trimmed = text.trim_ascii();
         Ok(match kind {
@@ -71,7 +71,7 @@ impl DhcpValue {
         })
     }
 
-    /// Whether it is a value of a type.
+    /// Whether the value is of a type.
     pub(super) fn is(&self, kind: DhcpKind) -> bool {
         let all =
             |list: &AddressList, family: fn(&IpAddr) -> bool| !list.0.is_empty() && list.0.iter().all(family);
@@ -93,7 +93,7 @@ impl DhcpValue {
         }
     }
 
-    /// Bytes it takes in a packet, at most.
+    /// The maximum number of bytes in a packet.
     pub(super) fn encoded_len(&self) -> usize {
         let bytes = |ip: &IpAddr| if ip.is_ipv4() { 4 } else { 16 };
         match self {

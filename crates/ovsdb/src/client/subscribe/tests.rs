@@ -1,4 +1,4 @@
-//! However slow a reader is, what it is told adds up to what there is.
+//! However slow a reader is, the reported changes add up to the current content.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Rig {
     }
 }
 
-/// A reader that believes only what it is told.
+/// A reader that knows only the reported changes.
 struct Reader {
     feed: Feed,
     believes: BTreeMap<Uuid, i64>,
@@ -164,7 +164,7 @@ proptest! {
     }
 }
 
-/// What a feed of two events at most tells to a reader that knows it in sync and reads no more before all this happened.
+/// The events that a feed with room for two gives to a reader that saw it in sync, and reads again only after all these steps.
 fn told_late(steps: &[Step]) -> Vec<String> {
     let mut rig = Rig::new(2);
     let mut feed = rig.publisher.subscribe(true);

@@ -1,4 +1,4 @@
-//! The replica as a whole: each form of update, each trap of the protocol, and what must hold after any of them.
+//! The replica as a whole: each form of update, each trap of the protocol, and the invariants after any of them.
 
 mod random;
 mod server;
@@ -65,7 +65,7 @@ impl Index for ByLabel {
 }
 
 /// Cages next to a cage.
-pub(super) type Near = References<Cage, { Cage::NEAR }>;
+pub(super) type Near = References<Cage, { Cage::NEAR.position() }>;
 
 pub(super) fn schema() -> DatabaseSchema {
     DatabaseSchema::parse(

@@ -1,4 +1,4 @@
-//! Whatever the server does, however it is sent: what must hold.
+//! The replica's invariants under random changes, sent in every form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::*;
 
 type Cages = BTreeMap<uuid::Uuid, Cage>;
 
-/// What typed readers are to see.
+/// The expected view of typed readers.
 fn expected(table: &ServerTable) -> Cages {
     table.iter().filter_map(|(id, row)| Some((uuid((*id).into()), row.cage()?))).collect()
 }

@@ -1,4 +1,4 @@
-//! A reference that knows only what a server knows: its rows before and after, and how updates are written.
+//! A reference model of a server: its rows before and after, and the format of its updates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ impl Plain {
         .collect()
     }
 
-    /// What `modify` says: differences of sets and maps, the new value of others.
+    /// The content of `modify`: differences of sets and maps, the new value of others.
     fn modified(&self, to: &Plain, wrapped: bool) -> Object<String, Value> {
         let mut columns = changed(&self.columns(wrapped), &to.columns(wrapped), |_, new| new);
         let mut differ = |name: &str, value: Value| {
@@ -151,7 +151,7 @@ pub(super) fn plain() -> impl Strategy<Value = Plain> {
         })
 }
 
-/// What happens to a server and its client.
+/// An event of a server and its client.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// A transaction: rows put or taken out.

@@ -1,4 +1,4 @@
-//! Which remote is tried when.
+//! The order and times of attempts at remotes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From an open connection to a replica in sync, and what can go wrong on the way.
+//! From an open connection to a replica in sync, and the failures on the way.
 
 use std::time::Duration;
 
@@ -185,7 +185,7 @@ fn a_schema_that_cannot_be_read_is_named() {
     }
 }
 
-/// What a server has said when it falls silent, hangs up, or goes mad: one step further each time.
+/// The messages of a server before it falls silent, closes, or sends garbage: one step further each time.
 fn steps() -> Vec<fn(&mut Rig)> {
     vec![
         |_| {},

@@ -1,6 +1,6 @@
-//! Random interleavings against a small model of a server. Whatever happens:
-//! nothing panics, nothing stalls, each transaction gets one reply, locks are told in turns, and once the server
-//! behaves the replica is what the server has.
+//! Random interleavings against a small model of a server. In all of them nothing panics or stalls, each transaction gets one
+//! reply, a lock is alternately reported as held and lost, and once the server behaves, the replica equals the server's
+//! content.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::session::*;
 /// Rows by number, each with its column `n`.
 type Rows = BTreeMap<u64, i64>;
 
-/// What the server does not take as a condition for `n`.
+/// The conditions for `n` that the server refuses.
 const NONSENSE: i64 = 3;
 
 /// A server with history: all members of its cluster at once.
@@ -56,7 +56,7 @@ impl Server {
         if self.resumes { uuid(id) } else { NIL.to_owned() }
     }
 
-    /// What leads from one view to another, in the words of a method.
+    /// The update from one view to another, in the format of a method.
     fn difference(method: u8, from: &Rows, to: &Rows) -> Value {
         let mut changes = serde_json::Map::new();
         for (row, n) in to {
@@ -342,7 +342,7 @@ impl World {
         self.settle();
     }
 
-    /// What must hold after every step.
+    /// The invariants after every step.
     fn settle(&mut self) {
         self.rig.pump();
         // The server's end of a connection lives no longer than ours.

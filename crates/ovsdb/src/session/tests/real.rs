@@ -1,4 +1,4 @@
-//! The session against real ovsdb-servers: what the other tests assume of them is so.
+//! The session against real ovsdb-servers: checks the assumptions of the other tests about them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -113,7 +113,7 @@ impl Server {
 struct Driver {
     session: Session,
     stream: Option<(UnixStream, FrameSplitter)>,
-    /// What happened, newest last.
+    /// The events, newest last.
     events: Vec<Event>,
 }
 
@@ -197,7 +197,7 @@ impl Driver {
         }
     }
 
-    /// Commits, and says whether the change was told before the reply.
+    /// Commits; returns whether the change was reported before the reply.
     fn insert(&mut self, name: &str, n: i64) -> bool {
         let operation = format!(r#"[{{"op":"insert","table":"T","row":{{"name":"{name}","n":{n}}}}}]"#);
         let wanted = self.session.submit(Instant::now(), operation);
@@ -229,7 +229,7 @@ fn a_standalone_server() {
     assert!(driver.insert("b", 2));
     assert_eq!(driver.names(), ["a", "b"]);
 
-    let only = Condition::column::<Item>(Item::N, Function::Equal, &1i64);
+    let only = Condition::column(Item::N, Function::Equal, &1i64);
     let seq = driver.session.set_condition(Instant::now(), "T", only);
     driver.until("condition", |event| matches!(event, Event::Condition { acked } if *acked == seq));
     assert_eq!(driver.names(), ["a"]);

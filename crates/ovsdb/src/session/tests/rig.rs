@@ -1,4 +1,4 @@
-//! A session on a bench: the test is clock, network and server.
+//! A test rig for a session: the test is clock, network and server.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -288,7 +288,7 @@ impl Rig {
     }
 
     pub(super) fn only(&mut self, n: i64) -> CondSeq {
-        let condition = Condition::column::<Item>(Item::N, crate::wire::clause::Function::Equal, &n);
+        let condition = Condition::column(Item::N, crate::wire::clause::Function::Equal, &n);
         let seq = self.session.set_condition(self.now, "T", condition);
         self.pump();
         seq

@@ -1,4 +1,4 @@
-//! What a view expects of what was read through it, as text.
+//! The expectations that reads through a view add to a transaction, as text.
 
 use std::collections::BTreeMap;
 
@@ -32,10 +32,6 @@ fn view() -> View {
     View::new(replica.snapshot())
 }
 
-fn columns<const N: usize>(columns: [usize; N]) -> ColumnSet {
-    columns.into_iter().collect()
-}
-
 /// The waits of the transaction, each as columns and rows; the rest as operations. Writes one thing, as without it
 /// nothing would be sent.
 fn waits(mut view: View) -> Vec<Value> {
@@ -60,7 +56,7 @@ fn own(n: u128) -> Value {
 #[test]
 fn only_the_columns_that_were_read_count() {
     let mut view = view();
-    assert_eq!(view.read::<Cage>(uuid(1), columns([Cage::NUMBER])).unwrap().number, 1);
+    assert_eq!(view.read::<Cage>(uuid(1), Cage::NUMBER).unwrap().number, 1);
     let wait = json!([is(1), ["_uuid", "number"], [{"_uuid": own(1), "number": 1}]]);
     assert_eq!(waits(view), [wait]);
 }
@@ -68,12 +64,12 @@ fn only_the_columns_that_were_read_count() {
 #[test]
 fn a_second_look_adds_what_is_new_and_nothing_twice() {
     let mut view = view();
-    view.read::<Cage>(uuid(1), columns([Cage::NUMBER]));
-    view.read::<Cage>(uuid(1), columns([Cage::NUMBER]));
-    view.read::<Cage>(uuid(1), columns([Cage::NUMBER, Cage::NAME]));
+    view.read::<Cage>(uuid(1), Cage::NUMBER);
+    view.read::<Cage>(uuid(1), Cage::NUMBER);
+    view.read::<Cage>(uuid(1), Cage::NUMBER | Cage::NAME);
     assert_eq!(view.get::<Cage>(uuid(1)).unwrap().name, "c1");
     view.get::<Cage>(uuid(1));
-    view.read::<Cage>(uuid(2), columns([Cage::OPEN]));
+    view.read::<Cage>(uuid(2), Cage::OPEN);
     assert_eq!(
         waits(view),
         [
@@ -88,8 +84,8 @@ fn a_second_look_adds_what_is_new_and_nothing_twice() {
 #[test]
 fn that_a_row_is_there_or_is_not_counts_without_any_column() {
     let mut view = view();
-    assert!(view.read::<Cage>(uuid(1), ColumnSet::default()).is_some());
-    assert!(view.read::<Cage>(uuid(9), columns([Cage::NAME])).is_none());
+    assert!(view.read::<Cage>(uuid(1), TableColumns::NONE).is_some());
+    assert!(view.read::<Cage>(uuid(9), Cage::NAME).is_none());
     assert!(view.get::<Cage>(uuid(9)).is_none());
     assert_eq!(waits(view), [json!([is(1), ["_uuid"], [{"_uuid": own(1)}]]), json!([is(9), ["_uuid"], []])]);
 }
@@ -97,8 +93,8 @@ fn that_a_row_is_there_or_is_not_counts_without_any_column() {
 #[test]
 fn a_search_counts_by_what_it_found_and_the_snapshot_does_not_count() {
     let mut view = view();
-    assert_eq!(view.matching::<Cage>(Cage::NUMBER, &2i64), [uuid(2).into()]);
-    assert!(view.matching::<Cage>(Cage::NUMBER, &3i64).is_empty());
+    assert_eq!(view.matching(Cage::NUMBER, &2i64), [uuid(2).into()]);
+    assert!(view.matching(Cage::NUMBER, &3i64).is_empty());
     assert!(view.snapshot().get::<Cage>(uuid(1)).is_some());
     assert_eq!(
         waits(view),

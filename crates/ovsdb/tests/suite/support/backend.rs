@@ -94,8 +94,8 @@ impl Backend {
         }
     }
 
-    /// How a client is in sync again that was there before: only a cluster's file tells a server what it did before
-    /// it was started.
+    /// How a client that was in sync before gets in sync again: only a cluster's file contains the history from before a
+    /// restart of the server.
     pub fn way_back(&self) -> SyncKind {
         match self {
             Self::Cluster(_) => SyncKind::Resumed,
@@ -116,7 +116,7 @@ impl Backend {
         synced(self.config(), model()).await
     }
 
-    /// Commits operations by a plain connection, as somebody else would; the results.
+    /// Commits operations over a plain connection, as another program would; returns the results.
     pub async fn transact(&self, ops: Value) -> Value {
         transact(&self.remote(), ops).await
     }

@@ -39,7 +39,7 @@ pub fn horses(delta: &Delta) -> Vec<String> {
     lines
 }
 
-/// One that believes only what it is told: horses by name, each with its sequence number.
+/// A reader that knows only the reported changes: horses by name, each with its sequence number.
 pub struct Reader {
     pub horses: BTreeMap<String, i64>,
 }
@@ -51,7 +51,8 @@ impl Reader {
         Self { horses: horses.map(|(_, horse)| (horse.name.to_string(), horse.seq)).collect() }
     }
 
-    /// Reads until these are the horses and the server is back, each change from what was told before; how it came back.
+    /// Reads until these are the horses and the server is back, and checks each change against those before; returns how it
+    /// came back.
     pub async fn until(&mut self, feed: &mut Feed, wanted: &BTreeMap<String, i64>) -> Vec<SyncKind> {
         let mut back = Vec::new();
         while self.horses != *wanted || back.is_empty() {

@@ -1,4 +1,4 @@
-//! What the tests stand on: servers, certificates, a small schema of their own, and patience.
+//! Shared parts of the tests: servers, certificates, a small schema, and waiting.
 
 pub mod backend;
 pub mod feed;

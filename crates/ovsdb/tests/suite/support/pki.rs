@@ -1,5 +1,6 @@
-//! Certificates made by `ovs-pki`, as operators make them.
+//! Certificates from `ovs-pki`, as operators create them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,9 +13,19 @@ pub struct Pki {
 
 impl Pki {
     /// A new CA.
+    ///
+    /// Its subject is its own: `ovs-pki` writes the time into it, which is the same for two CAs of one second.
     pub fn new(parent: &Path, name: &str) -> Self {
+        Self::with_subject(parent, name, name)
+    }
+
+    /// A new CA with this in its subject, in place of the time.
+    pub fn with_subject(parent: &Path, name: &str, subject: &str) -> Self {
         let dir = parent.join(name);
-        std::fs::create_dir(&dir).unwrap();
+        let clock = dir.join("bin/date");
+        std::fs::create_dir_all(dir.join("bin")).unwrap();
+        std::fs::write(&clock, format!("#!/bin/sh\necho {subject}\n")).unwrap();
+        std::fs::set_permissions(&clock, std::fs::Permissions::from_mode(0o755)).unwrap();
         let pki = Self { dir };
         pki.run(&["init"]);
         pki
@@ -37,7 +48,9 @@ impl Pki {
     }
 
     fn run(&self, arguments: &[&str]) {
+        let path = std::env::var("PATH").unwrap();
         let output = Command::new("ovs-pki")
+            .env("PATH", format!("{}:{path}", self.dir.join("bin").display()))
             .current_dir(&self.dir)
             .arg(format!("--dir={}", self.dir.join("pki").display()))
             .arg(format!("--log={}", self.dir.join("log").display()))

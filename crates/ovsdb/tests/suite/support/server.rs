@@ -1,4 +1,4 @@
-//! Real ovsdb-servers: standalone, clustered, relaying. Each ends with the value that stands for it.
+//! Real ovsdb-servers: standalone, clustered, relaying. Each ends when its value is dropped.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -380,7 +380,7 @@ impl Cluster {
     }
 }
 
-/// What a server says about a database.
+/// The server's description of a database.
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
     pub connected: bool,
@@ -389,7 +389,7 @@ pub struct Status {
 }
 
 impl Server {
-    /// What it says about a database; `None` when it does not answer soon.
+    /// The server's description of a database; `None` if it does not answer soon.
     pub async fn status(&self, database: &str) -> Option<Status> {
         let remotes: Remotes = self.unix().parse().unwrap();
         let mut rpc = Rpc::connect(&remotes, &Dialer::default(), Duration::from_secs(1)).await.ok()?;

@@ -1,4 +1,4 @@
-//! Any order of wishes and faults, then a world that behaves: the loop must converge and come to rest.
+//! Random desired states and faults, then a world that behaves: the loop must converge and come to rest.
 
 use proptest::prelude::*;
 use tokio::time::sleep;

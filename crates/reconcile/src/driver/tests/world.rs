@@ -1,4 +1,4 @@
-//! The world of the driver's tests: named numbers, wanted and had, with faults to order.
+//! The world of the driver's tests: named numbers, desired and observed, with faults on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -45,7 +45,7 @@ impl Fault {
 pub(super) struct World {
     pub(super) ready: bool,
     pub(super) want: Things,
-    /// What is wanted before that is known.
+    /// The desired state before the input is known.
     pub(super) certain: Option<Things>,
     pub(super) have: Things,
     pub(super) observe_fault: Option<Fault>,

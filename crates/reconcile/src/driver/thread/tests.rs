@@ -1,4 +1,4 @@
-//! One loop, and which threads it decides on.
+//! One loop, and the threads that it decides on.
 
 use std::sync::mpsc;
 use std::thread;

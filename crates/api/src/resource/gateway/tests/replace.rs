@@ -162,7 +162,7 @@ fn scenario_36_an_empty_update_removes_all_or_nothing() {
 }
 
 #[test]
-fn source_nat_is_sticky_while_gateways_remain() {
+fn a_list_that_does_not_name_source_nat_asks_for_the_default() {
     let mut cloud = Cloud::new();
     let router = cloud.router();
     cloud
@@ -173,9 +173,14 @@ fn source_nat_is_sticky_while_gateways_remain() {
         )
         .unwrap();
     let silent = json!([{"network_id": id(N2)}, {"network_id": id(N1)}]);
-    assert_eq!(cloud.gateways("update", router, silent).unwrap()["enable_snat"], json!(false));
-    let second_says = json!([{"network_id": id(N2)}, {"network_id": id(N1), "enable_snat": true}]);
-    assert_eq!(cloud.gateways("update", router, second_says).unwrap()["enable_snat"], json!(false));
+    assert_eq!(cloud.gateways("update", router, silent).unwrap()["enable_snat"], json!(true));
+    let off =
+        json!([{"network_id": id(N2), "enable_snat": false}, {"network_id": id(N1), "enable_snat": true}]);
+    assert_eq!(
+        cloud.gateways("update", router, off).unwrap()["enable_snat"],
+        json!(false),
+        "the first one counts"
+    );
     let info = json!({"external_gateway_info": {"network_id": id(N2)}});
     assert_eq!(
         cloud.update("routers", router, info).unwrap()["enable_snat"],

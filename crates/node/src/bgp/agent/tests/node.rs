@@ -21,7 +21,8 @@ impl Node {
     fn new() -> Self {
         let mut world = model::World::bare();
         world.frr = model::told_frr();
-        Self { world: Arc::new(Mutex::new(world)), looks: Arc::default() }
+        let looks = Looks::new(watch::channel(frr::Answering::default()).1);
+        Self { world: Arc::new(Mutex::new(world)), looks: Arc::new(looks) }
     }
 
     fn announces(&self, ip: &str) -> bool {
@@ -282,7 +283,7 @@ async fn the_base_is_there_before_the_database_is_and_all_else_stays() {
     let mut before = model::World::made(&crowd(2).plane());
     before.add_stale();
     before.drop_device("bgp-vrf");
-    before.frr = frr::Observed::Config { tree: Vec::new(), router_id: None, adrift: Default::default() };
+    before.frr = frr::Observed::Bgpd(frr::BgpdState::default());
     *lock(&node.world) = before;
     let world = crowd(2);
     let away = |config: &mut Config| config.sb.remotes = Some("unix:/nowhere/at/all".parse().unwrap());

@@ -31,6 +31,7 @@ fn node() -> World {
     world.settings.insert("ovn-encap-ip".into(), "10.10.0.1,10.11.0.1".into());
     let encap = Encap { ip: Text::new("10.20.0.2"), chassis_name: "ch-b".into(), ..Default::default() };
     world.encaps.insert("e-b".into(), encap);
+    world.tunnels.push("10.21.0.3");
     world.config.reserved_prefixes.insert("203.0.113.0/24".parse().unwrap());
     world.vif("vm1", "neutron-pub", &["fa:16:3e:00:00:01 172.24.4.10"]).bind("vm1", "ch-a");
     world.bind("cr-lrp-gw1", "ch-a");
@@ -57,6 +58,7 @@ fn subnets_of_tenants() {
         ("198.51.100.1/24", Some("198.51.100.7/32 is a server of OVN's database")),
         ("10.11.0.1/24", Some("10.11.0.1/32 is a tunnel endpoint of OVN")),
         ("10.20.0.1/24", Some("10.20.0.2/32 is a tunnel endpoint of OVN")),
+        ("10.21.0.1/24", Some("10.21.0.3/32 is a tunnel endpoint of OVN")),
         ("203.0.113.65/26", Some("203.0.113.0/24 is listed in reserved_prefixes")),
         ("0.0.0.1/0", Some("0.0.0.0/8 is")),
         ("127.0.0.1/8", Some("127.0.0.0/8 is")),

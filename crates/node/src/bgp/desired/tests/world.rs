@@ -66,6 +66,8 @@ pub(crate) struct World {
     pub(crate) config: Config,
     /// Tunnel ends of chassis.
     pub(crate) encaps: BTreeMap<String, Encap>,
+    /// Other ends of the tunnels that ovn-controller made in the local switch.
+    pub(crate) tunnels: Vec<&'static str>,
     /// Servers of databases.
     pub(crate) databases: BTreeSet<IpAddr>,
     pub(crate) surroundings: Surroundings,
@@ -94,6 +96,7 @@ impl World {
             vlan_ports: BTreeMap::new(),
             config: Config::default(),
             encaps: BTreeMap::new(),
+            tunnels: Vec::new(),
             databases: BTreeSet::new(),
             surroundings: Surroundings::default(),
             chassis_missing: Duration::ZERO,
@@ -280,6 +283,16 @@ impl World {
                 ..Default::default()
             };
             interfaces.insert(name.clone(), own);
+        }
+        for remote in &self.tunnels {
+            let name = format!("ovn-{remote}");
+            let tunnel = Interface {
+                name: name.as_str().into(),
+                kind: "geneve".into(),
+                options: options([("remote_ip", *remote)]),
+                ..Default::default()
+            };
+            interfaces.insert(name, tunnel);
         }
         for (localnet, (bridge, ofport)) in &self.patches {
             let name = format!("patch-{localnet}-to-br-int");

@@ -142,7 +142,7 @@ proptest! {
         let mut world = made(&choice);
         let snapshot = world.snapshot();
         let here = decide(&snapshot).value;
-        let told = ALL.map(|ip| explain(&snapshot, &here, ip.parse().unwrap(), |_| None));
+        let told = ALL.map(|ip| explain(&snapshot, &here, ip.parse().unwrap(), &Sight::default(), |_| None));
         world.settings.insert("system-id".into(), "ch-b".into());
         let there = world.decide().value;
         for told in told {

@@ -4,7 +4,7 @@ use ovn::PortType;
 
 use super::Cloud;
 use crate::bgp::desired::tests::world::{World, options};
-use crate::bgp::explain::explain;
+use crate::bgp::explain::{Sight, explain};
 
 /// A scenario in both databases' rows.
 struct Pair {
@@ -263,7 +263,7 @@ fn explanations_speak_of_the_northbound() {
     cloud.vif("vm1", "neutron-pub", "fa:16:3e:00:00:01 172.24.4.10").runs("vm1", "host-b");
     let told = |cloud: &Cloud, ip: &str| {
         let all = cloud.seen_by(cloud.mirrored());
-        explain(&all, &cloud.decide().value, ip.parse().unwrap(), |_| None).text.join(" ")
+        explain(&all, &cloud.decide().value, ip.parse().unwrap(), &Sight::default(), |_| None).text.join(" ")
     };
     let text = told(&cloud, "172.24.4.10");
     assert!(text.contains("port vm1 of a provider network has it, and is bound to chassis host-b"), "{text}");

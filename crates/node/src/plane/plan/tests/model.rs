@@ -126,7 +126,8 @@ pub(crate) fn told_frr() -> frr::Observed {
         families("import vrf bgp-vrf"),
         families("redistribute connected")
     );
-    frr::Observed::Config { tree: frr::config::parse(&text), router_id: None, adrift: Default::default() }
+    let sessions = [("100.64.1.0".to_owned(), true)].into();
+    frr::Observed::Bgpd(frr::BgpdState { tree: frr::config::parse(&text), sessions, ..Default::default() })
 }
 
 /// The data plane.
@@ -151,7 +152,8 @@ impl World {
             kernel.links.insert(dev.into(), SeenLink { index, kind: Kind::Other, up: true, master: None });
         }
         kernel.forwarding.extend(Family::BOTH);
-        let flows = ["br-ex", "br-x"].map(|bridge| (Dev::new(bridge), Seen::Flows(BTreeSet::new()))).into();
+        let flows =
+            ["br-ex", "br-x"].map(|bridge| (Dev::new(bridge), Seen::Flows(Default::default()))).into();
         let frr = frr::Observed::Silent("not asked".into());
         let ports = ports::Observed::default();
         World { kernel, ports, without_vlans: false, flows, frr, draining: BTreeSet::new() }
@@ -195,7 +197,7 @@ impl World {
         kernel.sysctls.clone_from(&want_kernel.sysctls);
         for (name, bridge) in &want.flows {
             let flows = bridge.ports.keys().flat_map(|port| bridge.flows_of(*port)).map(SeenFlow::plain);
-            world.flows.insert(name.clone(), Seen::Flows(flows.collect()));
+            world.flows.insert(name.clone(), Seen::Flows(flows.collect::<BTreeSet<_>>().into()));
         }
         world
     }
@@ -435,6 +437,10 @@ impl World {
                     seen.flow.is_none_or(|f| (f.in_port, f.family) != (flow.in_port, flow.family))
                 });
                 flows.insert(SeenFlow::plain(*flow));
+            }
+            Act::Flow(flows::Op::AddNormal { bridge }) => {
+                let Some(Seen::Flows(seen)) = self.flows.get_mut(bridge) else { return false };
+                seen.normal = flows::NormalFlow::There;
             }
             Act::Flow(flows::Op::Delete { bridge, seen }) => {
                 let Some(Seen::Flows(flows)) = self.flows.get_mut(bridge) else { return false };

@@ -1,0 +1,181 @@
+//! Whose credentials are checked next.
+//!
+//! A check takes a processor or a question to Keystone, so only some run at once and the others wait. Clients take turns: a
+//! client that sends a hundred guesses delays another client by one guess, not by a hundred. When the queue is full, the client
+//! that waits most often loses its newest request to a client that waits less often.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use listener::Client;
+use tokio::sync::oneshot;
+
+/// The checks that run and the requests that wait for one, at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Checks at once.
+    pub checks: usize,
+    /// Waiting requests of one client. A reverse proxy is one client.
+    pub waiting_per_client: usize,
+    /// Waiting requests of all clients.
+    pub waiting: usize,
+}
+
+/// So many credentials are being checked that these are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many credentials are being checked")]
+pub struct TooManyChecks;
+
+/// How long a request waits at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// The turns of all clients.
+#[derive(Debug)]
+pub(super) struct Turns {
+    room: Room,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    /// Checks that may begin at once.
+    free: usize,
+    /// The requests of each client, oldest first. No client is here without one.
+    waiting: HashMap<Client, VecDeque<oneshot::Sender<Turn>>>,
+    /// The clients that wait, in the order of their turns.
+    order: VecDeque<Client>,
+}
+
+/// The right to one check, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn(Option<Arc<Turns>>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(turns) = self.0.take() {
+            turns.pass_on();
+        }
+    }
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    /// Forgets requests whose clients have left.
+    fn forget_absent(&mut self) {
+        self.waiting.retain(|_, requests| {
+            requests.retain(|request| !request.is_closed());
+            !requests.is_empty()
+        });
+        let waiting = &self.waiting;
+        self.order.retain(|client| waiting.contains_key(client));
+    }
+
+    /// Takes the newest request from the client that has the most, if that is more than `own` and one more.
+    fn make_room(&mut self, own: usize) -> bool {
+        let Some(largest) = self.waiting.values_mut().max_by_key(|requests| requests.len()) else {
+            return false;
+        };
+        if largest.len() <= own + 1 {
+            return false;
+        }
+        // Its future ends with an error.
+        drop(largest.pop_back());
+        true
+    }
+
+    fn push(&mut self, client: Client, room: &Room) -> Result<oneshot::Receiver<Turn>, TooManyChecks> {
+        let full = |queue: &Queue| {
+            let own = queue.waiting.get(&client).map_or(0, VecDeque::len);
+            (own, own >= room.waiting_per_client, queue.len() >= room.waiting)
+        };
+        if matches!(full(self), (_, true, _) | (_, _, true)) {
+            self.forget_absent();
+        }
+        match full(self) {
+            (_, true, _) => return Err(TooManyChecks),
+            (own, _, true) if !self.make_room(own) => return Err(TooManyChecks),
+            _ => {}
+        }
+        let (request, answer) = oneshot::channel();
+        let requests = self.waiting.entry(client).or_default();
+        if requests.is_empty() {
+            self.order.push_back(client);
+        }
+        requests.push_back(request);
+        Ok(answer)
+    }
+
+    /// The next request: the oldest of the client whose turn it is.
+    fn pop(&mut self) -> Option<oneshot::Sender<Turn>> {
+        let client = self.order.pop_front()?;
+        let requests = self.waiting.get_mut(&client)?;
+        let request = requests.pop_front();
+        if requests.is_empty() {
+            self.waiting.remove(&client);
+        } else {
+            self.order.push_back(client);
+        }
+        request
+    }
+}
+
+impl Turns {
+    /// Nobody waits yet.
+    pub(super) fn new(room: Room) -> Arc<Self> {
+        let queue = Queue { free: room.checks, waiting: HashMap::new(), order: VecDeque::new() };
+        Arc::new(Turns { room, queue: Mutex::new(queue) })
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that may begin at once.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.queue().free
+    }
+
+    /// Waits for a turn of this client.
+    pub(super) async fn next(self: &Arc<Self>, client: Client) -> Result<Turn, TooManyChecks> {
+        let answer = {
+            let mut queue = self.queue();
+            // Nobody waits while a check is free, so nobody is overtaken.
+            if queue.free > 0 {
+                queue.free -= 1;
+                return Ok(Turn(Some(Arc::clone(self))));
+            }
+            queue.push(client, &self.room)?
+        };
+        match tokio::time::timeout(LONGEST_WAIT, answer).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(TooManyChecks),
+        }
+    }
+
+    /// Gives a turn that is over to the next request that is still waited for.
+    fn pass_on(self: &Arc<Self>) {
+        loop {
+            let next = {
+                let mut queue = self.queue();
+                let Some(next) = queue.pop() else {
+                    queue.free += 1;
+                    return;
+                };
+                next
+            };
+            match next.send(Turn(Some(Arc::clone(self)))) {
+                Ok(()) => return,
+                // The client has left. This turn was never used: its drop must not pass on another one.
+                Err(mut turn) => drop(turn.0.take()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

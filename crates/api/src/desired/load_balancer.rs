@@ -1,0 +1,88 @@
+//! `Load_Balancer`: the rows of a load balancer, and the switches and routers that use them.
+//!
+//! A load balancer has one row for each protocol, algorithm and affinity that its pools use
+//! ([`RowSlot`](crate::model::RowSlot)). All rows have its id as name and the same VIPs, floating IPs and references; the keys
+//! of a listener or a pool are in one row only. Each row carries the generation of the load balancer it was made from, so
+//! that the Northbound itself tells which changes have arrived (`report/balancer.rs`).
+
+mod association;
+mod backends;
+mod bookkeeping;
+mod parts;
+mod selection;
+mod vips;
+
+use ovn::ident::row_uuid;
+use ovn::nb::{self, LogicalRouter, LogicalSwitch};
+use ovsdb::Str;
+use reconcile::{Class, Problem};
+use uuid::Uuid;
+
+use super::{Compiled, Look, map, object, router, switch, text, word};
+use crate::model::{LbProtocol, LoadBalancer, RowSlot};
+use association::Association;
+use parts::BalancerParts;
+
+/// The kind of object that the rows are filed under.
+pub(super) const OBJECT: &str = "loadbalancer";
+
+/// The UUID of a row. The first one has the load balancer's id.
+fn row(look: &Look<'_, '_>, balancer: Uuid, number: u32) -> Uuid {
+    match number {
+        0 => look.row(balancer),
+        number => look.row(row_uuid(OBJECT, &balancer.to_string(), &number.to_string())),
+    }
+}
+
+pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
+    let Some(balancer) = look.object::<LoadBalancer>(id).filter(|balancer| !balancer.deleted) else { return };
+    let parts = BalancerParts::read(look, balancer);
+    let association = Association::of(look, &parts);
+    for slot in &balancer.rows {
+        let uuid = row(look, id, slot.number);
+        let columns = nb::LoadBalancer {
+            name: text(id),
+            protocol: slot.group.protocol.map(protocol),
+            vips: vips::vips(&parts, slot),
+            selection_fields: selection::fields(balancer, slot.group.algorithm, look.ability()),
+            options: map(options(slot, &association)),
+            external_ids: map(bookkeeping::external_ids(&parts, slot, &association)),
+            ..Default::default()
+        };
+        to.part.own(object(OBJECT, id), uuid, columns);
+        for network in &association.networks {
+            let switch = switch::row(look, *network);
+            to.part.member::<LogicalSwitch>(object(OBJECT, id), switch, LogicalSwitch::LOAD_BALANCER, uuid);
+        }
+        for used_by in &association.routers {
+            let router = router::row(look, *used_by);
+            to.part.member::<LogicalRouter>(object(OBJECT, id), router, LogicalRouter::LOAD_BALANCER, uuid);
+        }
+    }
+    if association.routers.is_empty() {
+        to.problems.push(Problem::warning(
+            object(OBJECT, id),
+            Class::Refused,
+            "vip-without-router",
+            "nobody answers for its VIP: no router has a port in the VIP's subnet. Add the subnet to a router",
+        ));
+    }
+}
+
+fn protocol(protocol: LbProtocol) -> nb::LbProtocol {
+    match protocol {
+        LbProtocol::Tcp => nb::LbProtocol::Tcp,
+        LbProtocol::Udp => nb::LbProtocol::Udp,
+        LbProtocol::Sctp => nb::LbProtocol::Sctp,
+    }
+}
+
+fn options(slot: &RowSlot, association: &Association) -> Vec<(&'static str, Str)> {
+    let mut options = Vec::new();
+    options.extend(slot.group.affinity.map(|seconds| ("affinity_timeout", text(seconds))));
+    // Requests and answers may cross different gateways, so no single chassis has the connection's state.
+    if association.has_multihomed_router {
+        options.push(("use_stateless_nat", word(true)));
+    }
+    options
+}

@@ -1,0 +1,84 @@
+//! The switches and routers that use a load balancer.
+//!
+//! Computed from the world as a whole each time. Counting references up and down with each event drifts, for example when a
+//! member's network leaves the router while the VIP's stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ovn::ident::name;
+use ovn::text::octavia::LsRefs;
+use uuid::Uuid;
+
+use super::parts::BalancerParts;
+use crate::desired::Look;
+
+/// The switches and routers that use a load balancer.
+pub(super) struct Association {
+    /// Routers with a port in a VIP's subnet, then those with one in a member's, each group in order of id.
+    pub(super) routers: Vec<Uuid>,
+    /// The networks of VIPs and members, and those behind the routers; never external ones.
+    pub(super) networks: BTreeSet<Uuid>,
+    /// VIPs and members by network. Networks that only share a router with them do not count.
+    pub(super) ls_refs: LsRefs,
+    /// Whether one of the routers has several gateways.
+    pub(super) has_multihomed_router: bool,
+}
+
+impl Association {
+    pub(super) fn of(look: &Look<'_, '_>, parts: &BalancerParts<'_>) -> Self {
+        // Subnets in order of first use, with the number of VIPs or members in each.
+        let mut subnets: Vec<Uuid> = Vec::new();
+        let mut counts: BTreeMap<Uuid, u32> = BTreeMap::new();
+        let vips = parts.vips.iter().map(|(vip, _)| vip.subnet_id);
+        for subnet in vips.chain(parts.members().map(|member| member.subnet())) {
+            *counts.entry(subnet).or_insert_with(|| {
+                subnets.push(subnet);
+                0
+            }) += 1;
+        }
+
+        let mut networks = BTreeSet::new();
+        let mut refs: BTreeMap<Uuid, u32> = BTreeMap::new();
+        let mut routers: Vec<Uuid> = Vec::new();
+        for subnet in subnets {
+            let Some(network) = look.subnet(subnet).map(|found| found.network_id) else { continue };
+            if is_internal(look, network) {
+                networks.insert(network);
+                *refs.entry(network).or_default() += counts[&subnet];
+            }
+            for router in look.routers_in(network, subnet) {
+                if !routers.contains(&router) && look.router(router).is_some() {
+                    routers.push(router);
+                }
+            }
+        }
+
+        let mut has_multihomed_router = false;
+        for router in &routers {
+            let (gateways, interfaces): (Vec<_>, Vec<_>) =
+                look.router_ports(*router).into_iter().partition(|port| port.is_gateway());
+            has_multihomed_router |= gateways.len() > 1;
+            for port in interfaces {
+                // An interface of the other IP version leads no client to the VIPs.
+                let leads_here =
+                    port.fixed_ips.iter().any(|fixed| parts.balancer.serves_family(fixed.ip_address));
+                if leads_here && is_internal(look, port.network_id) {
+                    networks.insert(port.network_id);
+                }
+            }
+        }
+        let ls_refs = refs.into_iter().map(|(network, count)| (name::switch(network).into(), count));
+        Association { routers, networks, ls_refs: LsRefs(ls_refs.collect()), has_multihomed_router }
+    }
+
+    /// The value of `lr_ref`, if there is a router.
+    pub(super) fn lr_ref(&self) -> Option<String> {
+        let names: Vec<String> = self.routers.iter().map(|router| name::router(*router)).collect();
+        if names.is_empty() { None } else { Some(names.join(",")) }
+    }
+}
+
+/// External networks get no load balancers: their switch belongs to everybody.
+fn is_internal(look: &Look<'_, '_>, network: Uuid) -> bool {
+    look.network(network).is_some_and(|network| !network.external)
+}

@@ -1,0 +1,78 @@
+//! `external_ids` of a row, in the words of Octavia's OVN provider. Neutron and BGP agents read them.
+
+use ovn::text::neutron;
+use ovn::text::octavia::{self, ListenerValue, Members, ObjectKey, ObjectKind, key};
+use ovsdb::Str;
+
+use super::association::Association;
+use super::parts::{BalancerParts, PoolParts};
+use crate::desired::text;
+use crate::model::{Member, RowSlot};
+
+pub(super) fn external_ids(
+    parts: &BalancerParts<'_>,
+    slot: &RowSlot,
+    association: &Association,
+) -> Vec<(Str, Str)> {
+    let balancer = parts.balancer;
+    let mut ids: Vec<(Str, Str)> = vec![
+        (key::ENABLED.into(), if balancer.admin_state_up { "True" } else { "False" }.into()),
+        (neutron::key::BALANCER_GENERATION.into(), text(balancer.generation)),
+    ];
+    vip_ids(parts, &mut ids);
+    if !association.ls_refs.0.is_empty() {
+        ids.push((key::LS_REFS.into(), text(&association.ls_refs)));
+    }
+    ids.extend(association.lr_ref().map(|routers| (key::LR_REF.into(), routers.into())));
+    for listener in parts.listeners_in(slot) {
+        let name =
+            ObjectKey { kind: ObjectKind::Listener, id: listener.id, enabled: listener.admin_state_up };
+        let value = ListenerValue { port: listener.protocol_port, pool: listener.default_pool_id };
+        ids.push((text(name), text(value)));
+    }
+    let mut statuses = Vec::new();
+    for PoolParts { pool, members } in parts.pools_in(slot) {
+        let name = ObjectKey { kind: ObjectKind::Pool, id: pool.id, enabled: pool.admin_state_up };
+        ids.push((text(name), text(Members(members.iter().map(|it| member(it)).collect()))));
+        statuses.extend(members.iter().copied());
+    }
+    if !statuses.is_empty() {
+        statuses.sort_by_key(|member| (member.ordinal, member.id));
+        let told = statuses.iter().map(|member| format!("\"{}\": \"{}\"", member.id, status(member)));
+        ids.push((
+            key::MEMBER_STATUS.into(),
+            text(format_args!("{{{}}}", told.collect::<Vec<_>>().join(", "))),
+        ));
+    }
+    ids
+}
+
+/// The VIPs with their ports and floating IPs: the primary one, and lists of the further ones.
+fn vip_ids(parts: &BalancerParts<'_>, ids: &mut Vec<(Str, Str)>) {
+    let Some(((primary, floating_ip), further)) = parts.vips.split_first() else { return };
+    ids.push((key::VIP.into(), text(primary.address.value)));
+    ids.push((key::VIP_PORT_ID.into(), text(primary.port_id)));
+    ids.extend(floating_ip.map(|address| (key::VIP_FIP.into(), text(address))));
+    let mut list = |key: &'static str, values: Vec<String>| {
+        if !values.is_empty() {
+            ids.push((key.into(), values.join(",").into()));
+        }
+    };
+    list(key::ADDITIONAL_VIPS, further.iter().map(|(vip, _)| vip.address.value.to_string()).collect());
+    list(key::ADDITIONAL_VIP_PORT_IDS, further.iter().map(|(vip, _)| vip.port_id.to_string()).collect());
+    let floating = further.iter().filter_map(|(_, floating_ip)| *floating_ip);
+    list(key::ADDITIONAL_VIP_FIPS, floating.map(|address| address.to_string()).collect());
+}
+
+fn member(member: &Member) -> octavia::Member {
+    octavia::Member {
+        id: member.id,
+        ip: member.address.value,
+        port: member.protocol_port,
+        subnet: Some(member.subnet()),
+    }
+}
+
+fn status(member: &Member) -> &'static str {
+    if member.admin_state_up { "NO_MONITOR" } else { "OFFLINE" }
+}

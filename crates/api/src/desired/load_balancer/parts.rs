@@ -1,0 +1,81 @@
+//! A load balancer with its listeners, pools and members, as its rows are made from them.
+
+use std::net::IpAddr;
+
+use crate::desired::Look;
+use crate::model::{Listener, LoadBalancer, Member, Pool, RowSlot, Vip};
+
+/// A load balancer and its parts.
+pub(super) struct BalancerParts<'w> {
+    pub(super) balancer: &'w LoadBalancer,
+    /// The VIPs in order, each with its floating IP.
+    pub(super) vips: Vec<(&'w Vip, Option<IpAddr>)>,
+    pub(super) listeners: Vec<&'w Listener>,
+    pub(super) pools: Vec<PoolParts<'w>>,
+}
+
+/// A pool and its members.
+pub(super) struct PoolParts<'w> {
+    pub(super) pool: &'w Pool,
+    /// In the order of their creation.
+    pub(super) members: Vec<&'w Member>,
+}
+
+impl<'w> BalancerParts<'w> {
+    pub(super) fn read(look: &Look<'_, 'w>, balancer: &'w LoadBalancer) -> Self {
+        let vips = balancer.vips.iter().map(|vip| (vip, floating_ip(look, vip))).collect();
+        let pools = look.balancer_parts::<Pool>(balancer.id, balancer.id).into_iter().map(|pool| {
+            let mut members = look.balancer_parts::<Member>(balancer.id, pool.id);
+            members.sort_by_key(|member| (member.ordinal, member.id));
+            PoolParts { pool, members }
+        });
+        BalancerParts {
+            balancer,
+            vips,
+            listeners: look.balancer_parts(balancer.id, balancer.id),
+            pools: pools.collect(),
+        }
+    }
+
+    /// Every address where clients connect: the VIPs, and their floating IPs.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        let floating = self.vips.iter().filter_map(|(_, floating_ip)| *floating_ip);
+        self.vips.iter().map(|(vip, _)| vip.address.value).chain(floating).collect()
+    }
+
+    /// The members of all pools.
+    pub(super) fn members(&self) -> impl Iterator<Item = &'w Member> {
+        self.pools.iter().flat_map(|pool| pool.members.iter().copied())
+    }
+
+    /// The pool that serves a listener.
+    pub(super) fn pool_of(&self, listener: &Listener) -> Option<&PoolParts<'w>> {
+        let id = listener.default_pool_id?;
+        self.pools.iter().find(|pool| pool.pool.id == id)
+    }
+
+    /// The pools whose keys are in a row, in order of id.
+    pub(super) fn pools_in(&self, slot: &RowSlot) -> impl Iterator<Item = &PoolParts<'w>> {
+        let rows = &self.balancer.rows;
+        self.pools.iter().filter(move |parts| {
+            RowSlot::of_pool(rows, parts.pool).is_some_and(|row| row.number == slot.number)
+        })
+    }
+
+    /// The listeners whose keys are in a row, in order of id.
+    pub(super) fn listeners_in(&self, slot: &RowSlot) -> impl Iterator<Item = &'w Listener> {
+        let rows = &self.balancer.rows;
+        self.listeners.iter().copied().filter(move |listener| {
+            let pool = self.pool_of(listener).map(|parts| parts.pool);
+            RowSlot::of_listener(rows, listener, pool).is_some_and(|row| row.number == slot.number)
+        })
+    }
+}
+
+/// The floating IP that leads to a VIP.
+fn floating_ip(look: &Look<'_, '_>, vip: &Vip) -> Option<IpAddr> {
+    let floating_ips = look.floating_ips_of(vip.port_id);
+    let leads_here = |inside: Option<std::net::Ipv4Addr>| inside.map(IpAddr::V4) == Some(vip.address.value);
+    let found = floating_ips.into_iter().find(|floating_ip| leads_here(floating_ip.fixed_ip_address));
+    found.map(|floating_ip| IpAddr::V4(floating_ip.floating_ip_address))
+}

@@ -1,0 +1,42 @@
+//! What is answered without credentials: versions and health.
+
+use serde_json::{Value, json};
+
+use super::{below_prefix, fault, refused};
+use crate::Fault;
+use crate::http::answer::Answer;
+use crate::http::target::{Base, Target};
+use crate::resource::Method;
+
+/// The last of the versions v2.0, v2.1 and so on. Clients derive from it what they may ask for.
+const LAST_MINOR: u8 = 30;
+
+/// The answer, if the target needs no credentials. `serves` is whether requests can be answered at all.
+pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves: bool) -> Option<Answer> {
+    let parts = target.parts();
+    let (prefix, rest) = below_prefix(&parts);
+    let answer = match rest {
+        [] => Answer::json(200, &versions(base, prefix)),
+        ["healthcheck"] if serves => Answer::json(200, &versions(base, prefix)),
+        // A load balancer that reads this sends requests to another server. Why is the operator's business alone.
+        ["healthcheck"] => Answer::text(503, "the database does not answer"),
+        ["v2" | "v2.0"] => Answer::json(200, &"v2"),
+        ["v2" | "v2.0", ..] => return None,
+        _ => return Some(fault(&Fault::no_such_path())),
+    };
+    Some(if method == Some(Method::Get) { answer } else { refused(&[Method::Get]) })
+}
+
+fn versions(base: &Base, prefix: &str) -> Value {
+    let href = base.link(&format!("{prefix}/v2"));
+    let version = |minor: u8| {
+        let status = if minor == LAST_MINOR { "CURRENT" } else { "SUPPORTED" };
+        json!({
+            "id": format!("v2.{minor}"),
+            "status": status,
+            "updated": "2016-12-11T00:00:00Z",
+            "links": [{"href": href, "rel": "self"}],
+        })
+    };
+    json!({"versions": (0..=LAST_MINOR).map(version).collect::<Vec<_>>()})
+}

@@ -1,0 +1,103 @@
+//! Nouns of the API that OVN has nothing for: their lists are empty, no object is there, and none can be made.
+
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::Fault;
+use crate::dialect::octavia::{PROVIDER, absent, forbidden, unsupported_action};
+use crate::http::answer::Answer;
+use crate::resource::Method;
+
+/// A noun without objects.
+struct EmptyNoun {
+    path: &'static str,
+    collection: &'static str,
+    title: &'static str,
+    refusal: &'static str,
+    /// Whether only administrators may create one.
+    admin: bool,
+}
+
+const FLAVORS: &str = "This provider does not support validating flavors.";
+const ZONES: &str = "This provider does not support validating availability zones.";
+
+const NOUNS: [EmptyNoun; 5] = [
+    EmptyNoun {
+        path: "l7policies",
+        collection: "l7policies",
+        title: "L7 Policy",
+        refusal: "This provider does not support creating l7policies.",
+        admin: false,
+    },
+    EmptyNoun { path: "flavors", collection: "flavors", title: "Flavor", refusal: FLAVORS, admin: true },
+    EmptyNoun {
+        path: "flavorprofiles",
+        collection: "flavorprofiles",
+        title: "Flavor Profile",
+        refusal: FLAVORS,
+        admin: true,
+    },
+    EmptyNoun {
+        path: "availabilityzones",
+        collection: "availability_zones",
+        title: "Availability Zone",
+        refusal: ZONES,
+        admin: true,
+    },
+    EmptyNoun {
+        path: "availabilityzoneprofiles",
+        collection: "availability_zone_profiles",
+        title: "Availability Zone Profile",
+        refusal: ZONES,
+        admin: true,
+    },
+];
+
+fn empty(collection: &str) -> Value {
+    json!({collection: [], format!("{collection}_links"): []})
+}
+
+/// The answer, if the path is that of such a noun.
+pub(super) fn answer(parts: &[&str], method: Method, is_admin: bool) -> Option<Result<Answer, Fault>> {
+    Some(match parts {
+        ["providers"] if method == Method::Get => {
+            let provider = json!({"name": PROVIDER, "description": "The load balancer of OVN, by Meridian."});
+            Ok(Answer::json(200, &json!({"providers": [provider], "providers_links": []})))
+        }
+        ["providers"] => Ok(refused(&[Method::Get])),
+        ["providers", name, "flavor_capabilities" | "availability_zone_capabilities"] => match *name {
+            _ if !is_admin => Err(forbidden()),
+            PROVIDER if parts[2] == "flavor_capabilities" => Err(unsupported_action(FLAVORS)),
+            PROVIDER => Err(unsupported_action(ZONES)),
+            other => Err(Fault::new(400, "", format!("Provider '{other}' is not enabled."))),
+        },
+        [path, rest @ ..] => {
+            let noun = NOUNS.iter().find(|noun| noun.path == *path)?;
+            match (rest, method) {
+                ([], Method::Get) => Ok(Answer::json(200, &empty(noun.collection))),
+                ([], Method::Post) if noun.admin && !is_admin => Err(forbidden()),
+                ([], Method::Post) => Err(unsupported_action(noun.refusal)),
+                ([], _) => Ok(refused(&[Method::Get, Method::Post])),
+                ([_, "rules"], Method::Get) if *path == "l7policies" => {
+                    Ok(Answer::json(200, &empty("rules")))
+                }
+                ([_, "rules"], Method::Post) if *path == "l7policies" => {
+                    Err(unsupported_action("This provider does not support creating l7rules."))
+                }
+                ([id], _) => Err(absent(noun.title, id)),
+                _ => Err(Fault::no_such_path()),
+            }
+        }
+        [] => return None,
+    })
+}
+
+/// Virtual machines that balance load: there are none.
+pub(super) fn amphorae(rest: &[&str], method: Method, is_admin: bool) -> Result<Answer, Fault> {
+    match (rest, method) {
+        _ if !is_admin => Err(forbidden()),
+        ([], Method::Get) => Ok(Answer::json(200, &empty("amphorae"))),
+        ([], _) => Ok(refused(&[Method::Get])),
+        ([id, ..], _) => Err(absent("Amphora", id)),
+    }
+}

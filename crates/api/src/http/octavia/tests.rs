@@ -1,0 +1,60 @@
+//! The load balancer API over real HTTP.
+
+use std::sync::Arc;
+
+use reqwest::{Client, Method as Verb};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::auth::Auth;
+use crate::dialect::Octavia;
+use crate::http::{Api, Limits, Lists, serve};
+use crate::report::Report;
+use crate::resource::fixture::{id, network, subnet};
+use crate::store::{Store, Url};
+use crate::world::Outside;
+
+#[tokio::test]
+async fn load_balancers_are_served_under_all_their_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_outside, outside) = watch::channel(Arc::new(Outside::default()));
+    let (_report, report) = watch::channel(Report::default());
+    let (_applied, applied) = watch::channel(0);
+    let store = Store::open(&Url::Sqlite(dir.path().join("api.db")), outside.clone()).await.unwrap();
+    let put = |txn: &mut crate::Txn| {
+        txn.put(network(1, "p"));
+        txn.put(subnet(2, 1, "10.0.0.0/24"));
+        Ok(())
+    };
+    store.execute(put).await.unwrap();
+    let api = Api { store, report, outside, auth: Auth::open("p"), applied, lists: Lists::default() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, Arc::new(api), Octavia, Limits::default(), std::future::pending()));
+    let ask = async |verb: Verb, path: &str, body: Value| {
+        let request = Client::new().request(verb, format!("http://{to}{path}"));
+        let request = if body.is_null() { request } else { request.json(&body) };
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str::<Value>(&answer.text().await.unwrap()).unwrap_or(Value::Null))
+    };
+    let (_, versions) = ask(Verb::GET, "/load-balancer/", Value::Null).await;
+    assert_eq!(versions["versions"][30]["status"], "CURRENT");
+    let body = json!({"loadbalancer": {"vip_subnet_id": id(2), "pools": [
+        {"name": "a", "protocol": "TCP", "lb_algorithm": "SOURCE_IP"}]}});
+    let (status, made) = ask(Verb::POST, "/v2.0/lbaas/loadbalancers", body).await;
+    assert_eq!((status, &made["loadbalancer"]["pools"][0]["name"]), (201, &json!("a")), "{made}");
+    for base in ["/v2", "/v2.0/lbaas", "/load-balancer/v2/lbaas"] {
+        let (_, list) = ask(Verb::GET, &format!("{base}/loadbalancers"), Value::Null).await;
+        assert_eq!(
+            (list["loadbalancers"].as_array().unwrap().len(), &list["loadbalancers_links"]),
+            (1, &json!([]))
+        );
+    }
+    let gone = json!({"faultcode": "Client", "faultstring": "Pool x not found.", "debuginfo": null});
+    assert_eq!(ask(Verb::GET, "/v2/lbaas/pools/x", Value::Null).await, (404, gone));
+    let (status, refused) = ask(Verb::POST, "/v2/lbaas/l7policies", json!({"l7policy": {}})).await;
+    assert_eq!((status, &refused["faultcode"]), (501, &json!("Server")));
+    assert_eq!(ask(Verb::PUT, "/v2/lbaas/quotas/p", json!({"quota": {"pool": 1}})).await.0, 202);
+}

@@ -1,0 +1,73 @@
+//! Health monitors of pools.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Generation, Standard};
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
+
+/// How OVN probes the members of a pool. A pool has at most one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthMonitor {
+    /// Part of a key in its rows.
+    pub id: Uuid,
+    /// Owner.
+    pub project: String,
+    /// Its load balancer.
+    pub load_balancer_id: Uuid,
+    /// Its pool.
+    pub pool_id: Uuid,
+    /// Not unique.
+    pub name: String,
+    /// Whether it probes.
+    pub admin_state_up: bool,
+    /// What it sends.
+    pub kind: MonitorKind,
+    /// Seconds between two probes.
+    pub delay: u32,
+    /// Seconds for the answer.
+    pub timeout: u32,
+    /// Answers after which a member serves again.
+    pub max_retries: u8,
+    /// Silences after which it does not.
+    pub max_retries_down: u8,
+    /// When it changed.
+    pub generation: Generation,
+    /// Times and tags.
+    pub standard: Standard,
+}
+
+/// What a health monitor sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MonitorKind {
+    /// A SYN.
+    #[serde(rename = "TCP")]
+    Tcp,
+    /// A datagram.
+    #[serde(rename = "UDP-CONNECT")]
+    UdpConnect,
+}
+
+impl MonitorKind {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MonitorKind::Tcp => "TCP",
+            MonitorKind::UdpConnect => "UDP-CONNECT",
+        }
+    }
+}
+
+impl Record for HealthMonitor {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::HealthMonitor, (self.id, &self.project, &self.name), note);
+        note(Link::Inside(Kind::HealthMonitor, self.pool_id), self.id);
+    }
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into()), ("pool_id", (&self.pool_id).into())]
+    }
+}

@@ -1,0 +1,125 @@
+//! Load balancers: the aggregate that listeners, pools, members and health monitors are parts of.
+
+mod generation;
+mod row_slot;
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{GivenAddress, Standard};
+use crate::store::SqlValue;
+use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
+
+pub use generation::Generation;
+pub use row_slot::{RowGroup, RowSlot};
+
+/// A load balancer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadBalancer {
+    /// Also the UUID of its first row.
+    pub id: Uuid,
+    /// Owner.
+    pub project: String,
+    /// Not unique.
+    pub name: String,
+    /// Whether it serves.
+    pub admin_state_up: bool,
+    /// The name of the provider, as the owner asked for it.
+    pub provider: String,
+    /// The network of all its VIPs.
+    pub vip_network_id: Uuid,
+    /// Where clients connect. The first is the primary one; there is always one.
+    pub vips: Vec<Vip>,
+    /// Its Northbound rows. Kept, so that a row keeps its UUID whatever pools come and go.
+    pub rows: Vec<RowSlot>,
+    /// Grows with each accepted change of the load balancer or of any of its parts. Its rows carry it, and so tell how far the
+    /// Northbound has come.
+    pub generation: u64,
+    /// When `generation` grew last.
+    pub changed_at: Timestamp,
+    /// Members made so far: the next one's [`ordinal`](super::Member::ordinal).
+    pub members_made: u64,
+    /// Its owner has deleted it: it has no parts and wants no rows. It goes, with its VIP ports, when the Northbound has none.
+    pub deleted: bool,
+    /// Times, description, tags.
+    pub standard: Standard,
+}
+
+/// An address where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vip {
+    /// The subnet it is taken from.
+    pub subnet_id: Uuid,
+    /// The address.
+    pub address: GivenAddress,
+    /// The port that holds it.
+    pub port_id: Uuid,
+    /// Whether the port is the owner's own, which outlives the load balancer.
+    pub own_port: bool,
+}
+
+impl LoadBalancer {
+    /// The VIP that stands first.
+    ///
+    /// # Panics
+    /// Never: a load balancer has a VIP from its creation on.
+    pub fn primary_vip(&self) -> &Vip {
+        self.vips.first().unwrap_or_else(|| unreachable!("load balancer {} has no VIP", self.id))
+    }
+
+    /// Whether a backend of this family can serve one of its VIPs.
+    pub fn serves_family(&self, address: IpAddr) -> bool {
+        self.vips.iter().any(|vip| vip.address.value.is_ipv4() == address.is_ipv4())
+    }
+}
+
+impl Record for LoadBalancer {
+    fn links(&self, note: &mut dyn FnMut(Link, Uuid)) {
+        link_by_name(Kind::LoadBalancer, (self.id, &self.project, &self.name), note);
+        for vip in &self.vips {
+            note(Link::LoadBalancerOfVipPort(vip.port_id), self.id);
+            note(Link::LoadBalancersOfSubnet(vip.subnet_id), self.id);
+        }
+        if self.deleted {
+            note(Link::DeletedLoadBalancers, self.id);
+        }
+    }
+    /// It counts until its rows are gone.
+    fn counted_in(&self) -> Option<&str> {
+        quota_owner(&self.project)
+    }
+    fn columns(&self) -> Vec<(&'static str, SqlValue)> {
+        vec![("project_id", (&self.project).into())]
+    }
+}
+
+/// The transport of a listener or a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum LbProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl LbProtocol {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LbProtocol::Tcp => "TCP",
+            LbProtocol::Udp => "UDP",
+            LbProtocol::Sctp => "SCTP",
+        }
+    }
+
+    /// From the word the API uses.
+    pub fn parse(word: &str) -> Option<Self> {
+        [LbProtocol::Tcp, LbProtocol::Udp, LbProtocol::Sctp].into_iter().find(|it| it.as_str() == word)
+    }
+}

@@ -1,0 +1,142 @@
+//! Load balancers as OVN reports them: which of their changes the Northbound has, and which members answer probes.
+
+use std::net::IpAddr;
+
+use ovn::text::neutron;
+use ovn::text::octavia;
+use ovn::{nb, sb};
+use ovsdb::replica::Delta;
+use uuid::Uuid;
+
+use super::{Report, set};
+use crate::model::LbProtocol;
+
+/// A backend that a chassis probes. All load balancers with this backend share the result.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProbedBackend {
+    /// The port of the backend.
+    pub port_id: Uuid,
+    /// Its address.
+    pub address: IpAddr,
+    /// The port number it listens on.
+    pub protocol_port: u16,
+    /// How it is probed.
+    pub protocol: LbProtocol,
+}
+
+/// The result of probing a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeResult {
+    /// There was no probe yet.
+    Unknown,
+    /// It answers.
+    Online,
+    /// It does not, or cannot be probed.
+    Offline,
+}
+
+/// How far the Northbound has come with a load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppliedGeneration {
+    /// The server has not read the Northbound since its start.
+    Unknown,
+    /// The generation that its rows carry; none if it has no rows.
+    At(Option<u64>),
+}
+
+impl Report {
+    /// How far the Northbound has come with a load balancer.
+    pub fn applied_generation(&self, load_balancer: Uuid) -> AppliedGeneration {
+        match self.has_northbound {
+            true => AppliedGeneration::At(self.balancer(load_balancer)),
+            false => AppliedGeneration::Unknown,
+        }
+    }
+
+    /// The generation of a load balancer that the Northbound has: the lowest that one of its rows carries. None if it has no
+    /// row.
+    pub fn balancer(&self, load_balancer: Uuid) -> Option<u64> {
+        let rows = self.balancers.range((load_balancer, Uuid::nil())..=(load_balancer, Uuid::max()));
+        rows.map(|(_, generation)| *generation).min()
+    }
+
+    /// Whether the Northbound was read since the start. Before that, a missing row means nothing.
+    pub fn has_northbound(&self) -> bool {
+        self.has_northbound
+    }
+
+    /// The result of probing a backend; none if nobody probes it.
+    pub fn probe_result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
+        self.probes.get(backend).copied()
+    }
+
+    /// Records that a row of a load balancer carries a generation, or that there is no such row.
+    pub fn set_balancer(&mut self, load_balancer: Uuid, row: Uuid, generation: Option<u64>) {
+        set(&mut self.balancers, (load_balancer, row), generation);
+    }
+
+    /// Records the result of probing a backend, or that nobody probes it.
+    pub fn set_probe(&mut self, backend: ProbedBackend, result: Option<ProbeResult>) {
+        set(&mut self.probes, backend, result);
+    }
+
+    /// Records that the Northbound was read.
+    pub fn set_northbound_read(&mut self) {
+        self.has_northbound = true;
+    }
+
+    pub(super) fn balancers_changed(&mut self, delta: &Delta) {
+        for change in delta.table::<nb::LoadBalancer>() {
+            if let Some((balancer, _)) = change.before.as_ref().and_then(|row| generation(row)) {
+                self.set_balancer(balancer, change.uuid, None);
+            }
+            if let Some((balancer, generation)) = change.after.as_ref().and_then(|row| generation(row)) {
+                self.set_balancer(balancer, change.uuid, Some(generation));
+            }
+        }
+    }
+
+    pub(super) fn probes_changed(&mut self, delta: &Delta) {
+        for change in delta.table::<sb::ServiceMonitor>() {
+            if let Some(backend) = change.before.as_ref().and_then(|row| backend(row)) {
+                self.set_probe(backend, None);
+            }
+            if let Some(row) = &change.after
+                && let Some(backend) = backend(row)
+            {
+                self.set_probe(backend, Some(result(row)));
+            }
+        }
+    }
+}
+
+/// The load balancer that a row belongs to, and the generation it carries. A row that lost the key has none of them.
+fn generation(row: &nb::LoadBalancer) -> Option<(Uuid, u64)> {
+    row.external_ids.get(octavia::key::VIP_PORT_ID)?;
+    let balancer = Uuid::try_parse(&row.name).ok()?;
+    let generation = row.external_ids.get(neutron::key::BALANCER_GENERATION);
+    Some((balancer, generation.and_then(|text| text.parse().ok()).unwrap_or(0)))
+}
+
+fn backend(row: &sb::ServiceMonitor) -> Option<ProbedBackend> {
+    let protocol = match row.protocol.as_ref() {
+        // northd leaves it out where the load balancer has no protocol, which means TCP.
+        None | Some(sb::MonitorProtocol::Tcp) => LbProtocol::Tcp,
+        Some(sb::MonitorProtocol::Udp) => LbProtocol::Udp,
+        Some(_) => return None,
+    };
+    Some(ProbedBackend {
+        port_id: Uuid::try_parse(&row.logical_port).ok()?,
+        address: *row.ip.value()?,
+        protocol_port: u16::try_from(row.port).ok()?,
+        protocol,
+    })
+}
+
+fn result(row: &sb::ServiceMonitor) -> ProbeResult {
+    match &row.status {
+        None => ProbeResult::Unknown,
+        Some(sb::MonitorStatus::Online) => ProbeResult::Online,
+        Some(_) => ProbeResult::Offline,
+    }
+}

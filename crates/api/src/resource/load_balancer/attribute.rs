@@ -1,0 +1,71 @@
+//! Attributes that load balancers and their parts have in common.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::status::Provisioning;
+use crate::model::Standard;
+use crate::resource::{Attribute, Preset, Shape, View, attribute, tags};
+
+const TEXT: Shape = Shape::Nullable(&Shape::Text { max: 255 });
+const TAG: Shape = Shape::Word { format: "tag", parse: tags::parse };
+
+/// The name. `null` is the same as no name.
+pub(in crate::resource) const NAME: Attribute =
+    Attribute::new("name", TEXT, "A name for people; it need not be unique.")
+        .create()
+        .update()
+        .preset(Preset::Text(""))
+        .null(Preset::Text(""));
+/// The owner's words.
+pub(in crate::resource) const DESCRIPTION: Attribute =
+    Attribute::new("description", TEXT, "A description for people.")
+        .create()
+        .update()
+        .preset(Preset::Text(""))
+        .null(Preset::Text(""));
+/// Whether the object serves. `null` is the same as false, as in Octavia.
+pub(in crate::resource) const ADMIN_STATE_UP: Attribute = attribute::ADMIN_STATE_UP.null(Preset::Bool(false));
+/// The owner's labels, replaced by an update.
+pub(in crate::resource) const TAGS: Attribute = Attribute::new(
+    "tags",
+    Shape::Nullable(&Shape::List { of: &TAG, max: tags::MOST, unique: false }),
+    "Labels; an update replaces all of them.",
+)
+.create()
+.update()
+.preset(Preset::List)
+.null(Preset::List);
+/// How far OVN has come with the object.
+pub(in crate::resource) const PROVISIONING_STATUS: Attribute =
+    Attribute::new("provisioning_status", Shape::Text { max: 255 }, "How far OVN has come with the object.");
+/// Whether the object serves.
+pub(in crate::resource) const OPERATING_STATUS: Attribute =
+    Attribute::new("operating_status", Shape::Text { max: 255 }, "Whether the object serves.");
+/// When the object was made.
+pub(in crate::resource) const CREATED_AT: Attribute =
+    Attribute::new("created_at", Shape::Text { max: 255 }, "When the object was made, in UTC.");
+/// When the object was changed last.
+pub(in crate::resource) const UPDATED_AT: Attribute =
+    Attribute::new("updated_at", Shape::Text { max: 255 }, "When the object was changed last, in UTC.");
+
+/// An attribute of an API that OVN has nothing for: it can be named, and always shows the same.
+pub(in crate::resource) const fn inert(name: &'static str, shape: Shape, preset: Preset) -> Attribute {
+    Attribute::new(name, shape, "Not supported by OVN.").create().update().preset(preset).null(preset)
+}
+
+/// A reference to something that OVN has nothing for.
+pub(in crate::resource) const fn inert_text(name: &'static str) -> Attribute {
+    inert(name, Shape::Nullable(&Shape::Text { max: 255 }), Preset::Null)
+}
+
+/// Shows times as Octavia does: UTC without saying so, and no change before the object is in service.
+pub(in crate::resource) fn show_times(view: &mut View<'_>, standard: &Standard, status: Provisioning) {
+    view.text("created_at", &plain_time(standard.created_at));
+    let changed = (status != Provisioning::PendingCreate).then(|| plain_time(standard.updated_at));
+    view.optional("updated_at", changed.as_ref());
+}
+
+fn plain_time(time: Timestamp) -> jiff::civil::DateTime {
+    time.to_zoned(TimeZone::UTC).datetime()
+}

@@ -1,0 +1,247 @@
+//! What state a load balancer and its parts are shown in.
+//!
+//! No state is stored. Each write gives the load balancer a new generation, which its Northbound rows carry, and the report reads
+//! it back from there. An object whose last change is in no row yet is pending. So nothing can be pending for ever: after
+//! [`DEADLINE`] seconds it is shown as failed, until the rows come.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::model::{Generation, HealthMonitor, Listener, LoadBalancer, Member, Pool};
+use crate::report::{ProbeResult, ProbedBackend, Report};
+use crate::resource::Scene;
+use crate::world::{Kind, Link, World};
+
+pub use crate::report::AppliedGeneration;
+
+/// Seconds after which a change that the Northbound does not have counts as failed.
+pub const DEADLINE: i64 = 30;
+
+/// How far OVN has come with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provisioning {
+    /// The Northbound has it.
+    Active,
+    /// The Northbound never had it.
+    PendingCreate,
+    /// The Northbound has an older one.
+    PendingUpdate,
+    /// Its owner has deleted it.
+    PendingDelete,
+    /// The Northbound should have it by now.
+    Error,
+}
+
+impl Provisioning {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Provisioning::Active => "ACTIVE",
+            Provisioning::PendingCreate => "PENDING_CREATE",
+            Provisioning::PendingUpdate => "PENDING_UPDATE",
+            Provisioning::PendingDelete => "PENDING_DELETE",
+            Provisioning::Error => "ERROR",
+        }
+    }
+}
+
+/// Whether an object serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operating {
+    /// It serves.
+    Online,
+    /// It is switched off, or not in service yet.
+    Offline,
+    /// Some of what it needs does not answer.
+    Degraded,
+    /// Nothing of what it needs answers.
+    Error,
+    /// It serves as far as anybody knows.
+    NoMonitor,
+    /// It gets no new connections.
+    Draining,
+}
+
+impl Operating {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Operating::Online => "ONLINE",
+            Operating::Offline => "OFFLINE",
+            Operating::Degraded => "DEGRADED",
+            Operating::Error => "ERROR",
+            Operating::NoMonitor => "NO_MONITOR",
+            Operating::Draining => "DRAINING",
+        }
+    }
+}
+
+/// How far the Northbound has come with a load balancer.
+pub fn applied(report: &Report, load_balancer: Uuid) -> AppliedGeneration {
+    report.applied_generation(load_balancer)
+}
+
+/// The provisioning status of a load balancer or of one of its parts, whose changes `object` tells.
+pub fn provisioning(
+    load_balancer: &LoadBalancer,
+    object: Generation,
+    applied: AppliedGeneration,
+    now: Timestamp,
+) -> Provisioning {
+    let is_late = now.as_second() - load_balancer.changed_at.as_second() >= DEADLINE;
+    let is_new = match applied {
+        _ if load_balancer.deleted => return Provisioning::PendingDelete,
+        AppliedGeneration::At(Some(present)) if object.changed <= present => return Provisioning::Active,
+        // Without a report nobody knows; most load balancers are as they were before the server started.
+        AppliedGeneration::Unknown if is_late => return Provisioning::Active,
+        AppliedGeneration::At(Some(present)) => object.created > present,
+        AppliedGeneration::At(None) => load_balancer.generation == object.created,
+        AppliedGeneration::Unknown => load_balancer.generation == object.created,
+    };
+    match (is_late, is_new) {
+        (true, _) => Provisioning::Error,
+        (false, true) => Provisioning::PendingCreate,
+        (false, false) => Provisioning::PendingUpdate,
+    }
+}
+
+/// The generations that concern the load balancer itself.
+pub fn own_generation(load_balancer: &LoadBalancer) -> Generation {
+    Generation { created: FIRST_GENERATION, changed: load_balancer.generation }
+}
+
+/// The generation of a new load balancer.
+pub const FIRST_GENERATION: u64 = 1;
+
+/// The operating status of a member. `answers` is the result of the last probe.
+pub fn operating_of_member(member: &Member, monitored: bool, answers: Option<bool>) -> Operating {
+    match (monitored, answers) {
+        _ if !member.admin_state_up => Operating::Offline,
+        (true, Some(false)) => Operating::Error,
+        _ if member.weight == 0 => Operating::Draining,
+        (false, _) => Operating::NoMonitor,
+        (true, Some(true)) => Operating::Online,
+        (true, None) => Operating::Offline,
+    }
+}
+
+/// The operating status of a pool with these members.
+pub fn operating_of_pool(pool: &Pool, has_listener: bool, members: &[Operating]) -> Operating {
+    let failed = members.iter().filter(|member| **member == Operating::Error).count();
+    match failed {
+        _ if !pool.admin_state_up || (!has_listener && members.is_empty()) => Operating::Offline,
+        0 => Operating::Online,
+        failed if failed == members.len() => Operating::Error,
+        _ => Operating::Degraded,
+    }
+}
+
+/// The operating status of an object that is as good as what it passes connections to.
+pub fn operating_of_front(admin_state_up: bool, behind: &[Operating]) -> Operating {
+    if !admin_state_up {
+        return Operating::Offline;
+    }
+    let worst = [Operating::Error, Operating::Degraded].into_iter().find(|status| behind.contains(status));
+    worst.unwrap_or(Operating::Online)
+}
+
+/// Both statuses of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// How far OVN has come with it.
+    pub provisioning: Provisioning,
+    /// Whether it serves.
+    pub operating: Operating,
+}
+
+impl Status {
+    /// An object that was never in service serves nobody, whatever it will do.
+    fn new(provisioning: Provisioning, operating: Operating) -> Self {
+        match provisioning {
+            Provisioning::PendingCreate => Status { provisioning, operating: Operating::Offline },
+            _ => Status { provisioning, operating },
+        }
+    }
+}
+
+fn of_part(scene: &Scene<'_>, load_balancer: Uuid, object: Generation) -> Provisioning {
+    match scene.world.get::<LoadBalancer>(&load_balancer) {
+        Some(whole) => provisioning(whole, object, applied(scene.report, load_balancer), scene.now),
+        None => Provisioning::PendingDelete,
+    }
+}
+
+/// The status of a load balancer.
+pub fn of_load_balancer(scene: &Scene<'_>, load_balancer: &LoadBalancer) -> Status {
+    let id = load_balancer.id;
+    let own = own_generation(load_balancer);
+    let provisioning = provisioning(load_balancer, own, applied(scene.report, id), scene.now);
+    let listeners = scene.world.linked::<Listener>(Link::Inside(Kind::Listener, id));
+    let behind: Vec<_> = listeners.map(|listener| listener_operating(scene, listener)).collect();
+    Status::new(provisioning, operating_of_front(load_balancer.admin_state_up, &behind))
+}
+
+fn listener_operating(scene: &Scene<'_>, listener: &Listener) -> Operating {
+    let pool = listener.default_pool_id.and_then(|id| scene.world.get::<Pool>(&id));
+    let behind: Vec<_> = pool.map(|pool| pool_operating(scene, pool)).into_iter().collect();
+    operating_of_front(listener.admin_state_up, &behind)
+}
+
+/// The status of a listener.
+pub fn of_listener(scene: &Scene<'_>, listener: &Listener) -> Status {
+    let provisioning = of_part(scene, listener.load_balancer_id, listener.generation);
+    Status::new(provisioning, listener_operating(scene, listener))
+}
+
+fn pool_operating(scene: &Scene<'_>, pool: &Pool) -> Operating {
+    let monitored = is_monitored(scene.world, pool.id);
+    let members = scene.world.linked::<Member>(Link::Inside(Kind::Member, pool.id));
+    let member =
+        |member: &std::sync::Arc<Member>| operating_of_member(member, monitored, answers(scene, member));
+    let members: Vec<_> = members.map(member).collect();
+    operating_of_pool(pool, scene.world.has_linked(Link::ListenersOfPool(pool.id)), &members)
+}
+
+/// Whether a member answers the probes of its health monitor; none before the first result. OVN probes only members whose
+/// address a port of the member's subnet has.
+fn answers(scene: &Scene<'_>, member: &Member) -> Option<bool> {
+    let address = member.address.value;
+    let backend = ProbedBackend {
+        port_id: scene.world.address_holder(member.subnet(), address)?,
+        address,
+        protocol_port: member.protocol_port,
+        protocol: scene.world.get::<Pool>(&member.pool_id)?.protocol,
+    };
+    match scene.report.probe_result(&backend)? {
+        ProbeResult::Unknown => None,
+        ProbeResult::Online => Some(true),
+        ProbeResult::Offline => Some(false),
+    }
+}
+
+/// The status of a pool.
+pub fn of_pool(scene: &Scene<'_>, pool: &Pool) -> Status {
+    let provisioning = of_part(scene, pool.load_balancer_id, pool.generation);
+    Status::new(provisioning, pool_operating(scene, pool))
+}
+
+/// Whether the members of a pool are probed.
+pub fn is_monitored(world: &World, pool: Uuid) -> bool {
+    let mut monitors = world.linked::<HealthMonitor>(Link::Inside(Kind::HealthMonitor, pool));
+    monitors.any(|monitor| monitor.admin_state_up)
+}
+
+/// The status of a member. A new one is shown as it will be: nobody can tell the difference.
+pub fn of_member(scene: &Scene<'_>, member: &Member) -> Status {
+    let provisioning = of_part(scene, member.load_balancer_id, member.generation);
+    let monitored = is_monitored(scene.world, member.pool_id);
+    let operating = operating_of_member(member, monitored, answers(scene, member));
+    Status { provisioning, operating }
+}
+
+/// The status of a health monitor.
+pub fn of_health_monitor(scene: &Scene<'_>, monitor: &HealthMonitor) -> Status {
+    let provisioning = of_part(scene, monitor.load_balancer_id, monitor.generation);
+    let operating = if monitor.admin_state_up { Operating::Online } else { Operating::Offline };
+    Status::new(provisioning, operating)
+}

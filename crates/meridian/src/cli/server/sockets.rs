@@ -1,0 +1,139 @@
+//! The TCP sockets of a server, with their TLS.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use listener::TlsIdentity;
+use listener::http::HttpSocket;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::config::{Server, Setting};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::metrics;
+
+/// The bound sockets. The kernel queues connections until the server answers on them.
+pub(super) struct Sockets {
+    pub(super) api: HttpSocket,
+    pub(super) metrics: HttpSocket,
+    pub(super) probe: Probe,
+}
+
+impl Sockets {
+    pub(super) async fn bind(server: &Server, metrics: SocketAddr) -> Outcome<Self> {
+        let tls = identity(("tls_cert", &server.tls_cert), ("tls_key", &server.tls_key))?;
+        let metrics_tls = identity(
+            ("metrics_tls_cert", &server.metrics_tls_cert),
+            ("metrics_tls_key", &server.metrics_tls_key),
+        )?;
+        let failed = |error| {
+            Failure::new(Exit::Local, error)
+                .while_(format!("cannot listen on {}", server.listen.value))
+                .try_("another address with --listen; `ss -ltnp` names the program that listens there")
+        };
+        let api = TcpListener::bind(server.listen.value).await.map_err(failed)?;
+        let probe = Probe { address: api.local_addr().map_err(failed)?, tls: tls.clone() };
+        let metrics = metrics::bind(metrics).await?;
+        Ok(Self { api: socket(api, tls), metrics: socket(metrics, metrics_tls), probe })
+    }
+}
+
+fn socket(tcp: TcpListener, tls: Option<Arc<TlsIdentity>>) -> HttpSocket {
+    match tls {
+        Some(tls) => {
+            task::keep("certificate", Arc::clone(&tls).follow());
+            HttpSocket::encrypted(tcp, tls)
+        }
+        None => tcp.into(),
+    }
+}
+
+type NamedFile<'a> = (&'static str, &'a Setting<Option<PathBuf>>);
+
+/// The identity in the files that two keys name; none if neither does.
+fn identity(cert: NamedFile<'_>, key: NamedFile<'_>) -> Outcome<Option<Arc<TlsIdentity>>> {
+    let lacks = |(given, setting): NamedFile<'_>, (missing, _): NamedFile<'_>| {
+        let what = format!("server.{given} ({}) is set without server.{missing}", setting.origin);
+        Failure::told(Exit::Usage, what)
+            .try_(format!("{missing} in the section [server] of the configuration"))
+    };
+    match (&cert.1.value, &key.1.value) {
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(lacks(cert, key)),
+        (None, Some(_)) => Err(lacks(key, cert)),
+        (Some(certificate), Some(private)) => {
+            let loaded = TlsIdentity::load(certificate, private).map_err(|error| {
+                Failure::new(Exit::Usage, error)
+                    .while_(format!("cannot use server.{} ({})", cert.0, cert.1.origin))
+                    .try_("a PEM file with the certificate and its chain, and one with its private key, which the user of the server may read")
+            })?;
+            Ok(Some(Arc::new(loaded)))
+        }
+    }
+}
+
+/// Asks the API of this process, as its clients do.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) address: SocketAddr,
+    tls: Option<Arc<TlsIdentity>>,
+}
+
+impl Probe {
+    /// The URL of the API.
+    pub(super) fn url(&self) -> String {
+        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
+    }
+
+    /// Whether the API answers, as its clients meet it: what accepts, the runtime and its threads. A database that does not answer
+    /// is no reason to start again.
+    pub(super) async fn lives(&self) -> bool {
+        let ip = match self.address.ip() {
+            ip if ip.is_unspecified() && ip.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
+            ip if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let asked = async {
+            let stream = TcpStream::connect((ip, self.address.port())).await?;
+            match &self.tls {
+                Some(tls) => ask(tls.probe(stream).await?).await,
+                None => ask(stream).await,
+            }
+        };
+        asked.await.unwrap_or(false)
+    }
+}
+
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result<bool> {
+    stream.write_all(b"GET /healthcheck HTTP/1.0\r\n\r\n").await?;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await?;
+    // 503 is an answer: the store is away, and this server says so.
+    Ok(answer.starts_with(b"HTTP/1."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_whose_database_is_away_lives() {
+        for (answer, expected) in [
+            ("HTTP/1.0 200 OK\r\n\r\n", true),
+            ("HTTP/1.0 503 Service Unavailable\r\n\r\n", true),
+            ("", false),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let probe = Probe { address: listener.local_addr().unwrap(), tls: None };
+            let serving = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 28];
+                stream.read_exact(&mut request).await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            };
+            let (lives, ()) = tokio::join!(probe.lives(), serving);
+            assert_eq!(lives, expected, "{answer:?}");
+        }
+    }
+}

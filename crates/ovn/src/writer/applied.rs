@@ -1,0 +1,83 @@
+//! How far the writer has come: the newest state of its store that the Northbound's rows follow from.
+//!
+//! It stands in `NB_Global` and is written with the rows themselves, so it costs no transaction of its own and is true at
+//! every instant. Only a change that asks for no rows, or whose rows had to be written in parts, is noted by itself. Two
+//! readers need it: servers on the same store, where a request that waits for the Northbound may have come to any of them;
+//! and the next writer, which must not delete what a newer store than its own has made ([`super::removals`]).
+
+use ovsdb::client::LockState;
+use ovsdb::{Client, Str, Transaction};
+use tokio::sync::watch;
+use tracing::debug;
+
+use super::fence::Fence;
+use super::{Revision, SourceState};
+use crate::nb::NbGlobal;
+
+/// Where the state is noted.
+pub(super) fn key(owner: &str) -> Str {
+    Str::new(format!("meridian:applied:{owner}"))
+}
+
+/// The state that the rows follow from, as a writer has noted it.
+pub(super) fn noted(nb: &Client, owner: &str) -> Option<Revision> {
+    let snapshot = nb.snapshot();
+    let (_, global) = snapshot.table::<NbGlobal>().iter().next()?;
+    global.external_ids.get(key(owner).as_str())?.parse().ok()
+}
+
+/// Tells the other servers how far this one has written, and hears it from them.
+pub(super) struct AppliedExchange<S> {
+    pub(super) nb: Client,
+    pub(super) fence: Fence,
+    pub(super) lock: String,
+    pub(super) owner: String,
+    pub(super) held: watch::Receiver<LockState>,
+    pub(super) states: watch::Receiver<S>,
+    /// What this server has written itself.
+    pub(super) own: watch::Receiver<Revision>,
+    /// The sequence number of what is written, by whichever server.
+    pub(super) known: watch::Sender<u64>,
+}
+
+impl<S: SourceState> AppliedExchange<S> {
+    /// Runs until the loop ends.
+    pub(super) async fn run(mut self) {
+        let mut feed = self.nb.subscribe_all();
+        // Written in a former time of office; others may have written since.
+        let mut former = Revision::default();
+        loop {
+            let own = *self.own.borrow_and_update();
+            let noted = noted(&self.nb, &self.owner);
+            let is_writer = *self.held.borrow_and_update() == LockState::Held;
+            let newest = match noted {
+                _ if is_writer => own.seq,
+                Some(noted) if noted.store == self.states.borrow().revision().store => noted.seq,
+                _ => 0,
+            };
+            self.known.send_if_modified(|known| std::mem::replace(known, newest) != newest);
+            if !is_writer {
+                former = own;
+            } else if own != former && noted != Some(own) {
+                self.tell(own).await;
+            }
+            tokio::select! {
+                changed = self.held.changed() => if changed.is_err() { return },
+                changed = self.own.changed() => if changed.is_err() { return },
+                event = feed.next() => if event.is_none() { return },
+            }
+        }
+    }
+
+    async fn tell(&self, revision: Revision) {
+        let mut txn = Transaction::new();
+        txn.assert_lock(&self.lock);
+        if !self.fence.guard(&mut txn) || !self.fence.note(revision, &mut txn) {
+            return;
+        }
+        if let Err(error) = self.nb.commit(&txn).await {
+            // Whoever waits waits longer; the next change tells both.
+            debug!(%error, "could not note how far the rows have come");
+        }
+    }
+}

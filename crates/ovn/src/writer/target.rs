@@ -1,0 +1,95 @@
+//! Rows as the loop's target, which also notes up to which state of the store they are written.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError};
+use tokio::sync::watch;
+
+use super::fence::Fence;
+use super::{Removals, Revision};
+use crate::target::{ClientDatabase, Desired, Op, Ownership, RowTarget, Rules, SnapshotView, deletions};
+
+/// The desired rows, and the state of the store that they follow from.
+#[derive(Clone, Debug, Default)]
+pub struct WriterDesired {
+    /// The rows.
+    pub rows: Desired,
+    /// The state of the store that they follow from.
+    pub revision: Revision,
+    /// Whether rows that nobody wants may be deleted.
+    pub removals: Removals,
+}
+
+/// The Northbound's rows, which only the elected writer changes.
+pub struct WriterTarget {
+    rows: RowTarget<ClientDatabase>,
+    /// The state of the store that the last plan was for.
+    planned: Arc<Mutex<Revision>>,
+    fence: Fence,
+    /// Objects that the server refused last time: they hold up nobody who waits for others.
+    refused: BTreeSet<ObjectId>,
+    applied: watch::Sender<Revision>,
+}
+
+impl WriterTarget {
+    pub(super) fn new(
+        database: ClientDatabase,
+        ownership: Ownership,
+        lock: &str,
+        applied: watch::Sender<Revision>,
+        fence: Fence,
+    ) -> Self {
+        let planned = Arc::<Mutex<Revision>>::default();
+        let (guard, mark, noted) = (fence.clone(), fence.clone(), Arc::clone(&planned));
+        let rows = RowTarget::new(database, ownership, Rules::northbound())
+            .with_lock(lock)
+            .with_guard(move |txn| {
+                guard.guard(txn);
+            })
+            .with_note(move |txn| {
+                mark.note(*noted.lock().unwrap_or_else(PoisonError::into_inner), txn);
+            });
+        WriterTarget { rows, planned, fence, refused: BTreeSet::new(), applied }
+    }
+
+    fn publish(&self) {
+        let planned = *self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        self.applied.send_if_modified(|applied| std::mem::replace(applied, planned) != planned);
+    }
+}
+
+impl Target for WriterTarget {
+    type Desired = WriterDesired;
+    type Observed = SnapshotView;
+    type Op = Op;
+
+    fn plan(&self, want: &WriterDesired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
+        let mut plan = self.rows.plan(&want.rows, keep, have);
+        if want.removals != Removals::Allowed {
+            let made = plan.steps.iter().filter(|step| matches!(step.op, Op::Insert { .. })).count();
+            let rows = want.rows.len().saturating_sub(made) + deletions(&plan);
+            if want.removals.admit(&mut plan, rows) {
+                self.fence.settle();
+            }
+        }
+        *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = want.revision;
+        if plan.steps.iter().all(|step| self.refused.contains(&step.object)) {
+            self.publish();
+        }
+        plan
+    }
+
+    async fn observe(&mut self, scope: Scope) -> Result<SnapshotView, TargetError> {
+        self.rows.observe(scope).await
+    }
+
+    async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
+        let applied = self.rows.apply(plan).await?;
+        let failed = plan.steps.iter().zip(&applied.results);
+        let failed = failed.filter(|(_, result)| matches!(result, StepResult::Failed(_)));
+        self.refused = failed.map(|(step, _)| step.object.clone()).collect();
+        self.publish();
+        Ok(applied)
+    }
+}

@@ -1,0 +1,107 @@
+//! The cloud under test: Keystone, `meridian server --dev` that asks it, three chassis, and an external network.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use central::{Daemon, find_program};
+use lab::keystone::Keystone;
+use serde_json::{Value, json};
+
+use crate::command::output;
+
+/// The server's settings, as upstream's own jobs have them.
+const NETWORK: &str = "[network]\n\
+    dns_domain = \"meridian.test.\"\n\
+    quotas = { router = 100, floatingip = 500, security_group = 150, security_group_rule = 1000 }\n";
+
+/// A running cloud. It ends with its value.
+pub(super) struct Cloud {
+    pub(super) keystone: Keystone,
+    /// The id of the external network.
+    pub(super) public_network: String,
+    server: RefCell<Daemon>,
+}
+
+impl Cloud {
+    /// Starts everything in a directory.
+    pub(super) fn start(meridian: &Path, dir: &Path) -> Result<Cloud> {
+        let keystone = Keystone::start(&dir.join("keystone"))?;
+        let config = dir.join("meridian.toml");
+        let auth = format!("[server]\nauth = \"keystone\"\nkeystone_url = \"{}\"\n", keystone.url());
+        fs::write(&config, format!("{auth}{NETWORK}"))?;
+        let mut command = Command::new(meridian);
+        command.args(["server", "--dev", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]);
+        command.arg("--config").arg(&config).arg("--data-dir").arg(dir.join("server")).stdout(Stdio::piped());
+        let mut server = Daemon::start("meridian server", &mut command, &dir.join("server.log"))?;
+        let stdout = server.take_stdout().context("the server has no output")?;
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        let Some(url) = lines.find_map(|line| line.strip_prefix("listening on ").map(str::to_owned)) else {
+            std::thread::sleep(Duration::from_secs(1));
+            server.still_running()?;
+            anyhow::bail!(
+                "the server does not say where it listens; see {}",
+                dir.join("server.log").display()
+            );
+        };
+        let service = keystone.service("network", "meridian")?;
+        keystone.endpoint(&service, "public", &url)?;
+        add_chassis(&dir.join("server/ovn/sb.sock"))?;
+        let token = keystone.admin_token()?;
+        let public_network = external_network(&url, &token)?;
+        Ok(Cloud { keystone, public_network, server: RefCell::new(server) })
+    }
+
+    /// An error if the server has ended.
+    pub(super) fn still_running(&self) -> Result<()> {
+        self.server.borrow_mut().still_running()
+    }
+}
+
+/// Adds three chassis, two of them for gateways, with the rows by which ovn-controller reports that it lives.
+fn add_chassis(socket: &Path) -> Result<()> {
+    let sbctl = |words: &str| {
+        let mut command = Command::new(find_program("ovn-sbctl")?);
+        output(
+            command.arg(format!("--db=unix:{}", socket.display())).arg("--timeout=60").args(words.split(' ')),
+        )
+    };
+    for n in 1..=3 {
+        let name = format!("ch{n}");
+        sbctl(&format!("chassis-add {name} geneve 127.0.0.{n}"))?;
+        let options = if n < 3 { "enable-chassis-as-gw" } else { "" };
+        sbctl(&format!(
+            "set Chassis {name} hostname={name}.example other_config:ovn-cms-options=\"{options}\" \
+             other_config:ovn-bridge-mappings=\"public:br-ex\""
+        ))?;
+        let uuid = sbctl(&format!("--bare --columns=_uuid find Chassis name={name}"))?;
+        sbctl(&format!("create Chassis_Private name={name} chassis={}", uuid.trim()))?;
+    }
+    Ok(())
+}
+
+/// Makes the network that routers of all projects have their gateways on; gives its id.
+fn external_network(url: &str, token: &str) -> Result<String> {
+    let post = |path: &str, body: Value| -> Result<Value> {
+        let request = ureq::post(&format!("{url}/v2.0/{path}")).header("X-Auth-Token", token);
+        let mut answer = request.content_type("application/json").send(body.to_string())?;
+        Ok(serde_json::from_str(&answer.body_mut().read_to_string()?)?)
+    };
+    let network = json!({"network": {
+        "name": "public", "router:external": true, "is_default": true,
+        "provider:network_type": "flat", "provider:physical_network": "public",
+    }});
+    let network = post("networks", network).context("cannot create the external network")?;
+    let id = network["network"]["id"].as_str().context("the external network has no id")?.to_owned();
+    for (version, cidr) in [(4, "172.24.4.0/22"), (6, "2001:db8::/64")] {
+        let subnet = json!({"subnet": {
+            "network_id": id, "ip_version": version, "cidr": cidr, "enable_dhcp": false,
+        }});
+        post("subnets", subnet).with_context(|| format!("cannot create the external subnet {cidr}"))?;
+    }
+    Ok(id)
+}
