@@ -103,7 +103,7 @@ impl fmt::Display for Vlan {
 pub struct Sight {
     /// Why rows of other chassis could not be looked at, if they could not.
     pub no_rows: Option<String>,
-    /// Why FRR announces nothing, if it does not.
+    /// Why FRR announces nothing new, if it does not answer.
     pub no_frr: Option<String>,
 }
 
@@ -173,7 +173,9 @@ pub fn explain(
         None if out.in_place == Some(true) => match &sight.no_frr {
             None => format!("{what} is announced by {chassis}, and carried by {how}."),
             Some(why) => format!(
-                "{what} is ready to be announced by {chassis}, and carried by {how}, but FRR announces nothing: {why}."
+                "{what} is ready to be announced by {chassis}, and carried by {how}, but FRR announces nothing new: {why}. \
+                 Whether BGP peers still have an earlier announcement is not known: they keep it until their session with \
+                 bgpd ends."
             ),
         },
         None => {

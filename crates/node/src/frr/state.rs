@@ -107,14 +107,17 @@ impl Observed {
         self
     }
 
-    /// The BGP neighbours of all instances, as far as the configuration names their addresses. Nothing while bgpd is silent.
+    /// The BGP neighbours of all instances: those whose addresses the configuration names, and those that have a session
+    /// because of `bgp listen range`. Such a range itself is not taken, because it is often as wide as a tenant's network.
+    /// Nothing while bgpd is silent.
     pub fn neighbours(&self) -> Option<BTreeSet<IpAddr>> {
         let Observed::Bgpd(state) = self else { return None };
         let instances = state.tree.iter().filter(|node| node.line.starts_with("router bgp"));
         let lines = instances.flat_map(|node| &node.children).map(|node| node.line.as_str());
-        let addresses =
-            lines.filter_map(|line| line.strip_prefix("neighbor ")?.split(' ').next()?.parse().ok());
-        Some(addresses.collect())
+        let named = lines.filter_map(|line| line.strip_prefix("neighbor ")?.split(' ').next()?.parse().ok());
+        // Sessions of unnumbered neighbours are listed by interface, which is no address.
+        let connected = state.sessions.keys().filter_map(|neighbour| neighbour.parse().ok());
+        Some(named.chain(connected).collect())
     }
 }
 
@@ -129,5 +132,25 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.lines.iter().filter(|line| !line.starts_with("exit"));
         write!(f, "configure FRR: {}", shown.map(String::as_str).collect::<Vec<_>>().join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frr::config;
+
+    #[test]
+    fn neighbours_are_those_of_the_configuration_and_those_with_a_session() {
+        let tree = config::parse(
+            "router bgp 64999\n neighbor 10.10.0.254 remote-as external\n neighbor uplink interface remote-as external\n \
+             bgp listen range 10.10.1.0/24 peer-group leaf\n!\nrouter bgp 64999 vrf red\n neighbor 2001:db8::1 remote-as 7\n!\n",
+        );
+        let sessions = [("10.10.1.9", false), ("eth0", true), ("10.10.0.254", true)];
+        let sessions = sessions.map(|(neighbour, up)| (neighbour.to_owned(), up)).into();
+        let observed = Observed::Bgpd(BgpdState { tree, sessions, ..Default::default() });
+        let found: Vec<String> = observed.neighbours().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["10.10.0.254", "10.10.1.9", "2001:db8::1"]);
+        assert_eq!(Observed::Silent("gone".into()).neighbours(), None);
     }
 }

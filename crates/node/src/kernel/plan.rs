@@ -284,11 +284,26 @@ impl<'a> Planner<'a> {
                 // The addresses of a device that goes, go with it: until then they tell that it is ours.
                 let stays = self.want.links.contains_key(&address.dev)
                     || link.is_none_or(|link| !matches!(link.kind, Kind::Vlan { .. } | Kind::Port { .. }));
-                if stays && !self.keep.device(&address.dev) {
+                if stays && !self.keep.device(&address.dev) && !self.carries_foreign_routes(address) {
                     self.part.push(Phase::DropBase, object(), del());
                 }
             }
         }
+    }
+
+    /// Whether an operator's routes would go with an address of ours: the kernel drops all IPv4 routes through a device that loses
+    /// its last IPv4 address. The address then stays. It is link-local, and nobody but the node itself uses it.
+    fn carries_foreign_routes(&self, address: &Address) -> bool {
+        let v4_on_device = |other: &Address| other.dev == address.dev && Family::of(other.net) == Family::V4;
+        let remains = |other: &Address| v4_on_device(other) && !self.ours.address(other);
+        let foreign = |route: &SeenRoute| {
+            let through = route.hop.as_ref().is_some_and(|hop| hop.dev == address.dev);
+            through && route.protocol != protocol::KERNEL && !self.ours.route(route)
+        };
+        v4_on_device(address)
+            && !self.want.addresses.iter().any(v4_on_device)
+            && !self.have.addresses.iter().any(remains)
+            && self.have.routes.iter().any(|route| Family::of(route.dst) == Family::V4 && foreign(route))
     }
 
     /// Whether what carries a prefix goes for a while, as another device takes the place of the one it goes through.

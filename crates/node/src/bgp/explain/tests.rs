@@ -261,7 +261,7 @@ fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
     let known = explained("172.24.4.10");
     assert!(known.starts_with("172.24.4.10 is ready to be announced by ch-a"), "{known}");
     assert!(
-        known.contains("but FRR announces nothing: bgpd is away.") && !known.contains("is announced by"),
+        known.contains("but FRR announces nothing new: bgpd is away.") && !known.contains("is announced by"),
         "{known}"
     );
     assert!(known.contains("Could not look whether another chassis has it, too"), "{known}");

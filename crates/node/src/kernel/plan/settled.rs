@@ -7,7 +7,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use imbl::OrdSet;
@@ -64,6 +64,9 @@ impl Settled {
         let mut hosts = BTreeSet::new();
         self.wanted(want, &mut hosts)?;
         self.seen(have, &mut hosts)?;
+        if decide_on_neighbours(have, &hosts) {
+            return None;
+        }
         let mut planner = Planner::new(want, keep, have, &self.tables, Focus::Hosts(&hosts));
         planner.addresses();
         planner.routes();
@@ -156,6 +159,17 @@ impl Settled {
         let kinds = matches!(link.kind, Kind::Vrf(_) | Kind::Vlan { .. } | Kind::Port { .. });
         kinds || self.want.links.contains_key(dev) || self.have.names.number(dev).is_some()
     }
+}
+
+/// Whether a neighbour or an NDP proxy may be ours or foreign because of these addresses: the routes to an address decide that, see
+/// [`Ours`](crate::kernel::own::Ours).
+fn decide_on_neighbours(have: &Observed, hosts: &BTreeSet<IpAddr>) -> bool {
+    let near = |proxy: &Ipv6Addr| {
+        let is_near =
+            |host: &IpAddr| matches!(host, IpAddr::V6(host) if host.segments()[..4] == proxy.segments()[..4]);
+        hosts.iter().any(is_near)
+    };
+    have.neighbours.keys().any(|(_, ip)| hosts.contains(ip)) || have.proxies.iter().any(|(_, ip)| near(ip))
 }
 
 /// What is in one of two sets.

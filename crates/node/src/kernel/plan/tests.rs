@@ -275,6 +275,27 @@ fn a_bridge_that_is_no_longer_mapped_is_cleaned_and_its_number_stays_reserved() 
 }
 
 #[test]
+fn an_address_that_an_operators_route_needs_stays_on_a_bridge_that_is_no_longer_mapped() {
+    let mut want = base();
+    let mut have = made(&want);
+    want.links.remove("br-ex");
+    want.addresses.clear();
+    want.routes.clear();
+    want.sysctls.clear();
+    let deletes =
+        |have: &Observed| text(&want, have).iter().any(|step| step.contains("delete address 169.254.1.1/32"));
+    assert!(deletes(&have));
+    let operators = SeenRoute {
+        protocol: protocol::STATIC,
+        ..SeenRoute::plain(300, net("203.0.113.128/25"), hop("br-ex", None))
+    };
+    have.routes.insert(operators);
+    assert!(!deletes(&have), "the kernel would drop the route");
+    have.addresses.insert(address("br-ex", "1.1.1.1/32"));
+    assert!(deletes(&have), "another address carries the route");
+}
+
+#[test]
 fn a_missing_bridge_is_reported_and_holds_up_only_what_stands_on_it() {
     let mut want = base();
     vm(&mut want, "172.24.4.10/32");

@@ -222,7 +222,7 @@ proptest! {
         if keep.is_empty() {
             prop_assert_eq!(announced, wanted);
         }
-        prop_assert!(node.foreign() == foreign);
+        prop_assert!(node.foreign() == foreign, "{:?} instead of {:?}", node.foreign(), foreign);
     }
 }
 
