@@ -385,7 +385,8 @@ fn metrics_and_status_follow_the_connection() {
     watch.state("reconnected");
     eventually("it is healthy again", || http(&address, "GET /health").0.contains("200"));
     let value: Value = serde_json::from_str(&status(&["-o", "json"]).ok()).unwrap();
-    assert_eq!(value["databases"][0]["reconnects"], 1);
+    let database = &value["databases"][0];
+    assert_eq!((&database["reconnects"], &database["last_error"]), (&json!(1), &Value::Null), "it is over");
 
     assert_eq!(watch.end().code, 0);
     assert!(!socket.exists(), "the socket goes with the process");

@@ -415,6 +415,7 @@ fn texts_that_are_stored_and_not_written_are_told() {
     answered["enable_dhcp"] = json!(true);
     document.add("subnets", [answered]);
     let mut hostile = port(9, "10.0.0.9", "compute:nova");
+    hostile["project_id"] = json!("p");
     hostile["fixed_ips"] = json!([{"subnet_id": inside, "ip_address": "10.0.0.9"}]);
     hostile["extra_dhcp_opts"] = json!([{"opt_name": "mtu", "opt_value": "1400); drop; x(y = 1", "ip_version": 4},
                                         {"opt_name": "ntp-server", "opt_value": "10.0.0.7", "ip_version": 4}]);

@@ -9,19 +9,24 @@ use crate::cloud::{Answer, Cloud, eventually};
 use crate::world::id;
 
 /// A server that asks Keystone, and users: alice is a member of blue, bob of red.
-struct Realm {
-    cloud: Cloud,
+pub(crate) struct Realm {
+    pub(crate) cloud: Cloud,
     keystone: Keystone,
     dir: tempfile::TempDir,
     /// That of the server in the catalog.
     endpoint: String,
-    admin: String,
-    alice: String,
-    bob: String,
+    pub(crate) admin: String,
+    pub(crate) alice: String,
+    pub(crate) bob: String,
 }
 
 impl Realm {
     fn new() -> Realm {
+        Self::with(Cloud::configured)
+    }
+
+    /// One whose server `start` starts with a configuration.
+    pub(crate) fn with(start: impl FnOnce(&str) -> Cloud) -> Realm {
         let dir = tempfile::tempdir().unwrap();
         let keystone = Keystone::start(dir.path()).unwrap();
         for (user, project) in [("alice", "blue"), ("bob", "red")] {
@@ -29,7 +34,7 @@ impl Realm {
             keystone.grant("member", &keystone.user(user, "pw").unwrap(), &project).unwrap();
         }
         let config = format!("[server]\nauth = \"keystone\"\nkeystone_url = \"{}\"\n", keystone.url());
-        let cloud = Cloud::configured(&config);
+        let cloud = start(&config);
         let network = keystone.service("network", "meridian").unwrap();
         let endpoint = keystone.endpoint(&network, "public", cloud.url()).unwrap();
         let admin = keystone.admin_token().unwrap();
@@ -38,19 +43,19 @@ impl Realm {
         Realm { cloud, keystone, dir, endpoint, admin, alice, bob }
     }
 
-    fn ask(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
+    pub(crate) fn ask(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
         self.cloud.ask_as(token, method, &format!("/v2.0/{path}"), body)
     }
 
     #[track_caller]
-    fn create(&self, token: &str, path: &str, noun: &str, attributes: Value) -> Value {
+    pub(crate) fn create(&self, token: &str, path: &str, noun: &str, attributes: Value) -> Value {
         let answer = self.ask(token, "POST", path, Some(json!({ noun: attributes })));
         assert_eq!(answer.status, 201, "{answer:?}");
         answer.body[noun].clone()
     }
 
     /// An external network with a subnet, made by the administrator; the network's id.
-    fn external(&self, name: &str, physical: &str, cidr: &str) -> String {
+    pub(crate) fn external(&self, name: &str, physical: &str, cidr: &str) -> String {
         let network = json!({"name": name, "router:external": true, "provider:network_type": "flat",
                              "provider:physical_network": physical});
         let network = id(&self.create(&self.admin, "networks", "network", network));

@@ -22,8 +22,8 @@ use crate::world::id;
 
 /// How many faults there are, one after the other.
 const FAULTS: usize = 14;
-/// How long one lasts.
-const LASTS: Duration = Duration::from_millis(1500);
+/// How long one lasts: longer than the two seconds after which another server takes over.
+const LASTS: Duration = Duration::from_millis(3500);
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug)]

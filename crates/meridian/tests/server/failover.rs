@@ -75,6 +75,7 @@ impl Pair {
     }
 }
 
+/// `ovsdb-server` probes no client on a unix socket, so it never takes the lock from the one that hangs.
 #[test]
 fn a_writer_that_stands_still_is_replaced() {
     let (pair, _) = pair(Path::Whole);
@@ -112,6 +113,35 @@ fn a_writer_that_is_cut_off_from_its_store_is_replaced_and_says_so() {
     relay.resume();
     pair.first_is_back();
     assert_eq!(raw(pair.writer.url(), &[], "GET", "/healthcheck", None).status, 200);
+}
+
+#[test]
+fn a_connection_to_the_store_that_breaks_costs_no_answer() {
+    let (pair, relay) = pair(Path::Postgres);
+    let relay = relay.unwrap();
+    for n in 0..5 {
+        relay.cut();
+        let read = pair.writer.ask("GET", "/v2.0/networks", None);
+        assert_eq!(read.status, 200, "{read:?}");
+        relay.cut();
+        let written = pair.writer.ask("POST", "/v2.0/ports", Some(port(&pair.network, &format!("cut{n}"))));
+        assert_eq!(written.status, 201, "{written:?}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_northbound_that_hangs_has_an_end() {
+    let mut plant = Plant::start();
+    let cloud = Cloud::on(plant.dir(), &[]);
+    let network = id(&cloud.create("networks", "network", json!({"name": "net"})));
+    cloud.converged();
+    plant.freeze();
+    let answer = cloud.ask("POST", "/v2.0/ports?wait=ovn", Some(port(&network, "stored")));
+    assert_eq!((answer.status, answer.waited.as_deref()), (201, Some("timeout")), "{answer:?}");
+    plant.thaw();
+    cloud.converged();
+    let name = id(&answer.body["port"]);
+    assert!(cloud.rows("Logical_Switch_Port").iter().any(|row| row["name"] == name.as_str()));
 }
 
 #[test]

@@ -38,6 +38,7 @@ mod site;
 mod starting;
 mod status;
 mod stores;
+mod strangers;
 mod tables;
 mod two_servers;
 mod upstream;
