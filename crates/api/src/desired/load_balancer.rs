@@ -8,6 +8,7 @@
 mod association;
 mod backends;
 mod bookkeeping;
+pub(super) mod health_check;
 mod parts;
 mod selection;
 mod vips;
@@ -40,14 +41,17 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let association = Association::of(look, &parts);
     for slot in &balancer.rows {
         let uuid = row(look, id, slot.number);
+        let frontends = vips::frontends(&parts, slot);
+        let probes = health_check::compile(look, &frontends, to);
         let columns = nb::LoadBalancer {
             name: text(id),
             protocol: slot.group.protocol.map(protocol),
-            vips: vips::vips(&parts, slot),
+            vips: vips::vips(&frontends),
+            health_check: probes.health_check,
+            ip_port_mappings: probes.ip_port_mappings,
             selection_fields: selection::fields(balancer, slot.group.algorithm, look.ability()),
             options: map(options(slot, &association)),
             external_ids: map(bookkeeping::external_ids(&parts, slot, &association)),
-            ..Default::default()
         };
         to.part.own(object(OBJECT, id), uuid, columns);
         for network in &association.networks {
@@ -59,6 +63,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
             to.part.member::<LogicalRouter>(object(OBJECT, id), router, LogicalRouter::LOAD_BALANCER, uuid);
         }
     }
+    health_check::report_obstacles(&parts, to);
     if association.routers.is_empty() {
         to.problems.push(Problem::warning(
             object(OBJECT, id),

@@ -8,6 +8,7 @@ use super::association::Association;
 use super::parts::{BalancerParts, PoolParts};
 use crate::desired::text;
 use crate::model::{Member, RowSlot};
+use crate::resource::load_balancer::health::MemberHealth;
 
 pub(super) fn external_ids(
     parts: &BalancerParts<'_>,
@@ -31,18 +32,24 @@ pub(super) fn external_ids(
         ids.push((text(name), text(value)));
     }
     let mut statuses = Vec::new();
-    for PoolParts { pool, members } in parts.pools_in(slot) {
+    let mut monitors = Vec::new();
+    for pool_parts in parts.pools_in(slot) {
+        let PoolParts { pool, members, monitor, .. } = pool_parts;
         let name = ObjectKey { kind: ObjectKind::Pool, id: pool.id, enabled: pool.admin_state_up };
         ids.push((text(name), text(Members(members.iter().map(|it| member(it)).collect()))));
-        statuses.extend(members.iter().copied());
+        statuses.extend(members.iter().map(|member| (*member, pool_parts.health_of(member))));
+        monitors.extend(monitor.map(|monitor| format!("\"{}\"", monitor.id)));
     }
     if !statuses.is_empty() {
-        statuses.sort_by_key(|member| (member.ordinal, member.id));
-        let told = statuses.iter().map(|member| format!("\"{}\": \"{}\"", member.id, status(member)));
-        ids.push((
-            key::MEMBER_STATUS.into(),
-            text(format_args!("{{{}}}", told.collect::<Vec<_>>().join(", "))),
-        ));
+        statuses.sort_by_key(|(member, _)| (member.ordinal, member.id));
+        let pair = |(member, health): &(&Member, MemberHealth)| {
+            format!("\"{}\": \"{}\"", member.id, status(member, *health))
+        };
+        let pairs: Vec<String> = statuses.iter().map(pair).collect();
+        ids.push((key::MEMBER_STATUS.into(), text(format_args!("{{{}}}", pairs.join(", ")))));
+    }
+    if !monitors.is_empty() {
+        ids.push((key::HEALTH_MONITORS.into(), text(format_args!("[{}]", monitors.join(", ")))));
     }
     ids
 }
@@ -73,6 +80,13 @@ fn member(member: &Member) -> octavia::Member {
     }
 }
 
-fn status(member: &Member) -> &'static str {
-    if member.admin_state_up { "NO_MONITOR" } else { "OFFLINE" }
+/// The provider's word for the state of a member; it has none for one that is drained.
+fn status(member: &Member, health: MemberHealth) -> &'static str {
+    match health {
+        _ if !member.admin_state_up => "OFFLINE",
+        MemberHealth::Unmonitored => "NO_MONITOR",
+        MemberHealth::Unknown => "OFFLINE",
+        MemberHealth::Online => "ONLINE",
+        MemberHealth::Offline | MemberHealth::Unprobeable(_) => "ERROR",
+    }
 }
