@@ -5,6 +5,7 @@
 //! of a listener or a pool are in one row only. Each row carries the generation of the load balancer it was made from, so
 //! that the Northbound itself tells which changes have arrived (`report/balancer.rs`).
 
+mod access;
 mod association;
 mod backends;
 mod bookkeeping;
@@ -54,6 +55,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
             external_ids: map(bookkeeping::external_ids(&parts, slot, &association)),
         };
         to.part.own(object(OBJECT, id), uuid, columns);
+        access::compile(look, &parts, &association, &frontends, &mut to.part);
         for network in &association.networks {
             let switch = switch::row(look, *network);
             to.part.member::<LogicalSwitch>(object(OBJECT, id), switch, LogicalSwitch::LOAD_BALANCER, uuid);
@@ -82,7 +84,7 @@ fn protocol(protocol: LbProtocol) -> nb::LbProtocol {
     }
 }
 
-fn options(slot: &RowSlot, association: &Association) -> Vec<(&'static str, Str)> {
+fn options(slot: &RowSlot, association: &Association<'_>) -> Vec<(&'static str, Str)> {
     let mut options = Vec::new();
     options.extend(slot.group.affinity.map(|seconds| ("affinity_timeout", text(seconds))));
     // Requests and answers may cross different gateways, so no single chassis has the connection's state.

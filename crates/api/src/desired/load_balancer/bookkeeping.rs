@@ -5,7 +5,7 @@ use ovn::text::octavia::{self, ListenerValue, Members, ObjectKey, ObjectKind, ke
 use ovsdb::Str;
 
 use super::association::Association;
-use super::parts::{BalancerParts, PoolParts};
+use super::parts::{BalancerParts, PoolParts, VipParts};
 use crate::desired::text;
 use crate::model::{Member, RowSlot};
 use crate::resource::load_balancer::health::MemberHealth;
@@ -13,7 +13,7 @@ use crate::resource::load_balancer::health::MemberHealth;
 pub(super) fn external_ids(
     parts: &BalancerParts<'_>,
     slot: &RowSlot,
-    association: &Association,
+    association: &Association<'_>,
 ) -> Vec<(Str, Str)> {
     let balancer = parts.balancer;
     let mut ids: Vec<(Str, Str)> = vec![
@@ -56,18 +56,18 @@ pub(super) fn external_ids(
 
 /// The VIPs with their ports and floating IPs: the primary one, and lists of the further ones.
 fn vip_ids(parts: &BalancerParts<'_>, ids: &mut Vec<(Str, Str)>) {
-    let Some(((primary, floating_ip), further)) = parts.vips.split_first() else { return };
-    ids.push((key::VIP.into(), text(primary.address.value)));
-    ids.push((key::VIP_PORT_ID.into(), text(primary.port_id)));
-    ids.extend(floating_ip.map(|address| (key::VIP_FIP.into(), text(address))));
+    let Some((primary, further)) = parts.vips.split_first() else { return };
+    ids.push((key::VIP.into(), text(primary.vip.address.value)));
+    ids.push((key::VIP_PORT_ID.into(), text(primary.vip.port_id)));
+    ids.extend(primary.floating_address().map(|address| (key::VIP_FIP.into(), text(address))));
     let mut list = |key: &'static str, values: Vec<String>| {
         if !values.is_empty() {
             ids.push((key.into(), values.join(",").into()));
         }
     };
-    list(key::ADDITIONAL_VIPS, further.iter().map(|(vip, _)| vip.address.value.to_string()).collect());
-    list(key::ADDITIONAL_VIP_PORT_IDS, further.iter().map(|(vip, _)| vip.port_id.to_string()).collect());
-    let floating = further.iter().filter_map(|(_, floating_ip)| *floating_ip);
+    list(key::ADDITIONAL_VIPS, further.iter().map(|it| it.vip.address.value.to_string()).collect());
+    list(key::ADDITIONAL_VIP_PORT_IDS, further.iter().map(|it| it.vip.port_id.to_string()).collect());
+    let floating = further.iter().filter_map(VipParts::floating_address);
     list(key::ADDITIONAL_VIP_FIPS, floating.map(|address| address.to_string()).collect());
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 use crate::desired::Look;
-use crate::model::{HealthMonitor, Listener, LoadBalancer, Member, Pool, Port, RowSlot, Vip};
+use crate::model::{FloatingIp, HealthMonitor, Listener, LoadBalancer, Member, Pool, Port, RowSlot, Vip};
 use crate::report::{ProbeResult, ProbedBackend};
 use crate::resource::load_balancer::health::{self, MemberHealth, ProbeFacts};
 
@@ -14,9 +14,22 @@ use crate::resource::load_balancer::health::{self, MemberHealth, ProbeFacts};
 pub(super) struct BalancerParts<'w> {
     pub(super) balancer: &'w LoadBalancer,
     /// The VIPs in order, each with its floating IP.
-    pub(super) vips: Vec<(&'w Vip, Option<IpAddr>)>,
+    pub(super) vips: Vec<VipParts<'w>>,
     pub(super) listeners: Vec<&'w Listener>,
     pub(super) pools: Vec<PoolParts<'w>>,
+}
+
+/// A VIP, and the floating IP that leads to it.
+pub(super) struct VipParts<'w> {
+    pub(super) vip: &'w Vip,
+    pub(super) floating_ip: Option<&'w FloatingIp>,
+}
+
+impl VipParts<'_> {
+    /// The address of the floating IP.
+    pub(super) fn floating_address(&self) -> Option<IpAddr> {
+        self.floating_ip.map(|floating_ip| IpAddr::V4(floating_ip.floating_ip_address))
+    }
 }
 
 /// A pool and its members.
@@ -69,7 +82,8 @@ impl ProbeFacts for Look<'_, '_> {
 
 impl<'w> BalancerParts<'w> {
     pub(super) fn read(look: &Look<'_, 'w>, balancer: &'w LoadBalancer) -> Self {
-        let vips = balancer.vips.iter().map(|vip| (vip, floating_ip(look, vip))).collect();
+        let vips = balancer.vips.iter().map(|vip| VipParts { vip, floating_ip: floating_ip(look, vip) });
+        let vips = vips.collect();
         let pools = look.balancer_parts::<Pool>(balancer.id, balancer.id);
         let pools = pools.into_iter().map(|pool| PoolParts::read(look, pool));
         BalancerParts {
@@ -82,8 +96,8 @@ impl<'w> BalancerParts<'w> {
 
     /// Every address where clients connect: the VIPs, and their floating IPs.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
-        let floating = self.vips.iter().filter_map(|(_, floating_ip)| *floating_ip);
-        self.vips.iter().map(|(vip, _)| vip.address.value).chain(floating).collect()
+        let floating = self.vips.iter().filter_map(VipParts::floating_address);
+        self.vips.iter().map(|parts| parts.vip.address.value).chain(floating).collect()
     }
 
     /// The members of all pools.
@@ -116,9 +130,8 @@ impl<'w> BalancerParts<'w> {
 }
 
 /// The floating IP that leads to a VIP.
-fn floating_ip(look: &Look<'_, '_>, vip: &Vip) -> Option<IpAddr> {
+fn floating_ip<'w>(look: &Look<'_, 'w>, vip: &Vip) -> Option<&'w FloatingIp> {
     let floating_ips = look.floating_ips_of(vip.port_id);
     let leads_here = |inside: Option<std::net::Ipv4Addr>| inside.map(IpAddr::V4) == Some(vip.address.value);
-    let found = floating_ips.into_iter().find(|floating_ip| leads_here(floating_ip.fixed_ip_address));
-    found.map(|floating_ip| IpAddr::V4(floating_ip.floating_ip_address))
+    floating_ips.into_iter().find(|floating_ip| leads_here(floating_ip.fixed_ip_address))
 }

@@ -5,12 +5,13 @@ use ovsdb::Map;
 
 use super::backends::backends;
 use super::parts::{BalancerParts, PoolParts};
-use crate::model::RowSlot;
+use crate::model::{Listener, Member, RowSlot};
 
 /// An address and port where clients connect.
 pub(super) struct Frontend<'p, 'w> {
     pub(super) endpoint: Endpoint,
     backends: Backends,
+    pub(super) listener: &'w Listener,
     /// The pool that serves it.
     pub(super) pool: &'p PoolParts<'w>,
 }
@@ -24,11 +25,11 @@ pub(super) fn frontends<'p, 'w>(parts: &'p BalancerParts<'w>, slot: &RowSlot) ->
     for listener in parts.listeners_in(slot).filter(|listener| listener.admin_state_up) {
         let Some(pool) = parts.pool_of(listener).filter(|parts| parts.pool.admin_state_up) else { continue };
         for address in parts.addresses() {
-            let has_failed = |member: &crate::model::Member| pool.health_of(member).is_failed();
+            let has_failed = |member: &Member| pool.health_of(member).is_failed();
             let backends = backends(&pool.members, address, &has_failed);
             if !backends.0.is_empty() {
                 let endpoint = Endpoint::new(address, listener.protocol_port);
-                frontends.push(Frontend { endpoint, backends, pool });
+                frontends.push(Frontend { endpoint, backends, listener, pool });
             }
         }
     }

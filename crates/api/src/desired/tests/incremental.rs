@@ -40,6 +40,7 @@ enum Step {
     Probe { port: u8, network: u8, host: u8, result: Option<ProbeResult> },
     PortEnabled(u8, bool),
     Backup(u8, bool),
+    Allow(u8, bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -104,6 +105,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(port, network, host, result)| Probe { port, network, host, result }),
         (0u8..12, bit()).prop_map(|(n, on)| PortEnabled(n, on)),
         (0u8..2, bit()).prop_map(|(n, on)| Backup(n, on)),
+        (0u8..2, bit()).prop_map(|(n, on)| Allow(n, on)),
     ];
     proptest::collection::vec(one, 1..40)
 }
@@ -303,6 +305,13 @@ fn run(scene: &mut Scene, step: &Step) {
             let n = nth_balancer(n);
             load_balancers::change(scene, n, |txn, _| {
                 txn.edit::<Member>(&id(n + 3), |member| member.backup = on);
+            });
+        }
+        Step::Allow(n, on) => {
+            let n = nth_balancer(n);
+            load_balancers::change(scene, n, |txn, _| {
+                let cidrs = if on { vec!["10.0.0.0/8".parse().unwrap()] } else { Vec::new() };
+                txn.edit::<Listener>(&id(n + 2), |listener| listener.allowed_cidrs = cidrs);
             });
         }
         Step::Distributed(on) => {

@@ -1,5 +1,6 @@
 //! Load balancers: their rows, and the switches and routers that use them.
 
+mod access;
 mod builder;
 mod health;
 

@@ -105,3 +105,74 @@ async fn scenario_44_45_northd_probes_the_members_and_their_results_come_back() 
     let report = cloud.sight.report().borrow().clone();
     assert!(report.probes.values().all(|result| *result != ProbeResult::Online));
 }
+
+/// Puts ports under a security group that allows everything.
+fn open(scene: &mut Scene, ports: [u128; 3]) {
+    scene.put(group(0x60));
+    for (n, direction) in [(0x70, Direction::Ingress), (0x71, Direction::Egress)] {
+        scene.put(SecurityGroupRule {
+            id: id(n),
+            project: "p".into(),
+            security_group_id: id(0x60),
+            direction,
+            ethertype: Ethertype::IPv4,
+            protocol: None,
+            port_range_min: None,
+            port_range_max: None,
+            remote_ip_prefix: None,
+            remote_group_id: None,
+            standard: standard(),
+        });
+    }
+    for port in ports {
+        scene.edit(|txn| drop(txn.edit::<Port>(&id(port), |port| port.security_groups = [id(0x60)].into())));
+    }
+}
+
+/// The ports that a first packet to the VIP comes out of, or where it is dropped.
+fn trace(cloud: &Cloud, from: (u128, &str), to: &str, router_mac: &str) -> String {
+    let port: Port = copy(&cloud.scene, from.0);
+    let flow = format!(
+        "inport == \"{}\" && eth.src == {} && eth.dst == {router_mac} && ip4.src == {} && ip4.dst == {to} && ip.ttl == 64 && \
+         tcp && tcp.src == 40000 && tcp.dst == 82",
+        port.id, port.mac, from.1
+    );
+    cloud.trace(&[
+        "--ct=new",
+        "--ct=new",
+        "--ct=new",
+        "--minimal",
+        "--no-friendly-names",
+        &ovn::ident::name::switch(port.network_id),
+        &flow,
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_43_clients_of_the_vips_own_subnet_reach_a_member_unless_refused() {
+    let mut cloud = Cloud::with_northd().await;
+    serving(&mut cloud.scene);
+    cloud.scene.port(0x53, NET, SUB, "10.0.0.53");
+    open(&mut cloud.scene, [MEMBERS[0].1, MEMBERS[1].1, 0x53]);
+    cloud.settle().await;
+    cloud.nbctl(&["--wait=sb", "sync"]);
+    let mac = copy::<Port>(&cloud.scene, 0x45).mac.to_string();
+    // Nobody else answers for the VIP, so the client asks the router.
+    assert_eq!(
+        cloud.nbctl(&["get", "Logical_Switch_Port", &id(LB + 0xf000).to_string(), "addresses"]).trim(),
+        "[]"
+    );
+    let reached = trace(&cloud, (0x53, "10.0.0.53"), "10.0.0.10", &mac);
+    let members = MEMBERS.map(|(_, vm, _)| id(vm).to_string());
+    assert!(members.iter().any(|member| reached.contains(&format!("output(\"{member}"))), "{reached}");
+    for (allowed, is_reached) in [("10.0.0.53/32", true), ("10.0.0.54/32", false)] {
+        change(&mut cloud.scene, LB, |txn, _| {
+            let cidrs = vec![allowed.parse().unwrap()];
+            txn.edit::<Listener>(&id(LISTENER), |listener| listener.allowed_cidrs = cidrs);
+        });
+        cloud.settle().await;
+        cloud.nbctl(&["--wait=sb", "sync"]);
+        let traced = trace(&cloud, (0x53, "10.0.0.53"), "10.0.0.10", &mac);
+        assert_eq!(traced.contains("output("), is_reached, "{allowed}: {traced}");
+    }
+}
