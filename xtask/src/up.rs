@@ -25,9 +25,12 @@ pub(crate) struct Args {
     /// Directory of databases, sockets and logs; a later run continues with the same data
     #[arg(long, value_name = "DIR", default_value = ".meridian")]
     data_dir: PathBuf,
-    /// Address of the API
+    /// Address of the network API
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9696")]
     listen: String,
+    /// Address of the load-balancer API
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9876")]
+    lb_listen: String,
     /// Build `meridian` optimised (slower to build)
     #[arg(long)]
     release: bool,
@@ -45,6 +48,17 @@ const COMMANDS: [&str; 5] = [
     "router create --external-gateway N1 --external-gateway N2 --enable-default-route-ecmp --enable-default-route-bfd R",
 ];
 
+/// The commands that create a load balancer on that router.
+const BALANCER_COMMANDS: [&str; 7] = [
+    "network create N3",
+    "subnet create --network N3 --subnet-range 10.0.0.0/24 S3",
+    "router add subnet R S3",
+    "loadbalancer create --name lb1 --vip-subnet-id S3 --wait",
+    "loadbalancer pool create --name p1 --loadbalancer lb1 --protocol TCP --lb-algorithm SOURCE_IP_PORT --wait",
+    "loadbalancer member create --address 10.0.0.107 --subnet-id S3 --protocol-port 80 p1 --wait",
+    "loadbalancer listener create --name l1 --protocol TCP --protocol-port 82 --default-pool p1 lb1 --wait",
+];
+
 /// Where the server of `up` serves metrics, if nothing else listens there.
 const METRICS: &str = "127.0.0.1:9697";
 /// Any free port.
@@ -54,14 +68,15 @@ pub(crate) fn up(args: &Args) -> Result<()> {
     let stop = told_to_end()?;
     let dir = root().join(&args.data_dir);
     // The build takes minutes. A newcomer should not learn after them that it was for nothing.
-    let metrics = if args.check { ANY_PORT } else { check_places(&dir, &args.listen)? };
+    let metrics = if args.check { ANY_PORT } else { check_places(&dir, &args.listen, &args.lb_listen)? };
     packages::ensure(Need::Central)?;
     let meridian = build(args.release)?;
     if args.check {
         return check(&meridian, &dir);
     }
-    let (mut server, url) = start(&meridian, &dir, &args.listen, metrics)?;
-    explain(&dir, &url)?;
+    let places = Places { network: &args.listen, load_balancer: &args.lb_listen, metrics };
+    let (mut server, urls) = start(&meridian, &dir, &places)?;
+    explain(&dir, &urls)?;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
         server.still_running()?;
@@ -71,11 +86,26 @@ pub(crate) fn up(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Checks that nothing else uses the directory and the address; gives a free address for metrics.
-fn check_places(dir: &Path, listen: &str) -> Result<&'static str> {
+/// The addresses that a server listens on.
+struct Places<'a> {
+    network: &'a str,
+    load_balancer: &'a str,
+    metrics: &'a str,
+}
+
+/// The URLs of a server.
+struct Urls {
+    network: String,
+    load_balancer: String,
+}
+
+/// Checks that nothing else uses the directory and the addresses; gives a free address for metrics.
+fn check_places(dir: &Path, listen: &str, lb_listen: &str) -> Result<&'static str> {
     Central::check_free(&dir.join(CENTRAL))?;
-    TcpListener::bind(listen)
-        .with_context(|| format!("cannot listen on {listen}: choose another address with --listen"))?;
+    for (flag, address) in [("--listen", listen), ("--lb-listen", lb_listen)] {
+        TcpListener::bind(address)
+            .with_context(|| format!("cannot listen on {address}: choose another address with {flag}"))?;
+    }
     Ok(metrics_address(METRICS))
 }
 
@@ -129,25 +159,34 @@ fn openstack() -> Result<PathBuf> {
     Ok(lab::python::openstack()?.join("bin/openstack"))
 }
 
-/// Starts the server; returns it with its address.
-fn start(meridian: &Path, dir: &Path, listen: &str, metrics: &str) -> Result<(Daemon, String)> {
+/// Starts the server; returns it with its URLs.
+fn start(meridian: &Path, dir: &Path, places: &Places<'_>) -> Result<(Daemon, Urls)> {
     openstack()?;
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    heading(&format!("starting the network API and an OVN central in {}", dir.display()));
+    heading(&format!("starting both APIs and an OVN central in {}", dir.display()));
     let mut command = Command::new(meridian);
-    command.args(["server", "--dev", "--listen", listen, "--metrics-listen", metrics, "--data-dir"]).arg(dir);
+    command.args(["server", "--dev", "--listen", places.network, "--lb-listen", places.load_balancer]);
+    command.args(["--metrics-listen", places.metrics, "--data-dir"]).arg(dir);
     command.stdout(Stdio::piped());
     let mut server = Daemon::start("meridian server", &mut command, &dir.join("server.log"))?;
     let stdout = server.take_stdout().context("the server has no output")?;
-    let said = BufReader::new(stdout).lines().map_while(Result::ok);
-    let url = said.into_iter().find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
-    match url {
-        Some(url) => {
-            let text =
-                format!("clouds:\n  meridian:\n    auth_type: none\n    auth: {{endpoint: \"{url}\"}}\n");
+    let mut said = BufReader::new(stdout).lines().map_while(Result::ok);
+    let mut load_balancer = None;
+    let network = said.find_map(|line| {
+        if let Some(url) = line.strip_prefix("load balancers on ") {
+            load_balancer = Some(url.to_owned());
+        }
+        line.strip_prefix("listening on ").map(str::to_owned)
+    });
+    match network.zip(load_balancer) {
+        Some((network, load_balancer)) => {
+            let text = format!(
+                "clouds:\n  meridian:\n    auth_type: none\n    auth: {{endpoint: \"{network}\"}}\n    \
+                 load_balancer_endpoint_override: \"{load_balancer}\"\n"
+            );
             let clouds = dir.join(CLOUDS);
             std::fs::write(&clouds, text).with_context(|| format!("cannot write {}", clouds.display()))?;
-            Ok((server, url))
+            Ok((server, Urls { network, load_balancer }))
         }
         None => {
             // Its output has ended, and so will it in a moment.
@@ -161,10 +200,12 @@ fn start(meridian: &Path, dir: &Path, listen: &str, metrics: &str) -> Result<(Da
     }
 }
 
-fn explain(dir: &Path, url: &str) -> Result<()> {
+fn explain(dir: &Path, urls: &Urls) -> Result<()> {
     let (openstack, clouds) = (openstack()?, dir.join(CLOUDS));
     let command = |text: String| style(text).for_stderr().green().to_string();
-    eprintln!("\nThe network API listens on {url}; its log is {}.", dir.join("server.log").display());
+    let Urls { network, load_balancer } = urls;
+    eprintln!("\nThe network API listens on {network} and the load-balancer API on {load_balancer}.");
+    eprintln!("The log of the server is {}.", dir.join("server.log").display());
     eprintln!("In another terminal:\n");
     eprintln!(
         "    {}",
@@ -175,16 +216,22 @@ fn explain(dir: &Path, url: &str) -> Result<()> {
     for line in COMMANDS {
         eprintln!("    {}", command(format!("openstack {line}")));
     }
-    eprintln!("\nand what OVN has of it:\n");
+    eprintln!("\nA load balancer on that router:\n");
+    for line in BALANCER_COMMANDS {
+        eprintln!("    {}", command(format!("openstack {line}")));
+    }
+    eprintln!("\nand what OVN has of both:\n");
     let nb = format!("unix:{}", dir.join("ovn/nb.sock").display());
     eprintln!("    {}", command(format!("ovn-nbctl --db={nb} show")));
+    eprintln!("    {}", command(format!("ovn-nbctl --db={nb} lb-list")));
     eprintln!("\nCtrl-C ends it and keeps the data.\n");
     Ok(())
 }
 
 /// Starts a built server, runs the commands as a newcomer would, and checks their result in OVN.
 pub(crate) fn check(meridian: &Path, dir: &Path) -> Result<()> {
-    let (_server, _) = start(meridian, dir, ANY_PORT, ANY_PORT)?;
+    let places = Places { network: ANY_PORT, load_balancer: ANY_PORT, metrics: ANY_PORT };
+    let (_server, _) = start(meridian, dir, &places)?;
     let (openstack, clouds) = (openstack()?, dir.join(CLOUDS));
     let tool = |line: &str| {
         let mut command = Command::new(&openstack);
@@ -208,11 +255,23 @@ pub(crate) fn check(meridian: &Path, dir: &Path) -> Result<()> {
         std::thread::sleep(Duration::from_millis(50));
     };
     ensure!(routes.split_whitespace().count() == 2, "OVN has not two default routes, but {routes:?}");
+    for line in BALANCER_COMMANDS {
+        eprintln!("openstack {line}");
+        tool(line)?;
+    }
+    let vips = nbctl(&["--bare", "--columns=vips", "list", "Load_Balancer"])?;
+    ensure!(
+        vips.contains(":82") && vips.contains("10.0.0.107:80"),
+        "OVN has no such load balancer, but {vips:?}"
+    );
+    tool("loadbalancer delete --cascade --wait lb1")?;
+    tool("router remove subnet R S3")?;
     tool("router delete R")?;
-    for noun in ["N1", "N2"] {
+    for noun in ["N1", "N2", "N3"] {
         tool(&format!("network delete {noun}"))?;
     }
-    eprintln!("{}", style("up works: the router has its two default routes in OVN").for_stderr().green());
+    let works = "up works: OVN had the two default routes of the router and the load balancer";
+    eprintln!("{}", style(works).for_stderr().green());
     Ok(())
 }
 
@@ -225,22 +284,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let taken = TcpListener::bind(ANY_PORT).unwrap();
         let address = taken.local_addr().unwrap().to_string();
-        let error = check_places(dir.path(), &address).unwrap_err().to_string();
+        let error = check_places(dir.path(), &address, ANY_PORT).unwrap_err().to_string();
         assert!(error.contains(&address) && error.contains("--listen"), "{error}");
+        let error = check_places(dir.path(), ANY_PORT, &address).unwrap_err().to_string();
+        assert!(error.contains(&address) && error.contains("--lb-listen"), "{error}");
         drop(taken);
-        check_places(dir.path(), &address).unwrap();
+        check_places(dir.path(), &address, ANY_PORT).unwrap();
     }
 
     #[test]
     fn a_directory_in_use_is_found_before_anything_is_built() {
         let dir = tempfile::tempdir().unwrap();
-        check_places(dir.path(), ANY_PORT).unwrap();
+        check_places(dir.path(), ANY_PORT, ANY_PORT).unwrap();
         assert!(!dir.path().join(CENTRAL).exists(), "a look leaves nothing behind");
         let central = Central::start(&dir.path().join(CENTRAL)).unwrap();
-        let error = check_places(dir.path(), ANY_PORT).unwrap_err().to_string();
+        let error = check_places(dir.path(), ANY_PORT, ANY_PORT).unwrap_err().to_string();
         assert!(error.contains("--data-dir"), "{error}");
         drop(central);
-        check_places(dir.path(), ANY_PORT).unwrap();
+        check_places(dir.path(), ANY_PORT, ANY_PORT).unwrap();
     }
 
     #[test]

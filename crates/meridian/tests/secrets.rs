@@ -22,12 +22,14 @@ fn all(out: &Output) -> String {
 }
 
 /// Starts a server that cannot work, since nobody listens where its databases should be.
-const SERVE: [&str; 13] = [
+const SERVE: [&str; 15] = [
     "server",
     "--data-dir",
     "data",
     "--listen",
     "127.0.0.1:0",
+    "--lb-listen",
+    "none",
     "--metrics-listen",
     "127.0.0.1:0",
     "--log-level",

@@ -36,6 +36,7 @@ impl Cloud {
         fs::write(&config, format!("{auth}{NETWORK}"))?;
         let mut command = Command::new(meridian);
         command.args(["server", "--dev", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]);
+        command.args(["--lb-listen", "127.0.0.1:0"]);
         command.arg("--config").arg(&config).arg("--data-dir").arg(dir.join("server")).stdout(Stdio::piped());
         let mut server = Daemon::start("meridian server", &mut command, &dir.join("server.log"))?;
         let stdout = server.take_stdout().context("the server has no output")?;

@@ -1,6 +1,7 @@
-//! `meridian server`: the network API on OVN.
+//! `meridian server`: the network and the load-balancer API on OVN.
 
 mod ovn;
+mod served;
 mod shown;
 mod sockets;
 
@@ -23,7 +24,7 @@ use api::world::Outside;
 use central::Database;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use super::print;
@@ -35,12 +36,13 @@ use crate::process::Process;
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
 pub(super) use ovn::client_config;
+use served::Served;
 use shown::Shown;
 use sockets::Sockets;
 
-/// Run the network API on OVN
+/// Run the network and the load-balancer API on OVN
 ///
-/// Serves the Neutron v2.0 API and keeps OVN's Northbound database as the API's objects say. Requests are answered when they
+/// Serves the Neutron v2.0 and Octavia v2 APIs and keeps OVN's Northbound database as the API's objects say. Requests are answered when they
 /// are stored; the database follows. While it is away, requests are taken all the same.
 ///
 /// State is kept in SQLite in the data directory, or in PostgreSQL. Several servers may run on one PostgreSQL and one
@@ -54,9 +56,12 @@ pub(super) struct Args {
     /// Where the server keeps its files [default: /var/lib/meridian, or .meridian with --dev]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Where the API listens [default: 127.0.0.1:9696]
+    /// Where the network API listens [default: 127.0.0.1:9696]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Where the load-balancer API listens; "none" turns it off [default: 127.0.0.1:9876]
+    #[arg(long, value_name = "ADDRESS")]
+    lb_listen: Option<String>,
     /// Where state is kept: sqlite:///file or postgres://user@host/database [default: api.db in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
@@ -82,6 +87,7 @@ impl Args {
         let flags = [
             given("server.data_dir", "--data-dir", self.data_dir.clone()),
             given("server.listen", "--listen", self.listen.clone()),
+            given("server.load_balancer_listen", "--lb-listen", self.lb_listen.clone()),
             given("server.database", "--database", self.database.clone()),
             given("server.nb", "--nb", self.nb.clone()),
             given("server.sb", "--sb", self.sb.clone()),
@@ -111,9 +117,14 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let (mut interrupt, mut terminate) =
         (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
     let auth = credentials(args, server)?;
-    auth.check_listen(server.listen.value, server.allow_remote_noauth.value).map_err(|error| {
-        Failure::new(Exit::Usage, error).try_("--auth keystone, or allow_remote_noauth = true in [server]")
-    })?;
+    for address in
+        [Some(server.listen.value), server.load_balancer_listen.value.address()].into_iter().flatten()
+    {
+        auth.check_listen(address, server.allow_remote_noauth.value).map_err(|error| {
+            Failure::new(Exit::Usage, error)
+                .try_("--auth keystone, or allow_remote_noauth = true in [server]")
+        })?;
+    }
     let mut settings = config.network.settings().unwrap_or_default();
     if settings.dns_servers.is_empty() {
         settings.dns_servers = host_resolvers();
@@ -123,7 +134,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     }
     // Before the server takes anything: one that cannot listen must not become the writer of the Northbound first.
     let sockets = Sockets::bind(server, config.metrics.listen.value.unwrap_or(METRICS)).await?;
-    let (address, url_of_api) = (sockets.probe.address, sockets.probe.url());
+    let address = sockets.network.probe.address;
     let dir = data_dir(args, server);
     create_data_dir(&dir)?;
     let mut central = match args.dev {
@@ -189,28 +200,25 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         applied: northbound.applied(),
         lists: Lists::default(),
     });
-    let (drain, draining) = oneshot::channel::<()>();
-    let serving = api::http::serve(sockets.api, api, api::dialect::Neutron, server.limits(), async {
-        drop(draining.await)
-    });
-    let mut serving = task::spawn("api", serving);
-    // Whoever started us reads this line: the port may have been left to the system.
-    print(&format!("listening on {url_of_api}\n"))?;
+    let (mut served, probes) = Served::start(sockets.network, sockets.load_balancer, &api, server.limits());
+    print(&probes.lines())?;
     tracing::info!(%address, store = %url, "the network API listens");
+    if let Some(address) = probes.load_balancer_address() {
+        tracing::info!(%address, "the load-balancer API listens");
+    }
     notify::ready(&format!("listening on {address}"));
 
     let mut watchdog = notify::Watchdog::new();
     let outcome = tokio::select! {
-        () = watchdog.feed_while(|| sockets.probe.lives()) => Ok(()),
-        ended = &mut serving => Err(Failure::told(Exit::Local, format!("the API ended by itself: {ended:?}"))),
+        () = watchdog.feed_while(|| probes.live()) => Ok(()),
+        ended = served.ended() => Err(Failure::told(Exit::Local, ended)),
         failure = ovn::watch_central(&mut central) => Err(failure),
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
     };
     task::stopping();
     notify::stopping();
-    let _ = drain.send(());
-    if !serving.is_finished() && tokio::time::timeout(DRAIN, serving).await.is_err() {
+    if tokio::time::timeout(DRAIN, served.drain()).await.is_err() {
         tracing::warn!("requests were still under way after {DRAIN:?}; they are cut off");
     }
     northbound.handle().stop();

@@ -1,4 +1,4 @@
-//! `[server]`: where the network API listens, who may use it, and where its state is.
+//! `[server]`: where the APIs listen, who may use them, and where their state is.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,13 +7,14 @@ use std::time::Duration;
 use api::http::Limits;
 use api::secret::SecretUrl;
 
-use super::value::{AuthMode, Field};
+use super::value::{AuthMode, Field, OptionalListen};
 use super::{Key, Setting};
 
 /// The keys of the section.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Server {
     pub(crate) listen: Setting<SocketAddr>,
+    pub(crate) load_balancer_listen: Setting<OptionalListen>,
     pub(crate) client_timeout: Setting<Duration>,
     pub(crate) first_request_timeout: Setting<Duration>,
     pub(crate) max_connections: Setting<usize>,
@@ -45,6 +46,7 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: Setting::default(SocketAddr::from((Ipv4Addr::LOCALHOST, 9696))),
+            load_balancer_listen: Setting::default(OptionalListen::At((Ipv4Addr::LOCALHOST, 9876).into())),
             client_timeout: Setting::default(Limits::default().idle),
             first_request_timeout: Setting::default(Limits::default().first_request),
             max_connections: Setting::default(Limits::default().connections),
@@ -93,6 +95,14 @@ impl Server {
             (key("listen", "Where the network API listens"), &mut self.listen),
             (
                 key(
+                    "load_balancer_listen",
+                    "Where the load-balancer API listens, with the limits, TLS and authentication of the network API; \
+                     \"none\" turns it off",
+                ),
+                &mut self.load_balancer_listen,
+            ),
+            (
+                key(
                     "client_timeout",
                     "How long a connection may be idle between two requests, and an answer be left unread",
                 ),
@@ -123,7 +133,7 @@ impl Server {
             (
                 key(
                     "tls_cert",
-                    "Certificate of the network API with its chain (PEM); without it, the API has no TLS",
+                    "Certificate of the network and load-balancer API with its chain (PEM); without it, they have no TLS",
                 ),
                 &mut self.tls_cert,
             ),

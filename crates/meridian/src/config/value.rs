@@ -120,6 +120,45 @@ impl Value for SocketAddr {
     }
 }
 
+/// Where something listens that an operator may turn off with `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OptionalListen {
+    /// At an address.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+impl OptionalListen {
+    /// The address, if it listens.
+    pub(crate) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::At(address) => Some(address),
+            Self::Off => None,
+        }
+    }
+}
+
+impl Value for OptionalListen {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::Off),
+            _ => text.parse().map(Self::At).map_err(|_| {
+                format!(
+                    "expected an address and a port as 127.0.0.1:9876 or [::1]:9876, or none, found `{text}`"
+                )
+            }),
+        }
+    }
+
+    fn to_toml(&self) -> Option<toml::Value> {
+        match self {
+            Self::At(address) => address.to_toml(),
+            Self::Off => Some("none".into()),
+        }
+    }
+}
+
 impl Value for SecretUrl {
     fn from_text(text: &str) -> Result<Self, String> {
         Ok(text.into())

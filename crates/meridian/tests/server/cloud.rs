@@ -21,7 +21,14 @@ pub(crate) struct Cloud {
     ovn: PathBuf,
     args: Vec<String>,
     child: Child,
-    url: String,
+    urls: Urls,
+}
+
+/// Where a server listens.
+struct Urls {
+    network: String,
+    /// Empty if the load-balancer API is off.
+    load_balancer: String,
 }
 
 /// An answer.
@@ -61,8 +68,8 @@ impl Cloud {
     pub(crate) fn within(dir: tempfile::TempDir, args: &[&str]) -> Cloud {
         let ovn = dir.path().join("ovn");
         let args: Vec<String> = ["--dev"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
-        let (child, url) = spawn(dir.path(), &args);
-        Cloud { dir, ovn, args, child, url }
+        let (child, urls) = spawn(dir.path(), &args);
+        Cloud { dir, ovn, args, child, urls }
     }
 
     /// Starts one with a configuration file.
@@ -101,8 +108,8 @@ impl Cloud {
     pub(crate) fn on(ovn: &Path, args: &[&str]) -> Cloud {
         let dir = tempfile::tempdir().unwrap();
         let args = outside(ovn, args);
-        let (child, url) = spawn(dir.path(), &args);
-        Cloud { dir, ovn: ovn.to_owned(), args, child, url }
+        let (child, urls) = spawn(dir.path(), &args);
+        Cloud { dir, ovn: ovn.to_owned(), args, child, urls }
     }
 
     /// The directory of its data.
@@ -115,9 +122,16 @@ impl Cloud {
         &self.ovn
     }
 
-    /// Where it listens.
+    /// Where its network API listens.
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        &self.urls.network
+    }
+
+    /// Where its load-balancer API listens.
+    #[track_caller]
+    pub(crate) fn load_balancer_url(&self) -> &str {
+        assert_ne!(self.urls.load_balancer, "", "the server has no load-balancer API");
+        &self.urls.load_balancer
     }
 
     /// kill -9, then the same again.
@@ -169,7 +183,7 @@ impl Cloud {
 
     /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill).
     pub(crate) fn again(&mut self) {
-        (self.child, self.url) = spawn(self.dir.path(), &self.args);
+        (self.child, self.urls) = spawn(self.dir.path(), &self.args);
     }
 
     /// One request, as administrator.
@@ -180,14 +194,14 @@ impl Cloud {
     /// One request with a token.
     pub(crate) fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
         let text = body.map(|body| body.to_string());
-        raw(&self.url, &[("X-Auth-Token", token)], method, path, text.as_deref())
+        raw(&self.urls.network, &[("X-Auth-Token", token)], method, path, text.as_deref())
     }
 
     /// One request, as administrator, that is answered when the Northbound has what it changed.
     pub(crate) fn settle(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
         let text = body.map(|body| body.to_string());
         let headers = [("X-Auth-Token", "admin"), ("X-Meridian-Wait", "nb")];
-        raw(&self.url, &headers, method, &format!("/v2.0/{path}"), text.as_deref())
+        raw(&self.urls.network, &headers, method, &format!("/v2.0/{path}"), text.as_deref())
     }
 
     /// Makes an object and gives it back.
@@ -223,7 +237,16 @@ impl Cloud {
 
     /// Runs `openstack` with the words of a line; gives what it printed as JSON, or what it complained about.
     pub(crate) fn openstack(&self, line: &str) -> Result<Value, String> {
-        self.openstack_as(&[("OS_AUTH_TYPE", "none"), ("OS_ENDPOINT", &self.url)], line)
+        self.openstack_as(&self.no_credentials(), line)
+    }
+
+    /// The variables with which `openstack` uses both APIs without credentials.
+    fn no_credentials(&self) -> [(&'static str, &str); 3] {
+        [
+            ("OS_AUTH_TYPE", "none"),
+            ("OS_ENDPOINT", &self.urls.network),
+            ("OS_LOAD_BALANCER_ENDPOINT_OVERRIDE", &self.urls.load_balancer),
+        ]
     }
 
     /// The same with variables that say who asks, and where.
@@ -251,7 +274,7 @@ impl Cloud {
     #[track_caller]
     pub(crate) fn openstack_session(&self, lines: &[&str]) -> Vec<Value> {
         let mut child = openstack()
-            .envs([("OS_AUTH_TYPE", "none"), ("OS_ENDPOINT", &self.url)])
+            .envs(self.no_credentials())
             .current_dir(self.dir())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -362,7 +385,9 @@ fn openstack() -> Command {
 /// The words of a line for `openstack`, which is to print JSON if it prints something.
 fn words(line: &str) -> Vec<&str> {
     let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
-    if ["list", "show", "create", "gateway"].iter().any(|verb| words.contains(verb)) {
+    // The tree of states is JSON anyway.
+    let tree = words.starts_with(&["loadbalancer", "status"]);
+    if !tree && ["list", "show", "create", "gateway"].iter().any(|verb| words.contains(verb)) {
         words.extend(["-f", "json"]);
     }
     words
@@ -509,7 +534,7 @@ fn remote(ovn: &Path, database: &str) -> String {
 fn command(dir: &Path, args: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
     command.arg("server");
-    for flag in ["--listen", "--metrics-listen"] {
+    for flag in ["--listen", "--lb-listen", "--metrics-listen"] {
         if !args.iter().any(|arg| arg == flag) {
             command.args([flag, "127.0.0.1:0"]);
         }
@@ -537,16 +562,23 @@ fn refused(dir: &Path, args: &[String]) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-fn spawn(dir: &Path, args: &[String]) -> (Child, String) {
+fn spawn(dir: &Path, args: &[String]) -> (Child, Urls) {
     let log: PathBuf = dir.join("server.log");
     let mut file = File::options().create(true).append(true).open(&log).unwrap();
     writeln!(file, "--- started").unwrap();
     let mut child = command(dir, args).stderr(file).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The server says where it listens when it is ready.
-    let url = lines.find_map(|line| line.ok()?.strip_prefix("listening on ").map(str::to_owned));
-    match url {
-        Some(url) => (child, url),
+    let mut load_balancer = String::new();
+    let network = lines.find_map(|line| {
+        let line = line.ok()?;
+        if let Some(url) = line.strip_prefix("load balancers on ") {
+            url.clone_into(&mut load_balancer);
+        }
+        line.strip_prefix("listening on ").map(str::to_owned)
+    });
+    match network {
+        Some(network) => (child, Urls { network, load_balancer }),
         None => {
             let status = child.wait();
             panic!("the server did not start ({status:?}):\n{}", fs::read_to_string(&log).unwrap());

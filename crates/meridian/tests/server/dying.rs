@@ -49,7 +49,7 @@ fn dies_within(dir: &tempfile::TempDir, part: &str, death: Death, options: &[&st
     };
     let mut child = Command::new(env!("CARGO_BIN_EXE_meridian"))
         .args(["server", "--dev", "--data-dir", ".", "--listen", "127.0.0.1:0"])
-        .args(["--metrics-listen", "127.0.0.1:0"])
+        .args(["--lb-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
         .args(options)
         .current_dir(dir.path())
         .env("MERIDIAN_CONFIG", "/dev/null")

@@ -4,6 +4,7 @@
 mod access;
 mod adding;
 mod backups;
+mod balancers;
 mod chaos;
 mod cloud;
 mod clustered;

@@ -19,9 +19,11 @@ fn let_in(cloud: &Cloud, headers: &[(&str, &str)]) -> u16 {
 fn whoever_asks_for_no_credentials_listens_to_this_machine_alone() {
     let dir = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let complaint = Cloud::refused(dir.path(), &["--listen", address]);
-        for part in [address.trim_end_matches(":0"), "--auth keystone", "allow_remote_noauth = true"] {
-            assert!(complaint.contains(part), "{part}: {complaint}");
+        for flag in ["--listen", "--lb-listen"] {
+            let complaint = Cloud::refused(dir.path(), &[flag, address]);
+            for part in [address.trim_end_matches(":0"), "--auth keystone", "allow_remote_noauth = true"] {
+                assert!(complaint.contains(part), "{part}: {complaint}");
+            }
         }
     }
     assert!(!Path::new(dir.path()).join("api.db").exists(), "before anything is made");

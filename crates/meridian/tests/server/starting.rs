@@ -16,7 +16,7 @@ fn server(dir: &Path, run_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
     command
         .args(["server", "--auth", "none", "--data-dir", "data"])
-        .args(["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
+        .args(["--listen", "127.0.0.1:0", "--lb-listen", "none", "--metrics-listen", "127.0.0.1:0"])
         .current_dir(dir)
         .env("MERIDIAN_CONFIG", "/dev/null")
         .env("OVN_RUNDIR", run_dir)
@@ -74,7 +74,12 @@ fn a_server_that_cannot_listen_does_not_come_near_the_northbound() {
     let file = ovn.path().join("file");
     fs::write(&file, "").unwrap();
     let file = file.display().to_string();
-    for (flag, place) in [("--listen", &address), ("--metrics-listen", &address), ("--admin-socket", &file)] {
+    for (flag, place) in [
+        ("--listen", &address),
+        ("--lb-listen", &address),
+        ("--metrics-listen", &address),
+        ("--admin-socket", &file),
+    ] {
         let complaint = Cloud::refused(ovn.path(), &[flag, place]);
         assert!(complaint.contains(&format!("cannot listen on {place}")), "{complaint}");
         assert!(complaint.contains(flag), "it says what to do: {complaint}");

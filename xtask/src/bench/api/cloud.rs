@@ -64,6 +64,7 @@ impl Cloud {
         option("--listen", "127.0.0.1:0".to_owned());
         option("--auth", "none".to_owned());
         option("--metrics-listen", "127.0.0.1:0".to_owned());
+        option("--lb-listen", "none".to_owned());
         option("--data-dir", dir.display().to_string());
         let postgres = match sql {
             Sql::Sqlite => None,

@@ -15,8 +15,14 @@ use crate::metrics;
 
 /// The bound sockets. The kernel queues connections until the server answers on them.
 pub(super) struct Sockets {
-    pub(super) api: HttpSocket,
+    pub(super) network: ApiSocket,
+    pub(super) load_balancer: Option<ApiSocket>,
     pub(super) metrics: HttpSocket,
+}
+
+/// The socket of an API, and how this process asks that API.
+pub(super) struct ApiSocket {
+    pub(super) http: HttpSocket,
     pub(super) probe: Probe,
 }
 
@@ -27,24 +33,36 @@ impl Sockets {
             ("metrics_tls_cert", &server.metrics_tls_cert),
             ("metrics_tls_key", &server.metrics_tls_key),
         )?;
+        let network = ApiSocket::bind(server.listen.value, "--listen", tls.clone()).await?;
+        let load_balancer = match server.load_balancer_listen.value.address() {
+            Some(address) => Some(ApiSocket::bind(address, "--lb-listen", tls.clone()).await?),
+            None => None,
+        };
+        let metrics = metrics::bind(metrics).await?;
+        for identity in [tls, metrics_tls.clone()].into_iter().flatten() {
+            task::keep("certificate", identity.follow());
+        }
+        Ok(Self { network, load_balancer, metrics: socket(metrics, metrics_tls) })
+    }
+}
+
+impl ApiSocket {
+    /// Binds a socket to the address that `flag` sets.
+    async fn bind(address: SocketAddr, flag: &str, tls: Option<Arc<TlsIdentity>>) -> Outcome<Self> {
         let failed = |error| {
             Failure::new(Exit::Local, error)
-                .while_(format!("cannot listen on {}", server.listen.value))
-                .try_("another address with --listen; `ss -ltnp` names the program that listens there")
+                .while_(format!("cannot listen on {address}"))
+                .try_(format!("another address with {flag}; `ss -ltnp` names the program that listens there"))
         };
-        let api = TcpListener::bind(server.listen.value).await.map_err(failed)?;
-        let probe = Probe { address: api.local_addr().map_err(failed)?, tls: tls.clone() };
-        let metrics = metrics::bind(metrics).await?;
-        Ok(Self { api: socket(api, tls), metrics: socket(metrics, metrics_tls), probe })
+        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        let probe = Probe { address: tcp.local_addr().map_err(failed)?, tls: tls.clone() };
+        Ok(Self { http: socket(tcp, tls), probe })
     }
 }
 
 fn socket(tcp: TcpListener, tls: Option<Arc<TlsIdentity>>) -> HttpSocket {
     match tls {
-        Some(tls) => {
-            task::keep("certificate", Arc::clone(&tls).follow());
-            HttpSocket::encrypted(tcp, tls)
-        }
+        Some(tls) => HttpSocket::encrypted(tcp, tls),
         None => tcp.into(),
     }
 }
@@ -73,7 +91,7 @@ fn identity(cert: NamedFile<'_>, key: NamedFile<'_>) -> Outcome<Option<Arc<TlsId
     }
 }
 
-/// Asks the API of this process, as its clients do.
+/// Asks an API of this process, as its clients do.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) address: SocketAddr,
