@@ -119,6 +119,12 @@ pub enum Fact {
     VipPort(Uuid),
     /// The members of load balancers with an address.
     MembersAt(IpAddr),
+    /// The ports with an address, in whatever subnet.
+    HolderOf(IpAddr),
+    /// The port of a subnet that probes come from.
+    MonitorPort(Uuid),
+    /// The results of probing a port.
+    Probes(Uuid),
     /// The floating IPs of a port.
     FloatingIpsOf(Uuid),
     /// Whether any row was taken over.

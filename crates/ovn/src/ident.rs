@@ -178,6 +178,11 @@ pub mod name {
         format!("{LB_HEALTH_MONITOR}{subnet}")
     }
 
+    /// The subnet of a port that sends health checks, from its name.
+    pub fn lb_health_monitor_subnet(name: &str) -> Option<Uuid> {
+        Uuid::try_parse(name.strip_prefix(LB_HEALTH_MONITOR)?).ok()
+    }
+
     /// True for load balancers that Neutron makes for port forwarding.
     pub fn is_port_forwarding_lb(name: &str) -> bool {
         name.starts_with(PORT_FORWARDING)
@@ -242,6 +247,8 @@ mod tests {
             assert_eq!(name::neutron_id(other), None, "{other}");
         }
         assert!(name::is_lb_vip_port(&name::lb_vip_port(id)) && !name::is_lb_vip_port("ovn-lb-hm-1"));
+        assert_eq!(name::lb_health_monitor_subnet(&name::lb_health_monitor_port(id)), Some(id));
+        assert_eq!(name::lb_health_monitor_subnet("ovn-lb-hm-1"), None);
         assert!(name::is_port_forwarding_lb("pf-floatingip-1-tcp"));
         let group = name::port_group_addresses(&name::port_group(id), false);
         assert!(crate::text::match_expr::GroupName::new(&group).is_ok());

@@ -5,9 +5,11 @@
 //! of a listener or a pool are in one row only. Each row carries the generation of the load balancer it was made from, so
 //! that the Northbound itself tells which changes have arrived (`report/balancer.rs`).
 
+mod access;
 mod association;
 mod backends;
 mod bookkeeping;
+pub(super) mod health_check;
 mod parts;
 mod selection;
 mod vips;
@@ -40,16 +42,20 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let association = Association::of(look, &parts);
     for slot in &balancer.rows {
         let uuid = row(look, id, slot.number);
+        let frontends = vips::frontends(&parts, slot);
+        let probes = health_check::compile(look, &frontends, to);
         let columns = nb::LoadBalancer {
             name: text(id),
             protocol: slot.group.protocol.map(protocol),
-            vips: vips::vips(&parts, slot),
+            vips: vips::vips(&frontends),
+            health_check: probes.health_check,
+            ip_port_mappings: probes.ip_port_mappings,
             selection_fields: selection::fields(balancer, slot.group.algorithm, look.ability()),
             options: map(options(slot, &association)),
             external_ids: map(bookkeeping::external_ids(&parts, slot, &association)),
-            ..Default::default()
         };
         to.part.own(object(OBJECT, id), uuid, columns);
+        access::compile(look, &parts, &association, &frontends, &mut to.part);
         for network in &association.networks {
             let switch = switch::row(look, *network);
             to.part.member::<LogicalSwitch>(object(OBJECT, id), switch, LogicalSwitch::LOAD_BALANCER, uuid);
@@ -59,6 +65,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
             to.part.member::<LogicalRouter>(object(OBJECT, id), router, LogicalRouter::LOAD_BALANCER, uuid);
         }
     }
+    health_check::report_obstacles(&parts, to);
     if association.routers.is_empty() {
         to.problems.push(Problem::warning(
             object(OBJECT, id),
@@ -77,7 +84,7 @@ fn protocol(protocol: LbProtocol) -> nb::LbProtocol {
     }
 }
 
-fn options(slot: &RowSlot, association: &Association) -> Vec<(&'static str, Str)> {
+fn options(slot: &RowSlot, association: &Association<'_>) -> Vec<(&'static str, Str)> {
     let mut options = Vec::new();
     options.extend(slot.group.affinity.map(|seconds| ("affinity_timeout", text(seconds))));
     // Requests and answers may cross different gateways, so no single chassis has the connection's state.

@@ -11,6 +11,8 @@ use crate::model::{
     Adopted, FloatingIp, Member, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
     SubnetPool,
 };
+use crate::report::{ProbeResult, ProbedBackend};
+use crate::resource::load_balancer::monitor_port;
 use crate::settings::Settings;
 use crate::snapshot::sessions::Session;
 use crate::snapshot::{Ability, Fact, Snapshot};
@@ -157,6 +159,14 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
+    /// The port that has an address of a subnet.
+    pub(crate) fn holder(&self, subnet: Uuid, address: IpAddr) -> Option<&'w Port> {
+        let holder = self
+            .0
+            .read(Fact::HolderOf(address), |snapshot| snapshot.world.address_holder(subnet, address))?;
+        self.port(holder)
+    }
+
     pub(crate) fn metadata_port(&self, network: Uuid) -> Option<&'w Port> {
         self.0.read(Fact::MetadataPort(network), |snapshot| {
             let device = name::metadata(network);
@@ -232,6 +242,17 @@ impl<'t, 'w> Look<'t, 'w> {
 
     pub(crate) fn session(&self, port: Uuid, hop: IpAddr) -> Option<Session> {
         self.0.read(Fact::Session(port), |snapshot| snapshot.sessions.get(port, hop))
+    }
+
+    /// The address in a subnet that health monitors send their probes from.
+    pub(crate) fn probe_source(&self, subnet: Uuid) -> Option<IpAddr> {
+        let found =
+            self.0.read(Fact::MonitorPort(subnet), |snapshot| monitor_port::of(&snapshot.world, subnet));
+        found.map(|(_, address)| address)
+    }
+
+    pub(crate) fn probe_result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
+        self.0.read(Fact::Probes(backend.port_id), |snapshot| snapshot.report.probe_result(backend))
     }
 
     pub(crate) fn nb_global(&self) -> Option<Uuid> {

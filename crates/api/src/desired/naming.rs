@@ -42,6 +42,10 @@ fn naming(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
         .or_else(|| told(nb::Acl::TABLE, key::SECURITY_GROUP_RULE_ID, "security_group_rule"))
         .or_else(|| told(nb::DhcpOptions::TABLE, key::DHCP_PORT_ID, "port"))
         .or_else(|| told(nb::DhcpOptions::TABLE, key::DHCP_SUBNET_ID, "subnet"))
+        .or_else(|| {
+            let table = nb::LoadBalancerHealthCheck::TABLE;
+            told(table, octavia::key::HEALTH_MONITOR, load_balancer::health_check::OBJECT)
+        })
         .or_else(|| told(nb::Bfd::TABLE, key::ROUTER_ID, "router"))
 }
 

@@ -3,6 +3,7 @@
 mod generation;
 mod row_slot;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -40,6 +41,8 @@ pub struct LoadBalancer {
     pub generation: u64,
     /// When `generation` grew last.
     pub changed_at: Timestamp,
+    /// Subnets with members that OVN probes. The probes of a subnet come from a port of its own, which all load balancers share.
+    pub probed_subnets: BTreeSet<Uuid>,
     /// Members made so far: the next one's [`ordinal`](super::Member::ordinal).
     pub members_made: u64,
     /// Its owner has deleted it: it has no parts and wants no rows. It goes, with its VIP ports, when the Northbound has none.
@@ -82,6 +85,9 @@ impl Record for LoadBalancer {
         for vip in &self.vips {
             note(Link::LoadBalancerOfVipPort(vip.port_id), self.id);
             note(Link::LoadBalancersOfSubnet(vip.subnet_id), self.id);
+        }
+        for subnet in &self.probed_subnets {
+            note(Link::LoadBalancersProbing(*subnet), self.id);
         }
         if self.deleted {
             note(Link::DeletedLoadBalancers, self.id);

@@ -1,5 +1,6 @@
 //! The loop against real ovsdb-servers and ovn-northd.
 
+mod balancers;
 mod cloud;
 
 use std::collections::BTreeSet;

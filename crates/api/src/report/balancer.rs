@@ -12,7 +12,7 @@ use super::{Report, set};
 use crate::model::LbProtocol;
 
 /// A backend that a chassis probes. All load balancers with this backend share the result.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProbedBackend {
     /// The port of the backend.
     pub port_id: Uuid,

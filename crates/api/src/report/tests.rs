@@ -261,7 +261,7 @@ fn probes_of_backends_come_and_go() {
         report.southbound_changed(&sb.tell("Service_Monitor", id(1), "modify", status));
         assert_eq!(report.probe_result(&backend), Some(expected));
     }
-    let other = ProbedBackend { protocol: crate::model::LbProtocol::Udp, ..backend.clone() };
+    let other = ProbedBackend { protocol: crate::model::LbProtocol::Udp, ..backend };
     assert_eq!(report.probe_result(&other), None);
     report.southbound_changed(&sb.tell("Service_Monitor", id(1), "delete", Value::Null));
     assert_eq!(report.probe_result(&backend), None);

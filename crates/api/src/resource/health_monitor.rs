@@ -141,7 +141,7 @@ impl Resource for HealthMonitors {
         let generation = aggregate::begin(txn, pool.load_balancer_id);
         let made = make(txn, id, new, generation)?;
         aggregate::mark_pool(txn, id, generation);
-        aggregate::settle(txn, pool.load_balancer_id);
+        aggregate::settle(txn, pool.load_balancer_id)?;
         Ok(made)
     }
 
@@ -154,8 +154,7 @@ impl Resource for HealthMonitors {
         after.generation.changed = aggregate::begin(txn, before.load_balancer_id);
         aggregate::mark_pool(txn, before.pool_id, after.generation.changed);
         txn.put(after);
-        aggregate::settle(txn, before.load_balancer_id);
-        Ok(())
+        aggregate::settle(txn, before.load_balancer_id)
     }
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
@@ -164,8 +163,7 @@ impl Resource for HealthMonitors {
         let generation = aggregate::begin(txn, monitor.load_balancer_id);
         txn.remove::<HealthMonitor>(&id);
         aggregate::mark_pool(txn, monitor.pool_id, generation);
-        aggregate::settle(txn, monitor.load_balancer_id);
-        Ok(())
+        aggregate::settle(txn, monitor.load_balancer_id)
     }
 }
 
@@ -189,6 +187,17 @@ pub(super) fn make(txn: &mut Txn, pool: Uuid, new: &Checked, generation: u64) ->
             "OVN provider does not support {word} health monitor type. Supported types: UDP-CONNECT, TCP"
         ))
     })?;
+    // OVN probes with the protocol of the load balancer, whatever the health monitor is, and never with SCTP.
+    let fits = match kind {
+        MonitorKind::Tcp => pool.protocol == LbProtocol::Tcp,
+        MonitorKind::UdpConnect => pool.protocol == LbProtocol::Udp,
+    };
+    if !fits {
+        let protocol = pool.protocol.as_str();
+        return Err(unsupported_option(format_args!(
+            "OVN provider does not support {word} health monitors for pools with protocol {protocol}"
+        )));
+    }
     let mut monitor = HealthMonitor {
         id: txn.new_id(),
         project: pool.project.clone(),

@@ -214,7 +214,7 @@ impl Resource for Listeners {
         let generation = aggregate::begin(txn, id);
         let whole = aggregate::found(txn, id)?.clone();
         let made = make(txn, &whole, new, generation)?;
-        aggregate::settle(txn, id);
+        aggregate::settle(txn, id)?;
         Ok(made)
     }
 
@@ -236,8 +236,7 @@ impl Resource for Listeners {
             }
             listener.generation.changed = generation;
         });
-        aggregate::settle(txn, whole.id);
-        Ok(())
+        aggregate::settle(txn, whole.id)
     }
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
@@ -246,8 +245,7 @@ impl Resource for Listeners {
         aggregate::check_mutable(txn, whole)?;
         aggregate::begin(txn, whole);
         txn.remove::<Listener>(&id);
-        aggregate::settle(txn, whole);
-        Ok(())
+        aggregate::settle(txn, whole)
     }
 }
 

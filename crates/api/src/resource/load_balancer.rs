@@ -3,6 +3,8 @@
 
 pub(super) mod aggregate;
 pub(super) mod attribute;
+pub mod health;
+pub mod monitor_port;
 pub(super) mod protocol;
 pub mod status;
 pub mod tree;
@@ -255,13 +257,14 @@ impl Resource for LoadBalancers {
             rows: vec![RowSlot::FIRST],
             generation: FIRST_GENERATION,
             changed_at: txn.now(),
+            probed_subnets: std::collections::BTreeSet::new(),
             members_made: 0,
             deleted: false,
             standard: new.standard(txn.now()),
         };
         txn.put(load_balancer);
         tree::create_parts(txn, caller, id, new)?;
-        aggregate::settle(txn, id);
+        aggregate::settle(txn, id)?;
         Ok(id)
     }
 
@@ -273,8 +276,7 @@ impl Resource for LoadBalancers {
             change.set_text("name", &mut whole.name);
             change.set_bool("admin_state_up", &mut whole.admin_state_up);
         });
-        aggregate::settle(txn, id);
-        Ok(())
+        aggregate::settle(txn, id)
     }
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, request: &Checked) -> Result<(), Fault> {
@@ -290,7 +292,7 @@ impl Resource for LoadBalancers {
             whole.deleted = true;
             whole.rows = Vec::new();
         });
-        Ok(())
+        monitor_port::keep(txn, id)
     }
 }
 

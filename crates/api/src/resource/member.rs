@@ -159,7 +159,7 @@ impl Resource for Members {
         let generation = aggregate::begin(txn, whole.id);
         let made = make(txn, caller, pool, new, generation)?;
         aggregate::mark_pool(txn, pool, generation);
-        aggregate::settle(txn, whole.id);
+        aggregate::settle(txn, whole.id)?;
         Ok(made)
     }
 
@@ -173,8 +173,7 @@ impl Resource for Members {
             member.generation.changed = generation;
         });
         aggregate::mark_pool(txn, before.pool_id, generation);
-        aggregate::settle(txn, before.load_balancer_id);
-        Ok(())
+        aggregate::settle(txn, before.load_balancer_id)
     }
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
@@ -183,8 +182,7 @@ impl Resource for Members {
         let generation = aggregate::begin(txn, member.load_balancer_id);
         txn.remove::<Member>(&id);
         aggregate::mark_pool(txn, member.pool_id, generation);
-        aggregate::settle(txn, member.load_balancer_id);
-        Ok(())
+        aggregate::settle(txn, member.load_balancer_id)
     }
 
     /// Address and port tell two members apart.
@@ -242,8 +240,7 @@ impl Resource for Members {
             make(txn, caller, pool, new, generation)?;
         }
         aggregate::mark_pool(txn, pool, generation);
-        aggregate::settle(txn, whole.id);
-        Ok(())
+        aggregate::settle(txn, whole.id)
     }
 }
 

@@ -188,7 +188,7 @@ impl Resource for Pools {
                 listener.generation.changed = generation;
             });
         }
-        aggregate::settle(txn, id);
+        aggregate::settle(txn, id)?;
         Ok(made)
     }
 
@@ -211,8 +211,7 @@ impl Resource for Pools {
             }
         });
         aggregate::mark_pool(txn, id, generation);
-        aggregate::settle(txn, whole);
-        Ok(())
+        aggregate::settle(txn, whole)
     }
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
@@ -220,8 +219,7 @@ impl Resource for Pools {
         aggregate::check_mutable(txn, whole)?;
         let generation = aggregate::begin(txn, whole);
         aggregate::remove_pool(txn, id, generation);
-        aggregate::settle(txn, whole);
-        Ok(())
+        aggregate::settle(txn, whole)
     }
 }
 

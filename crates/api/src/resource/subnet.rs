@@ -325,7 +325,8 @@ pub fn found(world: &World, id: Uuid) -> Result<&Arc<Subnet>, Fault> {
 /// Whether a port gives up its addresses with the subnet: the metadata port, and hosts that formed theirs.
 fn yields(world: &World, subnet: &Subnet, port: &Port) -> bool {
     let is_vip = world.has_linked(Link::LoadBalancerOfVipPort(port.id));
-    let is_host = subnet.is_autoconfigured() && port.router_id().is_none() && !is_vip;
+    let is_source = port.device_owner == owner::LB_HEALTH_MONITOR;
+    let is_host = subnet.is_autoconfigured() && port.router_id().is_none() && !is_vip && !is_source;
     port.device_owner == owner::DISTRIBUTED || is_host
 }
 

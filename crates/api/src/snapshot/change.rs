@@ -42,6 +42,10 @@ impl Snapshot {
         map_diff(&old.bound, &new.bound, Fact::Place, facts);
         map_diff(&old.gateways, &new.gateways, Fact::Place, facts);
         map_diff(&old.parents, &new.parents, Fact::Parent, facts);
+        facts.extend(old.probes.diff(&new.probes).map(|item| match item {
+            MapDiff::Add(backend, _) | MapDiff::Remove(backend, _) => Fact::Probes(backend.port_id),
+            MapDiff::Update { new: (backend, _), .. } => Fact::Probes(backend.port_id),
+        }));
         if old.nb_global != new.nb_global {
             facts.insert(Fact::NbGlobal);
         }
@@ -139,6 +143,9 @@ fn touched_by_port(before: Option<&Port>, after: Option<&Port>, note: &mut dyn F
         if port.device_owner == owner::DISTRIBUTED && port.device_id == name::metadata(port.network_id) {
             note(Fact::MetadataPort(port.network_id));
         }
+        if port.device_owner == owner::LB_HEALTH_MONITOR {
+            note_monitor_port(port, note);
+        }
         if port::is_external(port) {
             note(Fact::ExternalPorts(port.network_id));
         }
@@ -146,9 +153,17 @@ fn touched_by_port(before: Option<&Port>, after: Option<&Port>, note: &mut dyn F
             note(Fact::Pair(pair.ip_address.addr()));
         }
     }
+    if before.map(|port| &port.fixed_ips) != after.map(|port| &port.fixed_ips) {
+        let addresses = both().flat_map(|port| &port.fixed_ips);
+        addresses.for_each(|fixed| note(Fact::HolderOf(fixed.ip_address)));
+    }
     if names(before) != names(after) {
         both().for_each(|port| note(Fact::Names(port.network_id)));
     }
+}
+
+fn note_monitor_port(port: &Port, note: &mut dyn FnMut(Fact)) {
+    port.fixed_ips.iter().for_each(|fixed| note(Fact::MonitorPort(fixed.subnet_id)));
 }
 
 /// What a network's names are made of.

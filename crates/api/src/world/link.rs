@@ -62,6 +62,8 @@ pub enum Link {
     LoadBalancerOfVipPort(Uuid),
     /// Load balancers with a VIP in a subnet.
     LoadBalancersOfSubnet(Uuid),
+    /// Load balancers with members in a subnet that OVN probes.
+    LoadBalancersProbing(Uuid),
     /// Load balancers that are deleted and still have rows.
     DeletedLoadBalancers,
     /// Listeners whose default pool a pool is.

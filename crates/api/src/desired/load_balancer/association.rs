@@ -11,9 +11,10 @@ use uuid::Uuid;
 
 use super::parts::BalancerParts;
 use crate::desired::Look;
+use crate::model::Port;
 
 /// The switches and routers that use a load balancer.
-pub(super) struct Association {
+pub(super) struct Association<'w> {
     /// Routers with a port in a VIP's subnet, then those with one in a member's, each group in order of id.
     pub(super) routers: Vec<Uuid>,
     /// The networks of VIPs and members, and those behind the routers; never external ones.
@@ -22,14 +23,16 @@ pub(super) struct Association {
     pub(super) ls_refs: LsRefs,
     /// Whether one of the routers has several gateways.
     pub(super) has_multihomed_router: bool,
+    /// The gateway ports of the routers.
+    pub(super) gateways: Vec<&'w Port>,
 }
 
-impl Association {
-    pub(super) fn of(look: &Look<'_, '_>, parts: &BalancerParts<'_>) -> Self {
+impl<'w> Association<'w> {
+    pub(super) fn of(look: &Look<'_, 'w>, parts: &BalancerParts<'_>) -> Self {
         // Subnets in order of first use, with the number of VIPs or members in each.
         let mut subnets: Vec<Uuid> = Vec::new();
         let mut counts: BTreeMap<Uuid, u32> = BTreeMap::new();
-        let vips = parts.vips.iter().map(|(vip, _)| vip.subnet_id);
+        let vips = parts.vips.iter().map(|it| it.vip.subnet_id);
         for subnet in vips.chain(parts.members().map(|member| member.subnet())) {
             *counts.entry(subnet).or_insert_with(|| {
                 subnets.push(subnet);
@@ -54,10 +57,12 @@ impl Association {
         }
 
         let mut has_multihomed_router = false;
+        let mut all_gateways = Vec::new();
         for router in &routers {
             let (gateways, interfaces): (Vec<_>, Vec<_>) =
                 look.router_ports(*router).into_iter().partition(|port| port.is_gateway());
             has_multihomed_router |= gateways.len() > 1;
+            all_gateways.extend(gateways);
             for port in interfaces {
                 // An interface of the other IP version leads no client to the VIPs.
                 let leads_here =
@@ -68,7 +73,8 @@ impl Association {
             }
         }
         let ls_refs = refs.into_iter().map(|(network, count)| (name::switch(network).into(), count));
-        Association { routers, networks, ls_refs: LsRefs(ls_refs.collect()), has_multihomed_router }
+        let ls_refs = LsRefs(ls_refs.collect());
+        Association { routers, networks, ls_refs, has_multihomed_router, gateways: all_gateways }
     }
 
     /// The value of `lr_ref`, if there is a router.

@@ -5,14 +5,15 @@ use ovn::text::octavia::{self, ListenerValue, Members, ObjectKey, ObjectKind, ke
 use ovsdb::Str;
 
 use super::association::Association;
-use super::parts::{BalancerParts, PoolParts};
+use super::parts::{BalancerParts, PoolParts, VipParts};
 use crate::desired::text;
 use crate::model::{Member, RowSlot};
+use crate::resource::load_balancer::health::MemberHealth;
 
 pub(super) fn external_ids(
     parts: &BalancerParts<'_>,
     slot: &RowSlot,
-    association: &Association,
+    association: &Association<'_>,
 ) -> Vec<(Str, Str)> {
     let balancer = parts.balancer;
     let mut ids: Vec<(Str, Str)> = vec![
@@ -31,36 +32,42 @@ pub(super) fn external_ids(
         ids.push((text(name), text(value)));
     }
     let mut statuses = Vec::new();
-    for PoolParts { pool, members } in parts.pools_in(slot) {
+    let mut monitors = Vec::new();
+    for pool_parts in parts.pools_in(slot) {
+        let PoolParts { pool, members, monitor, .. } = pool_parts;
         let name = ObjectKey { kind: ObjectKind::Pool, id: pool.id, enabled: pool.admin_state_up };
         ids.push((text(name), text(Members(members.iter().map(|it| member(it)).collect()))));
-        statuses.extend(members.iter().copied());
+        statuses.extend(members.iter().map(|member| (*member, pool_parts.health_of(member))));
+        monitors.extend(monitor.map(|monitor| format!("\"{}\"", monitor.id)));
     }
     if !statuses.is_empty() {
-        statuses.sort_by_key(|member| (member.ordinal, member.id));
-        let told = statuses.iter().map(|member| format!("\"{}\": \"{}\"", member.id, status(member)));
-        ids.push((
-            key::MEMBER_STATUS.into(),
-            text(format_args!("{{{}}}", told.collect::<Vec<_>>().join(", "))),
-        ));
+        statuses.sort_by_key(|(member, _)| (member.ordinal, member.id));
+        let pair = |(member, health): &(&Member, MemberHealth)| {
+            format!("\"{}\": \"{}\"", member.id, status(member, *health))
+        };
+        let pairs: Vec<String> = statuses.iter().map(pair).collect();
+        ids.push((key::MEMBER_STATUS.into(), text(format_args!("{{{}}}", pairs.join(", ")))));
+    }
+    if !monitors.is_empty() {
+        ids.push((key::HEALTH_MONITORS.into(), text(format_args!("[{}]", monitors.join(", ")))));
     }
     ids
 }
 
 /// The VIPs with their ports and floating IPs: the primary one, and lists of the further ones.
 fn vip_ids(parts: &BalancerParts<'_>, ids: &mut Vec<(Str, Str)>) {
-    let Some(((primary, floating_ip), further)) = parts.vips.split_first() else { return };
-    ids.push((key::VIP.into(), text(primary.address.value)));
-    ids.push((key::VIP_PORT_ID.into(), text(primary.port_id)));
-    ids.extend(floating_ip.map(|address| (key::VIP_FIP.into(), text(address))));
+    let Some((primary, further)) = parts.vips.split_first() else { return };
+    ids.push((key::VIP.into(), text(primary.vip.address.value)));
+    ids.push((key::VIP_PORT_ID.into(), text(primary.vip.port_id)));
+    ids.extend(primary.floating_address().map(|address| (key::VIP_FIP.into(), text(address))));
     let mut list = |key: &'static str, values: Vec<String>| {
         if !values.is_empty() {
             ids.push((key.into(), values.join(",").into()));
         }
     };
-    list(key::ADDITIONAL_VIPS, further.iter().map(|(vip, _)| vip.address.value.to_string()).collect());
-    list(key::ADDITIONAL_VIP_PORT_IDS, further.iter().map(|(vip, _)| vip.port_id.to_string()).collect());
-    let floating = further.iter().filter_map(|(_, floating_ip)| *floating_ip);
+    list(key::ADDITIONAL_VIPS, further.iter().map(|it| it.vip.address.value.to_string()).collect());
+    list(key::ADDITIONAL_VIP_PORT_IDS, further.iter().map(|it| it.vip.port_id.to_string()).collect());
+    let floating = further.iter().filter_map(VipParts::floating_address);
     list(key::ADDITIONAL_VIP_FIPS, floating.map(|address| address.to_string()).collect());
 }
 
@@ -73,6 +80,13 @@ fn member(member: &Member) -> octavia::Member {
     }
 }
 
-fn status(member: &Member) -> &'static str {
-    if member.admin_state_up { "NO_MONITOR" } else { "OFFLINE" }
+/// The provider's word for the state of a member; it has none for one that is drained.
+fn status(member: &Member, health: MemberHealth) -> &'static str {
+    match health {
+        _ if !member.admin_state_up => "OFFLINE",
+        MemberHealth::Unmonitored => "NO_MONITOR",
+        MemberHealth::Unknown => "OFFLINE",
+        MemberHealth::Online => "ONLINE",
+        MemberHealth::Offline | MemberHealth::Unprobeable(_) => "ERROR",
+    }
 }

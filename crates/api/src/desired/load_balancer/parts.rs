@@ -1,17 +1,35 @@
 //! A load balancer with its listeners, pools and members, as its rows are made from them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use uuid::Uuid;
+
 use crate::desired::Look;
-use crate::model::{Listener, LoadBalancer, Member, Pool, RowSlot, Vip};
+use crate::model::{FloatingIp, HealthMonitor, Listener, LoadBalancer, Member, Pool, Port, RowSlot, Vip};
+use crate::report::{ProbeResult, ProbedBackend};
+use crate::resource::load_balancer::health::{self, MemberHealth, ProbeFacts};
 
 /// A load balancer and its parts.
 pub(super) struct BalancerParts<'w> {
     pub(super) balancer: &'w LoadBalancer,
     /// The VIPs in order, each with its floating IP.
-    pub(super) vips: Vec<(&'w Vip, Option<IpAddr>)>,
+    pub(super) vips: Vec<VipParts<'w>>,
     pub(super) listeners: Vec<&'w Listener>,
     pub(super) pools: Vec<PoolParts<'w>>,
+}
+
+/// A VIP, and the floating IP that leads to it.
+pub(super) struct VipParts<'w> {
+    pub(super) vip: &'w Vip,
+    pub(super) floating_ip: Option<&'w FloatingIp>,
+}
+
+impl VipParts<'_> {
+    /// The address of the floating IP.
+    pub(super) fn floating_address(&self) -> Option<IpAddr> {
+        self.floating_ip.map(|floating_ip| IpAddr::V4(floating_ip.floating_ip_address))
+    }
 }
 
 /// A pool and its members.
@@ -19,16 +37,55 @@ pub(super) struct PoolParts<'w> {
     pub(super) pool: &'w Pool,
     /// In the order of their creation.
     pub(super) members: Vec<&'w Member>,
+    pub(super) monitor: Option<&'w HealthMonitor>,
+    /// The health of each member, by id; empty if there is no enabled health monitor.
+    health: BTreeMap<Uuid, MemberHealth>,
+}
+
+impl<'w> PoolParts<'w> {
+    fn read(look: &Look<'_, 'w>, pool: &'w Pool) -> Self {
+        let mut members = look.balancer_parts::<Member>(pool.load_balancer_id, pool.id);
+        members.sort_by_key(|member| (member.ordinal, member.id));
+        let monitors = look.balancer_parts::<HealthMonitor>(pool.load_balancer_id, pool.id);
+        let monitor = monitors.into_iter().next();
+        let is_probed = monitor.is_some_and(|monitor| monitor.admin_state_up);
+        let probed = members.iter().filter(|_| is_probed);
+        let health = probed.map(|member| (member.id, health::of_monitored(look, member, pool.protocol)));
+        let health = health.collect();
+        PoolParts { pool, members, monitor, health }
+    }
+
+    /// The health monitor, if it is enabled.
+    pub(super) fn enabled_monitor(&self) -> Option<&'w HealthMonitor> {
+        self.monitor.filter(|monitor| monitor.admin_state_up)
+    }
+
+    /// The health of a member of this pool.
+    pub(super) fn health_of(&self, member: &Member) -> MemberHealth {
+        self.health.get(&member.id).copied().unwrap_or(MemberHealth::Unmonitored)
+    }
+}
+
+impl ProbeFacts for Look<'_, '_> {
+    fn holder(&self, subnet: Uuid, address: IpAddr) -> Option<&Port> {
+        Look::holder(self, subnet, address)
+    }
+
+    fn source(&self, subnet: Uuid) -> Option<IpAddr> {
+        self.probe_source(subnet)
+    }
+
+    fn result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
+        self.probe_result(backend)
+    }
 }
 
 impl<'w> BalancerParts<'w> {
     pub(super) fn read(look: &Look<'_, 'w>, balancer: &'w LoadBalancer) -> Self {
-        let vips = balancer.vips.iter().map(|vip| (vip, floating_ip(look, vip))).collect();
-        let pools = look.balancer_parts::<Pool>(balancer.id, balancer.id).into_iter().map(|pool| {
-            let mut members = look.balancer_parts::<Member>(balancer.id, pool.id);
-            members.sort_by_key(|member| (member.ordinal, member.id));
-            PoolParts { pool, members }
-        });
+        let vips = balancer.vips.iter().map(|vip| VipParts { vip, floating_ip: floating_ip(look, vip) });
+        let vips = vips.collect();
+        let pools = look.balancer_parts::<Pool>(balancer.id, balancer.id);
+        let pools = pools.into_iter().map(|pool| PoolParts::read(look, pool));
         BalancerParts {
             balancer,
             vips,
@@ -39,8 +96,8 @@ impl<'w> BalancerParts<'w> {
 
     /// Every address where clients connect: the VIPs, and their floating IPs.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
-        let floating = self.vips.iter().filter_map(|(_, floating_ip)| *floating_ip);
-        self.vips.iter().map(|(vip, _)| vip.address.value).chain(floating).collect()
+        let floating = self.vips.iter().filter_map(VipParts::floating_address);
+        self.vips.iter().map(|parts| parts.vip.address.value).chain(floating).collect()
     }
 
     /// The members of all pools.
@@ -73,9 +130,8 @@ impl<'w> BalancerParts<'w> {
 }
 
 /// The floating IP that leads to a VIP.
-fn floating_ip(look: &Look<'_, '_>, vip: &Vip) -> Option<IpAddr> {
+fn floating_ip<'w>(look: &Look<'_, 'w>, vip: &Vip) -> Option<&'w FloatingIp> {
     let floating_ips = look.floating_ips_of(vip.port_id);
     let leads_here = |inside: Option<std::net::Ipv4Addr>| inside.map(IpAddr::V4) == Some(vip.address.value);
-    let found = floating_ips.into_iter().find(|floating_ip| leads_here(floating_ip.fixed_ip_address));
-    found.map(|floating_ip| IpAddr::V4(floating_ip.floating_ip_address))
+    floating_ips.into_iter().find(|floating_ip| leads_here(floating_ip.fixed_ip_address))
 }

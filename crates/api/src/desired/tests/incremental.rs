@@ -6,7 +6,7 @@ use super::load_balancers::{self, balancer, listener, member, pool};
 use super::scene::*;
 use super::*;
 use crate::model::*;
-use crate::report::{BfdState, Place};
+use crate::report::{BfdState, Place, ProbeResult, ProbedBackend};
 use crate::resource::fixture::id;
 use crate::settings::BfdSharing;
 
@@ -35,6 +35,12 @@ enum Step {
     Serve { n: u8, network: u8, host: u8, weight: u16 },
     NoMember(u8),
     Distributed(bool),
+    Monitor { n: u8, enabled: bool },
+    NoMonitor(u8),
+    Probe { port: u8, network: u8, host: u8, result: Option<ProbeResult> },
+    PortEnabled(u8, bool),
+    Backup(u8, bool),
+    Allow(u8, bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -84,6 +90,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         }),
         (0u8..2).prop_map(NoMember),
         bit().prop_map(Distributed),
+        (0u8..2, bit()).prop_map(|(n, enabled)| Monitor { n, enabled }),
+        (0u8..2).prop_map(NoMonitor),
+        (
+            0u8..4,
+            0u8..3,
+            0u8..3,
+            proptest::option::of(prop_oneof![
+                Just(ProbeResult::Unknown),
+                Just(ProbeResult::Online),
+                Just(ProbeResult::Offline)
+            ])
+        )
+            .prop_map(|(port, network, host, result)| Probe { port, network, host, result }),
+        (0u8..12, bit()).prop_map(|(n, on)| PortEnabled(n, on)),
+        (0u8..2, bit()).prop_map(|(n, on)| Backup(n, on)),
+        (0u8..2, bit()).prop_map(|(n, on)| Allow(n, on)),
     ];
     proptest::collection::vec(one, 1..40)
 }
@@ -238,6 +260,7 @@ fn run(scene: &mut Scene, step: &Step) {
                 txn.remove::<Pool>(&id(n + 1));
                 txn.remove::<Listener>(&id(n + 2));
                 txn.remove::<Member>(&id(n + 3));
+                txn.remove::<HealthMonitor>(&id(n + 4));
             });
         }
         Step::Serve { n, network, host, weight } => {
@@ -252,6 +275,44 @@ fn run(scene: &mut Scene, step: &Step) {
         Step::NoMember(n) => {
             let n = nth_balancer(n);
             load_balancers::change(scene, n, |txn, _| drop(txn.remove::<Member>(&id(n + 3))));
+        }
+        Step::Monitor { n, enabled } => {
+            let n = nth_balancer(n);
+            load_balancers::monitor(scene, n, n + 1, n + 4, MonitorKind::Tcp);
+            load_balancers::change(scene, n, |txn, _| {
+                txn.edit::<HealthMonitor>(&id(n + 4), |monitor| monitor.admin_state_up = enabled);
+            });
+        }
+        Step::NoMonitor(n) => {
+            let n = nth_balancer(n);
+            load_balancers::change(scene, n, |txn, _| drop(txn.remove::<HealthMonitor>(&id(n + 4))));
+        }
+        Step::Probe { port, network, host, result } => {
+            let backend = ProbedBackend {
+                port_id: id(PORT + u128::from(port)),
+                address: address(network, host).parse().unwrap(),
+                protocol_port: 80,
+                protocol: LbProtocol::Tcp,
+            };
+            scene.snapshot.report.set_probe(backend, result);
+        }
+        Step::PortEnabled(n, on) => {
+            scene.edit(|txn| {
+                drop(txn.edit::<Port>(&id(PORT + u128::from(n)), |port| port.admin_state_up = on))
+            });
+        }
+        Step::Backup(n, on) => {
+            let n = nth_balancer(n);
+            load_balancers::change(scene, n, |txn, _| {
+                txn.edit::<Member>(&id(n + 3), |member| member.backup = on);
+            });
+        }
+        Step::Allow(n, on) => {
+            let n = nth_balancer(n);
+            load_balancers::change(scene, n, |txn, _| {
+                let cidrs = if on { vec!["10.0.0.0/8".parse().unwrap()] } else { Vec::new() };
+                txn.edit::<Listener>(&id(n + 2), |listener| listener.allowed_cidrs = cidrs);
+            });
         }
         Step::Distributed(on) => {
             scene.settings(|settings| settings.enable_distributed_floating_ip = on);

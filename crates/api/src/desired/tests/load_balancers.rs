@@ -1,6 +1,8 @@
 //! Load balancers: their rows, and the switches and routers that use them.
 
+mod access;
 mod builder;
+mod health;
 
 use ovn::nb::{LogicalRouter, LogicalSwitch};
 
@@ -9,7 +11,7 @@ use super::*;
 use crate::model::*;
 use crate::resource::fixture::{self, id};
 use crate::snapshot::Ability;
-pub(crate) use builder::{balancer, change, listener, member, pool};
+pub(crate) use builder::{balancer, change, listener, member, monitor, pool};
 
 const R: u128 = 0x40;
 const LB1: u128 = 0x100;

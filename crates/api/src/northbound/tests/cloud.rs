@@ -138,10 +138,20 @@ impl Cloud {
         self.ctl("ovn-sbctl", Database::Southbound, args)
     }
 
+    /// What ovn-trace says of a packet.
+    pub(super) fn trace(&self, args: &[&str]) -> String {
+        self.ctl("ovn-trace", Database::Southbound, args)
+    }
+
     fn ctl(&self, program: &str, database: Database, args: &[&str]) -> String {
         let remote = remote(&self.dir, database);
-        let output =
-            Command::new(program).arg(format!("--db={remote}")).arg("--timeout=30").args(args).output();
+        let mut command = Command::new(program);
+        command.arg(format!("--db={remote}"));
+        // ovn-trace waits for nothing.
+        if program != "ovn-trace" {
+            command.arg("--timeout=30");
+        }
+        let output = command.args(args).output();
         let output = output.unwrap();
         assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::monitor_port;
 use super::status::{self, Provisioning};
 use crate::dialect::octavia::{absent, conflict};
 use crate::model::{HealthMonitor, Listener, LoadBalancer, Member, Pool, RowGroup, RowSlot};
@@ -54,12 +55,13 @@ pub(in crate::resource) fn mark_pool(txn: &mut Txn, id: Uuid, generation: u64) {
     }
 }
 
-/// Ends a write: gives the parts as they are now their rows.
-pub(in crate::resource) fn settle(txn: &mut Txn, id: Uuid) {
+/// Ends a write: gives the parts as they are now their rows, and the subnets of probed members their ports.
+pub(in crate::resource) fn settle(txn: &mut Txn, id: Uuid) -> Result<(), Fault> {
     let pools: Vec<_> = txn.linked::<Pool>(Link::Inside(Kind::Pool, id)).cloned().collect();
     let listeners: Vec<_> = txn.linked::<Listener>(Link::Inside(Kind::Listener, id)).cloned().collect();
     let needed = RowGroup::needed(pools.iter().map(|it| &**it), listeners.iter().map(|it| &**it));
     txn.edit::<LoadBalancer>(&id, |whole| whole.rows = RowSlot::assign(&whole.rows, &needed));
+    monitor_port::keep(txn, id)
 }
 
 /// The place of the next member among those of the load balancer.

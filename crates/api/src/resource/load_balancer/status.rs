@@ -7,8 +7,9 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::model::{Generation, HealthMonitor, Listener, LoadBalancer, Member, Pool};
-use crate::report::{ProbeResult, ProbedBackend, Report};
+use super::health::{self, MemberHealth};
+use crate::model::{Generation, HealthMonitor, LbProtocol, Listener, LoadBalancer, Member, Pool};
+use crate::report::Report;
 use crate::resource::Scene;
 use crate::world::{Kind, Link, World};
 
@@ -113,15 +114,15 @@ pub fn own_generation(load_balancer: &LoadBalancer) -> Generation {
 /// The generation of a new load balancer.
 pub const FIRST_GENERATION: u64 = 1;
 
-/// The operating status of a member. `answers` is the result of the last probe.
-pub fn operating_of_member(member: &Member, monitored: bool, answers: Option<bool>) -> Operating {
-    match (monitored, answers) {
+/// The operating status of a member.
+pub fn operating_of_member(member: &Member, health: MemberHealth) -> Operating {
+    match health {
         _ if !member.admin_state_up => Operating::Offline,
-        (true, Some(false)) => Operating::Error,
+        health if health.is_failed() => Operating::Error,
         _ if member.weight == 0 => Operating::Draining,
-        (false, _) => Operating::NoMonitor,
-        (true, Some(true)) => Operating::Online,
-        (true, None) => Operating::Offline,
+        MemberHealth::Unmonitored => Operating::NoMonitor,
+        MemberHealth::Online => Operating::Online,
+        _ => Operating::Offline,
     }
 }
 
@@ -196,26 +197,16 @@ pub fn of_listener(scene: &Scene<'_>, listener: &Listener) -> Status {
 fn pool_operating(scene: &Scene<'_>, pool: &Pool) -> Operating {
     let monitored = is_monitored(scene.world, pool.id);
     let members = scene.world.linked::<Member>(Link::Inside(Kind::Member, pool.id));
-    let member =
-        |member: &std::sync::Arc<Member>| operating_of_member(member, monitored, answers(scene, member));
-    let members: Vec<_> = members.map(member).collect();
+    let members: Vec<_> = members
+        .map(|member| operating_of_member(member, health_of(scene, member, pool.protocol, monitored)))
+        .collect();
     operating_of_pool(pool, scene.world.has_linked(Link::ListenersOfPool(pool.id)), &members)
 }
 
-/// Whether a member answers the probes of its health monitor; none before the first result. OVN probes only members whose
-/// address a port of the member's subnet has.
-fn answers(scene: &Scene<'_>, member: &Member) -> Option<bool> {
-    let address = member.address.value;
-    let backend = ProbedBackend {
-        port_id: scene.world.address_holder(member.subnet(), address)?,
-        address,
-        protocol_port: member.protocol_port,
-        protocol: scene.world.get::<Pool>(&member.pool_id)?.protocol,
-    };
-    match scene.report.probe_result(&backend)? {
-        ProbeResult::Unknown => None,
-        ProbeResult::Online => Some(true),
-        ProbeResult::Offline => Some(false),
+fn health_of(scene: &Scene<'_>, member: &Member, protocol: LbProtocol, monitored: bool) -> MemberHealth {
+    match monitored {
+        true => health::of_monitored(&(scene.world, scene.report), member, protocol),
+        false => MemberHealth::Unmonitored,
     }
 }
 
@@ -234,8 +225,11 @@ pub fn is_monitored(world: &World, pool: Uuid) -> bool {
 /// The status of a member. A new one is shown as it will be: nobody can tell the difference.
 pub fn of_member(scene: &Scene<'_>, member: &Member) -> Status {
     let provisioning = of_part(scene, member.load_balancer_id, member.generation);
-    let monitored = is_monitored(scene.world, member.pool_id);
-    let operating = operating_of_member(member, monitored, answers(scene, member));
+    let pool = scene.world.get::<Pool>(&member.pool_id);
+    let health = pool.map_or(MemberHealth::Unmonitored, |pool| {
+        health_of(scene, member, pool.protocol, is_monitored(scene.world, pool.id))
+    });
+    let operating = operating_of_member(member, health);
     Status { provisioning, operating }
 }
 

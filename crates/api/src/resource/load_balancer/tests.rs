@@ -11,6 +11,7 @@ use crate::resource::port::Ports;
 use crate::resource::{ChangeRequest, CreateAnswer, Noun, RenderedObject, of};
 use crate::world::{Outside, World};
 
+mod monitor_ports;
 mod requests;
 mod states;
 

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::fault::Fault;
 use crate::model::{FixedIp, FloatingIp, LoadBalancer, Port, Router, owner};
+use crate::resource::load_balancer::monitor_port;
 use crate::resource::{gateway, load_balancer, metadata_port};
 use crate::world::{Link, World};
 
@@ -30,6 +31,9 @@ pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -
                 "a load balancer makes its own ports",
             )
         }
+        owner::LB_HEALTH_MONITOR => {
+            (monitor_port::is_needed(world, device_id), "a health monitor makes its own ports")
+        }
         _ => return Ok(()),
     };
     if taken {
@@ -52,6 +56,7 @@ pub fn is_in_service(world: &World, port: &Port) -> bool {
         }
         owner::FLOATING_IP => id.is_some_and(|id| world.get::<FloatingIp>(&id).is_some()),
         owner::DISTRIBUTED => port.device_id.starts_with(metadata_port::PREFIX),
+        owner::LB_HEALTH_MONITOR => monitor_port::is_needed(world, &port.device_id),
         _ => false,
     }
 }
@@ -87,9 +92,10 @@ pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result
         return Ok(());
     }
     let subnets = |of: &[FixedIp]| of.iter().map(|fixed| fixed.subnet_id).collect::<Vec<_>>();
-    // The address of a floating IP or a VIP is written down in more places than its port.
+    // The address of a floating IP, a VIP or a source of probes is written down in more places than its port.
     let is_vip = world.has_linked(Link::LoadBalancerOfVipPort(before.id));
-    if is_vip || before.device_owner == owner::FLOATING_IP || subnets(&old) != subnets(&new) {
+    let is_source = before.device_owner == owner::LB_HEALTH_MONITOR;
+    if is_vip || is_source || before.device_owner == owner::FLOATING_IP || subnets(&old) != subnets(&new) {
         let instead = match before.device_owner.as_str() {
             owner::ROUTER_INTERFACE => "use add_router_interface and remove_router_interface",
             owner::ROUTER_GATEWAY => "use update_external_gateways",

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::desired::tests::scene::{Scene, port, standard};
 use crate::model::*;
 use crate::resource::fixture::id;
+use crate::resource::load_balancer::monitor_port;
 use crate::world::{Link, Txn};
 
 /// Changes a load balancer or its parts; its generation grows and its rows follow.
@@ -25,6 +26,7 @@ pub(crate) fn change(scene: &mut Scene, n: u128, with: impl FnOnce(&mut Txn, Gen
             balancer.generation = next;
             balancer.rows = RowSlot::assign(&balancer.rows, &RowGroup::needed(&pools, &listeners));
         });
+        monitor_port::keep(txn, id(n)).unwrap();
     });
 }
 
@@ -51,6 +53,7 @@ pub(crate) fn balancer(scene: &mut Scene, n: u128, network: u128, subnet: u128, 
         rows: vec![RowSlot::FIRST],
         generation: 1,
         changed_at: Timestamp::UNIX_EPOCH,
+        probed_subnets: std::collections::BTreeSet::new(),
         members_made: 0,
         deleted: false,
         standard: standard(),
@@ -119,6 +122,27 @@ pub(crate) fn listener(
             default_pool_id: pool.map(id),
             timeouts: ListenerTimeouts::default(),
             allowed_cidrs: Vec::new(),
+            generation,
+            standard: standard(),
+        });
+    });
+}
+
+/// A health monitor of a pool, with a probe every five seconds.
+pub(crate) fn monitor(scene: &mut Scene, balancer: u128, pool: u128, n: u128, kind: MonitorKind) {
+    change(scene, balancer, |txn, generation| {
+        txn.put(HealthMonitor {
+            id: id(n),
+            project: "p".into(),
+            load_balancer_id: id(balancer),
+            pool_id: id(pool),
+            name: format!("monitor{n:x}"),
+            admin_state_up: true,
+            kind,
+            delay: 5,
+            timeout: 3,
+            max_retries: 2,
+            max_retries_down: 4,
             generation,
             standard: standard(),
         });

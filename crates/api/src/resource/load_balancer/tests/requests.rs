@@ -399,6 +399,18 @@ fn health_monitors_are_one_for_a_pool_and_of_two_types() {
     let mut with_path = of("TCP");
     with_path["url_path"] = json!("/");
     assert_eq!(cloud.create("healthmonitors", with_path).unwrap_err().0, 400);
+    for (protocol, kind, status) in
+        [("UDP", "TCP", 501), ("SCTP", "UDP-CONNECT", 501), ("SCTP", "TCP", 501), ("UDP", "UDP-CONNECT", 201)]
+    {
+        let mut other = pool(&whole);
+        other["protocol"] = json!(protocol);
+        let other = cloud.make("pools", other);
+        let mut body = of(kind);
+        body["pool_id"] = json!(other);
+        let refused = cloud.create("healthmonitors", body).err();
+        assert_eq!(refused.map_or(201, |it| it.0), status, "{kind} on {protocol}");
+        cloud.apply();
+    }
     let monitor = cloud.make("healthmonitors", of("TCP"));
     assert_eq!(cloud.states("healthmonitors", &monitor), states("ACTIVE", "ONLINE"));
     assert_eq!(cloud.show("pools", &pool_id).unwrap()["healthmonitor_id"], json!(monitor));

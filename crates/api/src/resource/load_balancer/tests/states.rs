@@ -111,14 +111,14 @@ fn operating_states_rise_from_the_members() {
     ] {
         for (backend, answers) in backends.iter().zip(answers) {
             let result = if answers { ProbeResult::Online } else { ProbeResult::Offline };
-            cloud.report.set_probe(backend.clone(), Some(result));
+            cloud.report.set_probe(*backend, Some(result));
         }
         assert_eq!([&one, &two].map(|id| cloud.states(&members, id).1), members_are);
         assert_eq!(cloud.states("pools", &pool_id).1, others_are);
         assert_eq!(cloud.states("listeners", &front).1, others_are);
         assert_eq!(cloud.states("loadbalancers", &whole).1, others_are);
     }
-    backends.iter().for_each(|backend| cloud.report.set_probe(backend.clone(), None));
+    backends.iter().for_each(|backend| cloud.report.set_probe(*backend, None));
     cloud.update(&members, &one, json!({"weight": 0})).unwrap();
     assert_eq!(cloud.states(&members, &one).1, "DRAINING");
     cloud.apply();

@@ -1,0 +1,112 @@
+//! `ACL`: the prefixes that the clients of a listener may come from.
+//!
+//! A switch checks the first packet of a connection before it chooses a backend, so the packet still has the address of the
+//! VIP. Later packets have the backend's address and pass. The rules are therefore on the switches where clients connect:
+//!
+//! - The networks that use the load balancer have a rule for each VIP and each floating IP.
+//! - The external network of a floating IP has a rule for it, since nobody else has its address.
+//! - The external networks of the routers have rules for the VIPs, for clients that are routed to them. A VIP is an address of a
+//!   tenant, and other tenants may have the same one. So such a rule also names the MAC of the gateway port. Without that, a tenant
+//!   could cut others off.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use ovn::ident::row_uuid;
+use ovn::nb::{Acl, AclAction, Direction, LogicalSwitch};
+use ovn::target::Part;
+use ovn::text::match_expr::{End, Field, Match, Predicate, Test};
+use uuid::Uuid;
+
+use super::association::Association;
+use super::parts::BalancerParts;
+use super::vips::Frontend;
+use crate::desired::{Look, object, switch, text};
+use crate::model::{LbProtocol, Listener, Port};
+
+/// The kind of object that the rows are filed under.
+const OBJECT: &str = "listener";
+
+/// Above those of security groups, which may allow the same packets.
+const PRIORITY: i64 = 2000;
+
+/// Makes the rules of these frontends.
+pub(super) fn compile(
+    look: &Look<'_, '_>,
+    parts: &BalancerParts<'_>,
+    association: &Association<'_>,
+    frontends: &[Frontend<'_, '_>],
+    to: &mut Part,
+) {
+    for front in frontends.iter().filter(|front| !front.listener.allowed_cidrs.is_empty()) {
+        let (listener, address) = (front.listener, front.endpoint.ip);
+        let refused = refused(listener, address);
+        let floating_ip = parts
+            .vips
+            .iter()
+            .find_map(|it| it.floating_ip.filter(|_| it.floating_address() == Some(address)));
+        let outside = floating_ip.map(|floating_ip| floating_ip.floating_network_id);
+        let networks = association.networks.iter().copied().chain(outside);
+        add(look, listener, &address.to_string(), refused.clone(), networks, to);
+        if floating_ip.is_some() {
+            continue;
+        }
+        for gateway in &association.gateways {
+            let role = format!("{address} through {}", gateway.id);
+            add(look, listener, &role, refused.clone().and(through(gateway)), [gateway.network_id], to);
+        }
+    }
+}
+
+/// First packets to a listener from elsewhere than it allows.
+fn refused(listener: &Listener, address: IpAddr) -> Match {
+    let (kind, port) = match listener.protocol {
+        LbProtocol::Tcp => (Predicate::Tcp, Field::TcpDst),
+        LbProtocol::Udp => (Predicate::Udp, Field::UdpDst),
+        LbProtocol::Sctp => (Predicate::Sctp, Field::SctpDst),
+    };
+    let number = listener.protocol_port.into();
+    let all = Match::ip(End::Dst, address).and(Match::Is(kind)).and(Match::range(port, number, number));
+    let prefixes = listener.allowed_cidrs.iter().map(|cidr| cidr.value.trunc());
+    let mut prefixes: Vec<IpNet> = prefixes.filter(|net| net.addr().is_ipv4() == address.is_ipv4()).collect();
+    prefixes.sort();
+    prefixes.dedup();
+    // A listener that allows only IPv4 clients has none at its IPv6 addresses.
+    match prefixes.is_empty() {
+        true => all,
+        false => all.and(Match::Not(Test::Ip(End::Src, prefixes))),
+    }
+}
+
+/// Packets to a router's gateway port.
+fn through(gateway: &Port) -> Match {
+    Test::Mac(End::Dst, gateway.mac).into()
+}
+
+fn add(
+    look: &Look<'_, '_>,
+    listener: &Listener,
+    role: &str,
+    refused: Match,
+    networks: impl IntoIterator<Item = Uuid>,
+    to: &mut Part,
+) {
+    let row = look.row(row_uuid(OBJECT, &listener.id.to_string(), &format!("allowed {role}")));
+    let acl = Acl {
+        priority: PRIORITY,
+        direction: Direction::FromLport,
+        matches: text(refused),
+        action: AclAction::Drop,
+        ..Default::default()
+    };
+    let mut networks = networks.into_iter().filter(|network| look.network(*network).is_some()).peekable();
+    // A row that no switch refers to would be deleted at once, and written again.
+    if networks.peek().is_none() {
+        return;
+    }
+    to.own(object(OBJECT, listener.id), row, acl);
+    for network in networks {
+        let switch = switch::row(look, network);
+        to.member::<LogicalSwitch>(object(OBJECT, listener.id), switch, LogicalSwitch::ACLS, row);
+    }
+}

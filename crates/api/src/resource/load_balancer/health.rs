@@ -1,0 +1,121 @@
+//! Whether a member serves, from the results of OVN's probes.
+//!
+//! Views read it from the world, `desired` reads it through facts. Both get the same answer, because it is decided here.
+
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use super::monitor_port;
+use crate::model::{LbProtocol, Member, Port};
+use crate::report::{ProbeResult, ProbedBackend, Report};
+use crate::world::World;
+
+/// The state of a member, as its health monitor observes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberHealth {
+    /// Its pool has no enabled health monitor.
+    Unmonitored,
+    /// OVN cannot probe it, and so sends it no connections.
+    Unprobeable(ProbeObstacle),
+    /// There is no result yet.
+    Unknown,
+    /// It answers.
+    Online,
+    /// It does not answer.
+    Offline,
+}
+
+impl MemberHealth {
+    /// Whether OVN sends it no connections.
+    pub fn is_failed(self) -> bool {
+        matches!(self, MemberHealth::Unprobeable(_) | MemberHealth::Offline)
+    }
+}
+
+/// The reason why OVN cannot probe a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeObstacle {
+    /// No port has its address.
+    NoPort,
+    /// Its port is disabled.
+    PortDisabled,
+    /// Its subnet has no port that the probes could come from.
+    NoSource,
+}
+
+impl ProbeObstacle {
+    /// The reason, and what to do.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ProbeObstacle::NoPort => {
+                "no port of its subnet has its address, so that OVN cannot probe it. Create the port, or remove the member or the \
+                 health monitor"
+            }
+            ProbeObstacle::PortDisabled => "its port is disabled. Enable the port",
+            ProbeObstacle::NoSource => {
+                "its subnet has no port that probes could come from. Delete the health monitor and create it again"
+            }
+        }
+    }
+}
+
+/// The way of the probes to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbePath {
+    /// The member's port.
+    pub port_id: Uuid,
+    /// The address that the probes come from.
+    pub source: IpAddr,
+}
+
+/// The ports and results that health is decided from.
+pub trait ProbeFacts {
+    /// The port that has an address of a subnet.
+    fn holder(&self, subnet: Uuid, address: IpAddr) -> Option<&Port>;
+    /// The address in a subnet that probes come from.
+    fn source(&self, subnet: Uuid) -> Option<IpAddr>;
+    /// The result of probing a backend.
+    fn result(&self, backend: &ProbedBackend) -> Option<ProbeResult>;
+}
+
+impl ProbeFacts for (&World, &Report) {
+    fn holder(&self, subnet: Uuid, address: IpAddr) -> Option<&Port> {
+        let port = self.0.address_holder(subnet, address)?;
+        self.0.get::<Port>(&port).map(|port| &**port)
+    }
+
+    fn source(&self, subnet: Uuid) -> Option<IpAddr> {
+        monitor_port::of(self.0, subnet).map(|(_, address)| address)
+    }
+
+    fn result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
+        self.1.probe_result(backend)
+    }
+}
+
+/// The way of the probes to a member, or the reason why there is none.
+pub fn path(facts: &impl ProbeFacts, member: &Member) -> Result<ProbePath, ProbeObstacle> {
+    let address = member.address.value;
+    let port = facts.holder(member.subnet(), address).ok_or(ProbeObstacle::NoPort)?;
+    if !port.admin_state_up {
+        return Err(ProbeObstacle::PortDisabled);
+    }
+    let source = facts.source(member.subnet()).filter(|source| source.is_ipv4() == address.is_ipv4());
+    Ok(ProbePath { port_id: port.id, source: source.ok_or(ProbeObstacle::NoSource)? })
+}
+
+/// The health of a member of a pool with an enabled health monitor.
+pub fn of_monitored(facts: &impl ProbeFacts, member: &Member, protocol: LbProtocol) -> MemberHealth {
+    let path = match path(facts, member) {
+        Ok(path) => path,
+        Err(obstacle) => return MemberHealth::Unprobeable(obstacle),
+    };
+    let (address, protocol_port) = (member.address.value, member.protocol_port);
+    let backend = ProbedBackend { port_id: path.port_id, address, protocol_port, protocol };
+    match facts.result(&backend) {
+        None | Some(ProbeResult::Unknown) => MemberHealth::Unknown,
+        Some(ProbeResult::Online) => MemberHealth::Online,
+        Some(ProbeResult::Offline) => MemberHealth::Offline,
+    }
+}
