@@ -21,6 +21,18 @@ pub struct NetworkStatus {
     pub chassis: Vec<ChassisStatus>,
     /// In order of name, then of id.
     pub routers: Vec<RouterStatus>,
+    /// All gateways of all routers.
+    #[serde(default)]
+    pub gateways: GatewayTotals,
+}
+
+/// How many gateways there are, and how many of them do their work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayTotals {
+    /// All gateways.
+    pub all: usize,
+    /// Those that no chassis hosts, or whose next hops BFD reports as down.
+    pub without_traffic: usize,
 }
 
 /// One chassis.
@@ -75,6 +87,16 @@ pub struct RouterGateway {
     pub group: Vec<String>,
 }
 
+impl RouterGateway {
+    /// Whether a chassis hosts the gateway and BFD takes none of its installed routes out of use, or not all of them. A gateway
+    /// whose routes are not installed still carries the traffic of floating IPs.
+    pub fn carries_traffic(&self) -> bool {
+        let mut installed = self.status.routes.iter().filter(|route| route.installed).peekable();
+        self.status.chassis.is_some()
+            && (installed.peek().is_none() || installed.any(|route| route.is_used()))
+    }
+}
+
 impl NetworkStatus {
     /// What the world asks for beside what OVN reports of it.
     pub fn of(world: &World, report: &Report, fleet: &Fleet) -> Self {
@@ -88,7 +110,10 @@ impl NetworkStatus {
                 host.hosted += 1;
             }
         }
-        NetworkStatus { chassis, routers }
+        let gateways = || routers.iter().flat_map(|router| &router.gateways);
+        let without_traffic = gateways().filter(|gateway| !gateway.carries_traffic()).count();
+        let gateways = GatewayTotals { all: gateways().count(), without_traffic };
+        NetworkStatus { chassis, routers, gateways }
     }
 }
 
@@ -152,12 +177,21 @@ mod tests {
             (&["ch1".into(), "ch2".into()][..], &None)
         );
         assert!(!gateway.status.routes[0].installed);
+        assert_eq!(shown.gateways, GatewayTotals { all: 1, without_traffic: 1 }, "no chassis hosts it");
         report.set_gateway(id(0x41), Some(Place { chassis: "ch2".into(), host: "host-2".into() }));
         let shown = NetworkStatus::of(scene.world(), &report, &fleet);
         let gateway = &shown.routers[0].gateways[0];
         assert_eq!(gateway.status.host.as_deref(), Some("host-2"));
         assert_eq!(gateway.addresses, ["192.0.2.100".parse::<IpAddr>().unwrap()]);
         assert_eq!(shown.chassis[0].hosted, 1);
+        assert_eq!(shown.gateways.without_traffic, 0);
+        let mut silent = gateway.clone();
+        silent.status.routes[0].installed = true;
+        for (bfd, carries) in [(None, true), (Some("up"), true), (Some("down"), false), (Some("init"), false)]
+        {
+            silent.status.routes[0].bfd = bfd.map(str::to_owned);
+            assert_eq!(silent.carries_traffic(), carries, "{bfd:?}");
+        }
         let text = serde_json::to_string(&shown).unwrap();
         assert_eq!(serde_json::from_str::<NetworkStatus>(&text).unwrap(), shown);
     }

@@ -139,7 +139,11 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({}, {})", self.object, self.message, self.code, self.class)
+        match self.severity {
+            Severity::Error => write!(f, "{}: {} ({}, {})", self.object, self.message, self.code, self.class),
+            // The class says why a change fails, and a warning is about a change that succeeds.
+            Severity::Warning => write!(f, "{}: {} ({})", self.object, self.message, self.code),
+        }
     }
 }
 

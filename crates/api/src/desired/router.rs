@@ -4,7 +4,6 @@ use ovn::ident::name;
 use ovn::nb::LogicalRouter;
 use ovn::text::neutron::key;
 use ovsdb::Str;
-use reconcile::{Class, Problem};
 use uuid::Uuid;
 
 use super::look::Look;
@@ -34,15 +33,6 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
         ..Default::default()
     };
     to.part.own(object("router", id), row(look, id), logical_router);
-    if router.enable_snat && look.gateways(id).len() > 1 {
-        to.problems.push(Problem::warning(
-            object("router", id),
-            Class::Refused,
-            "snat-with-several-gateways",
-            "translates sources on several gateways; a connection whose packets change gateways is lost. \
-             Disable SNAT, or have one gateway",
-        ));
-    }
 }
 
 fn options(look: &Look<'_, '_>, router: &Router) -> Vec<(&'static str, Str)> {

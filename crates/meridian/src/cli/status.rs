@@ -4,6 +4,8 @@ mod network;
 
 use std::fmt::Write as _;
 
+use reconcile::Severity;
+
 use super::{given, json, print};
 use crate::admin::{self, Request, client};
 use crate::config::{Config, Override};
@@ -12,10 +14,10 @@ use crate::output::Said;
 use crate::process::Status;
 use crate::telemetry;
 
-/// Show what a running Meridian says of itself
+/// Show the state of a running Meridian
 ///
-/// The process is one that was started with --admin-socket. Of a server, the routers are shown too: where their gateways
-/// are, what BFD says of their next hops, and whether their routes are in OVN. The log level can be changed here as well.
+/// The process must have an admin socket (--admin-socket). A server also shows its routers: the chassis of each gateway, the
+/// BFD state of each next hop, and whether OVN uses each default route. --set-log changes the log level.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
@@ -145,13 +147,18 @@ fn of_component(out: &mut String, component: &reconcile::Status) {
         );
     }
     if let Some(at) = component.last_success {
-        let _ = writeln!(out, "  last look: {at:.0}");
+        let _ = writeln!(out, "  last checked: {at:.0}");
     }
     if let Some(at) = component.next_try {
-        let _ = writeln!(out, "  next try: {at:.0}");
+        let _ = writeln!(out, "  next retry: {at:.0}");
     }
-    for problem in &component.problems {
-        let _ = writeln!(out, "  ! {problem}");
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        component.problems.iter().partition(|problem| problem.severity == Severity::Error);
+    for error in errors {
+        let _ = writeln!(out, "  ! {error}");
+    }
+    for warning in warnings {
+        let _ = writeln!(out, "  warning: {warning}");
     }
 }
 

@@ -39,6 +39,8 @@ fn the_status_shows_each_router_with_its_gateways_chassis_and_routes() {
     let text = site.cloud.meridian(&["status"]);
     for part in [
         "healthy",
+        // No process in this test answers BFD, and one gateway is on no chassis.
+        "network: 2 of 2 gateways carry no traffic",
         "OVN_Northbound: synced",
         "SQLite: synced",
         "northbound: converged",
@@ -48,7 +50,7 @@ fn the_status_shows_each_router_with_its_gateways_chassis_and_routes() {
         assert!(text.contains(part), "{part} in:\n{text}");
     }
     let line = text.lines().find(|line| line.starts_with("edge ")).unwrap();
-    for part in ["N1", "ch1", "0.0.0.0/0 via 192.0.2.1", "yes"] {
+    for part in ["N1", "ch1", "0.0.0.0/0 via 192.0.2.1", "no: BFD is not up"] {
         assert!(line.contains(part), "{part} in: {line}");
     }
     assert!(text.contains("none yet of ch"), "{text}");

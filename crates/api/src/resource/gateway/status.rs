@@ -63,9 +63,10 @@ fn everything(like: IpAddr) -> IpNet {
 pub fn warnings(world: &World, router: &Router) -> Vec<String> {
     let gateways = of_router(world, router).len();
     if router.enable_snat && gateways > 1 {
+        let name = if router.name.is_empty() { String::new() } else { format!("{} ", router.name) };
         vec![format!(
-            "router {} translates source addresses on {gateways} gateways: a connection that moves from one gateway to another \
-             breaks, because each chassis knows only its own translations",
+            "router {name}({}) translates source addresses on {gateways} gateways: a connection that moves from one gateway to \
+             another breaks, because each chassis knows only its own translations. Disable SNAT, or use one gateway",
             router.id
         )]
     } else {
@@ -99,6 +100,13 @@ pub struct RouteStatus {
     pub bfd: Option<String>,
     /// Whether the route is in the Northbound.
     pub installed: bool,
+}
+
+impl RouteStatus {
+    /// Whether packets take the route: it is in the Northbound, and BFD does not report its next hop as away.
+    pub fn is_used(&self) -> bool {
+        self.installed && self.bfd.as_deref().is_none_or(|state| state == "up")
+    }
 }
 
 /// How the gateways of a router are doing, in their order.

@@ -16,16 +16,21 @@ pub(super) fn selected(network: &mut NetworkStatus, wanted: &str) {
 pub(super) fn text(network: &NetworkStatus, coloured: bool) -> String {
     let chassis = &network.chassis;
     let gateways = chassis.iter().filter(|chassis| chassis.gateway).count();
-    let mut out = format!("chassis: {}, of which {gateways} carry gateways", chassis.len());
+    let mut out = match (network.gateways.all, network.gateways.without_traffic) {
+        (0, _) => "network: no router has a gateway\n".to_owned(),
+        (all, 0) => format!("network: all {all} gateways can carry traffic\n"),
+        (all, idle) => format!("network: {idle} of {all} gateways carry no traffic\n"),
+    };
+    let _ = write!(out, "chassis: {} ({gateways} gateway-capable)", chassis.len());
     let dead: Vec<_> = chassis.iter().filter(|chassis| !chassis.alive).map(|it| it.name.as_str()).collect();
     if !dead.is_empty() {
-        let _ = write!(out, "; not heard of: {}", dead.join(", "));
+        let _ = write!(out, "; down: {}", dead.join(", "));
     }
     let _ = writeln!(out, "\nrouters: {}", network.routers.len());
     if network.routers.is_empty() {
         return out;
     }
-    let mut table = Table::new(["router", "gateway", "network", "chassis", "default route", "bfd", "in OVN"]);
+    let mut table = Table::new(["router", "gateway", "network", "chassis", "default route", "bfd", "used"]);
     for router in &network.routers {
         of_router(&mut table, router);
     }
@@ -33,7 +38,7 @@ pub(super) fn text(network: &NetworkStatus, coloured: bool) -> String {
     out.push_str(&table.render(coloured));
     for router in &network.routers {
         for warning in &router.warnings {
-            let _ = writeln!(out, "! {warning}");
+            let _ = writeln!(out, "warning: {warning}");
         }
     }
     out
@@ -84,11 +89,16 @@ fn of_gateway(table: &mut Table, name: &mut Option<String>, gateway: &RouterGate
             Some(state @ "up") => (state.to_owned(), Look::Good),
             Some(state) => (state.to_owned(), Look::Bad),
         };
-        let installed = if route.installed { ("yes", Look::Plain) } else { ("no", Look::Faint) };
+        let used = match (&gateway.status.chassis, route.installed) {
+            (_, false) => ("no: not in OVN", Look::Faint),
+            (None, true) => ("no: on no chassis", Look::Bad),
+            (Some(_), true) if !route.is_used() => ("no: BFD is not up", Look::Bad),
+            (Some(_), true) => ("yes", Look::Plain),
+        };
         row([
             (format!("{} via {}", route.destination, route.nexthop), Look::Plain),
             bfd,
-            (installed.0.to_owned(), installed.1),
+            (used.0.to_owned(), used.1),
         ]);
     }
 }
@@ -116,21 +126,24 @@ mod tests {
         bare["id"] = json!("6b1c0000-0000-4000-8000-000000000004");
         (bare["name"], bare["gateways"], bare["warnings"]) = (json!("bare"), json!([]), json!([]));
         let chassis = json!({"name": "ch1", "host": "one", "alive": false, "gateway": true, "physical_networks": [], "hosted": 1});
-        serde_json::from_value(json!({"chassis": [chassis], "routers": [router, bare]})).unwrap()
+        let gateways = json!({"all": 2, "without_traffic": 1});
+        serde_json::from_value(json!({"chassis": [chassis], "routers": [router, bare], "gateways": gateways}))
+            .unwrap()
     }
 
     #[test]
     fn each_gateway_has_its_place_and_its_routes() {
         insta::assert_snapshot!(text(&network(), false), @r"
-        chassis: 1, of which 1 carry gateways; not heard of: ch1
+        network: 1 of 2 gateways carry no traffic
+        chassis: 1 (1 gateway-capable); down: ch1
         routers: 2
 
-        router  gateway       network  chassis          default route               bfd   in OVN
-        ------  ------------  -------  ---------------  --------------------------  ----  ------
+        router  gateway       network  chassis          default route               bfd   used
+        ------  ------------  -------  ---------------  --------------------------  ----  --------------
         R       192.0.2.100   N1       ch1              0.0.0.0/0 via 192.0.2.1     up    yes
-                198.51.100.7  N2       none yet of ch2  0.0.0.0/0 via 198.51.100.1  down  no
+                198.51.100.7  N2       none yet of ch2  0.0.0.0/0 via 198.51.100.1  down  no: not in OVN
         bare    none
-        ! mind the gap
+        warning: mind the gap
         ");
     }
 
