@@ -45,7 +45,7 @@ enum Task {
     Bench(bench::Args),
     /// Record the rows and answers of a real Neutron for the tests of `meridian import neutron`, and run them
     Record(record::Args),
-    /// Run Neutron's own API tests (tempest, neutron-tempest-plugin) against the server
+    /// Run Neutron's and Octavia's own API tests (tempest and its plug-ins) against the server
     Tempest(tempest::Args),
     /// Fuzz the decoders (needs a nightly compiler)
     Fuzz(fuzz::Args),

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: runs every test and ends with one line of counts.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -45,7 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if ok {
             heading("cargo xtask up");
             counts.add(newcomer());
-            counts.add(neutron_tests());
+            counts.add(tempest_suite(tempest::network));
+            counts.add(tempest_suite(tempest::load_balancer));
         }
     }
 
@@ -57,11 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if ok && counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Neutron's own tests of the network API, on the binary that the tests were built with.
-fn neutron_tests() -> Counts {
+/// Neutron's or Octavia's own tests, on the binary that the tests were built with.
+fn tempest_suite(suite: fn(&Path, &Path, Option<&str>) -> Result<Counts>) -> Counts {
     let run = || {
         let dir = tempfile::tempdir()?;
-        tempest::network(&target_dir().join("debug/meridian"), dir.path(), None)
+        suite(&target_dir().join("debug/meridian"), dir.path(), None)
     };
     run().unwrap_or_else(|error| {
         eprintln!("{} tempest: {error:#}", style("error:").for_stderr().red().bold());

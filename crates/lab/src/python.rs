@@ -20,7 +20,7 @@ use crate::keystone::setup;
 use crate::progress::Progress;
 use crate::rootfs::Rootfs;
 
-/// Tempest and Neutron's plug-in for it, on top of [`REQUIREMENTS`].
+/// Tempest with Neutron's and Octavia's plug-ins, on top of [`REQUIREMENTS`].
 const TEMPEST: &str = include_str!("../python/tempest.txt");
 /// Every package with its version.
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
@@ -60,7 +60,7 @@ pub fn openstack() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The virtual environment with tempest and Neutron's plug-in for it, created on first use: `bin/tempest`. It sees the packages of
+/// The virtual environment with tempest and its plug-ins of Neutron and Octavia, created on first use: `bin/tempest`. It sees the packages of
 /// [`openstack`] and holds only what that one lacks.
 pub fn tempest() -> Result<PathBuf> {
     let (home, base) = (Home::locate()?, openstack()?);

@@ -41,7 +41,14 @@ impl Cloud {
         let mut server = Daemon::start("meridian server", &mut command, &dir.join("server.log"))?;
         let stdout = server.take_stdout().context("the server has no output")?;
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-        let Some(url) = lines.find_map(|line| line.strip_prefix("listening on ").map(str::to_owned)) else {
+        let mut load_balancer = None;
+        let url = lines.find_map(|line| {
+            if let Some(url) = line.strip_prefix("load balancers on ") {
+                load_balancer = Some(url.to_owned());
+            }
+            line.strip_prefix("listening on ").map(str::to_owned)
+        });
+        let Some((url, load_balancer)) = url.zip(load_balancer) else {
             std::thread::sleep(Duration::from_secs(1));
             server.still_running()?;
             anyhow::bail!(
@@ -51,6 +58,8 @@ impl Cloud {
         };
         let service = keystone.service("network", "meridian")?;
         keystone.endpoint(&service, "public", &url)?;
+        let service = keystone.service("load-balancer", "octavia")?;
+        keystone.endpoint(&service, "public", &load_balancer)?;
         add_chassis(&dir.join("server/ovn/sb.sock"))?;
         let token = keystone.admin_token()?;
         let public_network = external_network(&url, &token)?;

@@ -1,10 +1,12 @@
-//! `cargo xtask tempest network`: Neutron's own API tests against our server.
+//! `cargo xtask tempest`: Neutron's and Octavia's own API tests against our server.
 //!
-//! OpenStack's clients rely on what tempest and neutron-tempest-plugin test, so these suites judge the network API. They run
-//! with a real Keystone against `meridian server --dev` with three chassis. Four files in `xtask/tempest/network` say what is
-//! expected: `tests.txt` (which tests run), `exclude.txt` (which do not, and why), `extensions.txt` (what the server must
-//! advertise) and `skips.txt` (which tests skip themselves, and why). A failed test fails the run, and so does a skip that
-//! `skips.txt` does not have: otherwise a missing extension would look like a success.
+//! OpenStack's clients rely on what tempest and its plug-ins test, so these suites judge our APIs. They run with a real Keystone
+//! against `meridian server --dev` with three chassis. Files in `xtask/tempest/SUITE` state the expectation: `tests.txt` (the tests
+//! that run), `exclude.txt` (the tests that do not, and why), `skips*.txt` (the tests that skip themselves, and why), and for the
+//! network `extensions.txt` (the extensions that the server must advertise). A failed test fails the run, and so does a skip that
+//! the list does not have: otherwise a missing extension would look like a success.
+//!
+//! The load-balancer suite runs twice. With IPv6, each of its classes has an IPv6 VIP; without, an IPv4 VIP.
 
 mod cloud;
 mod outcome;
@@ -27,7 +29,7 @@ use outcome::{ExpectedSkips, Outcome};
 /// Processes that run tests side by side. Two keep two cores busy; Keystone's SQLite gains nothing from more.
 const WORKERS: &str = "2";
 
-/// How long the tests may take in all, in seconds. On two idle cores they take six minutes.
+/// How long the tests of one run may take, in seconds. On two idle cores the network suite takes six minutes.
 const LIMIT: &str = "2400";
 
 /// The options of `cargo xtask tempest`.
@@ -49,13 +51,14 @@ pub(crate) struct Args {
 enum Suite {
     /// Tempest's and neutron-tempest-plugin's tests of the network API
     Network,
+    /// Octavia-tempest-plugin's tests of the load-balancer API
+    Lb,
 }
 
 /// Runs a suite by hand: builds the server first, and ends with the counts.
 pub(crate) fn tempest(args: &Args) -> Result<ExitCode> {
     // An interrupted run ends by a failure, so that the server and Keystone end as well.
     up::told_to_end()?;
-    let Suite::Network = args.suite;
     packages::ensure(Need::Test)?;
     heading("building meridian");
     run(cargo().args(["build", "--workspace", "--all-features", "--bin", "meridian"]))?;
@@ -64,7 +67,11 @@ pub(crate) fn tempest(args: &Args) -> Result<ExitCode> {
         Some(dir) => std::path::absolute(dir)?,
         None => kept.path().to_owned(),
     };
-    let counts = network(&target_dir().join("debug/meridian"), &dir, args.only.as_deref())?;
+    let (meridian, only) = (target_dir().join("debug/meridian"), args.only.as_deref());
+    let counts = match args.suite {
+        Suite::Network => network(&meridian, &dir, only),
+        Suite::Lb => load_balancer(&meridian, &dir, only),
+    }?;
     println!("{counts}");
     Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -72,52 +79,93 @@ pub(crate) fn tempest(args: &Args) -> Result<ExitCode> {
 /// Runs the suite of the network API with a server that is built already.
 pub(crate) fn network(meridian: &Path, dir: &Path, only: Option<&str>) -> Result<Counts> {
     let environment = lab::python::tempest()?;
-    let lists = root().join("xtask/tempest/network");
     heading("Neutron's own tests: tempest and neutron-tempest-plugin");
-    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    let cloud = Cloud::start(meridian, dir)?;
-    let workspace = dir.join("tempest");
-    output(
-        Command::new(environment.join("bin/tempest"))
-            .args(["init", "--workspace-path"])
-            .arg(dir.join("workspaces.yaml"))
-            .arg(&workspace),
-    )
-    .context("cannot create tempest's workspace")?;
-    let extensions = listed(&lists.join("extensions.txt"))?;
-    fs::write(workspace.join("etc/tempest.conf"), settings::tempest_conf(&cloud, &workspace, &extensions))?;
+    let cloud = start(meridian, dir)?;
+    let settings = settings::NETWORK.to_owned();
+    TempestRun { environment: &environment, suite: "network", name: "", settings, only }.run(&cloud, dir)
+}
 
-    // `timeout` ends the runner with all its workers.
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", LIMIT]).arg(environment.join("bin/tempest"));
-    command.arg("run").args(["--concurrency", WORKERS]).arg("--exclude-list").arg(lists.join("exclude.txt"));
-    match only {
-        Some(regex) => command.args(["--regex", regex]),
-        None => command.arg("--include-list").arg(lists.join("tests.txt")),
-    };
-    // The test runner starts its workers by the name `python3`.
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{}:{path}", environment.join("bin").display())).current_dir(&workspace);
-    let mut outcome = Outcome::default();
-    let success = tee(&mut command, |line| outcome.read(line))?;
-    cloud.still_running()?;
-    ensure!(
-        success || outcome.counts().failed > 0,
-        "tempest failed without a failed test, or took longer than {LIMIT} seconds: see {}",
-        workspace.join("logs/tempest.log").display()
-    );
-    ensure!(outcome.ran() > 0, "tempest ran no test: see {}", workspace.join("logs/tempest.log").display());
-    let mut counts = outcome.counts();
-    if only.is_none() {
-        let expected = ExpectedSkips::parse(&fs::read_to_string(lists.join("skips.txt"))?)?;
-        let faults = expected.compare(&outcome.skipped);
-        for fault in &faults {
-            eprintln!("{} {fault}", style("error:").for_stderr().red().bold());
-        }
-        counts.failed += faults.len() as u64;
+/// Runs the suite of the load-balancer API with a server that is built already, for both families.
+pub(crate) fn load_balancer(meridian: &Path, dir: &Path, only: Option<&str>) -> Result<Counts> {
+    let environment = lab::python::tempest()?;
+    heading("Octavia's own tests: octavia-tempest-plugin");
+    let cloud = start(meridian, dir)?;
+    let mut counts = Counts::default();
+    for (name, with_ipv6) in [("-ipv4", false), ("-ipv6", true)] {
+        let settings = settings::load_balancer(with_ipv6);
+        let run = TempestRun { environment: &environment, suite: "lb", name, settings, only };
+        counts.add(run.run(&cloud, dir)?);
     }
-    eprintln!("{} skipped", outcome.skipped.len());
     Ok(counts)
+}
+
+fn start(meridian: &Path, dir: &Path) -> Result<Cloud> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    Cloud::start(meridian, dir)
+}
+
+/// One run of tempest.
+struct TempestRun<'a> {
+    environment: &'a Path,
+    /// The folder of its lists.
+    suite: &'a str,
+    /// A suffix that tells several runs of a suite apart.
+    name: &'a str,
+    /// The suite's part of tempest.conf.
+    settings: String,
+    only: Option<&'a str>,
+}
+
+impl TempestRun<'_> {
+    fn run(&self, cloud: &Cloud, dir: &Path) -> Result<Counts> {
+        let (environment, lists) = (self.environment, root().join("xtask/tempest").join(self.suite));
+        let workspace = dir.join(format!("tempest{}", self.name));
+        output(
+            Command::new(environment.join("bin/tempest"))
+                .args(["init", "--workspace-path"])
+                .arg(dir.join("workspaces.yaml"))
+                .arg(&workspace),
+        )
+        .context("cannot create tempest's workspace")?;
+        let extensions = listed(&root().join("xtask/tempest/network/extensions.txt"))?;
+        let conf = settings::tempest_conf(cloud, &workspace, &extensions, &self.settings);
+        fs::write(workspace.join("etc/tempest.conf"), conf)?;
+
+        // `timeout` ends the runner with all its workers.
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=10", LIMIT]).arg(environment.join("bin/tempest"));
+        command.arg("run").args(["--concurrency", WORKERS]);
+        command.arg("--exclude-list").arg(lists.join("exclude.txt"));
+        match self.only {
+            Some(regex) => command.args(["--regex", regex]),
+            None => command.arg("--include-list").arg(lists.join("tests.txt")),
+        };
+        // The test runner starts its workers by the name `python3`.
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", environment.join("bin").display())).current_dir(&workspace);
+        let mut outcome = Outcome::default();
+        let success = tee(&mut command, |line| outcome.read(line))?;
+        cloud.still_running()?;
+        let log = workspace.join("logs/tempest.log");
+        ensure!(
+            success || outcome.counts().failed > 0,
+            "tempest failed without a failed test, or took longer than {LIMIT} seconds: see {}",
+            log.display()
+        );
+        ensure!(outcome.ran() > 0, "tempest ran no test: see {}", log.display());
+        let mut counts = outcome.counts();
+        if self.only.is_none() {
+            let file = format!("skips{}.txt", self.name);
+            let expected = ExpectedSkips::parse(&fs::read_to_string(lists.join(&file))?)?;
+            let faults = expected.compare(&outcome.skipped);
+            for fault in &faults {
+                eprintln!("{} {file}: {fault}", style("error:").for_stderr().red().bold());
+            }
+            counts.failed += faults.len() as u64;
+        }
+        eprintln!("{} skipped", outcome.skipped.len());
+        Ok(counts)
+    }
 }
 
 /// The lines of a list, without comments.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::cloud::Cloud;
 
-/// The text of tempest.conf. `extensions` are those whose tests run; tempest takes the list as the truth, so that the tests of an
-/// extension that the server lacks fail instead of being skipped.
-pub(super) fn tempest_conf(cloud: &Cloud, workspace: &Path, extensions: &[String]) -> String {
+/// The part of tempest.conf that both suites share. `extensions` are those whose tests run; tempest takes the list as the truth, so
+/// that the tests of an extension that the server lacks fail instead of being skipped.
+pub(super) fn tempest_conf(cloud: &Cloud, workspace: &Path, extensions: &[String], suite: &str) -> String {
     let (keystone, network, dir) = (&cloud.keystone, &cloud.public_network, workspace.display());
     format!(
         "[DEFAULT]\n\
@@ -26,14 +26,6 @@ pub(super) fn tempest_conf(cloud: &Cloud, workspace: &Path, extensions: &[String
          auth_version = v3\n\
          uri_v3 = {uri}\n\
          region = {region}\n\
-         [service_available]\n\
-         neutron = true\n\
-         nova = false\n\
-         glance = false\n\
-         cinder = false\n\
-         swift = false\n\
-         [enforce_scope]\n\
-         neutron = true\n\
          [network]\n\
          public_network_id = {network}\n\
          project_network_cidr = 10.100.0.0/16\n\
@@ -44,12 +36,58 @@ pub(super) fn tempest_conf(cloud: &Cloud, workspace: &Path, extensions: &[String
          ipv6 = true\n\
          ipv6_subnet_attributes = true\n\
          api_extensions = {extensions}\n\
-         [neutron_plugin_options]\n\
-         available_type_drivers = flat,vlan,geneve\n\
-         create_shared_resources = true\n",
+         {suite}",
         password = keystone.admin_password(),
         uri = keystone.url(),
         region = keystone.region(),
         extensions = extensions.join(","),
+    )
+}
+
+/// The part for the network API.
+pub(super) const NETWORK: &str = "\
+    [service_available]\n\
+    neutron = true\n\
+    nova = false\n\
+    glance = false\n\
+    cinder = false\n\
+    swift = false\n\
+    load_balancer = false\n\
+    [enforce_scope]\n\
+    neutron = true\n\
+    [neutron_plugin_options]\n\
+    available_type_drivers = flat,vlan,geneve\n\
+    create_shared_resources = true\n";
+
+/// The part for the load-balancer API. Its suite creates clients of Nova and Glance, and the API tests never use them. The provider's
+/// text is that of `GET /v2/lbaas/providers`.
+pub(super) fn load_balancer(with_ipv6: bool) -> String {
+    format!(
+        "[service_available]\n\
+         neutron = true\n\
+         nova = true\n\
+         glance = true\n\
+         cinder = false\n\
+         swift = false\n\
+         load_balancer = true\n\
+         [enforce_scope]\n\
+         neutron = true\n\
+         octavia = true\n\
+         [load_balancer]\n\
+         provider = ovn\n\
+         enabled_provider_drivers = ovn:Load balancing by OVN\n\
+         RBAC_test_type = keystone_default_roles\n\
+         enforce_new_defaults = true\n\
+         test_with_ipv6 = {with_ipv6}\n\
+         log_user_roles = false\n\
+         build_interval = 0.3\n\
+         check_interval = 0.3\n\
+         lb_build_interval = 0.3\n\
+         [loadbalancer-feature-enabled]\n\
+         not_implemented_is_error = false\n\
+         health_monitor_enabled = true\n\
+         l7_protocol_enabled = false\n\
+         terminated_tls_enabled = false\n\
+         prometheus_listener_enabled = false\n"
     )
 }

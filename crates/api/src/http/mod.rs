@@ -84,6 +84,8 @@ async fn respond(api: &Api, dialect: &impl HttpDialect, request: Request) -> Res
         }
     };
     match answer.status {
+        // Not a failure: OVN has nothing for the request, and every client may send it.
+        501 => debug!(%id, %method, path, "request refused"),
         500.. => warn!(%id, %method, path, status = answer.status, "request failed"),
         status => debug!(%id, %method, path, status, "request"),
     }

@@ -298,6 +298,10 @@ impl<R: Resource> Noun for StoredNoun<R> {
 
     fn list(&self, scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
         let parent = parent_of::<R>(scene.parent, |noun, id| noun.find(scene.world, scene.caller, id))?;
+        // Where hidden objects are forbidden ones, a caller without any role that reads gets no empty list either.
+        if R::DIALECT.hidden_object() == HiddenObject::Forbidden && !R::GET.may_permit(scene.caller) {
+            return Err(R::refuse(Refusal::ForbiddenObject));
+        }
         list::stored::<R>(scene, parent, query).map_err(R::refuse)
     }
 

@@ -3,7 +3,11 @@
 //! load balancers.
 
 mod associations;
+mod guarantees;
 mod listening;
+mod members;
 mod requests;
 mod seed;
 mod site;
+mod trees;
+mod vips;

@@ -30,7 +30,7 @@ pub(super) async fn answer(request: ApiRequest<'_>) -> Result<Answer, Fault> {
             on_object(request, of::<Members>(), ObjectPath { parent: Some(pool), id }).await
         }
         [path, ref rest @ ..] => {
-            if let Some(answer) = nothing::answer(parts, method, is_admin) {
+            if let Some(answer) = nothing::answer(parts, method, &request.caller) {
                 return answer;
             }
             let is_path = |noun: &&&dyn Noun| noun.path() == path && noun.parent().is_none();

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::refused;
-use crate::Fault;
 use crate::dialect::octavia::{PROVIDER, absent, forbidden, unsupported_action};
 use crate::http::answer::Answer;
 use crate::resource::Method;
+use crate::{Caller, Fault};
 
 /// A noun without objects.
 struct EmptyNoun {
@@ -58,10 +58,15 @@ fn empty(collection: &str) -> Value {
 }
 
 /// The answer, if the path is that of such a noun.
-pub(super) fn answer(parts: &[&str], method: Method, is_admin: bool) -> Option<Result<Answer, Fault>> {
+pub(super) fn answer(parts: &[&str], method: Method, caller: &Caller) -> Option<Result<Answer, Fault>> {
+    let is_admin = caller.admin;
+    let reads = is_admin || caller.reader || caller.member;
     Some(match parts {
+        [path, ..] if !reads && (*path == "providers" || NOUNS.iter().any(|noun| noun.path == *path)) => {
+            Err(forbidden())
+        }
         ["providers"] if method == Method::Get => {
-            let provider = json!({"name": PROVIDER, "description": "The load balancer of OVN, by Meridian."});
+            let provider = json!({"name": PROVIDER, "description": "Load balancing by OVN"});
             Ok(Answer::json(200, &json!({"providers": [provider], "providers_links": []})))
         }
         ["providers"] => Ok(refused(&[Method::Get])),

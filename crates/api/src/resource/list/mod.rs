@@ -148,7 +148,8 @@ impl<V> List<'_, V> {
 
         let limit = self.query.page_size(self.scene.outside.settings.pagination_max_limit);
         let mut range = 0..ranked.len();
-        if let (Some(_), Some(id)) = (limit, &self.query.marker) {
+        let marked = limit.is_some() || self.query.heeds_lone_marker();
+        if let Some(id) = self.query.marker.as_ref().filter(|_| marked) {
             let item = marker(id)?;
             let (rank, id) = (rank(&item), key(&item));
             let before = |(other, other_id, _): &(Vec<Rank>, K, T)| {

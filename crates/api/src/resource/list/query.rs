@@ -87,7 +87,7 @@ impl Query {
                 "sort" if grammar.colon_sort => query.sort.extend(colon_sort(value)?),
                 "sort_key" => keys.push(value.clone()),
                 "sort_dir" => directions.push(direction(value)?),
-                "limit" if grammar.lenient_limit => query.limit = size(value).unwrap_or_default(),
+                "limit" if grammar.lenient_limit => query.limit = lenient_size(value)?,
                 "limit" => query.limit = size(value)?,
                 "marker" => query.marker = non_empty(value),
                 "page_reverse" => query.page_reverse = truth("page_reverse", value)?,
@@ -115,6 +115,11 @@ impl Query {
             (Some(limit), Some(most)) => Some(limit.min(most)),
             (limit, most) => limit.or(most),
         }
+    }
+
+    /// Whether a marker means something without a limit. Neutron ignores it then.
+    pub(super) fn heeds_lone_marker(&self) -> bool {
+        self.links == LinkRule::FullOrMarked
     }
 
     /// Where the pages beside this one are: the same query, beginning at its last or ending at its first object.
@@ -174,6 +179,15 @@ fn colon_sort(value: &str) -> Result<Vec<(String, Direction)>, Refusal> {
         Ok((key.to_owned(), direction(towards)?))
     })
     .collect()
+}
+
+/// A size where `infinite` and everything below 1 mean no limit.
+fn lenient_size(value: &str) -> Result<Option<usize>, Refusal> {
+    match value.parse::<i64>() {
+        Ok(limit) => Ok(usize::try_from(limit).ok().filter(|limit| *limit > 0)),
+        Err(_) if value == "infinite" => Ok(None),
+        Err(_) => Err(Refusal::BadLimit(value.to_owned())),
+    }
 }
 
 fn size(value: &str) -> Result<Option<usize>, Refusal> {

@@ -8,6 +8,8 @@ use crate::model::Standard;
 use crate::resource::{Attribute, Preset, Shape, View, attribute, tags};
 
 const TEXT: Shape = Shape::Nullable(&Shape::Text { max: 255 });
+/// Most labels of an object. Octavia has no limit, and its clients expect a hundred to fit.
+const MOST_TAGS: usize = 256;
 const TAG: Shape = Shape::Word { format: "tag", parse: tags::parse };
 
 /// The name. `null` is the same as no name.
@@ -29,7 +31,7 @@ pub(in crate::resource) const ADMIN_STATE_UP: Attribute = attribute::ADMIN_STATE
 /// The owner's labels, replaced by an update.
 pub(in crate::resource) const TAGS: Attribute = Attribute::new(
     "tags",
-    Shape::Nullable(&Shape::List { of: &TAG, max: tags::MOST, unique: false }),
+    Shape::Nullable(&Shape::List { of: &TAG, max: MOST_TAGS, unique: false }),
     "Labels; an update replaces all of them.",
 )
 .create()

@@ -1,0 +1,247 @@
+//! No load balancer stays pending: with the Northbound away, stopped or emptied, with servers that are killed, with two servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::site::{BalancerSite, ls_refs};
+use crate::cloud::{Cloud, eventually, raw};
+use crate::plant::Plant;
+use crate::two_servers::{postgres, waits_for};
+use crate::world::id;
+
+/// All rows of load balancers and health checks by their UUIDs, and the switches and routers that name them.
+fn contents(cloud: &Cloud) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for table in ["Load_Balancer", "Load_Balancer_Health_Check"] {
+        for row in cloud.rows(table) {
+            found.insert(format!("{table} {}", row["_uuid"]), row);
+        }
+    }
+    for table in ["Logical_Switch", "Logical_Router"] {
+        for row in cloud.rows(table) {
+            found.insert(format!("{table} {}", row["name"]), row["load_balancer"].clone());
+        }
+    }
+    found
+}
+
+fn ports(site: &BalancerSite, balancer: &str) -> usize {
+    let filter = format!("ports?device_id=lb-{balancer}");
+    site.cloud.get(&filter)["ports"].as_array().unwrap().len()
+}
+
+/// A load balancer with a pool, a member and a listener, which are ACTIVE.
+fn whole(site: &BalancerSite) -> (String, String, String, String) {
+    let balancer = site.balancer("lb1", &site.s1);
+    let pool = site.pool("p1", &balancer);
+    let member = site.member(&pool, "10.0.0.107", &site.s1);
+    let listener = site.listener(&balancer, 80, &pool);
+    (balancer, pool, member, listener)
+}
+
+#[test]
+fn scenario_50_and_53_a_silent_northbound_makes_objects_wait_and_not_stick() {
+    let mut plant = Plant::start();
+    let site = BalancerSite::on(plant.cloud(&[]));
+    let (untouched, ..) = whole(&site);
+    plant.freeze();
+    let answer = site.ask("POST", "loadbalancers", Some(json!({"loadbalancer": {"vip_subnet_id": site.s1}})));
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let waiting = id(&answer.body["loadbalancer"]);
+    let path = format!("loadbalancers/{waiting}");
+    let state = || site.get(&path)["loadbalancer"]["provisioning_status"].as_str().unwrap().to_owned();
+    assert_eq!(state(), "PENDING_CREATE");
+    let (status, text) = site.refusal("PUT", &path, json!({"loadbalancer": {"name": "x"}}));
+    assert_eq!(
+        (status, text),
+        (409, format!("Invalid state PENDING_CREATE of loadbalancer resource {waiting}"))
+    );
+    let pool = json!({"pool": {"loadbalancer_id": waiting, "protocol": "TCP", "lb_algorithm": "SOURCE_IP"}});
+    let (status, text) = site.refusal("POST", "pools", pool);
+    assert_eq!((status, text), (409, format!("Load Balancer {waiting} is immutable and cannot be updated.")));
+    assert_eq!(site.ask("DELETE", &path, None).status, 409);
+    let shown = site.get(&format!("loadbalancers/{untouched}"));
+    assert_eq!(shown["loadbalancer"]["provisioning_status"], "ACTIVE", "the others are as they were");
+
+    // After the deadline it is ERROR, and may be deleted.
+    eventually("the deadline is over", || (state() == "ERROR").then_some(()));
+    plant.thaw();
+    eventually("it recovers by itself", || (state() == "ACTIVE").then_some(()));
+    assert_eq!(ports(&site, &waiting), 1);
+    site.delete(&path);
+    assert_eq!(ports(&site, &waiting), 0);
+}
+
+#[test]
+fn scenario_51_every_write_survives_a_northbound_that_is_away() {
+    let mut plant = Plant::start();
+    let site = BalancerSite::on(plant.cloud(&[]));
+    let (balancer, pool, member, listener) = whole(&site);
+    let monitor = json!({"pool_id": pool, "type": "TCP", "delay": 5, "timeout": 3, "max_retries": 2});
+    let monitor = site.make("healthmonitors", "healthmonitor", monitor);
+    let name = |noun: &str| Some(json!({ noun: {"name": "renamed"} }));
+    let member_path = format!("pools/{pool}/members");
+    let writes: Vec<(&str, String, Option<Value>)> = vec![
+        ("POST", member_path.clone(), Some(json!({"member": {"address": "10.0.0.9", "protocol_port": 80}}))),
+        ("PUT", format!("{member_path}/{member}"), name("member")),
+        ("PUT", format!("healthmonitors/{monitor}"), Some(json!({"healthmonitor": {"delay": 7}}))),
+        ("DELETE", format!("healthmonitors/{monitor}"), None),
+        ("PUT", format!("pools/{pool}"), name("pool")),
+        ("PUT", format!("listeners/{listener}"), name("listener")),
+        ("DELETE", format!("{member_path}/{member}"), None),
+        ("PUT", format!("loadbalancers/{balancer}"), name("loadbalancer")),
+        ("DELETE", format!("listeners/{listener}"), None),
+        ("DELETE", format!("loadbalancers/{balancer}?cascade=true"), None),
+    ];
+    for (method, path, body) in writes {
+        plant.kill();
+        let answer = site.ask(method, &path, body);
+        assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
+        plant.revive();
+        if path.contains("cascade") {
+            eventually("it is gone", || {
+                (site.get("loadbalancers")["loadbalancers"] == json!([])).then_some(())
+            });
+        } else {
+            site.settled();
+        }
+    }
+    site.cloud.converged();
+    assert_eq!(site.cloud.rows("Load_Balancer"), Vec::<Value>::new());
+    assert_eq!(ports(&site, &balancer), 0);
+}
+
+#[test]
+fn scenario_52_a_killed_server_goes_on_where_it_was() {
+    let mut plant = Plant::start();
+    let mut site = BalancerSite::on(plant.cloud(&[]));
+    let (balancer, pool, ..) = whole(&site);
+    // Stored, and not in the Northbound: the server dies between the two.
+    plant.freeze();
+    let path = format!("pools/{pool}/members");
+    let member = |last: u8| json!({"member": {"address": format!("10.0.0.{last}"), "protocol_port": 80}});
+    assert_eq!(site.ask("POST", &path, Some(member(50))).status, 201);
+    site.cloud.kill();
+    plant.thaw();
+    site.cloud.again();
+    site.settled();
+    // Left to chance, a few times.
+    for last in 51..57 {
+        assert_eq!(site.ask("POST", &path, Some(member(last))).status, 201);
+        site.cloud.crash();
+        site.settled();
+    }
+    site.cloud.converged();
+    let row = site.row(&balancer);
+    let backends = row["vips"].as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
+    assert_eq!(backends.split(',').count(), 8);
+    assert_eq!(ls_refs(&row), json!({format!("neutron-{}", site.n1): 9}));
+    let before = contents(&site.cloud);
+    site.cloud.crash();
+    site.cloud.converged();
+    assert_eq!(contents(&site.cloud), before, "nothing is left to do");
+}
+
+#[test]
+fn unchanged_load_balancers_stay_active_when_a_server_starts_without_the_northbound() {
+    let mut plant = Plant::start();
+    let mut site = BalancerSite::on(plant.cloud(&[]));
+    let (balancer, ..) = whole(&site);
+    site.cloud.kill();
+    plant.kill();
+    site.cloud.again();
+    // Just after a change nobody can know whether the Northbound has it. Later nothing speaks against it.
+    let path = format!("loadbalancers/{balancer}");
+    eventually("it is ACTIVE without a Northbound", || {
+        let state = site.get(&path)["loadbalancer"]["provisioning_status"].clone();
+        assert_ne!(state, "ERROR");
+        (state == "ACTIVE").then_some(())
+    });
+    assert_eq!(site.unsettled(), BTreeSet::new());
+    plant.revive();
+    site.cloud.converged();
+    assert_eq!(site.unsettled(), BTreeSet::new());
+}
+
+#[test]
+fn scenario_55_rows_that_others_damage_are_repaired() {
+    let mut plant = Plant::start();
+    let site = BalancerSite::on(plant.cloud(&[]));
+    let (balancer, ..) = whole(&site);
+    site.cloud.nbctl("lb-add pf-floatingip-1-tcp 192.0.2.7:80 10.0.0.9:80");
+    let before = contents(&site.cloud);
+    let same = || contents(&site.cloud) == before;
+    let uuid = site.row(&balancer)["_uuid"].as_str().unwrap().to_owned();
+    for damage in [
+        format!("destroy Load_Balancer {uuid}"),
+        format!("clear Load_Balancer {uuid} vips"),
+        format!("remove Logical_Switch neutron-{} load_balancer {uuid}", site.n2),
+        format!("remove Logical_Router neutron-{} load_balancer {uuid}", site.r1),
+    ] {
+        site.cloud.nbctl(&damage);
+        eventually(&format!("{damage} is repaired"), || same().then_some(()));
+    }
+    // The whole database is lost: the same rows come back, but for the foreign one.
+    plant.kill();
+    plant.lose();
+    plant.revive();
+    let ours = |all: BTreeMap<String, Value>| -> BTreeMap<String, Value> {
+        all.into_iter().filter(|(_, row)| row["name"] != "pf-floatingip-1-tcp").collect()
+    };
+    let expected = ours(before);
+    eventually("it is rebuilt", || (ours(contents(&site.cloud)) == expected).then_some(()));
+    site.settled();
+}
+
+#[test]
+fn scenario_57_two_servers_take_members_of_one_pool() {
+    let (plant, (postgres, _dir)) = (Plant::start(), postgres());
+    let url = postgres.url("meridian");
+    let mut site = BalancerSite::on(Cloud::on(plant.dir(), &["--database", &url]));
+    let other = Cloud::on(plant.dir(), &["--database", &url]);
+    eventually("the other waits for its turn", || waits_for(&other).filter(|what| what.contains("lock")));
+    let (balancer, pool, ..) = whole(&site);
+    let path = format!("/v2/lbaas/pools/{pool}/members");
+    let urls = [site.cloud.load_balancer_url(), other.load_balancer_url()];
+    thread::scope(|scope| {
+        for worker in 0..4_u8 {
+            let (path, urls) = (&path, urls);
+            scope.spawn(move || {
+                for n in 0..10_u8 {
+                    let last = 110 + worker * 10 + n;
+                    let body = json!({"member": {"address": format!("10.0.0.{last}"), "protocol_port": 80}})
+                        .to_string();
+                    let url = urls[usize::from(worker + n) % 2];
+                    // A load balancer that is pending answers 409, and clients ask again.
+                    eventually("the member is added", || {
+                        let answer = raw(url, &[("X-Auth-Token", "admin")], "POST", path, Some(&body));
+                        assert!([201, 409].contains(&answer.status), "{answer:?}");
+                        (answer.status == 201).then_some(())
+                    });
+                }
+            });
+        }
+    });
+    site.settled();
+    let row = site.row(&balancer);
+    let backends = row["vips"].as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
+    assert_eq!(backends.split(',').count(), 41);
+    assert_eq!(ls_refs(&row), json!({format!("neutron-{}", site.n1): 42}));
+    // The writer dies, and the other one goes on.
+    site.cloud.kill();
+    let listed = raw(
+        other.load_balancer_url(),
+        &[("X-Auth-Token", "admin")],
+        "DELETE",
+        &format!("/v2/lbaas/loadbalancers/{balancer}?cascade=true"),
+        None,
+    );
+    assert_eq!(listed.status, 204, "{listed:?}");
+    eventually("the row is gone", || other.rows("Load_Balancer").is_empty().then_some(()));
+    site.cloud.again();
+    eventually("it is gone everywhere", || {
+        (site.get("loadbalancers")["loadbalancers"] == json!([])).then_some(())
+    });
+}
