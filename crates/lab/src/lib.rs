@@ -19,6 +19,7 @@ pub mod capture;
 pub mod chaos;
 pub mod db;
 pub mod demo;
+pub mod echo;
 pub mod eventually;
 pub mod guest;
 pub mod harness;

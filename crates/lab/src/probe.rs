@@ -78,9 +78,7 @@ impl Node {
 
     /// Asks a server made by [`Node::serve`].
     pub fn asks(&self, server: &str) -> Result<Answer> {
-        let text = self.http_get(server, "/")?;
-        let (by, seen_as) = text.trim().split_once(' ').with_context(|| format!("{server} said `{text}`"))?;
-        Ok(Answer { by: by.to_owned(), seen_as: seen_as.to_owned() })
+        Answer::parse(&self.http_get(server, "/")?).with_context(|| format!("{server} sent no answer"))
     }
 
     /// Asks until there is an answer.
@@ -138,6 +136,14 @@ pub struct Answer {
     pub by: String,
     /// The address it saw the client at.
     pub seen_as: String,
+}
+
+impl Answer {
+    /// From the server's words: its name and the client's address.
+    pub(crate) fn parse(text: &str) -> Result<Answer> {
+        let (by, seen_as) = text.trim().split_once(' ').with_context(|| format!("`{text}` is no answer"))?;
+        Ok(Answer { by: by.to_owned(), seen_as: seen_as.to_owned() })
+    }
 }
 
 fn answer(mut stream: TcpStream, name: &str) -> std::io::Result<()> {

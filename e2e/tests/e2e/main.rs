@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod agent;
+mod balancers;
 mod bfd;
 mod bgp;
 mod border;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         vlan::tests(),
         metadata::tests(),
         multihoming::tests(),
+        balancers::tests(),
         transit::tests(),
         chaos::tests(),
         cloud::tests(),

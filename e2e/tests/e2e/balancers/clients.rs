@@ -1,0 +1,166 @@
+//! Clients everywhere, and how their connections are shared.
+
+use anyhow::{Result, ensure};
+use lab::node::Node;
+use lab::probe::Answer;
+use lab::{Lab, eventually};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use super::site::*;
+
+/// Servers on the members, which live as long as the value.
+fn serve(members: &[Arc<Node>], port: u16) -> Result<Vec<lab::echo::EchoServer>> {
+    members.iter().map(|member| member.echo_server(port)).collect()
+}
+
+fn both() -> Vec<(&'static Vm, Value)> {
+    MEMBERS.iter().map(|vm| (vm, json!({}))).collect()
+}
+
+/// Asks until both members have answered, by each protocol.
+fn reaches_both(client: &Arc<Node>, address: &str, seen_as: &str) -> Result<()> {
+    for (protocol, ask) in [
+        ("TCP", Node::ask_by_tcp as fn(&Node, &str) -> Result<Answer>),
+        ("UDP", Node::ask_by_udp as fn(&Node, &str) -> Result<Answer>),
+    ] {
+        let what = format!("{} at {address} by {protocol}", client.label());
+        // One of the two is left out once in 2^23 times.
+        let answers = count(24, &what, || {
+            let answer = ask(client, address)?;
+            ensure!(answer.seen_as == seen_as, "{} sees the client as {}", answer.by, answer.seen_as);
+            Ok(answer)
+        })?;
+        ensure!(answers.keys().eq(["m1", "m2"]), "{what}: answered by {answers:?}");
+    }
+    Ok(())
+}
+
+pub(super) fn everywhere() -> Result<()> {
+    topology().run(|lab| {
+        let site = Site::start(lab, "phy1")?;
+        let ext = site.outside()?;
+        let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
+        let _servers = serve(&members, 80)?;
+        let balancer = site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &both()),
+            site.listener("UDP", 80, Value::Null, &both()),
+        ]))?;
+        for (client, vm) in clients.iter().zip(&CLIENTS) {
+            reaches_both(client, &format!("{VIP}:80"), &vm.ip())?;
+            reaches_both(client, &format!("[{VIP6}]:80"), &vm.ip6())?;
+        }
+        println!("outside, routed:");
+        reaches_both(&ext, &format!("{VIP}:80"), "172.24.4.1")?;
+        println!("outside, by floating IP:");
+        site.floating_ip(&balancer)?;
+        reaches_both(&ext, &format!("{FLOATING}:80"), "172.24.4.1")?;
+        println!("inside, by floating IP:");
+        eventually(LONG, "c2 is served at the floating IP", || {
+            clients[1].ask_by_tcp(&format!("{FLOATING}:80"))
+        })
+        .map(drop)
+    })
+}
+
+pub(super) fn shares() -> Result<()> {
+    topology().run(|lab: &Lab| {
+        let site = Site::start(lab, "phy1")?;
+        let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
+        let (c1, c2) = (&clients[0], &clients[1]);
+        let _servers = [80, 81, 82].map(|port| serve(&members, port));
+        let weighted = [(&MEMBERS[0], json!({"weight": 1})), (&MEMBERS[1], json!({"weight": 3}))];
+        let balancer = site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &weighted),
+            site.listener("TCP", 81, json!({"pool": {"lb_algorithm": "SOURCE_IP"}}), &both()),
+            site.listener("TCP", 82, Value::Null, &both()),
+        ]))?;
+
+        // A quarter of 200 is 50, with a deviation of 6.
+        let answers = count(200, "weights 1 and 3", || c1.ask_by_tcp(&format!("{VIP}:80")))?;
+        let first = answers.get("m1").copied().unwrap_or(0);
+        ensure!((25..=80).contains(&first), "m1 has {first} of 200 connections");
+
+        for client in [c1, c2] {
+            let answers = count(24, "SOURCE_IP", || client.ask_by_tcp(&format!("{VIP}:81")))?;
+            ensure!(answers.len() == 1, "{} has changed its member: {answers:?}", client.label());
+        }
+
+        // A connection to each member; then the second is drained.
+        let mut open = eventually(LONG, "a connection to m2", || {
+            let mut connection = c1.connect_echo(&format!("{VIP}:82"))?;
+            let by = connection.ask()?.by;
+            ensure!(by == "m2", "{by} has answered");
+            Ok(connection)
+        })?;
+        let pool = site.named("pools", "pools", "TCP82")?["id"].as_str().unwrap_or_default().to_owned();
+        let path = format!("pools/{pool}/members");
+        for member in
+            site.load_balancing("GET", &path, &Value::Null)?["members"].as_array().into_iter().flatten()
+        {
+            if member["name"] == "m2" {
+                let path = format!("{path}/{}", member["id"].as_str().unwrap_or_default());
+                site.change(&balancer, &path, json!({"member": {"weight": 0}}))?;
+                let shown = site.load_balancing("GET", &path, &Value::Null)?;
+                ensure!(shown["member"]["operating_status"] == "DRAINING", "{shown}");
+            }
+        }
+        let answers =
+            count(24, "new connections while m2 is drained", || c1.ask_by_tcp(&format!("{VIP}:82")))?;
+        ensure!(answers.keys().eq(["m1"]), "a drained member gets connections: {answers:?}");
+        for _ in 0..3 {
+            ensure!(open.ask()?.by == "m2", "the connection moved");
+        }
+        Ok(())
+    })
+}
+
+/// A client is refused if no attempt succeeds while others are served.
+fn refused(client: &Node, address: &str) -> Result<()> {
+    for _ in 0..2 {
+        if let Ok(answer) = client.ask_by_tcp(address) {
+            anyhow::bail!("{} reached {} at {address}", client.label(), answer.by);
+        }
+    }
+    println!("{} does not reach {address}, as it should be", client.label());
+    Ok(())
+}
+
+pub(super) fn allowed() -> Result<()> {
+    topology().run(|lab| {
+        let site = Site::start(lab, "phy1")?;
+        let ext = site.outside()?;
+        let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
+        let (c1, c2) = (&clients[0], &clients[1]);
+        let _servers = [80, 81].map(|port| serve(&members, port));
+        let only = json!({"listener": {"allowed_cidrs": ["10.0.0.0/24", "fd00:2::/64"]}});
+        let balancer = site.balancer(json!([
+            site.listener("TCP", 80, only, &both()),
+            site.listener("TCP", 81, Value::Null, &both()),
+        ]))?;
+        site.floating_ip(&balancer)?;
+        let served = |client: &Arc<Node>, address: &str| {
+            count(3, &format!("{} at {address}", client.label()), || client.ask_by_tcp(address)).map(drop)
+        };
+        let (v4, v6, floating) = (format!("{VIP}:80"), format!("[{VIP6}]:80"), format!("{FLOATING}:80"));
+        // Other listeners first: they show that packets find their way at all.
+        served(c1, &format!("[{VIP6}]:81"))?;
+        served(c2, &format!("{VIP}:81"))?;
+        served(&ext, &format!("{FLOATING}:81"))?;
+        served(&ext, &format!("{VIP}:81"))?;
+        served(c1, &v4)?;
+        served(c2, &v6)?;
+        refused(c1, &v6)?;
+        refused(c2, &v4)?;
+        refused(c2, &floating)?;
+        refused(&ext, &floating)?;
+        refused(&ext, &v4)?;
+        let listener =
+            site.named("listeners", "listeners", "TCP80")?["id"].as_str().unwrap_or_default().to_owned();
+        let all = json!({"listener": {"allowed_cidrs": ["172.24.4.0/24"]}});
+        site.change(&balancer, &format!("listeners/{listener}"), all)?;
+        served(&ext, &floating)?;
+        served(&ext, &v4)?;
+        refused(c1, &v4)
+    })
+}
