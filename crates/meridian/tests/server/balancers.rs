@@ -3,6 +3,7 @@
 //! load balancers.
 
 mod associations;
+mod hostile;
 mod listening;
 mod requests;
 mod seed;
