@@ -4,6 +4,7 @@
 
 mod associations;
 mod guarantees;
+mod hostile;
 mod listening;
 mod members;
 mod requests;

@@ -169,7 +169,8 @@ fn make_port(
             let text = format_args!("VIP address {address} is not an address of subnet {}.", subnet.id);
             return Err(validation(text));
         }
-        if txn.address_holder(subnet.id, address).is_some() {
+        // On the gateway's address the load balancer would take the packets that all others send to the gateway.
+        if txn.address_holder(subnet.id, address).is_some() || subnet.gateway_ip == Some(address) {
             return Err(conflict(format!("The VIP IP address is already in use: {address}")));
         }
     }
@@ -187,6 +188,8 @@ fn make_port(
         ..Internal::on(subnet.network_id)
     };
     let port = port::create_internal(txn, internal)?;
+    let taken = quota::shared_addresses(txn, project, &port);
+    quota::check_shared_addresses(txn, project, 0, taken)?;
     let address = address.unwrap_or_else(|| chosen.into());
     Ok(Vip { subnet_id: subnet.id, address, port_id: port.id, own_port: false })
 }

@@ -66,6 +66,11 @@ fn load_balancers_that_cannot_be_are_refused() {
             "The VIP IP address is already in use: 10.0.0.2",
         ),
         (
+            json!({"vip_subnet_id": id(2), "vip_address": "10.0.0.1"}),
+            409,
+            "The VIP IP address is already in use: 10.0.0.1",
+        ),
+        (
             json!({"vip_subnet_id": id(2), "vip_address": "10.9.0.2"}),
             400,
             &format!("Validation failure: VIP address 10.9.0.2 is not an address of subnet {}.", id(2)),
@@ -511,4 +516,30 @@ fn lists_are_filtered_sorted_and_paged() {
     let refused = of::<LoadBalancers>().query(vec![("colour".into(), "red".into())]).unwrap();
     let fault = cloud.look(None, |scene| of::<LoadBalancers>().list(scene, &refused)).unwrap_err();
     assert_eq!(fault.message, "One or more arguments are either duplicate or invalid");
+}
+
+#[test]
+fn vips_on_networks_of_others_count_as_shared_addresses() {
+    let mut cloud = Cloud::new();
+    let mut desk = Desk::new();
+    desk.world = cloud.world.clone();
+    desk.run(|txn| {
+        txn.put(network(8, "other"));
+        txn.put(subnet(9, 8, "10.8.0.0/24"));
+        let limits = [("shared_address".to_owned(), 2)].into_iter().collect();
+        txn.put(QuotaSet { project: "p".into(), limits });
+        Ok(())
+    })
+    .unwrap();
+    desk.update("networks", &Caller::admin("admin"), &json!(id(8)), json!({"shared": true})).unwrap();
+    cloud.world = desk.world;
+    for _ in 0..2 {
+        cloud.create("loadbalancers", json!({"vip_subnet_id": id(9)})).unwrap();
+    }
+    let ports = cloud.world.table::<Port>().len();
+    let (status, text) = cloud.create("loadbalancers", json!({"vip_subnet_id": id(9)})).unwrap_err();
+    assert_eq!(status, 409, "{text}");
+    assert!(text.contains("shared_address"), "{text}");
+    assert_eq!(cloud.world.table::<Port>().len(), ports, "nothing is left of it");
+    cloud.create("loadbalancers", json!({"vip_subnet_id": id(2)})).unwrap();
 }
