@@ -25,6 +25,7 @@ pub mod fault;
 pub mod fleet;
 pub mod http;
 pub mod import;
+pub mod metadata_ports;
 pub mod model;
 pub mod northbound;
 pub mod placing;

@@ -56,6 +56,8 @@ settings! {
     stateless_nat_enabled: bool = false,
     /// Whether networks get a metadata port.
     ovn_metadata_enabled: bool = true,
+    /// Whether the metadata port has an address in IPv4 subnets without DHCP as well. Neutron's has none there.
+    metadata_ip_on_nodhcp: bool = true,
     /// Seconds.
     dhcp_default_lease_time: u32 = 43_200,
     /// Resolvers of subnets that name none; those of the server's host if there are none here, none at all for 0.0.0.0 or ::.

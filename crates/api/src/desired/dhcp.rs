@@ -16,11 +16,11 @@ use reconcile::{Class, Problem};
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{Compiled, map, object, text};
+use super::{Compiled, map, metadata_route, object, text};
 use crate::model::{ExtraDhcpOpt, Ipv6Mode, Network, Port, Subnet};
 
 /// Where instances ask for their metadata.
-const METADATA: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(169, 254, 169, 254), 32);
+const METADATA: Ipv4Net = Ipv4Net::new_assert(metadata_route::METADATA, 32);
 const ANYWHERE: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::UNSPECIFIED, 0);
 
 const STATIC_ROUTES: &str = "classless_static_route";

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use ovn::ident::name;
 use reconcile::units::Tracked;
 use uuid::Uuid;
 
@@ -13,6 +12,7 @@ use crate::model::{
 };
 use crate::report::{ProbeResult, ProbedBackend};
 use crate::resource::load_balancer::monitor_port;
+use crate::resource::metadata_port;
 use crate::settings::Settings;
 use crate::snapshot::sessions::Session;
 use crate::snapshot::{Ability, Fact, Snapshot};
@@ -168,11 +168,7 @@ impl<'t, 'w> Look<'t, 'w> {
     }
 
     pub(crate) fn metadata_port(&self, network: Uuid) -> Option<&'w Port> {
-        self.0.read(Fact::MetadataPort(network), |snapshot| {
-            let device = name::metadata(network);
-            let mut ports = snapshot.world.linked::<Port>(Link::PortsOfDevice(device.as_str().into()));
-            ports.find(|port| port.network_id == network).map(|port| &**port)
-        })
+        self.0.read(Fact::MetadataPort(network), |snapshot| metadata_port::of(&snapshot.world, network))
     }
 
     /// The address of the metadata port in a subnet.

@@ -12,14 +12,13 @@
 //! | `Subnet` | DHCP options | `dhcp` |
 //! | `Port` | switch port, its DHCP options; router port | `port`, `dhcp`, `router_port` |
 //! | `Placement` | chassis group of a gateway port | `chassis_group` |
-//! | `Router` | router, routes, BFD, source NAT | `router`, `route`, `bfd`, `nat` |
+//! | `Router` | router, routes, BFD, source NAT, metadata | `router`, `route`, `bfd`, `nat`, `metadata_route` |
 //! | `FloatingIp` | NAT | `nat` |
 //! | `SecurityGroup`, `SecurityGroupRule` | port group, ACL | `port_group`, `acl` |
 //! | `LoadBalancer` | load balancers; no rows of its parts alone | `load_balancer` |
 //! | `Adopted` | none; knows a row that was taken over | `adopted` |
 //!
-//! Rows that others hang on us (foreign load balancers on switches and routers, policies) are never named here. Metadata
-//! routes will be a further unit and a further file.
+//! Rows that others hang on us (foreign load balancers on switches and routers, policies) are never named here.
 //!
 //! Identity: the row that stands for one API object has its id; every other row's UUID is derived from the object and the
 //! role ([`ovn::ident::row_uuid`]); rows that were taken over keep theirs (`Look::row`).
@@ -34,6 +33,7 @@ mod dns;
 mod load_balancer;
 mod localnet;
 mod look;
+mod metadata_route;
 mod naming;
 mod nat;
 mod nb_global;

@@ -15,6 +15,7 @@ use super::{
     Compiled, chassis_group, dhcp, map, object, port_addresses, port_group, router_port, switch, text, word,
 };
 use crate::model::{FixedIp, Network, Port, owner};
+use crate::resource::metadata_port;
 
 /// Kinds of interface that live outside of OVN's switches.
 const EXTERNAL: [&str; 4] = ["direct", "direct-physical", "macvtap", "baremetal"];
@@ -95,7 +96,8 @@ fn kind(look: &Look<'_, '_>, port: &Port, problems: &mut Vec<Problem>) -> (PortT
         return (PortType::Router, options);
     }
     // A DHCP agent's port is an ordinary one: instances on other chassis have to reach it.
-    if [owner::DISTRIBUTED, owner::LB_HEALTH_MONITOR].contains(&port.device_owner.as_str()) {
+    let is_local = [owner::DISTRIBUTED, owner::LB_HEALTH_MONITOR].contains(&port.device_owner.as_str());
+    if is_local || metadata_port::is_metadata(port) {
         return (PortType::Localport, Vec::new());
     }
     let vtep = ["vtep-physical-switch", "vtep-logical-switch"].map(|key| (key, profile(port, key)));

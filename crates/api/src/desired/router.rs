@@ -7,7 +7,7 @@ use ovsdb::Str;
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{Compiled, map, nat, object, route, text, word};
+use super::{Compiled, map, metadata_route, nat, object, route, text, word};
 use crate::model::Router;
 
 /// The router's row.
@@ -18,11 +18,13 @@ pub(super) fn row(look: &Look<'_, '_>, router: Uuid) -> Uuid {
 pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let Some(router) = look.router(id) else { return };
     let routes = route::compile(look, router, &mut to.part);
+    let metadata = metadata_route::compile(look, router, &mut to.part);
     let translations = nat::compile_source(look, router, &mut to.part);
     let logical_router = LogicalRouter {
         name: text(name::router(id)),
         enabled: Some(router.admin_state_up),
-        static_routes: routes.into_iter().collect(),
+        static_routes: routes.into_iter().chain(metadata.route).collect(),
+        policies: metadata.policies.into_iter().collect(),
         nat: translations.into_iter().collect(),
         options: map(options(look, router)),
         external_ids: map([
@@ -41,15 +43,22 @@ fn options(look: &Look<'_, '_>, router: &Router) -> Vec<(&'static str, Str)> {
         ("dynamic_neigh_routers", word(true)),
         ("mac_binding_age_threshold", text(look.settings().mac_binding_age_threshold)),
     ];
-    // A gateway on a network of tunnels has no bridge that chassis could compete for: the router as a whole is put on one.
-    // northd takes that only where no port has a chassis group.
+    options.extend(chassis(look, router).map(|chassis| ("chassis", text(chassis))));
+    options
+}
+
+/// The chassis that routes for the router as a whole, if one does. A gateway on a network of tunnels has no bridge that chassis
+/// could compete for, so the router is put on one. northd takes that only where no port has a chassis group.
+pub(super) fn chassis<'w>(look: &Look<'_, 'w>, router: &Router) -> Option<&'w str> {
     let gateways = look.gateways(router.id);
     let physical = |port: &&crate::model::Port| {
         look.network(port.network_id).is_some_and(|network| network.segment.is_physical())
     };
-    if !gateways.iter().any(physical) {
-        let placed = gateways.iter().find_map(|port| look.placement(port.id)?.chassis.first());
-        options.extend(placed.map(|placed| ("chassis", text(&placed.chassis))));
+    if gateways.iter().any(physical) {
+        return None;
     }
-    options
+    gateways
+        .iter()
+        .find_map(|port| look.placement(port.id)?.chassis.first())
+        .map(|placed| placed.chassis.as_str())
 }

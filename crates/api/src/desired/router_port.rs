@@ -86,20 +86,26 @@ fn options(
         let mtu = networks().map(|network| network.mtu).chain([network.mtu]).min();
         options.extend(mtu.map(|mtu| ("gateway_mtu", text(mtu))));
     }
+    let Some(centralised) = is_centralised(look, network, siblings) else { return options };
+    options.push(("reside-on-redirect-chassis", word(centralised)));
+    if port.is_gateway() && !centralised {
+        options.push(("redirect-type", Str::new_static("bridged")));
+    }
+    options
+}
+
+/// Whether the chassis of the gateway routes for a port on this network. None where OVN does not ask: on virtual networks, and on
+/// routers with several gateway ports.
+pub(super) fn is_centralised(look: &Look<'_, '_>, network: &Network, siblings: &[&Port]) -> Option<bool> {
     let gateways = siblings.iter().filter(|sibling| sibling.is_gateway()).count();
-    // OVN honours the following only on routers with one gateway port.
     if gateways > 1 || !network.segment.is_physical() {
-        return options;
+        return None;
     }
     let tenant = siblings.iter().filter(|sibling| !sibling.is_gateway());
     let mut tenant = tenant.filter_map(|sibling| look.network(sibling.network_id));
     let distributed =
         look.settings().enable_distributed_floating_ip && tenant.all(|network| network.segment.is_physical());
-    options.push(("reside-on-redirect-chassis", word(!distributed)));
-    if port.is_gateway() && distributed {
-        options.push(("redirect-type", Str::new_static("bridged")));
-    }
-    options
+    Some(!distributed)
 }
 
 /// The router advertisements of a port. Hosts take any router that advertises itself as their default one. So on a network that is

@@ -6,6 +6,7 @@ mod incremental;
 mod l2;
 mod l3;
 pub(crate) mod load_balancers;
+mod metadata;
 mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -24,6 +24,8 @@ pub mod owner {
     pub const FLOATING_IP: &str = "network:floatingip";
     /// The metadata port of a network.
     pub const DISTRIBUTED: &str = "network:distributed";
+    /// The port of a DHCP agent; with the device id of a metadata port, that of an older Neutron.
+    pub const DHCP: &str = "network:dhcp";
     /// The health monitor of load balancers.
     pub const LB_HEALTH_MONITOR: &str = "ovn-lb-hm:distributed";
 }

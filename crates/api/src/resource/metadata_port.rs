@@ -1,5 +1,8 @@
-//! The metadata port of a network: it has an address in every subnet with DHCP, and chassis answer there for the metadata of
-//! their instances.
+//! The metadata port of a network: chassis answer at its addresses for the metadata of their instances.
+//!
+//! It has an address in every IPv4 subnet, and in IPv6 subnets with DHCP as Neutron's has. Instances without DHCP reach it
+//! through a router (`desired/metadata_route.rs`). Subnets of external networks without DHCP are left out: their addresses are
+//! scarce, and what is connected there has no router of ours.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use uuid::Uuid;
@@ -9,7 +12,8 @@ use super::network;
 use super::port::{self, Internal};
 use super::touch;
 use crate::fault::Fault;
-use crate::model::{FixedIp, Port, Subnet, owner};
+use crate::model::{FixedIp, Network, Port, Subnet, owner};
+use crate::settings::Settings;
 use crate::world::{Link, Txn, World};
 
 /// What its device id begins with; the network's id follows.
@@ -20,11 +24,19 @@ pub fn of(world: &World, network: Uuid) -> Option<&Port> {
     world
         .linked::<Port>(Link::PortsOfDevice(device_id(network).as_str().into()))
         .map(|port| &**port)
-        .find(|port| port.network_id == network && port.device_owner == owner::DISTRIBUTED)
+        .find(|port| is_metadata(port))
 }
 
-/// Makes the metadata port of a network if it should have one, and gives it an address in every subnet with DHCP and in no
-/// other. To be called after a network or one of its subnets came or changed.
+/// Whether a port is the metadata port of its network. Neutron before its Wallaby release gave it the owner `network:dhcp`, and
+/// ports that were imported keep theirs.
+pub fn is_metadata(port: &Port) -> bool {
+    let is_owner = matches!(port.device_owner.as_str(), owner::DISTRIBUTED | owner::DHCP);
+    is_owner
+        && port.device_id.strip_prefix(PREFIX).is_some_and(|id| Uuid::try_parse(id) == Ok(port.network_id))
+}
+
+/// Makes the metadata port of a network if it should have one, and gives it its addresses. To be called after a network or one
+/// of its subnets came or changed.
 pub fn keep(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
     if !txn.outside().settings.ovn_metadata_enabled {
         return Ok(());
@@ -43,27 +55,43 @@ pub fn keep(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
             port::create_internal(txn, internal)?.id
         }
     };
+    let settings = &txn.outside().settings;
     let Some(port) = txn.get::<Port>(&id) else { return Ok(()) };
-    let mut fixed_ips = Vec::new();
-    for subnet in txn.linked::<Subnet>(Link::SubnetsOfNetwork(network)).filter(|subnet| subnet.enable_dhcp) {
-        let own =
-            port.fixed_ips.iter().find(|fixed| fixed.subnet_id == subnet.id).map(|fixed| fixed.ip_address);
-        let chosen = own.or_else(|| {
-            if subnet.is_autoconfigured() {
-                let formed = ipam::self_formed(subnet.cidr, port.mac);
-                Some(formed).filter(|address| txn.address_holder(subnet.id, *address).is_none())
-            } else {
-                // A pool that is used up is no reason to refuse the subnet: its ports do without metadata.
-                ipam::lowest_free(txn, subnet)
-            }
-        });
-        fixed_ips.extend(chosen.map(|ip_address| FixedIp { subnet_id: subnet.id, ip_address }));
-    }
+    let fixed_ips = addresses(txn, settings, port);
     if port.fixed_ips != fixed_ips {
         txn.edit::<Port>(&id, |port| port.fixed_ips = fixed_ips);
         touch::<port::Ports>(txn, id);
     }
     Ok(())
+}
+
+/// Whether a network lacks its metadata port, or the port an address that it could have.
+pub fn lacks(world: &World, settings: &Settings, network: Uuid) -> bool {
+    of(world, network).is_none_or(|port| port.fixed_ips != addresses(world, settings, port))
+}
+
+/// The addresses that a metadata port should have: those that it has, and one in each further subnet that it serves.
+fn addresses(world: &World, settings: &Settings, port: &Port) -> Vec<FixedIp> {
+    let is_external = world.get::<Network>(&port.network_id).is_some_and(|network| network.external);
+    let without_dhcp = settings.metadata_ip_on_nodhcp && !is_external;
+    let serves = |subnet: &Subnet| subnet.enable_dhcp || (without_dhcp && subnet.cidr.addr().is_ipv4());
+    let mut fixed_ips = Vec::new();
+    let subnets = world.linked::<Subnet>(Link::SubnetsOfNetwork(port.network_id));
+    for subnet in subnets.filter(|subnet| serves(subnet)) {
+        let own =
+            port.fixed_ips.iter().find(|fixed| fixed.subnet_id == subnet.id).map(|fixed| fixed.ip_address);
+        let chosen = own.or_else(|| {
+            if subnet.is_autoconfigured() {
+                let formed = ipam::self_formed(subnet.cidr, port.mac);
+                Some(formed).filter(|address| world.address_holder(subnet.id, *address).is_none())
+            } else {
+                // A pool that is used up is no reason to refuse the subnet: its ports do without metadata.
+                ipam::lowest_free(world, subnet)
+            }
+        });
+        fixed_ips.extend(chosen.map(|ip_address| FixedIp { subnet_id: subnet.id, ip_address }));
+    }
+    fixed_ips
 }
 
 fn device_id(network: Uuid) -> String {

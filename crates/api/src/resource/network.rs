@@ -322,7 +322,7 @@ fn check_default(world: &World, network: &Network) -> Result<(), Fault> {
 
 /// Ports that exist because the network does.
 fn is_own(device_owner: &str) -> bool {
-    matches!(device_owner, owner::DISTRIBUTED | "network:dhcp")
+    matches!(device_owner, owner::DISTRIBUTED | owner::DHCP)
 }
 
 /// That every zone is one that a gateway chassis is in.

@@ -327,7 +327,7 @@ fn yields(world: &World, subnet: &Subnet, port: &Port) -> bool {
     let is_vip = world.has_linked(Link::LoadBalancerOfVipPort(port.id));
     let is_source = port.device_owner == owner::LB_HEALTH_MONITOR;
     let is_host = subnet.is_autoconfigured() && port.router_id().is_none() && !is_vip && !is_source;
-    port.device_owner == owner::DISTRIBUTED || is_host
+    metadata_port::is_metadata(port) || is_host
 }
 
 fn check_new_gateway(world: &World, before: &Subnet, gateway: Option<IpAddr>) -> Result<(), Fault> {

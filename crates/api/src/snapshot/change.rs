@@ -6,12 +6,12 @@ use std::sync::Arc;
 use imbl::ordmap::DiffItem as MapDiff;
 use imbl::ordset::DiffItem as SetDiff;
 use imbl::{OrdMap, OrdSet};
-use ovn::ident::name;
 use uuid::Uuid;
 
 use super::{Changes, Fact, Snapshot};
 use crate::desired::{Key, port};
 use crate::model::{Adopted, FloatingIp, LoadBalancer, Member, Network, Placement, Port, owner};
+use crate::resource::metadata_port;
 use crate::world::{Entity, EntityKey, World};
 
 impl Snapshot {
@@ -140,7 +140,7 @@ fn touched_by_port(before: Option<&Port>, after: Option<&Port>, note: &mut dyn F
             note(Fact::PortsOfRouter(router));
             note(Fact::RoutersOn(port.network_id));
         }
-        if port.device_owner == owner::DISTRIBUTED && port.device_id == name::metadata(port.network_id) {
+        if metadata_port::is_metadata(port) {
             note(Fact::MetadataPort(port.network_id));
         }
         if port.device_owner == owner::LB_HEALTH_MONITOR {

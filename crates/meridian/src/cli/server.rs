@@ -168,6 +168,9 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let (removal, removing) =
         api::balancer_removal::start(store.clone(), sight.report(), sight.northbound(), northbound.writer());
     let removing = task::keep("balancer-removal", removing);
+    let (metadata, keeping) =
+        api::metadata_ports::start(store.clone(), seen.clone(), sight.northbound(), northbound.writer());
+    let keeping = task::keep("metadata-ports", keeping);
     task::keep("adopted", api::northbound::forget_adopted(store.clone(), northbound.spent()));
     // Whoever asks first must find the chassis: without them no zone is known and no port can be bound.
     let first_look = async {
@@ -185,7 +188,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         store: store.clone(),
         url: url.clone(),
         northbound: northbound.clone(),
-        loops: [northbound.handle().clone(), placing.clone(), removal.clone()],
+        loops: [northbound.handle().clone(), placing.clone(), removal.clone(), metadata.clone()],
     };
     let process = Process::over(registry, "server", log, shown, |_| {});
     metrics::start(sockets.metrics, process.clone());
@@ -224,7 +227,8 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     northbound.handle().stop();
     placing.stop();
     removal.stop();
-    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(repairing, removing) }).await;
+    metadata.stop();
+    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(repairing, removing, keeping) }).await;
     if let Err(fault) = closing.close().await {
         tracing::warn!(%fault, "the database is not closed; the next start reads its log");
     }

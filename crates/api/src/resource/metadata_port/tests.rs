@@ -44,7 +44,11 @@ fn it_comes_with_the_network_and_has_an_address_in_each_subnet_with_dhcp() {
     now.sort();
     assert_eq!(now, ["10.0.0.2", "10.1.0.2", "2001:db8::1"]);
     desk.update("subnets", &member(), &one, json!({"enable_dhcp": false})).unwrap();
-    assert!(!addresses(&desk, &network).contains(&"10.0.0.2".to_owned()));
+    assert!(addresses(&desk, &network).contains(&"10.0.0.2".to_owned()), "instances come through a router");
+    desk.outside.settings.metadata_ip_on_nodhcp = false;
+    desk.update("subnets", &member(), &one, json!({"enable_dhcp": true})).unwrap();
+    desk.update("subnets", &member(), &one, json!({"enable_dhcp": false})).unwrap();
+    assert!(!addresses(&desk, &network).contains(&"10.0.0.2".to_owned()), "as Neutron does");
     desk.update("subnets", &member(), &one, json!({"enable_dhcp": true})).unwrap();
     assert!(addresses(&desk, &network).contains(&"10.0.0.2".to_owned()));
     desk.delete("subnets", &member(), &two).unwrap();
@@ -59,10 +63,16 @@ fn hosts_come_after_it_and_a_full_pool_does_without() {
     assert_eq!(addresses(&desk, &network), ["10.0.0.2"]);
     let answer = desk.create("ports", &member(), json!({"network_id": network["id"]}));
     assert_eq!(fault(answer), (409, "IpAddressGenerationFailure"));
-    let none = json!({
-        "network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/32", "enable_dhcp": false,
+    let full = json!({
+        "network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/30", "enable_dhcp": false,
+        "gateway_ip": "10.1.0.1", "allocation_pools": [{"start": "10.1.0.2", "end": "10.1.0.2"}],
     });
-    desk.create("subnets", &member(), none).unwrap();
+    desk.outside.settings.metadata_ip_on_nodhcp = false;
+    let subnet = desk.create("subnets", &member(), full).unwrap();
+    let host = json!({"network_id": network["id"], "fixed_ips": [{"subnet_id": subnet["id"]}]});
+    desk.create("ports", &member(), host).unwrap();
+    desk.outside.settings.metadata_ip_on_nodhcp = true;
+    desk.update("subnets", &member(), &subnet, json!({"name": "full"})).unwrap();
     assert_eq!(addresses(&desk, &network), ["10.0.0.2"]);
 }
 
@@ -76,6 +86,32 @@ fn it_goes_with_the_network_and_not_before() {
     assert!(fault.message.contains("has device owner network:distributed"), "{fault}");
     desk.delete("networks", &member(), &network).unwrap();
     assert!(desk.world.table::<Port>().is_empty() && desk.world.table::<Subnet>().is_empty());
+}
+
+#[test]
+fn an_imported_port_of_an_older_neutron_is_the_metadata_port() {
+    let (mut desk, network) = desk();
+    let id = port(&desk, &network).id;
+    desk.run(|txn| {
+        txn.edit::<Port>(&id, |port| port.device_owner = owner::DHCP.into());
+        Ok(())
+    })
+    .unwrap();
+    add(&mut desk, &network, 4, "10.0.0.0/24");
+    assert_eq!(desk.world.table::<Port>().len(), 1, "it has no twin");
+    assert_eq!(addresses(&desk, &network), ["10.0.0.2"]);
+    assert_eq!(fault(desk.delete("ports", &member(), &json!(id.to_string()))), (409, "ServicePortInUse"));
+}
+
+#[test]
+fn an_external_network_without_dhcp_keeps_its_addresses() {
+    let mut desk = Desk::with(Outside::default());
+    let admin = Caller::admin("admin");
+    let network = desk.create("networks", &admin, json!({"router:external": true})).unwrap();
+    let subnet =
+        json!({"network_id": network["id"], "ip_version": 4, "cidr": "192.0.2.0/24", "enable_dhcp": false});
+    desk.create("subnets", &admin, subnet).unwrap();
+    assert_eq!(addresses(&desk, &network), [] as [String; 0]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Ports;
 use crate::fault::Fault;
 use crate::model::{FixedIp, Port, Subnet, owner};
-use crate::resource::{floating_ip, ipam, touch};
+use crate::resource::{floating_ip, ipam, metadata_port, touch};
 use crate::world::{Link, Txn};
 
 /// Gives a port one address more.
@@ -34,7 +34,7 @@ pub fn form_addresses(txn: &mut Txn, subnet: &Subnet) -> Result<(), Fault> {
         .linked::<Port>(Link::PortsOfNetwork(subnet.network_id))
         .filter(|port| !matches!(port.device_owner.as_str(), owner::ROUTER_INTERFACE | owner::FLOATING_IP))
         // The metadata port follows DHCP, which is looked at for all of a network's subnets together.
-        .filter(|port| port.device_owner != owner::DISTRIBUTED && serves(&port.device_owner))
+        .filter(|port| !metadata_port::is_metadata(port) && serves(&port.device_owner))
         .map(|port| (port.id, ipam::self_formed(subnet.cidr, port.mac)))
         .collect();
     for (port, address) in hosts {

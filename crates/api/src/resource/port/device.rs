@@ -19,7 +19,7 @@ pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -
         owner::FLOATING_IP => {
             (id.is_some_and(|id| world.get::<FloatingIp>(&id).is_some()), "a floating IP makes its own port")
         }
-        owner::DISTRIBUTED => {
+        owner::DISTRIBUTED | owner::DHCP => {
             (device_id.starts_with(metadata_port::PREFIX), "a network makes its own metadata port")
         }
         LB_VIP => {
@@ -55,7 +55,7 @@ pub fn is_in_service(world: &World, port: &Port) -> bool {
             id.is_some_and(|id| world.get::<Router>(&id).is_some())
         }
         owner::FLOATING_IP => id.is_some_and(|id| world.get::<FloatingIp>(&id).is_some()),
-        owner::DISTRIBUTED => port.device_id.starts_with(metadata_port::PREFIX),
+        owner::DISTRIBUTED | owner::DHCP => port.device_id.starts_with(metadata_port::PREFIX),
         owner::LB_HEALTH_MONITOR => monitor_port::is_needed(world, &port.device_id),
         _ => false,
     }

@@ -16,7 +16,7 @@ pub(super) struct Shown {
     pub(super) store: Store,
     pub(super) url: Url,
     pub(super) northbound: Northbound,
-    pub(super) loops: [Handle; 3],
+    pub(super) loops: [Handle; 4],
 }
 
 impl Shown {

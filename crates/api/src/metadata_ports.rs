@@ -1,0 +1,183 @@
+//! Gives networks the metadata ports that they lack, and takes them away where metadata is switched off.
+//!
+//! A request that creates a network or a subnet keeps the metadata port itself. This loop finds the rest when the server starts
+//! and at every full resync: networks that were imported without one, or created while `ovn_metadata_enabled` was off, and
+//! subnets whose pool was used up and has a free address again. Only the server that writes the Northbound does this, or two
+//! would answer one change.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use ovsdb::client::LockState;
+use reconcile::{
+    Applied, Class, Desire, Driver, Handle, ObjectId, Outcome, Plan, Scope, Target, TargetError, Timing,
+};
+use serde::Serialize;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::model::Network;
+use crate::placing::waits_for;
+use crate::resource::{metadata_port, port};
+use crate::store::Store;
+use crate::world::{Outside, Txn, World};
+
+/// The loop, not yet running: its remote control, and what runs it.
+pub fn start(
+    store: Store,
+    outside: watch::Receiver<Arc<Outside>>,
+    northbound: &ovsdb::Client,
+    writer: watch::Receiver<LockState>,
+) -> (Handle, impl Future<Output = ()> + Send + use<>) {
+    let inputs = {
+        let (store, writer) = (store.clone(), writer.clone());
+        let nb = northbound.status();
+        move || match waits_for(nb.borrow().progress, &writer.borrow()) {
+            Some(waiting) => Err(waiting),
+            None => Ok((store.world(), Arc::clone(&outside.borrow()))),
+        }
+    };
+    let driver = Driver::new("metadata-ports", Timing::default(), inputs, RepairPorts, PortStore { store });
+    let handle = driver.handle();
+    handle.follow(writer);
+    (handle, driver.run())
+}
+
+/// Decides which networks get a port or an address, and which lose their port.
+struct RepairPorts;
+
+impl Desire for RepairPorts {
+    type Snapshot = (World, Arc<Outside>);
+    type Desired = Vec<Repair>;
+
+    fn desire(&mut self, (world, outside): &(World, Arc<Outside>)) -> Outcome<Vec<Repair>> {
+        Outcome::new(repairs(world, outside))
+    }
+}
+
+fn repairs(world: &World, outside: &Outside) -> Vec<Repair> {
+    let networks = world.table::<Network>().iter().map(|network| network.id);
+    match outside.settings.ovn_metadata_enabled {
+        true => networks
+            .filter(|id| metadata_port::lacks(world, &outside.settings, *id))
+            .map(Repair::Keep)
+            .collect(),
+        false => networks.filter(|id| metadata_port::of(world, *id).is_some()).map(Repair::Remove).collect(),
+    }
+}
+
+/// What a network needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum Repair {
+    /// A metadata port with all its addresses.
+    Keep(Uuid),
+    /// No metadata port.
+    Remove(Uuid),
+}
+
+impl Repair {
+    fn network(self) -> Uuid {
+        let (Repair::Keep(network) | Repair::Remove(network)) = self;
+        network
+    }
+
+    fn apply(self, txn: &mut Txn) {
+        match self {
+            // One network whose port cannot be made does not keep the others from theirs.
+            Repair::Keep(network) => {
+                if let Err(fault) = metadata_port::keep(txn, network) {
+                    tracing::warn!(%network, %fault, "the network has no metadata port");
+                }
+            }
+            Repair::Remove(network) => {
+                if let Some(id) = metadata_port::of(txn, network).map(|port| port.id) {
+                    port::remove(txn, id);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Repair::Keep(network) => write!(f, "give network {network} its metadata port and addresses"),
+            Repair::Remove(network) => write!(f, "remove the metadata port of network {network}"),
+        }
+    }
+}
+
+struct PortStore {
+    store: Store,
+}
+
+impl Target for PortStore {
+    type Desired = Vec<Repair>;
+    type Observed = usize;
+    type Op = Repair;
+
+    fn plan(&self, want: &Vec<Repair>, _keep: &BTreeSet<ObjectId>, networks: &usize) -> Plan<Repair> {
+        let mut plan = Plan::new(*networks, networks.saturating_sub(want.len()));
+        for repair in want {
+            plan.push(ObjectId::new("network", repair.network().to_string()), *repair);
+        }
+        plan
+    }
+
+    async fn observe(&mut self, _scope: Scope) -> Result<usize, TargetError> {
+        Ok(self.store.world().table::<Network>().len())
+    }
+
+    async fn apply(&mut self, plan: &Plan<Repair>) -> Result<Applied, TargetError> {
+        let repairs: Vec<Repair> = plan.steps.iter().map(|step| step.op).collect();
+        let stored = self.store.execute(move |txn: &mut Txn| {
+            repairs.iter().for_each(|repair| repair.apply(txn));
+            Ok(())
+        });
+        match stored.await {
+            Ok(_) => Ok(Applied::all_done(plan)),
+            Err(fault) => Err(TargetError::new(Class::Transient, "repair metadata ports").because(fault)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Caller;
+    use crate::model::Port;
+    use crate::resource::fixture::Desk;
+
+    #[test]
+    fn networks_get_their_port_when_metadata_is_switched_on_and_lose_it_when_it_is_off() {
+        // Metadata is off in a new desk.
+        let mut desk = Desk::new();
+        let member = Caller::member("p");
+        let network = desk.create("networks", &member, json!({})).unwrap();
+        let subnet = json!({"network_id": network["id"], "ip_version": 4, "cidr": "10.0.0.0/24", "enable_dhcp": false});
+        desk.create("subnets", &member, subnet).unwrap();
+        assert_eq!(repairs(&desk.world, &desk.outside), []);
+        desk.outside.settings.ovn_metadata_enabled = true;
+        let id: Uuid = network["id"].as_str().unwrap().parse().unwrap();
+        assert_eq!(repairs(&desk.world, &desk.outside), [Repair::Keep(id)]);
+        desk.run(|txn| {
+            Repair::Keep(id).apply(txn);
+            Ok(())
+        })
+        .unwrap();
+        let made = metadata_port::of(&desk.world, id).unwrap();
+        assert_eq!(made.fixed_ips.len(), 1, "also without DHCP");
+        assert_eq!(repairs(&desk.world, &desk.outside), []);
+        desk.outside.settings.ovn_metadata_enabled = false;
+        assert_eq!(repairs(&desk.world, &desk.outside), [Repair::Remove(id)]);
+        desk.run(|txn| {
+            Repair::Remove(id).apply(txn);
+            Ok(())
+        })
+        .unwrap();
+        assert!(desk.world.table::<Port>().is_empty());
+    }
+}
