@@ -1,5 +1,6 @@
 //! `meridian server`: the network and the load-balancer API on OVN.
 
+mod balancers;
 mod ovn;
 mod served;
 mod shown;
@@ -35,6 +36,7 @@ use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::process::Process;
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
+use balancers::BalancerMetrics;
 pub(super) use ovn::client_config;
 use served::Served;
 use shown::Shown;
@@ -187,7 +189,10 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         northbound: northbound.clone(),
         loops: [northbound.handle().clone(), placing.clone(), removal.clone()],
     };
-    let process = Process::over(registry, "server", log, shown, |_| {});
+    let balancers = BalancerMetrics { store: store.clone(), report: sight.report() };
+    let process = Process::over(registry, "server", log, shown, |registry| {
+        registry.register_collector(Box::new(balancers));
+    });
     metrics::start(sockets.metrics, process.clone());
     let _admin_socket = admin_socket.start(process);
 
