@@ -7,6 +7,7 @@ mod guarantees;
 mod listening;
 mod members;
 mod requests;
+mod roles;
 mod seed;
 mod site;
 mod trees;
