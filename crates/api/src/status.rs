@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -13,6 +14,12 @@ use crate::model::{Network, Placement, Port, Router};
 use crate::report::Report;
 use crate::resource::gateway::{self, GatewayStatus};
 use crate::world::World;
+
+mod balancer;
+mod explain;
+
+pub use balancer::{FailedMember, LoadBalancerStatus, MemberTotals, VipStatus, load_balancers};
+pub use explain::explain_balancer;
 
 /// Everything at one instant. Programs read it: members are added, never renamed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +31,9 @@ pub struct NetworkStatus {
     /// All gateways of all routers.
     #[serde(default)]
     pub gateways: GatewayTotals,
+    /// In order of name, then of id.
+    #[serde(default)]
+    pub load_balancers: Vec<LoadBalancerStatus>,
 }
 
 /// How many gateways there are, and how many of them do their work.
@@ -99,7 +109,7 @@ impl RouterGateway {
 
 impl NetworkStatus {
     /// What the world asks for beside what OVN reports of it.
-    pub fn of(world: &World, report: &Report, fleet: &Fleet) -> Self {
+    pub fn of(world: &World, report: &Report, fleet: &Fleet, now: Timestamp) -> Self {
         let mut routers: Vec<_> =
             world.table::<Router>().iter().map(|router| of_router(world, report, router)).collect();
         routers.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
@@ -113,7 +123,8 @@ impl NetworkStatus {
         let gateways = || routers.iter().flat_map(|router| &router.gateways);
         let without_traffic = gateways().filter(|gateway| !gateway.carries_traffic()).count();
         let gateways = GatewayTotals { all: gateways().count(), without_traffic };
-        NetworkStatus { chassis, routers, gateways }
+        let load_balancers = load_balancers(world, report, now);
+        NetworkStatus { chassis, routers, gateways, load_balancers }
     }
 }
 
@@ -170,7 +181,7 @@ mod tests {
         let fleet = Fleet {
             chassis: vec![fleet::Chassis { name: "ch2".into(), gateway: true, ..fleet::Chassis::default() }],
         };
-        let shown = NetworkStatus::of(scene.world(), &report, &fleet);
+        let shown = NetworkStatus::of(scene.world(), &report, &fleet, Timestamp::UNIX_EPOCH);
         let gateway = &shown.routers[0].gateways[0];
         assert_eq!(
             (gateway.group.as_slice(), &gateway.status.chassis),
@@ -179,7 +190,7 @@ mod tests {
         assert!(!gateway.status.routes[0].installed);
         assert_eq!(shown.gateways, GatewayTotals { all: 1, without_traffic: 1 }, "no chassis hosts it");
         report.set_gateway(id(0x41), Some(Place { chassis: "ch2".into(), host: "host-2".into() }));
-        let shown = NetworkStatus::of(scene.world(), &report, &fleet);
+        let shown = NetworkStatus::of(scene.world(), &report, &fleet, Timestamp::UNIX_EPOCH);
         let gateway = &shown.routers[0].gateways[0];
         assert_eq!(gateway.status.host.as_deref(), Some("host-2"));
         assert_eq!(gateway.addresses, ["192.0.2.100".parse::<IpAddr>().unwrap()]);

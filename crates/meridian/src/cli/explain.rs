@@ -1,4 +1,4 @@
-//! `meridian explain`: why an address is exposed on this node, or why not.
+//! `meridian explain`: why an address is exposed on this node, or why not; and who serves at a load balancer's address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is still to
 /// be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent that
 /// reads the Southbound database takes a look at all of it.
+///
+/// A server explains the addresses of load balancers: which chassis answers, and which members serve and why others do not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {

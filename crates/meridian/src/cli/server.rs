@@ -1,5 +1,6 @@
 //! `meridian server`: the network and the load-balancer API on OVN.
 
+mod balancers;
 mod ovn;
 mod served;
 mod shown;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::BalancerRoleSet;
 use api::auth::Auth;
 use api::auth::htpasswd::Htpasswd;
 use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
@@ -30,11 +32,12 @@ use zeroize::Zeroizing;
 use super::print;
 use crate::admin::server::AdminSocket;
 use crate::cli::given;
-use crate::config::{AuthMode, Config, Origin, Override, Server, Setting};
+use crate::config::{AuthMode, BalancerRoleMode, Config, Origin, Override, Server, Setting};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::process::Process;
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
+use balancers::BalancerMetrics;
 pub(super) use ovn::client_config;
 use served::Served;
 use shown::Shown;
@@ -190,7 +193,10 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         northbound: northbound.clone(),
         loops: [northbound.handle().clone(), placing.clone(), removal.clone(), metadata.clone()],
     };
-    let process = Process::over(registry, "server", log, shown, |_| {});
+    let balancers = BalancerMetrics { store: store.clone(), report: sight.report() };
+    let process = Process::over(registry, "server", log, shown, |registry| {
+        registry.register_collector(Box::new(balancers));
+    });
     metrics::start(sockets.metrics, process.clone());
     let _admin_socket = admin_socket.start(process);
 
@@ -202,6 +208,10 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         auth,
         applied: northbound.applied(),
         lists: Lists::default(),
+        balancer_roles: match server.load_balancer_roles.value {
+            BalancerRoleMode::General => BalancerRoleSet::General,
+            BalancerRoleMode::Octavia => BalancerRoleSet::Own,
+        },
     });
     let (mut served, probes) = Served::start(sockets.network, sockets.load_balancer, &api, server.limits());
     print(&probes.lines())?;

@@ -1,5 +1,6 @@
 //! `meridian status`: what a long-running process says of itself.
 
+mod balancers;
 mod network;
 
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ use crate::telemetry;
 /// Show the state of a running Meridian
 ///
 /// The process must have an admin socket (--admin-socket). A server also shows its routers: the chassis of each gateway, the
-/// BFD state of each next hop, and whether OVN uses each default route. --set-log changes the log level.
+/// BFD state of each next hop, and whether OVN uses each default route; and its load balancers, with the members that failed. --set-log changes the log level.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
@@ -124,6 +125,7 @@ fn text(status: &Status, coloured: bool) -> String {
     }
     if let Some(shown) = &status.network {
         out.push_str(&network::text(shown, coloured));
+        out.push_str(&balancers::text(&shown.load_balancers, coloured));
     }
     out
 }

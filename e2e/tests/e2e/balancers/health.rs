@@ -56,6 +56,17 @@ pub(super) fn dies() -> Result<()> {
         servers[1] = None;
         shows("DEGRADED", ["ONLINE", "ERROR"])?;
         answered_by(&["m1"])?;
+        let text = site.meridian(&format!("explain {VIP}"))?;
+        println!("{text}");
+        for part in
+            ["member 10.0.0.107:80 on hv1 is ONLINE", "on hv2 is ERROR: it does not answer the probes"]
+        {
+            ensure!(text.contains(part), "{part} is not explained");
+        }
+        let text = site.meridian("status")?;
+        ensure!(text.contains("member 20.0.0.107 port 80: it does not answer"), "{text}");
+        let text = site.meridian("status --metrics")?;
+        ensure!(text.contains("meridian_load_balancer_members{state=\"failed\"}"), "{text}");
         println!("the other dies as well, and the backup serves:");
         nodes[0].down("eth0")?;
         answered_by(&["m3"])?;

@@ -214,6 +214,12 @@ impl<'l> Site<'l> {
         self.applied(balancer)
     }
 
+    /// Asks the running server by a command of its binary.
+    pub(super) fn meridian(&self, command: &str) -> Result<String> {
+        let socket = self.api.dir().join("data/admin.sock");
+        self.api.run(&format!("meridian {command} --socket {}", socket.display()))
+    }
+
     fn make(&self, path: &str, noun: &str, body: Value) -> Result<String> {
         let made = self.network("POST", path, &json!({noun: body}))?;
         Ok(made[noun]["id"].as_str().with_context(|| format!("{made} has no id"))?.to_owned())

@@ -210,6 +210,14 @@ fn health_of(scene: &Scene<'_>, member: &Member, protocol: LbProtocol, monitored
     }
 }
 
+/// The state of a member, as its health monitor observes it.
+pub fn health_of_member(scene: &Scene<'_>, member: &Member) -> MemberHealth {
+    let pool = scene.world.get::<Pool>(&member.pool_id);
+    pool.map_or(MemberHealth::Unmonitored, |pool| {
+        health_of(scene, member, pool.protocol, is_monitored(scene.world, pool.id))
+    })
+}
+
 /// The status of a pool.
 pub fn of_pool(scene: &Scene<'_>, pool: &Pool) -> Status {
     let provisioning = of_part(scene, pool.load_balancer_id, pool.generation);
@@ -225,11 +233,7 @@ pub fn is_monitored(world: &World, pool: Uuid) -> bool {
 /// The status of a member. A new one is shown as it will be: nobody can tell the difference.
 pub fn of_member(scene: &Scene<'_>, member: &Member) -> Status {
     let provisioning = of_part(scene, member.load_balancer_id, member.generation);
-    let pool = scene.world.get::<Pool>(&member.pool_id);
-    let health = pool.map_or(MemberHealth::Unmonitored, |pool| {
-        health_of(scene, member, pool.protocol, is_monitored(scene.world, pool.id))
-    });
-    let operating = operating_of_member(member, health);
+    let operating = operating_of_member(member, health_of_member(scene, member));
     Status { provisioning, operating }
 }
 

@@ -1,9 +1,10 @@
 //! What the server says of itself: to `meridian status`, `meridian plan` and to health checks.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use api::northbound::{Northbound, Sight};
-use api::status::NetworkStatus;
+use api::status::{NetworkStatus, explain_balancer};
 use api::store::{Store, Url};
 use ovsdb::Client;
 use reconcile::{Class, Handle, Severity, State};
@@ -75,7 +76,7 @@ impl Subject for Shown {
     fn network(&self) -> Option<NetworkStatus> {
         let (report, fleet) = (self.sight.report(), self.sight.fleet());
         let (report, fleet) = (report.borrow().clone(), fleet.borrow().clone());
-        Some(NetworkStatus::of(&self.store.world(), &report, &fleet))
+        Some(NetworkStatus::of(&self.store.world(), &report, &fleet, jiff::Timestamp::now()))
     }
 
     fn components(&self) -> Vec<reconcile::Status> {
@@ -84,6 +85,14 @@ impl Subject for Shown {
 
     fn allow_deletions(&self) -> Result<(), String> {
         self.northbound.allow_deletions().map_err(|error| error.to_string())
+    }
+
+    fn explain(&self, ip: IpAddr) -> Answering<'_> {
+        Box::pin(async move {
+            let (world, report) = (self.store.world(), self.sight.report().borrow().clone());
+            let text = explain_balancer(&world, &report, jiff::Timestamp::now(), ip);
+            Ok(serde_json::json!({"ip": ip, "text": text}))
+        })
     }
 
     fn plan(&self) -> Answering<'_> {

@@ -10,6 +10,7 @@ use crate::output::{Look, Table};
 /// Leaves the routers with this name or id.
 pub(super) fn selected(network: &mut NetworkStatus, wanted: &str) {
     network.routers.retain(|router| router.name == wanted || router.id.to_string() == wanted);
+    network.load_balancers.clear();
 }
 
 /// Chassis in a line, then a line for each default route of each gateway.
