@@ -16,6 +16,7 @@ use crate::command::output;
 
 /// The server's settings, as upstream's own jobs have them.
 const NETWORK: &str = "[network]\n\
+     metadata_ip_on_nodhcp = false\n\
     dns_domain = \"meridian.test.\"\n\
     quotas = { router = 100, floatingip = 500, security_group = 150, security_group_rule = 1000 }\n";
 

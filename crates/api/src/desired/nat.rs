@@ -106,6 +106,8 @@ fn serves_floating_ip(look: &Look<'_, '_>, port: Uuid, address: std::net::IpAddr
     let mut members = fixed.flat_map(|fixed| look.members_at(fixed.subnet_id, address));
     members.any(|member| {
         let balancer = look.object::<LoadBalancer>(member.load_balancer_id);
+        // A load balancer of another project decides nothing about this port.
+        let balancer = balancer.filter(|it| it.project == port.project);
         balancer.is_some_and(|it| it.vips.iter().any(|vip| !look.floating_ips_of(vip.port_id).is_empty()))
     })
 }

@@ -97,10 +97,13 @@ impl Report {
     }
 
     pub(super) fn probes_changed(&mut self, delta: &Delta) {
+        // First all that goes: a Southbound that was built anew has another row for the same backend in the same delta.
         for change in delta.table::<sb::ServiceMonitor>() {
             if let Some(backend) = change.before.as_ref().and_then(|row| backend(row)) {
                 self.set_probe(backend, None);
             }
+        }
+        for change in delta.table::<sb::ServiceMonitor>() {
             if let Some(row) = &change.after
                 && let Some(backend) = backend(row)
             {

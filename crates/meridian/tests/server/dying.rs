@@ -9,7 +9,7 @@ use crate::cloud::PATIENCE;
 use crate::two_servers::{certificates, postgres};
 
 /// Every task and thread of a server on its own central and SQLite that has to run for as long as the process does.
-const LASTING: [&str; 16] = [
+const LASTING: [&str; 17] = [
     "election",
     "applied",
     "changes",
@@ -21,6 +21,7 @@ const LASTING: [&str; 16] = [
     "fleet",
     "placing",
     "balancer-removal",
+    "metadata-ports",
     "adopted",
     "northbound",
     "sqlite",
@@ -76,7 +77,7 @@ fn dies_within(dir: &tempfile::TempDir, part: &str, death: Death, options: &[&st
 
 #[test]
 fn a_panic_in_any_background_task_ends_the_process_with_a_code() {
-    for part in LASTING.into_iter().chain(["api"]) {
+    for part in LASTING.into_iter().chain(["network-api", "load-balancer-api"]) {
         dies(part, Death::Panic, &[]);
     }
 }

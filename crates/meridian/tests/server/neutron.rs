@@ -154,7 +154,12 @@ fn scenario_58_a_northbound_with_gateway_chassis_is_taken_over() {
         .map(|row| row["name"].as_str().unwrap())
         .collect();
     assert_eq!(strangers, BTreeSet::from(["10.0.0.0/24 via 100.64.0.2", "bgp-router", "octavia-lb"]));
-    assert_eq!(dry["northbound"]["made"], json!({"HA_Chassis": 6, "HA_Chassis_Group": 2}));
+    assert_eq!(
+        dry["northbound"]["made"],
+        json!({
+            "HA_Chassis": 6, "HA_Chassis_Group": 2, "Logical_Router_Policy": 2, "Logical_Router_Static_Route": 1,
+        })
+    );
     assert_eq!(dry["northbound"]["removed"], json!({"Gateway_Chassis": 6}));
 
     let stored = told(&import(dir.path(), plant.dir(), &from));

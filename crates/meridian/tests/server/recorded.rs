@@ -18,10 +18,11 @@ pub(crate) const API: &str = include_str!("recorded/api.json");
 /// Its Northbound, as `ovsdb-client backup` keeps it.
 const NORTHBOUND: &[u8] = include_bytes!("recorded/northbound.db");
 /// What Neutron was configured with, in our words.
-const CONFIG: &str = "[network]\ndns_domain = \"cloud.example.\"\ndns_servers = [\"192.0.2.53\"]\n";
+const CONFIG: &str = "[network]\ndns_domain = \"cloud.example.\"\ndns_servers = [\"192.0.2.53\"]\n\
+                      metadata_ip_on_nodhcp = false\n";
 
 /// What the first pass does to values of Neutron's rows, and to how many, marks of ours and revision numbers aside.
-const CHANGED: [(&str, usize); 12] = [
+const CHANGED: [(&str, usize); 14] = [
     ("BFD external_ids + neutron:router_id", 3),
     // Neutron writes it without quotes, and OVN takes no flow with it.
     ("DHCP_Options options ~ domain_search", 1),
@@ -31,6 +32,9 @@ const CHANGED: [(&str, usize); 12] = [
     ("HA_Chassis_Group name", 4),
     // Neutron has it nowhere.
     ("Logical_Router options + chassis", 1),
+    // The way to the metadata service for instances without DHCP.
+    ("Logical_Router policies", 2),
+    ("Logical_Router static_routes", 2),
     // Further gateways have groups of their own.
     ("Logical_Router_Port ha_chassis_group", 2),
     ("Logical_Router_Port options - reside-on-redirect-chassis", 4),
@@ -257,7 +261,10 @@ fn scenario_58_rows_of_a_real_neutron_stay_as_they_are() {
     );
     assert_eq!(
         (gone, came),
-        (json!({"HA_Chassis_Group": 3}), json!({"HA_Chassis": 7, "HA_Chassis_Group": 2}))
+        (
+            json!({"HA_Chassis_Group": 3}),
+            json!({"HA_Chassis": 7, "HA_Chassis_Group": 2, "Logical_Router_Policy": 5, "Logical_Router_Static_Route": 2})
+        )
     );
 
     assert_eq!(places(&after), places(&taken.before), "no gateway has moved");

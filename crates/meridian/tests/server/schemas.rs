@@ -119,7 +119,9 @@ fn a_whole_world_is_written(version: &str) {
         ("Logical_Router", 2),
         // Two gateways, one interface for both families, and the bare one.
         ("Logical_Router_Port", if router_ports_may_be_bare(version) { 5 } else { 4 }),
-        ("Logical_Router_Static_Route", 3),
+        // The default routes of three gateways, and the way to the metadata service.
+        ("Logical_Router_Static_Route", 4),
+        ("Logical_Router_Policy", 2),
         ("BFD", 2),
         ("HA_Chassis_Group", 2),
         ("HA_Chassis", 6),

@@ -24,8 +24,8 @@ use super::vips::Frontend;
 use crate::desired::{Look, object, switch, text};
 use crate::model::{LbProtocol, Listener, Port};
 
-/// The kind of object that the rows are filed under.
-const OBJECT: &str = "listener";
+/// The name of a listener's rules among the rows.
+const ROLE: &str = "listener";
 
 /// Above those of security groups, which may allow the same packets.
 const PRIORITY: i64 = 2000;
@@ -83,6 +83,8 @@ fn through(gateway: &Port) -> Match {
     Test::Mac(End::Dst, gateway.mac).into()
 }
 
+/// The rules are filed under the load balancer: if the Northbound refuses one of them, it gets none of the load balancer's rows,
+/// and no listener serves clients that it must not serve.
 fn add(
     look: &Look<'_, '_>,
     listener: &Listener,
@@ -91,7 +93,7 @@ fn add(
     networks: impl IntoIterator<Item = Uuid>,
     to: &mut Part,
 ) {
-    let row = look.row(row_uuid(OBJECT, &listener.id.to_string(), &format!("allowed {role}")));
+    let row = look.row(row_uuid(ROLE, &listener.id.to_string(), &format!("allowed {role}")));
     let acl = Acl {
         priority: PRIORITY,
         direction: Direction::FromLport,
@@ -104,9 +106,10 @@ fn add(
     if networks.peek().is_none() {
         return;
     }
-    to.own(object(OBJECT, listener.id), row, acl);
+    let of = object(super::OBJECT, listener.load_balancer_id);
+    to.own(of.clone(), row, acl);
     for network in networks {
         let switch = switch::row(look, network);
-        to.member::<LogicalSwitch>(object(OBJECT, listener.id), switch, LogicalSwitch::ACLS, row);
+        to.member::<LogicalSwitch>(of.clone(), switch, LogicalSwitch::ACLS, row);
     }
 }

@@ -2,6 +2,11 @@
 //!
 //! Computed from the world as a whole each time. Counting references up and down with each event drifts, for example when a
 //! member's network leaves the router while the VIP's stays.
+//!
+//! A router or a switch with a load balancer sends all packets to the VIP's address to the members. An owner chooses the VIP from
+//! a network of its own, so it may be any address of the Internet. Therefore a router or a network of another project gets the
+//! load balancer only where the VIP is an address of its own: it has an interface in the VIP's subnet. Members lead only to
+//! routers and networks of the load balancer's project, and a gateway counts only for a router of that project.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +20,7 @@ use crate::model::Port;
 
 /// The switches and routers that use a load balancer.
 pub(super) struct Association<'w> {
-    /// Routers with a port in a VIP's subnet, then those with one in a member's, each group in order of id.
+    /// Routers with a port in a VIP's subnet, then those of the project with one in a member's, each group in order of id.
     pub(super) routers: Vec<Uuid>,
     /// The networks of VIPs and members, and those behind the routers; never external ones.
     pub(super) networks: BTreeSet<Uuid>,
@@ -40,17 +45,31 @@ impl<'w> Association<'w> {
             }) += 1;
         }
 
+        let project = parts.balancer.project.as_str();
+        let has_vip = |subnet: Uuid| parts.vips.iter().any(|it| it.vip.subnet_id == subnet);
         let mut networks = BTreeSet::new();
         let mut refs: BTreeMap<Uuid, u32> = BTreeMap::new();
         let mut routers: Vec<Uuid> = Vec::new();
         for subnet in subnets {
-            let Some(network) = look.subnet(subnet).map(|found| found.network_id) else { continue };
-            if is_internal(look, network) {
-                networks.insert(network);
-                *refs.entry(network).or_default() += counts[&subnet];
+            let Some(network) = look.subnet(subnet).and_then(|found| look.network(found.network_id)) else {
+                continue;
+            };
+            if !network.external && (has_vip(subnet) || network.project == project) {
+                networks.insert(network.id);
+                *refs.entry(network.id).or_default() += counts[&subnet];
             }
-            for router in look.routers_in(network, subnet) {
-                if !routers.contains(&router) && look.router(router).is_some() {
+            for router in look.routers_in(network.id, subnet) {
+                let is_own = look.router(router).map(|router| router.project == project);
+                let has_interface = || {
+                    let ports = look.router_ports(router);
+                    ports.iter().any(|port| !port.is_gateway() && port.is_in_subnet(subnet))
+                };
+                let takes_part = match is_own {
+                    None => false,
+                    Some(true) => true,
+                    Some(false) => has_vip(subnet) && has_interface(),
+                };
+                if takes_part && !routers.contains(&router) {
                     routers.push(router);
                 }
             }

@@ -519,3 +519,60 @@ fn scenario_43_nobody_claims_a_vip() {
     let freed = all.one("Logical_Switch_Port", "name", &id(LB1 + 0xf000).to_string());
     assert_eq!(freed["type"], "virtual");
 }
+
+/// Another project's router and network, `foreign`, beside the router of the load balancer's project.
+const FOREIGN: u128 = 0x5a;
+const FOREIGN_NET: u128 = 0x5b;
+const FOREIGN_SUB: u128 = 0x5c;
+
+fn with_stranger() -> Scene {
+    let mut scene = routed();
+    let mut foreign: Router = crate::desired::tests::scene::router(FOREIGN);
+    foreign.project = "stranger".into();
+    scene.put(foreign);
+    scene.put(fixture::network(FOREIGN_NET, "stranger")).put(fixture::subnet(
+        FOREIGN_SUB,
+        FOREIGN_NET,
+        "10.77.0.0/24",
+    ));
+    scene.interface(0x5d, FOREIGN, FOREIGN_NET, FOREIGN_SUB, "10.77.0.1");
+    scene.gateway(0x5e, FOREIGN, N1, S1, "192.0.2.101", &["ch1"]);
+    scene.gateway(0x41, R, N1, S1, "192.0.2.100", &["ch1"]);
+    scene
+}
+
+fn stranger_has_none(scene: &Scene) {
+    let all = rows(scene);
+    assert_eq!((router_users(&all, FOREIGN), users(&all, FOREIGN_NET)), (vec![], vec![]));
+    assert_eq!(router_users(&all, R), [id(LB1)]);
+}
+
+#[test]
+fn members_lead_to_no_router_or_network_of_another_project() {
+    let mut scene = with_stranger();
+    // The VIP is an address of the Internet, chosen from a network of its owner.
+    scene.put(fixture::network(0x6a, "p")).put(fixture::subnet(0x6b, 0x6a, "8.8.8.0/24"));
+    scene.interface(0x6c, R, 0x6a, 0x6b, "8.8.8.1");
+    balancer(&mut scene, LB1, 0x6a, 0x6b, "8.8.8.8");
+    pool(&mut scene, LB1, POOL, LbProtocol::Udp);
+    // A subnet that everybody sees because it is external, and one that is shared with everybody.
+    member(&mut scene, LB1, POOL, 0x1a1, S1, "192.0.2.50");
+    member(&mut scene, LB1, POOL, 0x1a2, FOREIGN_SUB, "10.77.0.50");
+    stranger_has_none(&scene);
+}
+
+#[test]
+fn a_vip_on_an_external_network_leads_to_no_router_of_another_project() {
+    let mut scene = with_stranger();
+    balancer(&mut scene, LB1, N1, S1, "192.0.2.10");
+    stranger_has_none(&scene);
+}
+
+#[test]
+fn a_router_of_another_project_with_an_interface_in_the_vips_subnet_leads_to_the_vip() {
+    let mut scene = with_stranger();
+    scene.interface(0x6d, FOREIGN, NET, SUB, "10.0.0.9");
+    balancer(&mut scene, LB1, NET, SUB, "10.0.0.10");
+    let all = rows(&scene);
+    assert_eq!((router_users(&all, FOREIGN), users(&all, FOREIGN_NET)), (vec![id(LB1)], vec![id(LB1)]));
+}

@@ -79,7 +79,8 @@ fn create(txn: &mut Txn, subnet: Uuid) -> Result<(), Fault> {
     })?;
     let name = name::lb_health_monitor_port(subnet.id);
     let internal = Internal {
-        project: subnet.project.clone(),
+        // All projects with members in the subnet share it, so it counts in nobody's quota.
+        project: String::new(),
         name: name.clone(),
         device_id: name,
         device_owner: owner::LB_HEALTH_MONITOR.to_owned(),

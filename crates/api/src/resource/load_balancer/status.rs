@@ -91,6 +91,8 @@ pub fn provisioning(
 ) -> Provisioning {
     let is_late = now.as_second() - load_balancer.changed_at.as_second() >= DEADLINE;
     let is_new = match applied {
+        // Its owner may ask for the deletion again; the rows go in any case when the Northbound is back.
+        _ if load_balancer.deleted && is_late => return Provisioning::Error,
         _ if load_balancer.deleted => return Provisioning::PendingDelete,
         AppliedGeneration::At(Some(present)) if object.changed <= present => return Provisioning::Active,
         // Without a report nobody knows; most load balancers are as they were before the server started.

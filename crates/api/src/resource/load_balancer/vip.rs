@@ -80,8 +80,10 @@ fn own_port(
     subnet: Option<Uuid>,
     address: Option<GivenAddress>,
 ) -> Result<(Uuid, Vip), Fault> {
+    // Owners of networks see the ports of others there, and must not take them.
+    let is_own = |port: &&Arc<Port>| caller.admin || port.project == caller.project;
     let port = world.get::<Port>(&id).filter(|port| Ports::visible(port, world, caller));
-    let port = port.ok_or_else(|| unknown_reference("Port", id))?;
+    let port = port.filter(is_own).ok_or_else(|| unknown_reference("Port", id))?;
     if !port.device_id.is_empty() || world.has_linked(Link::LoadBalancerOfVipPort(id)) {
         return Err(validation(format_args!("VIP port {id} is in use already.")));
     }
@@ -185,6 +187,8 @@ fn make_port(
         device_id: format!("{DEVICE_PREFIX}{load_balancer}"),
         device_owner: device_owner::LB_VIP.to_owned(),
         fixed_ips: Some(vec![FixedIpRequest { subnet_id: Some(subnet.id), ip_address: Some(chosen) }]),
+        // Clients such as Terraform set security groups on it, which a port without port security refuses.
+        has_port_security: true,
         ..Internal::on(subnet.network_id)
     };
     let port = port::create_internal(txn, internal)?;

@@ -12,7 +12,7 @@ use crate::model::{Binding, Network, Port, Standard};
 use crate::resource::ipam::{self, FixedIpRequest};
 use crate::world::Txn;
 
-/// What differs from one internal port to the next. They are up, under no security group, and trusted.
+/// What differs from one internal port to the next. They are up and under no security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Internal {
     /// Where it is.
@@ -29,6 +29,8 @@ pub struct Internal {
     pub fixed_ips: Option<Vec<FixedIpRequest>>,
     /// A random one if none.
     pub mac: Option<MacAddr>,
+    /// Whether security groups can be set on it.
+    pub has_port_security: bool,
     /// Of gateways, see [`Port::gateway_ordinal`].
     pub gateway_ordinal: Option<u64>,
 }
@@ -60,7 +62,7 @@ pub fn create_internal(txn: &mut Txn, internal: Internal) -> Result<Arc<Port>, F
         device_id: internal.device_id,
         device_owner: internal.device_owner,
         security_groups: BTreeSet::new(),
-        port_security_enabled: false,
+        port_security_enabled: internal.has_port_security,
         allowed_address_pairs: Vec::new(),
         extra_dhcp_opts: Vec::new(),
         binding: Binding::default(),

@@ -543,3 +543,17 @@ fn vips_on_networks_of_others_count_as_shared_addresses() {
     assert_eq!(cloud.world.table::<Port>().len(), ports, "nothing is left of it");
     cloud.create("loadbalancers", json!({"vip_subnet_id": id(2)})).unwrap();
 }
+
+#[test]
+fn a_port_of_another_project_is_no_vip() {
+    let mut cloud = Cloud::new();
+    let mut desk = Desk::new();
+    desk.world = cloud.world.clone();
+    // The owner of network 1 sees the ports of others there.
+    desk.update("networks", &Caller::admin("admin"), &json!(id(1)), json!({"shared": true})).unwrap();
+    let foreign = desk.create("ports", &Caller::member("other"), json!({"network_id": id(1)})).unwrap();
+    cloud.world = desk.world;
+    let port = text(&foreign["id"]);
+    let refused = (400, format!("Port {port} not found."));
+    assert_eq!(cloud.create("loadbalancers", json!({"vip_port_id": port})), Err(refused));
+}

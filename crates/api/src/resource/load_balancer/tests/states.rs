@@ -26,7 +26,7 @@ fn the_state_follows_from_generation_report_and_deadline() {
             assert_eq!(state, expected, "{object:?} {applied:?} after {after} s");
             let deleted = LoadBalancer { deleted: true, ..whole.clone() };
             let state = status::provisioning(&deleted, object, applied, now);
-            assert_eq!(state, Provisioning::PendingDelete);
+            assert_eq!(state, if after < 30 { Provisioning::PendingDelete } else { Error });
         }
     }
 }
