@@ -40,7 +40,7 @@ pub mod status;
 pub mod store;
 pub mod world;
 
-pub use caller::Caller;
+pub use caller::{BalancerRoleSet, BalancerRoles, Caller};
 pub use fault::Fault;
 pub use report::Report;
 pub use store::Store;

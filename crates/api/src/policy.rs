@@ -141,7 +141,7 @@ impl Term {
             Term::Service => caller.service,
             Term::Manager(party) => caller.manager && owns(party),
             Term::Member(party) => caller.member && owns(party),
-            Term::Reader(party) => (caller.reader || caller.member) && owns(party),
+            Term::Reader(party) => caller.auditor || ((caller.reader || caller.member) && owns(party)),
             Term::Shared => target.is_shared_with(&caller.project),
             Term::SharedMember => caller.member && target.is_shared_with(&caller.project),
             Term::External => target.is_external_for(&caller.project),
@@ -161,7 +161,7 @@ impl Term {
             Term::Service => caller.service,
             Term::Manager(_) => caller.manager,
             Term::Member(_) | Term::SharedMember => caller.member,
-            Term::Reader(_) => caller.reader || caller.member,
+            Term::Reader(_) => caller.auditor || caller.reader || caller.member,
             Term::Shared | Term::External | Term::NoNetworkDevice | Term::NotEverybody => true,
         }
     }

@@ -21,7 +21,7 @@ use tracing::{debug, warn};
 use super::turns::{Room, Turns};
 use super::{Denied, digest, too_many};
 use crate::secret::{Secret, SecretUrl};
-use crate::{Caller, Fault};
+use crate::{BalancerRoles, Caller, Fault};
 
 /// Most tokens remembered; beyond them the old ones go.
 const REMEMBERED: usize = 16_384;
@@ -409,6 +409,14 @@ impl Token {
             member,
             reader: member || has("reader"),
             service: has("service"),
+            auditor: false,
+            balancer: BalancerRoles {
+                admin: has("load-balancer_admin"),
+                member: has("load-balancer_member"),
+                observer: has("load-balancer_observer"),
+                global_observer: has("load-balancer_global_observer"),
+                quota_admin: has("load-balancer_quota_admin"),
+            },
             user: self.user.id,
             project,
         })

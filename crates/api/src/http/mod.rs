@@ -31,12 +31,12 @@ use task::contain;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
-use crate::Fault;
 use crate::auth::{Auth, Denied};
 use crate::report::Report;
 use crate::resource::Method;
 use crate::store::Store;
 use crate::world::Outside;
+use crate::{BalancerRoleSet, Fault};
 
 pub use answer::Answer;
 pub use dialect::HttpDialect;
@@ -65,6 +65,8 @@ pub struct Api {
     pub applied: watch::Receiver<u64>,
     /// The rendering of lists.
     pub lists: Lists,
+    /// The roles that decide about load balancers.
+    pub balancer_roles: BalancerRoleSet,
 }
 
 /// A name for a request, which its sender and the log have.

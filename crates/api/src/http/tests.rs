@@ -10,7 +10,6 @@ use tokio::sync::watch;
 
 use super::request::{ApiRequest, ObjectPath};
 use super::{Answer, Api, Base, HttpDialect, Limits, Lists, Target, serve};
-use crate::Fault;
 use crate::auth::Auth;
 use crate::dialect::Neutron;
 use crate::report::Report;
@@ -18,6 +17,7 @@ use crate::resource::fixture::shelf::{Boxes, Shelves, Warehouse};
 use crate::resource::{CreateAnswer, Method, Noun, of};
 use crate::store::{Store, Url};
 use crate::world::Outside;
+use crate::{BalancerRoleSet, Fault};
 
 impl HttpDialect for Warehouse {
     fn fault(&self, fault: &Fault) -> Answer {
@@ -98,7 +98,15 @@ async fn two_listeners_serve_one_api_in_two_dialects() {
     let (_applied, applied) = watch::channel(0);
     let store = Store::open(&Url::Sqlite(dir.path().join("api.db")), outside.clone()).await.unwrap();
     let lists = Lists::default();
-    let api = Arc::new(Api { store, report, outside, auth: Auth::open("p"), applied, lists });
+    let api = Arc::new(Api {
+        store,
+        report,
+        outside,
+        auth: Auth::open("p"),
+        applied,
+        lists,
+        balancer_roles: BalancerRoleSet::General,
+    });
     let (neutron, warehouse) = (listen(&api, Neutron).await, listen(&api, Warehouse).await);
 
     let (status, made) = ask(warehouse, Verb::POST, "/shelves", json!({"shelf": {"name": "s"}})).await;

@@ -111,6 +111,7 @@ impl Server {
             auth,
             applied: seen_applied,
             lists: lists.clone(),
+            balancer_roles: api::BalancerRoleSet::General,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

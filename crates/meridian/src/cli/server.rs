@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::BalancerRoleSet;
 use api::auth::Auth;
 use api::auth::htpasswd::Htpasswd;
 use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
@@ -30,7 +31,7 @@ use zeroize::Zeroizing;
 use super::print;
 use crate::admin::server::AdminSocket;
 use crate::cli::given;
-use crate::config::{AuthMode, Config, Origin, Override, Server, Setting};
+use crate::config::{AuthMode, BalancerRoleMode, Config, Origin, Override, Server, Setting};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::process::Process;
 use crate::telemetry::LogControl;
@@ -199,6 +200,10 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         auth,
         applied: northbound.applied(),
         lists: Lists::default(),
+        balancer_roles: match server.load_balancer_roles.value {
+            BalancerRoleMode::General => BalancerRoleSet::General,
+            BalancerRoleMode::Octavia => BalancerRoleSet::Own,
+        },
     });
     let (mut served, probes) = Served::start(sockets.network, sockets.load_balancer, &api, server.limits());
     print(&probes.lines())?;

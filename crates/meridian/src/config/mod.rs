@@ -23,7 +23,7 @@ pub(crate) use bgp::Bgp;
 pub(crate) use network::Network;
 pub(crate) use server::Server;
 use value::Field;
-pub(crate) use value::{AuthMode, Colour, Level, LogFormat};
+pub(crate) use value::{AuthMode, BalancerRoleMode, Colour, Level, LogFormat};
 
 /// Where the file is looked for when none is named; it need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/meridian/meridian.toml";

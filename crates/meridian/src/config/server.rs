@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::http::Limits;
 use api::secret::SecretUrl;
 
-use super::value::{AuthMode, Field, OptionalListen};
+use super::value::{AuthMode, BalancerRoleMode, Field, OptionalListen};
 use super::{Key, Setting};
 
 /// The keys of the section.
@@ -15,6 +15,7 @@ use super::{Key, Setting};
 pub(crate) struct Server {
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) load_balancer_listen: Setting<OptionalListen>,
+    pub(crate) load_balancer_roles: Setting<BalancerRoleMode>,
     pub(crate) client_timeout: Setting<Duration>,
     pub(crate) first_request_timeout: Setting<Duration>,
     pub(crate) max_connections: Setting<usize>,
@@ -47,6 +48,7 @@ impl Default for Server {
         Self {
             listen: Setting::default(SocketAddr::from((Ipv4Addr::LOCALHOST, 9696))),
             load_balancer_listen: Setting::default(OptionalListen::At((Ipv4Addr::LOCALHOST, 9876).into())),
+            load_balancer_roles: Setting::default(BalancerRoleMode::General),
             client_timeout: Setting::default(Limits::default().idle),
             first_request_timeout: Setting::default(Limits::default().first_request),
             max_connections: Setting::default(Limits::default().connections),
@@ -100,6 +102,14 @@ impl Server {
                      \"none\" turns it off",
                 ),
                 &mut self.load_balancer_listen,
+            ),
+            (
+                key(
+                    "load_balancer_roles",
+                    "Roles of Keystone for load balancers: general (admin, member, reader) or octavia (admin, \
+                     load-balancer_admin, load-balancer_member and so on)",
+                ),
+                &mut self.load_balancer_roles,
             ),
             (
                 key(

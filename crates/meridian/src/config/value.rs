@@ -338,6 +338,16 @@ words! {
 }
 
 words! {
+    /// The roles of Keystone that decide about load balancers.
+    BalancerRoleMode {
+        /// admin, member and reader
+        General = "general",
+        /// admin and Octavia's own load-balancer_admin, _member, _observer, _global_observer and _quota_admin
+        Octavia = "octavia",
+    }
+}
+
+words! {
     /// How callers of the network API show who they are.
     AuthMode {
         /// Not at all: everybody is administrator

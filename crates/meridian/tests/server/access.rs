@@ -11,7 +11,7 @@ use crate::world::id;
 /// A server that asks Keystone, and users: alice is a member of blue, bob of red.
 pub(crate) struct Realm {
     pub(crate) cloud: Cloud,
-    keystone: Keystone,
+    pub(crate) keystone: Keystone,
     dir: tempfile::TempDir,
     /// That of the server in the catalog.
     endpoint: String,

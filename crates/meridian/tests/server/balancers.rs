@@ -8,6 +8,7 @@ mod hostile;
 mod listening;
 mod members;
 mod requests;
+mod roles;
 mod seed;
 mod site;
 mod trees;

@@ -16,6 +16,8 @@ use crate::{Fault, Txn};
 
 /// Answers a request whose path is below `/v2`.
 pub(super) async fn answer(request: ApiRequest<'_>) -> Result<Answer, Fault> {
+    let caller = request.caller.of_load_balancers(request.api.balancer_roles);
+    let request = ApiRequest { caller, ..request };
     let parts = request.target.parts();
     let parts = below_prefix(&parts).1.get(1..).unwrap_or_default();
     let (method, is_admin) = (request.method, request.caller.admin);
@@ -30,7 +32,7 @@ pub(super) async fn answer(request: ApiRequest<'_>) -> Result<Answer, Fault> {
             on_object(request, of::<Members>(), ObjectPath { parent: Some(pool), id }).await
         }
         [path, ref rest @ ..] => {
-            if let Some(answer) = nothing::answer(parts, method, &request.caller) {
+            if let Some(answer) = nothing::answer(parts, method, &request.caller, &request.target.pairs) {
                 return answer;
             }
             let is_path = |noun: &&&dyn Noun| noun.path() == path && noun.parent().is_none();

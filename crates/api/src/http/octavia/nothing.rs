@@ -1,6 +1,6 @@
 //! Nouns of the API that OVN has nothing for: their lists are empty, no object is there, and none can be made.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::refused;
 use crate::dialect::octavia::{PROVIDER, absent, forbidden, unsupported_action};
@@ -57,17 +57,36 @@ fn empty(collection: &str) -> Value {
     json!({collection: [], format!("{collection}_links"): []})
 }
 
+/// The only provider, if the query's filters let it through, with the fields that the query names.
+fn providers(query: &[(String, String)]) -> Vec<Map<String, Value>> {
+    let mut provider = Map::new();
+    provider.insert("name".to_owned(), PROVIDER.into());
+    provider.insert("description".to_owned(), "Load balancing by OVN".into());
+    let fits = |(key, value): &(String, String)| provider.get(key).is_none_or(|own| own == value);
+    if !query.iter().all(fits) {
+        return Vec::new();
+    }
+    let fields: Vec<&String> =
+        query.iter().filter(|(key, _)| key == "fields").map(|(_, field)| field).collect();
+    provider.retain(|name, _| fields.is_empty() || fields.contains(&name));
+    vec![provider]
+}
+
 /// The answer, if the path is that of such a noun.
-pub(super) fn answer(parts: &[&str], method: Method, caller: &Caller) -> Option<Result<Answer, Fault>> {
+pub(super) fn answer(
+    parts: &[&str],
+    method: Method,
+    caller: &Caller,
+    query: &[(String, String)],
+) -> Option<Result<Answer, Fault>> {
     let is_admin = caller.admin;
-    let reads = is_admin || caller.reader || caller.member;
+    let reads = is_admin || caller.auditor || caller.reader || caller.member;
     Some(match parts {
         [path, ..] if !reads && (*path == "providers" || NOUNS.iter().any(|noun| noun.path == *path)) => {
             Err(forbidden())
         }
         ["providers"] if method == Method::Get => {
-            let provider = json!({"name": PROVIDER, "description": "Load balancing by OVN"});
-            Ok(Answer::json(200, &json!({"providers": [provider], "providers_links": []})))
+            Ok(Answer::json(200, &json!({"providers": providers(query), "providers_links": []})))
         }
         ["providers"] => Ok(refused(&[Method::Get])),
         ["providers", name, "flavor_capabilities" | "availability_zone_capabilities"] => match *name {

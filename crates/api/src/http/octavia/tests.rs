@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::BalancerRoleSet;
 use crate::auth::Auth;
 use crate::dialect::Octavia;
 use crate::http::{Api, Limits, Lists, serve};
@@ -28,7 +29,16 @@ async fn load_balancers_are_served_under_all_their_paths() {
         Ok(())
     };
     store.execute(put).await.unwrap();
-    let api = Api { store, report, outside, auth: Auth::open("p"), applied, lists: Lists::default() };
+    let balancer_roles = BalancerRoleSet::General;
+    let api = Api {
+        store,
+        report,
+        outside,
+        auth: Auth::open("p"),
+        applied,
+        lists: Lists::default(),
+        balancer_roles,
+    };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, Arc::new(api), Octavia, Limits::default(), std::future::pending()));

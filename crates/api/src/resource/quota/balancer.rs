@@ -71,10 +71,17 @@ fn limits(world: &World, settings: &Settings, project: &str) -> Map<String, Valu
     limits.collect()
 }
 
+/// Whether the caller may know the limits of a project: its readers, and those who set limits.
+fn may_read(caller: &Caller, project: &str) -> bool {
+    caller.sets_balancer_quotas()
+        || caller.auditor
+        || ((caller.reader || caller.member) && caller.owns(project))
+}
+
 /// `GET quotas`: the projects that have limits of their own.
 pub fn list(world: &World, settings: &Settings, caller: &Caller) -> Value {
     let has_own = |set: &QuotaSet| NAMES.iter().any(|(_, of)| set.limits.contains_key(*of));
-    let seen = |project: &str| caller.admin || caller.owns(project);
+    let seen = |project: &str| may_read(caller, project);
     let sets = world.table::<QuotaSet>().iter().filter(|set| has_own(set) && seen(&set.project)).map(|set| {
         let mut limits = limits(world, settings, &set.project);
         limits.insert("project_id".into(), set.project.as_str().into());
@@ -86,7 +93,7 @@ pub fn list(world: &World, settings: &Settings, caller: &Caller) -> Value {
 
 /// `GET quotas/{project}`.
 pub fn show(world: &World, settings: &Settings, caller: &Caller, project: &str) -> Result<Value, Fault> {
-    match caller.admin || caller.owns(project) {
+    match may_read(caller, project) {
         true => Ok(json!({"quota": limits(world, settings, project)})),
         false => Err(forbidden()),
     }
@@ -103,7 +110,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
         |refusal: Refusal| Octavia.refuse(NounNames { name: "quota", absent: ("", "Quota") }, refusal);
     let body = unwrap("quota", body).map_err(refuse)?;
     let change = Checked::update(ATTRIBUTES, body).map_err(refuse)?;
-    if !caller.admin {
+    if !caller.sets_balancer_quotas() {
         return Err(forbidden());
     }
     if project.is_empty() || project.chars().count() > 255 || project.contains('\0') {
@@ -125,7 +132,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
 
 /// `DELETE quotas/{project}`: back to the defaults.
 pub fn reset(txn: &mut Txn, caller: &Caller, project: &str) -> Result<(), Fault> {
-    if !caller.admin {
+    if !caller.sets_balancer_quotas() {
         return Err(forbidden());
     }
     let Some(set) = txn.get::<QuotaSet>(&project.to_owned()) else { return Ok(()) };
