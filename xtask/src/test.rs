@@ -47,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             heading("cargo xtask up");
             counts.add(newcomer());
             counts.add(tempest_suite(tempest::network));
+            counts.add(tempest_suite(tempest::load_balancer));
         }
     }
 
