@@ -2,6 +2,11 @@
 //!
 //! Computed from the world as a whole each time. Counting references up and down with each event drifts, for example when a
 //! member's network leaves the router while the VIP's stays.
+//!
+//! A switch or router that uses a load balancer sends connections to its VIP to its members. Other tenants may have a machine
+//! with the VIP's address, or machines with the members' addresses. So a load balancer goes to networks and routers of others only
+//! where its VIP is an address of theirs: on the VIP's network, and on routers with an interface in the VIP's subnet. Without this,
+//! a member in a shared network, or a VIP in an external one, would put it on the routers of everybody there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,33 +34,25 @@ pub(super) struct Association<'w> {
 
 impl<'w> Association<'w> {
     pub(super) fn of(look: &Look<'_, 'w>, parts: &BalancerParts<'_>) -> Self {
-        // Subnets in order of first use, with the number of VIPs or members in each.
-        let mut subnets: Vec<Uuid> = Vec::new();
-        let mut counts: BTreeMap<Uuid, u32> = BTreeMap::new();
-        let vips = parts.vips.iter().map(|it| it.vip.subnet_id);
-        for subnet in vips.chain(parts.members().map(|member| member.subnet())) {
-            *counts.entry(subnet).or_insert_with(|| {
-                subnets.push(subnet);
-                0
-            }) += 1;
-        }
+        let owner = parts.balancer.project.as_str();
+        let vips = count(parts.vips.iter().map(|it| it.vip.subnet_id));
+        let members = count(parts.members().map(|member| member.subnet()));
 
-        let mut networks = BTreeSet::new();
-        let mut refs: BTreeMap<Uuid, u32> = BTreeMap::new();
         let mut routers: Vec<Uuid> = Vec::new();
-        for subnet in subnets {
-            let Some(network) = look.subnet(subnet).map(|found| found.network_id) else { continue };
-            if is_internal(look, network) {
-                networks.insert(network);
-                *refs.entry(network).or_default() += counts[&subnet];
-            }
-            for router in look.routers_in(network, subnet) {
-                if !routers.contains(&router) && look.router(router).is_some() {
-                    routers.push(router);
+        for (subnets, is_vip) in [(&vips, true), (&members, false)] {
+            for (subnet, _) in subnets {
+                let Some(network) = look.subnet(*subnet).map(|found| found.network_id) else { continue };
+                for port in look.router_ports_in(network, *subnet) {
+                    let Some(router) = port.router_id().and_then(|id| look.router(id)) else { continue };
+                    let leads_to_vip = is_vip && !port.is_gateway();
+                    if (leads_to_vip || router.project == owner) && !routers.contains(&router.id) {
+                        routers.push(router.id);
+                    }
                 }
             }
         }
 
+        let mut networks = BTreeSet::new();
         let mut has_multihomed_router = false;
         let mut all_gateways = Vec::new();
         for router in &routers {
@@ -72,6 +69,18 @@ impl<'w> Association<'w> {
                 }
             }
         }
+
+        let mut refs: BTreeMap<Uuid, u32> = BTreeMap::new();
+        for (subnets, is_vip) in [(&vips, true), (&members, false)] {
+            for (subnet, count) in subnets {
+                let network = look.subnet(*subnet).and_then(|subnet| look.network(subnet.network_id));
+                let Some(network) = network.filter(|network| !network.external) else { continue };
+                if is_vip || network.project == owner || networks.contains(&network.id) {
+                    networks.insert(network.id);
+                    *refs.entry(network.id).or_default() += count;
+                }
+            }
+        }
         let ls_refs = refs.into_iter().map(|(network, count)| (name::switch(network).into(), count));
         let ls_refs = LsRefs(ls_refs.collect());
         Association { routers, networks, ls_refs, has_multihomed_router, gateways: all_gateways }
@@ -82,6 +91,20 @@ impl<'w> Association<'w> {
         let names: Vec<String> = self.routers.iter().map(|router| name::router(*router)).collect();
         if names.is_empty() { None } else { Some(names.join(",")) }
     }
+}
+
+/// Subnets in order of first use, with the number of uses.
+fn count(subnets: impl Iterator<Item = Uuid>) -> Vec<(Uuid, u32)> {
+    let mut places: BTreeMap<Uuid, usize> = BTreeMap::new();
+    let mut counts: Vec<(Uuid, u32)> = Vec::new();
+    for subnet in subnets {
+        let place = *places.entry(subnet).or_insert(counts.len());
+        match counts.get_mut(place) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((subnet, 1)),
+        }
+    }
+    counts
 }
 
 /// External networks get no load balancers: their switch belongs to everybody.

@@ -519,3 +519,44 @@ fn scenario_43_nobody_claims_a_vip() {
     let freed = all.one("Logical_Switch_Port", "name", &id(LB1 + 0xf000).to_string());
     assert_eq!(freed["type"], "virtual");
 }
+
+#[test]
+fn tenants_cannot_put_load_balancers_on_networks_and_routers_of_others() {
+    // The victim has a router with its own 10.0.0.0/24, a shared network behind it, and a gateway.
+    let mut scene = Scene::new();
+    let (victims, shared, of_shared) = (0x40, NET2, SUB2);
+    let mut network = fixture::network(shared, "victim");
+    network.external = false;
+    scene.put(network).put(fixture::subnet(of_shared, shared, "20.0.0.0/24"));
+    scene.put(fixture::network(0x38, "victim")).put(fixture::subnet(0x39, 0x38, "10.0.0.0/24"));
+    scene.put(Router { project: "victim".into(), ..router(victims) });
+    scene
+        .interface(0x45, victims, shared, of_shared, "20.0.0.1")
+        .interface(0x46, victims, 0x38, 0x39, "10.0.0.1");
+    scene.gateway(0x41, victims, N1, S1, "192.0.2.100", &["ch1"]);
+    // The attacker has a VIP that the victim has as well, and a member in the shared network.
+    balancer(&mut scene, LB1, NET, SUB, "10.0.0.10");
+    pool(&mut scene, LB1, POOL, LbProtocol::Tcp);
+    member(&mut scene, LB1, POOL, 0x1a1, of_shared, "20.0.0.107");
+    listener(&mut scene, LB1, LISTENER, LbProtocol::Tcp, 80, Some(POOL));
+    // And one in the external network, where the victim's gateway is.
+    balancer(&mut scene, LB2, N1, S1, "192.0.2.10");
+    pool(&mut scene, LB2, 0x201, LbProtocol::Tcp);
+    member(&mut scene, LB2, 0x201, 0x2a1, S1, "10.0.0.5");
+    listener(&mut scene, LB2, 0x202, LbProtocol::Tcp, 22, Some(0x201));
+    let all = rows(&scene);
+    assert!(router_users(&all, victims).is_empty());
+    for network in [shared, 0x38, N1] {
+        assert!(users(&all, network).is_empty(), "{network:x}");
+    }
+    assert_eq!(users(&all, NET), [id(LB1)]);
+    assert_eq!(ls_refs(&all, LB1), Some(format!("{{\"{}\": 1}}", ovn::ident::name::switch(id(NET)))));
+    // A VIP in the shared network is an address of the victim's router, which answers for it there.
+    balancer(&mut scene, 0x300, shared, of_shared, "20.0.0.10");
+    let all = rows(&scene);
+    assert_eq!((router_users(&all, victims), users(&all, shared)), (vec![id(0x300)], vec![id(0x300)]));
+    // The attacker's own router serves its VIP in the external network.
+    scene.router(0x4a).gateway(0x4b, 0x4a, N1, S1, "192.0.2.101", &["ch1"]);
+    let all = rows(&scene);
+    assert_eq!((router_users(&all, 0x4a), router_users(&all, victims)), (vec![id(LB2)], vec![id(0x300)]));
+}
