@@ -560,3 +560,17 @@ fn tenants_cannot_put_load_balancers_on_networks_and_routers_of_others() {
     let all = rows(&scene);
     assert_eq!((router_users(&all, 0x4a), router_users(&all, victims)), (vec![id(LB2)], vec![id(0x300)]));
 }
+
+#[test]
+fn a_router_with_several_gateways_translates_without_state() {
+    let mut scene = serving();
+    scene.gateway(0x41, R, N1, S1, "192.0.2.100", &["ch1"]);
+    assert!(!row(&rows(&scene), LB1).contains_key("options"));
+    scene.gateway(0x42, R, N2, S2, "198.51.100.100", &["ch2"]);
+    let all = rows(&scene);
+    assert_eq!(row(&all, LB1)["options"], "{use_stateless_nat=true}");
+    let warned = |all: &Rows| all.problems.iter().any(|it| it.contains("balancer-with-several-gateways"));
+    assert!(warned(&all), "{:?}", all.problems);
+    scene.ability(Ability { stateless_balancers: true, ..Default::default() });
+    assert!(!warned(&rows(&scene)));
+}
