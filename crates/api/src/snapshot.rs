@@ -56,6 +56,8 @@ pub struct Ability {
     pub vrrp: bool,
     /// Load balancers can choose backends by IPv6 addresses (OVN 25.03).
     pub ipv6_selection: bool,
+    /// Load balancers can translate without state, as routers with several gateways need it (OVN 25.03).
+    pub stateless_balancers: bool,
 }
 
 impl Ability {
@@ -64,11 +66,14 @@ impl Ability {
         let column = |table: &str, column: &str| schema.tables.get(table)?.columns.get(column);
         let mut version = schema.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let version = (version.next().unwrap_or(0), version.next().unwrap_or(0));
+        let ipv6_selection = column("Load_Balancer", "selection_fields").is_some_and(takes_ipv6_source);
         Ability {
             bare_router_port: column("Logical_Router_Port", "networks").is_some_and(|c| c.kind.min == 0),
             dns_options: column("DNS", "options").is_some(),
             vrrp: version >= (7, 18),
-            ipv6_selection: column("Load_Balancer", "selection_fields").is_some_and(takes_ipv6_source),
+            ipv6_selection,
+            // No schema lists options, but both came with one release.
+            stateless_balancers: ipv6_selection,
         }
     }
 }

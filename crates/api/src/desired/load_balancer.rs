@@ -66,12 +66,26 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
         }
     }
     health_check::report_obstacles(&parts, to);
+    warn_of_several_gateways(look, id, &association, to);
     if association.routers.is_empty() {
         to.problems.push(Problem::warning(
             object(OBJECT, id),
             Class::Refused,
             "vip-without-router",
             "nobody answers for its VIP: no router has a port in the VIP's subnet. Add the subnet to a router",
+        ));
+    }
+}
+
+/// OVN supports load balancers on routers with several gateways only where it translates without state.
+fn warn_of_several_gateways(look: &Look<'_, '_>, id: Uuid, association: &Association<'_>, to: &mut Compiled) {
+    if association.has_multihomed_router && !look.ability().stateless_balancers {
+        to.problems.push(Problem::warning(
+            object(OBJECT, id),
+            Class::Refused,
+            "balancer-with-several-gateways",
+            "its router has several gateways, and this OVN may answer through another one than the request came by, so that clients \
+             outside get no answer. Upgrade OVN to 25.03, or use a router with one gateway",
         ));
     }
 }

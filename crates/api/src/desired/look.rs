@@ -125,14 +125,13 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
-    /// Routers with a port in a subnet of a network, in order of id.
-    pub(crate) fn routers_in(&self, network: Uuid, subnet: Uuid) -> Vec<Uuid> {
+    /// The ports of routers in a subnet of a network, in order of the routers' ids.
+    pub(crate) fn router_ports_in(&self, network: Uuid, subnet: Uuid) -> Vec<&'w Port> {
         self.0.read(Fact::RoutersOn(network), |snapshot| {
-            let ports = snapshot.world.linked::<Port>(Link::PortsOfSubnet(subnet));
-            let mut routers: Vec<Uuid> = ports.filter_map(|port| port.router_id()).collect();
-            routers.sort();
-            routers.dedup();
-            routers
+            let ports = snapshot.world.linked::<Port>(Link::PortsOfSubnet(subnet)).map(|port| &**port);
+            let mut ports: Vec<&Port> = ports.filter(|port| port.router_id().is_some()).collect();
+            ports.sort_by_key(|port| (port.router_id(), port.id));
+            ports
         })
     }
 

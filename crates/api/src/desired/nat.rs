@@ -103,11 +103,11 @@ pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Compil
 fn serves_floating_ip(look: &Look<'_, '_>, port: Uuid, address: std::net::IpAddr) -> bool {
     let Some(port) = look.port(port) else { return false };
     let fixed = port.fixed_ips.iter().filter(|fixed| fixed.ip_address == address);
-    let mut members = fixed.flat_map(|fixed| look.members_at(fixed.subnet_id, address));
+    // A member of another project, in a shared network, changes nothing for the port's owner.
+    let members = fixed.flat_map(|fixed| look.members_at(fixed.subnet_id, address));
+    let mut members = members.filter(|member| member.project == port.project);
     members.any(|member| {
         let balancer = look.object::<LoadBalancer>(member.load_balancer_id);
-        // A load balancer of another project decides nothing about this port.
-        let balancer = balancer.filter(|it| it.project == port.project);
         balancer.is_some_and(|it| it.vips.iter().any(|vip| !look.floating_ips_of(vip.port_id).is_empty()))
     })
 }

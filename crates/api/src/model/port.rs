@@ -81,11 +81,6 @@ impl Port {
         self.device_owner == owner::ROUTER_INTERFACE
     }
 
-    /// Whether it has an address of a subnet.
-    pub fn is_in_subnet(&self, subnet: Uuid) -> bool {
-        self.fixed_ips.iter().any(|fixed| fixed.subnet_id == subnet)
-    }
-
     /// The router it belongs to, if any.
     pub fn router_id(&self) -> Option<Uuid> {
         if self.is_gateway() || self.is_router_interface() {

@@ -1,6 +1,6 @@
 //! Load balancers as an operator is shown them: where clients connect, and which members serve.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -132,12 +132,14 @@ fn members_of(world: &World, balancer: Uuid) -> impl Iterator<Item = &Member> {
     pools.flat_map(|pool| world.linked::<Member>(Link::Inside(Kind::Member, pool.id))).map(|member| &**member)
 }
 
-/// The routers with a port in a VIP's subnet.
+/// The routers that answer for a VIP: those with an interface in its subnet, and the owner's own with a gateway there.
 pub(super) fn routers<'w>(world: &'w World, balancer: &LoadBalancer) -> Vec<&'w Router> {
     let subnets = balancer.vips.iter().map(|vip| vip.subnet_id);
     let ports = subnets.flat_map(|subnet| world.linked::<Port>(Link::PortsOfSubnet(subnet)));
-    let ids: BTreeSet<Uuid> = ports.filter_map(|port| port.router_id()).collect();
-    ids.iter().filter_map(|id| world.get::<Router>(id)).map(|router| &**router).collect()
+    let found = ports.filter_map(|port| Some((port, world.get::<Router>(&port.router_id()?)?)));
+    let answering = found.filter(|(port, router)| !port.is_gateway() || router.project == balancer.project);
+    let routers: BTreeMap<Uuid, &Router> = answering.map(|(_, router)| (router.id, &**router)).collect();
+    routers.into_values().collect()
 }
 
 /// The chassis that host the gateways of routers.

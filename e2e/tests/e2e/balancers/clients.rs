@@ -68,12 +68,18 @@ pub(super) fn shares() -> Result<()> {
         let site = Site::start(lab, "phy1")?;
         let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
         let (c1, c2) = (&clients[0], &clients[1]);
-        let _servers = [80, 81, 82].map(|port| serve(&members, port));
+        let _servers = [80, 81, 82, 83].map(|port| serve(&members, port));
         let weighted = [(&MEMBERS[0], json!({"weight": 1})), (&MEMBERS[1], json!({"weight": 3}))];
         let balancer = site.balancer(json!([
             site.listener("TCP", 80, Value::Null, &weighted),
             site.listener("TCP", 81, json!({"pool": {"lb_algorithm": "SOURCE_IP"}}), &both()),
             site.listener("TCP", 82, Value::Null, &both()),
+            site.listener(
+                "TCP",
+                83,
+                json!({"pool": {"session_persistence": {"type": "SOURCE_IP"}}}),
+                &both()
+            ),
         ]))?;
 
         // A quarter of 200 is 50, with a deviation of 6.
@@ -81,9 +87,11 @@ pub(super) fn shares() -> Result<()> {
         let first = answers.get("m1").copied().unwrap_or(0);
         ensure!((25..=80).contains(&first), "m1 has {first} of 200 connections");
 
-        for client in [c1, c2] {
-            let answers = count(24, "SOURCE_IP", || client.ask_by_tcp(&format!("{VIP}:81")))?;
-            ensure!(answers.len() == 1, "{} has changed its member: {answers:?}", client.label());
+        for (what, port) in [("SOURCE_IP", 81), ("session persistence", 83)] {
+            for client in [c1, c2] {
+                let answers = count(24, what, || client.ask_by_tcp(&format!("{VIP}:{port}")))?;
+                ensure!(answers.len() == 1, "{} has changed its member: {answers:?}", client.label());
+            }
         }
 
         // A connection to each member; then the second is drained.

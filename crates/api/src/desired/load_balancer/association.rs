@@ -3,10 +3,10 @@
 //! Computed from the world as a whole each time. Counting references up and down with each event drifts, for example when a
 //! member's network leaves the router while the VIP's stays.
 //!
-//! A router or a switch with a load balancer sends all packets to the VIP's address to the members. An owner chooses the VIP from
-//! a network of its own, so it may be any address of the Internet. Therefore a router or a network of another project gets the
-//! load balancer only where the VIP is an address of its own: it has an interface in the VIP's subnet. Members lead only to
-//! routers and networks of the load balancer's project, and a gateway counts only for a router of that project.
+//! A switch or router that uses a load balancer sends connections to its VIP to its members. Other tenants may have a machine
+//! with the VIP's address, or machines with the members' addresses. So a load balancer goes to networks and routers of others only
+//! where its VIP is an address of theirs: on the VIP's network, and on routers with an interface in the VIP's subnet. Without this,
+//! a member in a shared network, or a VIP in an external one, would put it on the routers of everybody there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::model::Port;
 
 /// The switches and routers that use a load balancer.
 pub(super) struct Association<'w> {
-    /// Routers with a port in a VIP's subnet, then those of the project with one in a member's, each group in order of id.
+    /// Routers with a port in a VIP's subnet, then those with one in a member's, each group in order of id.
     pub(super) routers: Vec<Uuid>,
     /// The networks of VIPs and members, and those behind the routers; never external ones.
     pub(super) networks: BTreeSet<Uuid>,
@@ -34,47 +34,25 @@ pub(super) struct Association<'w> {
 
 impl<'w> Association<'w> {
     pub(super) fn of(look: &Look<'_, 'w>, parts: &BalancerParts<'_>) -> Self {
-        // Subnets in order of first use, with the number of VIPs or members in each.
-        let mut subnets: Vec<Uuid> = Vec::new();
-        let mut counts: BTreeMap<Uuid, u32> = BTreeMap::new();
-        let vips = parts.vips.iter().map(|it| it.vip.subnet_id);
-        for subnet in vips.chain(parts.members().map(|member| member.subnet())) {
-            *counts.entry(subnet).or_insert_with(|| {
-                subnets.push(subnet);
-                0
-            }) += 1;
-        }
+        let owner = parts.balancer.project.as_str();
+        let vips = count(parts.vips.iter().map(|it| it.vip.subnet_id));
+        let members = count(parts.members().map(|member| member.subnet()));
 
-        let project = parts.balancer.project.as_str();
-        let has_vip = |subnet: Uuid| parts.vips.iter().any(|it| it.vip.subnet_id == subnet);
-        let mut networks = BTreeSet::new();
-        let mut refs: BTreeMap<Uuid, u32> = BTreeMap::new();
         let mut routers: Vec<Uuid> = Vec::new();
-        for subnet in subnets {
-            let Some(network) = look.subnet(subnet).and_then(|found| look.network(found.network_id)) else {
-                continue;
-            };
-            if !network.external && (has_vip(subnet) || network.project == project) {
-                networks.insert(network.id);
-                *refs.entry(network.id).or_default() += counts[&subnet];
-            }
-            for router in look.routers_in(network.id, subnet) {
-                let is_own = look.router(router).map(|router| router.project == project);
-                let has_interface = || {
-                    let ports = look.router_ports(router);
-                    ports.iter().any(|port| !port.is_gateway() && port.is_in_subnet(subnet))
-                };
-                let takes_part = match is_own {
-                    None => false,
-                    Some(true) => true,
-                    Some(false) => has_vip(subnet) && has_interface(),
-                };
-                if takes_part && !routers.contains(&router) {
-                    routers.push(router);
+        for (subnets, is_vip) in [(&vips, true), (&members, false)] {
+            for (subnet, _) in subnets {
+                let Some(network) = look.subnet(*subnet).map(|found| found.network_id) else { continue };
+                for port in look.router_ports_in(network, *subnet) {
+                    let Some(router) = port.router_id().and_then(|id| look.router(id)) else { continue };
+                    let leads_to_vip = is_vip && !port.is_gateway();
+                    if (leads_to_vip || router.project == owner) && !routers.contains(&router.id) {
+                        routers.push(router.id);
+                    }
                 }
             }
         }
 
+        let mut networks = BTreeSet::new();
         let mut has_multihomed_router = false;
         let mut all_gateways = Vec::new();
         for router in &routers {
@@ -91,6 +69,18 @@ impl<'w> Association<'w> {
                 }
             }
         }
+
+        let mut refs: BTreeMap<Uuid, u32> = BTreeMap::new();
+        for (subnets, is_vip) in [(&vips, true), (&members, false)] {
+            for (subnet, count) in subnets {
+                let network = look.subnet(*subnet).and_then(|subnet| look.network(subnet.network_id));
+                let Some(network) = network.filter(|network| !network.external) else { continue };
+                if is_vip || network.project == owner || networks.contains(&network.id) {
+                    networks.insert(network.id);
+                    *refs.entry(network.id).or_default() += count;
+                }
+            }
+        }
         let ls_refs = refs.into_iter().map(|(network, count)| (name::switch(network).into(), count));
         let ls_refs = LsRefs(ls_refs.collect());
         Association { routers, networks, ls_refs, has_multihomed_router, gateways: all_gateways }
@@ -101,6 +91,20 @@ impl<'w> Association<'w> {
         let names: Vec<String> = self.routers.iter().map(|router| name::router(*router)).collect();
         if names.is_empty() { None } else { Some(names.join(",")) }
     }
+}
+
+/// Subnets in order of first use, with the number of uses.
+fn count(subnets: impl Iterator<Item = Uuid>) -> Vec<(Uuid, u32)> {
+    let mut places: BTreeMap<Uuid, usize> = BTreeMap::new();
+    let mut counts: Vec<(Uuid, u32)> = Vec::new();
+    for subnet in subnets {
+        let place = *places.entry(subnet).or_insert(counts.len());
+        match counts.get_mut(place) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((subnet, 1)),
+        }
+    }
+    counts
 }
 
 /// External networks get no load balancers: their switch belongs to everybody.

@@ -169,7 +169,14 @@ fn an_old_schema_gets_only_what_it_has() {
     let old = schema(include_str!("../../../../ovn/testdata/schema/ovn-nb-23.03.json"));
     assert_eq!(old, Ability::default());
     let new = schema(include_str!("../../../../ovn/testdata/schema/ovn-nb-26.03.json"));
-    assert_eq!(new, Ability { bare_router_port: true, dns_options: true, vrrp: true, ipv6_selection: true });
+    let all = Ability {
+        bare_router_port: true,
+        dns_options: true,
+        vrrp: true,
+        ipv6_selection: true,
+        stateless_balancers: true,
+    };
+    assert_eq!(new, all);
 }
 
 #[test]

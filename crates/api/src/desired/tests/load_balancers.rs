@@ -520,59 +520,57 @@ fn scenario_43_nobody_claims_a_vip() {
     assert_eq!(freed["type"], "virtual");
 }
 
-/// Another project's router and network, `foreign`, beside the router of the load balancer's project.
-const FOREIGN: u128 = 0x5a;
-const FOREIGN_NET: u128 = 0x5b;
-const FOREIGN_SUB: u128 = 0x5c;
-
-fn with_stranger() -> Scene {
-    let mut scene = routed();
-    let mut foreign: Router = crate::desired::tests::scene::router(FOREIGN);
-    foreign.project = "stranger".into();
-    scene.put(foreign);
-    scene.put(fixture::network(FOREIGN_NET, "stranger")).put(fixture::subnet(
-        FOREIGN_SUB,
-        FOREIGN_NET,
-        "10.77.0.0/24",
-    ));
-    scene.interface(0x5d, FOREIGN, FOREIGN_NET, FOREIGN_SUB, "10.77.0.1");
-    scene.gateway(0x5e, FOREIGN, N1, S1, "192.0.2.101", &["ch1"]);
-    scene.gateway(0x41, R, N1, S1, "192.0.2.100", &["ch1"]);
+#[test]
+fn tenants_cannot_put_load_balancers_on_networks_and_routers_of_others() {
+    // The victim has a router with its own 10.0.0.0/24, a shared network behind it, and a gateway.
+    let mut scene = Scene::new();
+    let (victims, shared, of_shared) = (0x40, NET2, SUB2);
+    let mut network = fixture::network(shared, "victim");
+    network.external = false;
+    scene.put(network).put(fixture::subnet(of_shared, shared, "20.0.0.0/24"));
+    scene.put(fixture::network(0x38, "victim")).put(fixture::subnet(0x39, 0x38, "10.0.0.0/24"));
+    scene.put(Router { project: "victim".into(), ..router(victims) });
     scene
-}
-
-fn stranger_has_none(scene: &Scene) {
-    let all = rows(scene);
-    assert_eq!((router_users(&all, FOREIGN), users(&all, FOREIGN_NET)), (vec![], vec![]));
-    assert_eq!(router_users(&all, R), [id(LB1)]);
-}
-
-#[test]
-fn members_lead_to_no_router_or_network_of_another_project() {
-    let mut scene = with_stranger();
-    // The VIP is an address of the Internet, chosen from a network of its owner.
-    scene.put(fixture::network(0x6a, "p")).put(fixture::subnet(0x6b, 0x6a, "8.8.8.0/24"));
-    scene.interface(0x6c, R, 0x6a, 0x6b, "8.8.8.1");
-    balancer(&mut scene, LB1, 0x6a, 0x6b, "8.8.8.8");
-    pool(&mut scene, LB1, POOL, LbProtocol::Udp);
-    // A subnet that everybody sees because it is external, and one that is shared with everybody.
-    member(&mut scene, LB1, POOL, 0x1a1, S1, "192.0.2.50");
-    member(&mut scene, LB1, POOL, 0x1a2, FOREIGN_SUB, "10.77.0.50");
-    stranger_has_none(&scene);
-}
-
-#[test]
-fn a_vip_on_an_external_network_leads_to_no_router_of_another_project() {
-    let mut scene = with_stranger();
-    balancer(&mut scene, LB1, N1, S1, "192.0.2.10");
-    stranger_has_none(&scene);
-}
-
-#[test]
-fn a_router_of_another_project_with_an_interface_in_the_vips_subnet_leads_to_the_vip() {
-    let mut scene = with_stranger();
-    scene.interface(0x6d, FOREIGN, NET, SUB, "10.0.0.9");
+        .interface(0x45, victims, shared, of_shared, "20.0.0.1")
+        .interface(0x46, victims, 0x38, 0x39, "10.0.0.1");
+    scene.gateway(0x41, victims, N1, S1, "192.0.2.100", &["ch1"]);
+    // The attacker has a VIP that the victim has as well, and a member in the shared network.
     balancer(&mut scene, LB1, NET, SUB, "10.0.0.10");
+    pool(&mut scene, LB1, POOL, LbProtocol::Tcp);
+    member(&mut scene, LB1, POOL, 0x1a1, of_shared, "20.0.0.107");
+    listener(&mut scene, LB1, LISTENER, LbProtocol::Tcp, 80, Some(POOL));
+    // And one in the external network, where the victim's gateway is.
+    balancer(&mut scene, LB2, N1, S1, "192.0.2.10");
+    pool(&mut scene, LB2, 0x201, LbProtocol::Tcp);
+    member(&mut scene, LB2, 0x201, 0x2a1, S1, "10.0.0.5");
+    listener(&mut scene, LB2, 0x202, LbProtocol::Tcp, 22, Some(0x201));
     let all = rows(&scene);
-    assert_eq!((router_users(&all, FOREIGN), users(&all, FOREIGN_NET)), (vec![id(LB1)], vec![id(LB1)]));
+    assert!(router_users(&all, victims).is_empty());
+    for network in [shared, 0x38, N1] {
+        assert!(users(&all, network).is_empty(), "{network:x}");
+    }
+    assert_eq!(users(&all, NET), [id(LB1)]);
+    assert_eq!(ls_refs(&all, LB1), Some(format!("{{\"{}\": 1}}", ovn::ident::name::switch(id(NET)))));
+    // A VIP in the shared network is an address of the victim's router, which answers for it there.
+    balancer(&mut scene, 0x300, shared, of_shared, "20.0.0.10");
+    let all = rows(&scene);
+    assert_eq!((router_users(&all, victims), users(&all, shared)), (vec![id(0x300)], vec![id(0x300)]));
+    // The attacker's own router serves its VIP in the external network.
+    scene.router(0x4a).gateway(0x4b, 0x4a, N1, S1, "192.0.2.101", &["ch1"]);
+    let all = rows(&scene);
+    assert_eq!((router_users(&all, 0x4a), router_users(&all, victims)), (vec![id(LB2)], vec![id(0x300)]));
+}
+
+#[test]
+fn a_router_with_several_gateways_translates_without_state() {
+    let mut scene = serving();
+    scene.gateway(0x41, R, N1, S1, "192.0.2.100", &["ch1"]);
+    assert!(!row(&rows(&scene), LB1).contains_key("options"));
+    scene.gateway(0x42, R, N2, S2, "198.51.100.100", &["ch2"]);
+    let all = rows(&scene);
+    assert_eq!(row(&all, LB1)["options"], "{use_stateless_nat=true}");
+    let warned = |all: &Rows| all.problems.iter().any(|it| it.contains("balancer-with-several-gateways"));
+    assert!(warned(&all), "{:?}", all.problems);
+    scene.ability(Ability { stateless_balancers: true, ..Default::default() });
+    assert!(!warned(&rows(&scene)));
 }

@@ -109,13 +109,18 @@ async fn scenario_44_45_northd_probes_the_members_and_their_results_come_back() 
 /// Puts ports under a security group that allows everything.
 fn open(scene: &mut Scene, ports: [u128; 3]) {
     scene.put(group(0x60));
-    for (n, direction) in [(0x70, Direction::Ingress), (0x71, Direction::Egress)] {
+    for (n, direction, ethertype) in [
+        (0x70, Direction::Ingress, Ethertype::IPv4),
+        (0x71, Direction::Egress, Ethertype::IPv4),
+        (0x72, Direction::Ingress, Ethertype::IPv6),
+        (0x73, Direction::Egress, Ethertype::IPv6),
+    ] {
         scene.put(SecurityGroupRule {
             id: id(n),
             project: "p".into(),
             security_group_id: id(0x60),
             direction,
-            ethertype: Ethertype::IPv4,
+            ethertype,
             protocol: None,
             port_range_min: None,
             port_range_max: None,
@@ -174,5 +179,57 @@ async fn scenario_43_clients_of_the_vips_own_subnet_reach_a_member_unless_refuse
         cloud.nbctl(&["--wait=sb", "sync"]);
         let traced = trace(&cloud, (0x53, "10.0.0.53"), "10.0.0.10", &mac);
         assert_eq!(traced.contains("output("), is_reached, "{allowed}: {traced}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_protocol_and_family_reaches_its_members() {
+    let mut cloud = Cloud::with_northd().await;
+    serving(&mut cloud.scene);
+    cloud.scene.port(0x53, NET, SUB, "10.0.0.53");
+    let mut v6 = crate::resource::fixture::subnet(0x37, NET, "fd00::/64");
+    v6.gateway_ip = None;
+    cloud.scene.put(v6);
+    cloud.scene.interface(0x47, R, NET, 0x37, "fd00::1");
+    for (n, protocol, listens) in [(0x110, LbProtocol::Udp, 82), (0x120, LbProtocol::Sctp, 82)] {
+        pool(&mut cloud.scene, LB, n, protocol);
+        member(&mut cloud.scene, LB, n, n + 1, SUB, "10.0.0.107");
+        listener(&mut cloud.scene, LB, n + 2, protocol, listens, Some(n));
+    }
+    change(&mut cloud.scene, LB, |txn, _| {
+        let address = "fd00::10".parse().unwrap();
+        let further = Vip { subnet_id: id(0x37), address, port_id: id(0xf999), own_port: false };
+        txn.edit::<LoadBalancer>(&id(LB), |it| it.vips.push(further));
+    });
+    let mut both = copy::<Port>(&cloud.scene, 0x51);
+    both.fixed_ips.push(FixedIp { subnet_id: id(0x37), ip_address: "fd00::107".parse().unwrap() });
+    cloud.scene.put(both);
+    let mut client = copy::<Port>(&cloud.scene, 0x53);
+    client.fixed_ips.push(FixedIp { subnet_id: id(0x37), ip_address: "fd00::53".parse().unwrap() });
+    cloud.scene.put(client);
+    member(&mut cloud.scene, LB, POOL, 0x1b1, 0x37, "fd00::107");
+    open(&mut cloud.scene, [0x51, 0x52, 0x53]);
+    cloud.settle().await;
+    cloud.nbctl(&["--wait=sb", "sync"]);
+    let (port, member) = (copy::<Port>(&cloud.scene, 0x53), id(0x51));
+    let v4 = ("10.0.0.53", "10.0.0.10", "ip4", copy::<Port>(&cloud.scene, 0x45).mac);
+    let v6 = ("fd00::53", "fd00::10", "ip6", copy::<Port>(&cloud.scene, 0x47).mac);
+    for (protocol, (from, to, family, router)) in [("udp", v4), ("sctp", v4), ("tcp", v6)] {
+        let flow = format!(
+            "inport == \"{}\" && eth.src == {} && eth.dst == {router} && {family}.src == {from} && {family}.dst == {to} && \
+             ip.ttl == 64 && {protocol} && {protocol}.src == 40000 && {protocol}.dst == 82",
+            port.id, port.mac
+        );
+        let switch = ovn::ident::name::switch(port.network_id);
+        let traced = cloud.trace(&[
+            "--ct=new",
+            "--ct=new",
+            "--ct=new",
+            "--minimal",
+            "--no-friendly-names",
+            &switch,
+            &flow,
+        ]);
+        assert!(traced.contains(&format!("output(\"{member}")), "{protocol} to {to}: {traced}");
     }
 }
