@@ -1,5 +1,7 @@
 //! Metadata: every VM reaches 169.254.169.254, answered on its own chassis, by a proxy that says which network it asked from.
 
+mod namespaces;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,12 +17,20 @@ use ovn::sb::PortBinding;
 use ovn::text::Text;
 
 pub(crate) fn tests() -> Vec<Test> {
-    vec![Test::new(
-        "metadata::each_chassis_answers_its_own_vms",
-        "VMs on two chassis, one set up by OVN's DHCP, get metadata from their own chassis, which learns who asks and from where",
-        &[],
-        each_chassis_answers,
-    )]
+    vec![
+        Test::new(
+            "metadata::each_chassis_answers_its_own_vms",
+            "VMs on two chassis, one set up by OVN's DHCP, get metadata from their own chassis, which learns who asks and from where",
+            &[],
+            each_chassis_answers,
+        ),
+        Test::new(
+            "metadata::namespaces_are_built_corrected_and_removed",
+            "the namespace of a network gets its devices, addresses and kernel parameters by netlink, is corrected in place, and goes without a trace",
+            &[],
+            namespaces::built_and_removed,
+        ),
+    ]
 }
 
 const NETWORK: &str = "11111111-2222-3333-4444-555555555555";
