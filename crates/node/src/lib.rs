@@ -23,6 +23,7 @@ pub mod flows;
 pub mod frr;
 pub mod ini;
 pub mod kernel;
+pub mod metadata;
 mod netlink;
 pub mod netns;
 pub mod part;

@@ -1,6 +1,8 @@
 //! Metadata: every VM reaches 169.254.169.254, answered on its own chassis, by a proxy that says which network it asked from.
 
+mod agent;
 mod namespaces;
+mod site;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -30,6 +32,27 @@ pub(crate) fn tests() -> Vec<Test> {
             &[],
             namespaces::built_and_removed,
         ),
+        Test::new(
+            "metadata::vms_get_their_own_data",
+            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, whatever headers they send",
+            &[],
+            agent::own_data,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::restarts_lose_no_request",
+            "kill -9 and restart of the metadata agent lose no request and change nothing; requests wait while the proxy restarts",
+            &[],
+            agent::restarts,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::networks_come_and_go_without_a_trace",
+            "networks follow their VMs, changes of their port and of others, and a restart of ovn-controller; nothing is left of those that go",
+            &[],
+            agent::comes_and_goes,
+        )
+        .meridian(),
     ]
 }
 

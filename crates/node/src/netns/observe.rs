@@ -236,3 +236,11 @@ fn dump(requests: &mut Requests, request: RouteNetlinkMessage) -> io::Result<Vec
     )?;
     Ok(taken.into_inner())
 }
+
+/// The index of a device of the namespace that the socket is in.
+pub(crate) fn link_index(requests: &mut Requests, dev: &str) -> io::Result<u32> {
+    let found = links(requests)?.into_iter().find(|link| link.name == dev);
+    found
+        .map(|link| link.index)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no device {dev}")))
+}
