@@ -1,51 +1,63 @@
-//! Checks the troubleshooting page of the BGP agent: every problem code that the agent reports has a row there, and every row
-//! has a code.
+//! Checks the troubleshooting pages of a node's agents: every problem code that an agent reports has a row on its page, and every
+//! row has a code.
 //!
 //! A code is a word with dashes that stands in quotes in a source file that reports problems. The few other such words are
 //! listed here.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::command::root;
 
-const PAGE: &str = "docs/src/bgp-trouble.md";
-/// Where problems of a node are reported: by the agent, and by the loop that runs it.
-const SOURCES: [&str; 3] =
-    ["crates/node/src", "crates/reconcile/src/driver.rs", "crates/reconcile/src/holds.rs"];
+/// The sources of the metadata agent, which has a page of its own.
+const METADATA: &str = "crates/node/src/metadata";
+/// The pages, with the places where their problems are reported: by the agent, and by the loop that runs it.
+const PAGES: [(&str, &[&str]); 2] = [
+    (
+        "docs/src/bgp-trouble.md",
+        &["crates/node/src", "crates/reconcile/src/driver.rs", "crates/reconcile/src/holds.rs"],
+    ),
+    ("docs/src/metadata.md", &[METADATA]),
+];
 /// The names by which a source file reports problems: directly, or through a draft of a decision.
 const REPORTS: [&str; 2] = ["Problem::", "Draft"];
 /// Words that are no codes.
 const OTHERS: [&str; 5] =
     ["address-family", "chassis-redirect-port", "exit-address-family", "exit-vni", "ovn-bridge-mappings"];
 
-/// The errors of the page.
+/// The errors of the pages.
 pub(crate) fn problems() -> Result<Vec<String>> {
-    let mut codes = BTreeSet::new();
-    for source in SOURCES {
-        gather(&root().join(source), &mut codes)?;
+    let mut wrong = Vec::new();
+    for (page, sources) in PAGES {
+        let mut codes = BTreeSet::new();
+        let others = (!sources.contains(&METADATA)).then(|| root().join(METADATA));
+        for source in sources {
+            gather(&root().join(source), others.as_ref(), &mut codes)?;
+        }
+        let text =
+            std::fs::read_to_string(root().join(page)).with_context(|| format!("cannot read {page}"))?;
+        wrong.extend(compare(page, &codes, &text));
     }
-    let page = std::fs::read_to_string(root().join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
-    Ok(compare(&codes, &page))
+    Ok(wrong)
 }
 
-fn compare(codes: &BTreeSet<String>, page: &str) -> Vec<String> {
-    let told = explained(page);
-    let missing = codes.difference(&told).map(|code| format!("{PAGE}: `{code}` is not explained"));
-    let stale = told.difference(codes).map(|code| format!("{PAGE}: nothing reports `{code}`"));
+fn compare(page: &str, codes: &BTreeSet<String>, text: &str) -> Vec<String> {
+    let told = explained(text);
+    let missing = codes.difference(&told).map(|code| format!("{page}: `{code}` is not explained"));
+    let stale = told.difference(codes).map(|code| format!("{page}: nothing reports `{code}`"));
     missing.chain(stale).collect()
 }
 
-/// The codes in a file, or in all files below a directory. Tests report nothing.
-fn gather(path: &Path, codes: &mut BTreeSet<String>) -> Result<()> {
+/// The codes in a file, or in all files below a directory, but for one. Tests report nothing.
+fn gather(path: &Path, without: Option<&PathBuf>, codes: &mut BTreeSet<String>) -> Result<()> {
     let said = || format!("cannot read {}", path.display());
     if path.is_dir() {
         for entry in std::fs::read_dir(path).with_context(said)? {
             let path = entry.with_context(said)?.path();
-            if path.file_stem().is_some_and(|name| name != "tests") {
-                gather(&path, codes)?;
+            if path.file_stem().is_some_and(|name| name != "tests") && Some(&path) != without {
+                gather(&path, without, codes)?;
             }
         }
     } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -108,7 +120,7 @@ mod tests {
     fn what_is_missing_and_what_is_too_much_is_named() {
         let page = "`no-prose` is not a row\n| it says | do |\n|---|---|\n| `bad-vlan`, `gone-away` | use `no-cell` |\n";
         assert_eq!(
-            compare(&reported(SOURCE), page),
+            compare("docs/src/bgp-trouble.md", &reported(SOURCE), page),
             [
                 "docs/src/bgp-trouble.md: `no-bridge` is not explained",
                 "docs/src/bgp-trouble.md: nothing reports `gone-away`"

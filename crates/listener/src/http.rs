@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tracing::debug;
 
@@ -128,6 +129,15 @@ impl Door for HttpSocket {
     }
 }
 
+/// The requests that a listening socket takes.
+#[derive(Clone, Debug)]
+pub struct Heads {
+    /// Maximum size of a request's head.
+    pub size: usize,
+    /// The scheme of URLs that lead here.
+    pub scheme: Scheme,
+}
+
 /// Answers requests until `stop`, then finishes the requests in progress.
 pub async fn serve<S: Site>(
     socket: impl Into<HttpSocket>,
@@ -136,11 +146,25 @@ pub async fn serve<S: Site>(
     stop: impl Future<Output = ()> + Send,
 ) {
     let socket = socket.into();
-    let scheme = socket.scheme();
-    let listener = Listener::new(socket, limits);
+    let heads = Heads { size: BUFFER, scheme: socket.scheme() };
+    serve_door(socket, heads, limits, site, stop).await;
+}
+
+/// As [`serve`], for any socket that accepts connections.
+pub async fn serve_door<D, S: Site>(
+    door: D,
+    heads: Heads,
+    limits: Limits,
+    site: Arc<S>,
+    stop: impl Future<Output = ()> + Send,
+) where
+    D: Door<Stream: AsyncRead + AsyncWrite + Unpin>,
+{
+    let Heads { size, scheme } = heads;
+    let listener = Listener::new(door, limits);
     let under_way = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.max_buf_size(BUFFER);
+    http.max_buf_size(size);
     listener
         .run(stop, |Connection { stream, activity }| {
             let (site, table) = (Arc::clone(&site), Arc::clone(&listener.table));

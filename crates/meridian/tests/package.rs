@@ -48,6 +48,8 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         "/usr/bin/meridian",
         "/usr/lib/systemd/system/meridian-bgp-agent.service",
         "/usr/lib/systemd/system/meridian-node.service",
+        "/usr/lib/systemd/system/meridian-metadata-agent.service",
+        "/usr/lib/systemd/system/meridian-metadata-proxy.service",
         "/usr/lib/systemd/system/meridian-server.service",
         "/usr/lib/sysusers.d/meridian.conf",
         "/usr/share/man/man1/meridian.1.gz",
@@ -142,6 +144,24 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
     assert_ne!(line("meridian-server", "Group"), line("meridian-node", "Group"));
     assert!(users.contains(&format!("u {} -", line("meridian-server", "User"))), "{users}");
     assert_eq!(line("meridian-server", "StateDirectoryMode"), "0700");
+    // The process that parses VMs' bytes has no privilege and a user of its own, and only the metadata agent may make namespaces.
+    assert_eq!(line("meridian-metadata-proxy", "CapabilityBoundingSet"), "");
+    assert!(users.contains(&format!("u {} -", line("meridian-metadata-proxy", "User"))), "{users}");
+    assert!(line("meridian-metadata-agent", "CapabilityBoundingSet").contains("CAP_SYS_ADMIN"));
+    for unit in ["meridian-node", "meridian-bgp-agent"] {
+        assert_eq!(line(unit, "CapabilityBoundingSet"), "CAP_NET_ADMIN", "{unit}");
+    }
+    // A private view of the file system would hide the namespaces from the host.
+    let metadata = unit_of("meridian-metadata-agent");
+    for key in ["ProtectSystem=", "ProtectHome=", "PrivateTmp=", "PrivateDevices=", "ReadWritePaths="] {
+        assert!(!metadata.lines().any(|line| line.starts_with(key)), "{key}");
+    }
+    for unit in ["meridian-metadata-agent", "meridian-metadata-proxy"] {
+        assert!(files.contains_key(&format!("/usr/share/man/man1/{unit}.1.gz")), "{unit}");
+        assert_eq!(line(unit, "LimitCORE"), "0", "{unit}");
+        let manual = line(unit, "Documentation");
+        assert_eq!(manual, format!("man:{unit}(1)"));
+    }
     for unit in ["meridian-server", "meridian-node", "meridian-bgp-agent"] {
         assert_eq!(line(unit, "LimitCORE"), "0", "{unit}");
         assert!(line(unit, "WatchdogSec").parse::<u32>().unwrap() > 0, "{unit}");

@@ -9,6 +9,7 @@
 //! | [`flows`] | OpenFlow of the provider bridges | flows with cookie 999 |
 //! | [`frr`] | what FRR redistributes and leaks | the lines of its two stanzas that [`frr::state`] names |
 //! | [`plane`] | the four above in one order | |
+//! | [`netns`] | network namespaces with a veth pair each, for metadata | namespaces `ovnmeta-<network>`, devices with our alias |
 //!
 //! [`part`] is what each of the four has to say, so that they can be planned together.
 //!
@@ -22,7 +23,9 @@ pub mod flows;
 pub mod frr;
 pub mod ini;
 pub mod kernel;
+pub mod metadata;
 mod netlink;
+pub mod netns;
 pub mod part;
 pub mod plane;
 pub mod ports;

@@ -1,5 +1,9 @@
 //! Metadata: every VM reaches 169.254.169.254, answered on its own chassis, by a proxy that says which network it asked from.
 
+mod agent;
+mod namespaces;
+mod site;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,12 +19,41 @@ use ovn::sb::PortBinding;
 use ovn::text::Text;
 
 pub(crate) fn tests() -> Vec<Test> {
-    vec![Test::new(
-        "metadata::each_chassis_answers_its_own_vms",
-        "VMs on two chassis, one set up by OVN's DHCP, get metadata from their own chassis, which learns who asks and from where",
-        &[],
-        each_chassis_answers,
-    )]
+    vec![
+        Test::new(
+            "metadata::each_chassis_answers_its_own_vms",
+            "VMs on two chassis, one set up by OVN's DHCP, get metadata from their own chassis, which learns who asks and from where",
+            &[],
+            each_chassis_answers,
+        ),
+        Test::new(
+            "metadata::namespaces_are_built_corrected_and_removed",
+            "the namespace of a network gets its devices, addresses and kernel parameters by netlink, is corrected in place, and goes without a trace",
+            &[],
+            namespaces::built_and_removed,
+        ),
+        Test::new(
+            "metadata::vms_get_their_own_data",
+            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, whatever headers they send",
+            &[],
+            agent::own_data,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::restarts_lose_no_request",
+            "kill -9 and restart of the metadata agent lose no request and change nothing; requests wait while the proxy restarts",
+            &[],
+            agent::restarts,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::networks_come_and_go_without_a_trace",
+            "networks follow their VMs, changes of their port and of others, and a restart of ovn-controller; nothing is left of those that go",
+            &[],
+            agent::comes_and_goes,
+        )
+        .meridian(),
+    ]
 }
 
 const NETWORK: &str = "11111111-2222-3333-4444-555555555555";

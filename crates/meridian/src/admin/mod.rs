@@ -28,6 +28,9 @@ use crate::failure::{Exit, Failure, Outcome};
 /// Where the agent of a node takes requests when nobody says otherwise and the directory is there.
 pub(crate) const NODE_SOCKET: &str = "/run/meridian/node.sock";
 
+/// The metadata agent's socket, where nobody says otherwise and the directory is there.
+pub(crate) const METADATA_SOCKET: &str = "/run/meridian-metadata-agent/admin.sock";
+
 /// Where a server takes requests when nobody says otherwise, within its data directory.
 pub(crate) const SERVER_SOCKET: &str = "admin.sock";
 
@@ -40,7 +43,8 @@ pub(crate) fn socket(config: &Config) -> Outcome<PathBuf> {
         return Ok(path.clone());
     }
     let server = config.server.data_dir.value.join(SERVER_SOCKET);
-    let usual = [PathBuf::from(NODE_SOCKET), server, Path::new(DEV_DIR).join(SERVER_SOCKET)];
+    let (node, metadata) = (PathBuf::from(NODE_SOCKET), PathBuf::from(METADATA_SOCKET));
+    let usual = [node, metadata, server, Path::new(DEV_DIR).join(SERVER_SOCKET)];
     choose(usual.map(|path| {
         let found = std::fs::symlink_metadata(&path).map(drop).map_err(|error| error.kind());
         (path, found)
@@ -48,7 +52,7 @@ pub(crate) fn socket(config: &Config) -> Outcome<PathBuf> {
 }
 
 /// Chooses among the usual paths by the outcome of looking at each.
-fn choose(usual: [(PathBuf, Result<(), ErrorKind>); 3]) -> Outcome<PathBuf> {
+fn choose<const N: usize>(usual: [(PathBuf, Result<(), ErrorKind>); N]) -> Outcome<PathBuf> {
     let list = |paths: &[&PathBuf]| {
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
     };
@@ -116,7 +120,8 @@ mod tests {
         use ErrorKind::{NotFound, PermissionDenied};
         let chosen = |found: [Result<(), ErrorKind>; 3]| {
             let paths = ["/a", "/b", "c"].map(PathBuf::from).into_iter().zip(found).collect::<Vec<_>>();
-            choose(paths.try_into().unwrap()).map_err(|failure| (failure.code(), failure.report().unwrap()))
+            choose::<3>(paths.try_into().unwrap())
+                .map_err(|failure| (failure.code(), failure.report().unwrap()))
         };
         let none = Err(NotFound);
         assert_eq!(chosen([none, Ok(()), none]).unwrap(), Path::new("/b"));

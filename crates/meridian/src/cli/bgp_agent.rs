@@ -1,10 +1,10 @@
 //! `meridian bgp-agent`: the BGP agent of a node, with the configuration of the program that it replaces.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use node::bgp::config::{Config, Loaded};
-use node::ini::Ini;
 
+use super::ini_files::IniFiles;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
 /// Where ovn-bgp-agent's packages have their file.
@@ -19,12 +19,8 @@ const USUAL: &str = "/etc/ovn-bgp-agent/bgp-agent.conf";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// A configuration file; of several the later ones win
-    #[arg(long, value_name = "FILE")]
-    config_file: Vec<PathBuf>,
-    /// A directory whose *.conf files are read in the order of their names; a file is read, too
-    #[arg(long, value_name = "DIR")]
-    config_dir: Vec<PathBuf>,
+    #[command(flatten)]
+    files: IniFiles,
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -40,7 +36,7 @@ pub(super) struct Args {
 impl Args {
     /// Reads the files, and puts the flags over them.
     pub(super) fn load(&self) -> Outcome<Loaded> {
-        let ini = self.files()?;
+        let ini = self.files.read(USUAL)?;
         let mut loaded = Config::from_ini(&ini).map_err(|error| Failure::new(Exit::Usage, error))?;
         let config = &mut loaded.config;
         config.dry_run |= self.dry_run;
@@ -48,54 +44,18 @@ impl Args {
         config.metrics_listen = self.metrics_listen.or(config.metrics_listen);
         Ok(loaded)
     }
-
-    fn files(&self) -> Outcome<Ini> {
-        let mut files = self.config_file.clone();
-        for dir in &self.config_dir {
-            files.extend(in_directory(dir)?);
-        }
-        if self.config_file.is_empty() && self.config_dir.is_empty() && Path::new(USUAL).exists() {
-            files.push(USUAL.into());
-        }
-        let mut ini = Ini::default();
-        for file in files {
-            let text = std::fs::read_to_string(&file).map_err(|error| unreadable(&file, error))?;
-            ini.read(&file.display().to_string(), &text).map_err(|error| Failure::new(Exit::Usage, error))?;
-        }
-        Ok(ini)
-    }
-}
-
-/// The files of a directory. Many start the agent with a file here, so that will do, too.
-fn in_directory(dir: &Path) -> Outcome<Vec<PathBuf>> {
-    if dir.is_file() {
-        return Ok(vec![dir.to_owned()]);
-    }
-    let entries = std::fs::read_dir(dir).map_err(|error| unreadable(dir, error))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| unreadable(dir, error))?.path();
-        if path.extension().is_some_and(|extension| extension == "conf") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn unreadable(path: &Path, error: std::io::Error) -> Failure {
-    Failure::new(Exit::Usage, error).while_(format!("cannot read the configuration {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn args(config_file: &[&Path], config_dir: &[&Path]) -> Args {
         let own = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect();
         Args {
-            config_file: own(config_file),
-            config_dir: own(config_dir),
+            files: IniFiles { config_file: own(config_file), config_dir: own(config_dir) },
             dry_run: false,
             admin_socket: None,
             metrics_listen: None,

@@ -6,7 +6,9 @@ mod bgp_agent;
 mod completions;
 mod explain;
 mod import;
+mod ini_files;
 mod man;
+mod metadata_agent;
 mod node;
 mod ovsdb;
 mod plan;
@@ -69,6 +71,8 @@ enum Command {
     Import(import::Args),
     Node(node::Args),
     BgpAgent(bgp_agent::Args),
+    MetadataAgent(metadata_agent::AgentArgs),
+    MetadataProxy(metadata_agent::ProxyArgs),
     Status(status::Args),
     Plan(plan::Args),
     AllowDeletions(allow_deletions::Args),
@@ -110,7 +114,11 @@ impl Command {
             Self::Backup(args) => args.overrides(),
             Self::Restore(args) => args.overrides(),
             Self::Explain(args) => args.overrides(),
-            Self::BgpAgent(_) | Self::Completions(_) | Self::Man(_) => Vec::new(),
+            Self::BgpAgent(_)
+            | Self::MetadataAgent(_)
+            | Self::MetadataProxy(_)
+            | Self::Completions(_)
+            | Self::Man(_) => Vec::new(),
         }
     }
 }
@@ -161,12 +169,20 @@ fn run(cli: Cli) -> Outcome {
         Command::BgpAgent(args) => Some(args.load()?),
         _ => None,
     };
+    let metadata = match &command {
+        Command::MetadataAgent(args) => Some(args.load()?),
+        Command::MetadataProxy(args) => Some(args.load()?),
+        _ => None,
+    };
     let file = agent.as_ref().and_then(|agent| agent.config.log_path());
-    if agent.as_ref().is_some_and(|agent| agent.config.debug) && config.log.level.origin == Origin::Default {
+    let debug = agent.as_ref().is_some_and(|agent| agent.config.debug)
+        || metadata.as_ref().is_some_and(|metadata| metadata.config.debug);
+    if debug && config.log.level.origin == Origin::Default {
         config.log.level.value = Level::Debug;
     }
     let control = telemetry::start(&config.log, file.as_deref())?;
     let warnings = agent.iter().flat_map(|agent| &agent.warnings);
+    let warnings = warnings.chain(metadata.iter().flat_map(|metadata| &metadata.warnings));
     for warning in loaded.warnings.iter().chain(warnings) {
         tracing::warn!("{warning}");
     }
@@ -175,6 +191,14 @@ fn run(cli: Cli) -> Outcome {
         Command::Import(args) => block_on(import::run(&args, &config)),
         Command::Node(_) => with_agent("node", agent, control),
         Command::BgpAgent(_) => with_agent("bgp-agent", agent, control),
+        Command::MetadataAgent(_) => match metadata {
+            Some(metadata) => block_on_one_thread(crate::metadata::run_agent(metadata.config, control)),
+            None => Ok(()),
+        },
+        Command::MetadataProxy(_) => match metadata {
+            Some(metadata) => block_on(crate::metadata::run_proxy(metadata.config)),
+            None => Ok(()),
+        },
         Command::Status(args) => block_on(status::run(&args, &config)),
         Command::Plan(args) => block_on(plan::run(&args, &config)),
         Command::AllowDeletions(args) => block_on(allow_deletions::run(&args, &config)),

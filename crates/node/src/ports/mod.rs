@@ -16,6 +16,7 @@
 mod apply;
 mod observe;
 pub mod plan;
+pub mod plugged;
 pub mod state;
 
 pub use apply::PortError;

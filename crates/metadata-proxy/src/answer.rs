@@ -1,0 +1,198 @@
+//! One request of a VM: from its head to the answer.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Request, Response, StatusCode, Uri};
+use listener::Client;
+use listener::http::{Refusal, RequestBody, Site};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use crate::identity::{IdentityTable, Instance, Lookup};
+use crate::nova::{Nova, NovaFailure, NovaRequest};
+use crate::rate::{RateLimits, RateTable};
+use crate::request::{self, SharedSecret};
+
+/// Maximum size of a request's body. The one request that has a body, an instance's password, takes a kilobyte.
+const BODY: usize = 64 << 10;
+/// Maximum number of requests to Nova at a time.
+const UPSTREAM: usize = 64;
+/// Maximum number of those of one instance, so that a slow answer for one does not keep the others waiting.
+const UPSTREAM_PER_INSTANCE: usize = 16;
+
+/// The body of an answer.
+pub(crate) type AnswerBody = BoxBody<Bytes, std::io::Error>;
+
+/// The parts of the proxy that all networks share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) nova: Nova,
+    pub(crate) secret: SharedSecret,
+    pub(crate) rate: Option<RateLimits>,
+    /// The time until which identities may be used.
+    pub(crate) valid: Mutex<Option<Instant>>,
+    upstream: Arc<Semaphore>,
+    instances: Mutex<BTreeMap<String, Weak<Semaphore>>>,
+    /// Time for a request's body.
+    pub(crate) body: Duration,
+}
+
+impl Shared {
+    pub(crate) fn new(nova: Nova, secret: SharedSecret, rate: Option<RateLimits>, body: Duration) -> Self {
+        let (upstream, instances) = (Arc::new(Semaphore::new(UPSTREAM)), Mutex::default());
+        Shared { nova, secret, rate, valid: Mutex::default(), upstream, instances, body }
+    }
+
+    fn is_valid(&self) -> bool {
+        lock(&self.valid).is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Waits for a turn of this instance, and then for one of all.
+    async fn turn(&self, instance: &str) -> Option<[OwnedSemaphorePermit; 2]> {
+        let own = {
+            let mut instances = lock(&self.instances);
+            instances.retain(|_, turns| turns.strong_count() > 0);
+            match instances.get(instance).and_then(Weak::upgrade) {
+                Some(turns) => turns,
+                None => {
+                    let turns = Arc::new(Semaphore::new(UPSTREAM_PER_INSTANCE));
+                    instances.insert(instance.to_owned(), Arc::downgrade(&turns));
+                    turns
+                }
+            }
+        };
+        let own = own.acquire_owned().await.ok()?;
+        Some([own, Arc::clone(&self.upstream).acquire_owned().await.ok()?])
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A network, as its listening sockets answer for it.
+#[derive(Debug)]
+pub(crate) struct Network {
+    id: Uuid,
+    shared: Arc<Shared>,
+    /// The identities; `None` before the agent has sent any.
+    table: RwLock<Option<Arc<IdentityTable>>>,
+    rate: Option<Mutex<RateTable>>,
+}
+
+impl Network {
+    pub(crate) fn new(id: Uuid, shared: Arc<Shared>) -> Self {
+        let rate = shared.rate.map(|limits| Mutex::new(RateTable::new(limits)));
+        Network { id, shared, table: RwLock::default(), rate }
+    }
+
+    /// Replaces the identities.
+    pub(crate) fn learn(&self, table: Option<IdentityTable>) {
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table.map(Arc::new);
+    }
+
+    fn instance(&self, source: IpAddr) -> Result<Instance, StatusCode> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let table = table.filter(|_| self.shared.is_valid()).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+        match table.lookup(source) {
+            Lookup::Instance(instance) => Ok(instance.clone()),
+            Lookup::Unknown => Err(StatusCode::NOT_FOUND),
+            Lookup::Ambiguous => {
+                tracing::warn!(network = %self.id, %source, "several instances have the address of a request");
+                Err(StatusCode::NOT_FOUND)
+            }
+        }
+    }
+
+    fn admits(&self, source: IpAddr) -> bool {
+        let now = Instant::now().into_std();
+        self.rate.as_ref().is_none_or(|rate| lock(rate).admits(source, now))
+    }
+
+    async fn forward(&self, request: Request<RequestBody>) -> Result<Response<AnswerBody>, StatusCode> {
+        let target = request::target(request.method(), request.uri())?;
+        let Some(Client::Address(source)) = request.extensions().get::<Client>().copied() else {
+            return Err(StatusCode::BAD_REQUEST);
+        };
+        if !self.admits(source) {
+            return Err(StatusCode::TOO_MANY_REQUESTS);
+        }
+        let instance = self.instance(source)?;
+        let headers = request::headers(request.headers(), source, &instance, &self.shared.secret);
+        let headers = headers.ok_or(StatusCode::NOT_FOUND)?;
+        let method = request.method().clone();
+        let body =
+            timeout(self.shared.body, body(request)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
+        let turn = self.shared.turn(&instance.id).await.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+        let asked = self.shared.nova.ask(&NovaRequest { method, target, headers, body }).await;
+        let answer = asked.map_err(|failure| match failure {
+            NovaFailure::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+            NovaFailure::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+            NovaFailure::BrokeOff => StatusCode::BAD_GATEWAY,
+        })?;
+        if answer.status() == StatusCode::FORBIDDEN {
+            tracing::debug!(instance = instance.id, "Nova refused a signature; check the shared secret");
+        }
+        let (head, body) = answer.into_parts();
+        // The turn ends with the body.
+        let body = body.map_frame(move |frame| {
+            let _ = &turn;
+            frame
+        });
+        let mut answer = Response::new(BoxBody::new(body));
+        *answer.status_mut() = head.status;
+        *answer.headers_mut() = request::answered(&head.headers);
+        Ok(answer)
+    }
+}
+
+/// Reads the body of a request.
+async fn body(request: Request<RequestBody>) -> Result<Bytes, StatusCode> {
+    let told = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if told.is_some_and(|length: u64| length > BODY as u64) {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    match Limited::new(request.into_body(), BODY).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(StatusCode::PAYLOAD_TOO_LARGE),
+        Err(_) => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+impl Site for Network {
+    type Body = AnswerBody;
+
+    async fn answer(&self, request: Request<RequestBody>) -> Response<AnswerBody> {
+        self.forward(request).await.unwrap_or_else(short)
+    }
+
+    fn is_health(&self, _: &Uri) -> bool {
+        false
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Response<AnswerBody> {
+        short(refusal.status())
+    }
+}
+
+/// An answer of our own.
+fn short(status: StatusCode) -> Response<AnswerBody> {
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let body = Full::new(Bytes::from(format!("{} {reason}\n", status.as_u16())));
+    let mut answer = Response::new(body.map_err(|never: Infallible| match never {}).boxed());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    answer
+}

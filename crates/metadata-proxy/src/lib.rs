@@ -1,0 +1,27 @@
+//! The HTTP proxy between VMs and Nova's metadata API.
+//!
+//! It runs without privileges and outside of every tenant's namespace. The agent of the chassis, which may enter namespaces,
+//! opens the listening sockets there and passes them over a unix socket ([`control`]). So the process that parses tenants' bytes
+//! can change nothing, and the process that can change the host parses none.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`control`] | the messages between agent and proxy, and the channel that carries sockets |
+//! | [`identity`] | the table of a network: which instance has which address |
+//! | [`request`] | the request to Nova: its headers and its signature |
+//! | [`nova`] | the client of Nova's metadata API |
+//! | [`rate`] | limits of requests per source |
+//! | `answer` | one request of a VM, from its head to the answer |
+//! | [`proxy`] | all networks, and the loop that follows the agent |
+//!
+//! The source of a request is its network, which is the socket's, and its TCP peer. No header names it.
+
+mod answer;
+pub mod control;
+pub mod identity;
+pub mod nova;
+pub mod proxy;
+pub mod rate;
+pub mod request;
+
+pub use proxy::{Config, Proxy};

@@ -1,0 +1,315 @@
+//! The proxy with a real agent's channel, real sockets, and a Nova that checks signatures.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use listener::Limits;
+use metadata_proxy::control::{Channel, Family, ListenerId, Message};
+use metadata_proxy::identity::PortIdentity;
+use metadata_proxy::nova::{NovaAddress, NovaTimeouts};
+use metadata_proxy::request::SharedSecret;
+use metadata_proxy::{Config, Proxy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+const NETWORK: Uuid = Uuid::from_u128(1);
+const INSTANCE: &str = "1c0e3b2a-1111-4222-8333-444455556666";
+const LISTENER: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9 };
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// A Nova that answers with the head that it got, and keeps the bodies.
+struct Nova {
+    address: SocketAddr,
+    bodies: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Nova {
+    async fn start() -> Nova {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let nova = Nova { address: listener.local_addr().unwrap(), bodies: Arc::default() };
+        let bodies = Arc::clone(&nova.bodies);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(answer(stream, Arc::clone(&bodies)));
+            }
+        });
+        nova
+    }
+}
+
+async fn answer(mut stream: TcpStream, bodies: Arc<Mutex<Vec<Vec<u8>>>>) -> Option<()> {
+    loop {
+        let head = read_head(&mut stream).await?;
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.ok()?;
+        bodies.lock().unwrap().push(body);
+        let gzip = if head.contains("/gzip") { "Content-Encoding: gzip\r\n" } else { "" };
+        let status = if head.contains("/redirect") { "301 Moved" } else { "200 OK" };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\n{gzip}Set-Cookie: evil\r\nContent-Length: {}\r\n\r\n{head}",
+            head.len()
+        );
+        stream.write_all(answer.as_bytes()).await.ok()?;
+    }
+}
+
+async fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    Some(String::from_utf8_lossy(&head).to_lowercase().trim_end().to_owned())
+}
+
+struct Site {
+    _dir: tempfile::TempDir,
+    control: PathBuf,
+    nova: SocketAddr,
+    proxy: JoinHandle<()>,
+}
+
+impl Site {
+    fn start(nova: SocketAddr) -> Site {
+        let dir = tempfile::tempdir().unwrap();
+        let control = dir.path().join("control.sock");
+        let proxy = run(&control, nova);
+        Site { _dir: dir, control, nova, proxy }
+    }
+
+    /// kill -9, as far as a task can be.
+    async fn restart(&mut self) {
+        self.proxy.abort();
+        let _ = (&mut self.proxy).await;
+        self.proxy = run(&self.control, self.nova);
+    }
+
+    fn agent(&self) -> Channel {
+        Channel::connect(&self.control).unwrap()
+    }
+}
+
+fn run(control: &Path, nova: SocketAddr) -> JoinHandle<()> {
+    let config = Config {
+        control: control.to_owned(),
+        nova: NovaAddress { host: nova.ip().to_string(), port: nova.port() },
+        secret: SharedSecret::new("secret".into()),
+        timeouts: NovaTimeouts { connect: WITHIN, answer: WITHIN },
+        limits: Limits { connections: 128, per_client: 64, ..Limits::default() },
+        rate: None,
+    };
+    tokio::spawn(Proxy::open(config).unwrap().run())
+}
+
+/// The sockets that a proxy sends to a new agent.
+async fn greeted(agent: &Channel) -> Vec<(ListenerId, OwnedFd)> {
+    let mut sockets = Vec::new();
+    loop {
+        match agent.receive().await.unwrap().unwrap() {
+            (Message::Listener(id), Some(socket)) => sockets.push((id, socket)),
+            (Message::Complete, None) => return sockets,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn port() -> PortIdentity {
+    let addresses = ["127.0.0.1".parse().unwrap()].into();
+    PortIdentity { instance: INSTANCE.into(), project: "p1".into(), addresses }
+}
+
+async fn tell(agent: &Channel, messages: impl IntoIterator<Item = Message>) {
+    for message in messages {
+        agent.send(&message, None).await.unwrap();
+    }
+}
+
+fn all() -> Vec<Message> {
+    let mut messages = Message::ports(NETWORK, &[port()]);
+    messages.push(Message::Valid { milliseconds: 60_000 });
+    messages
+}
+
+/// Sends bytes and returns all of the answer; the request must close the connection.
+async fn send(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(WITHIN, stream.read_to_end(&mut answer)).await.expect("an answer");
+    // A proxy that closes before it has read everything resets the connection.
+    drop(read);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+async fn get(address: SocketAddr, path: &str) -> String {
+    send(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).await
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or("none")
+}
+
+/// Waits until a path is answered with a status: messages to the proxy take a moment.
+async fn until(address: SocketAddr, expected: &str) -> String {
+    let mut last = String::new();
+    for _ in 0..1000 {
+        last = get(address, "/").await;
+        if status(&last) == expected {
+            return last;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no {expected} but {last}");
+}
+
+/// A proxy with one served socket.
+async fn served() -> (Site, Nova, Channel, std::net::TcpListener, SocketAddr) {
+    let nova = Nova::start().await;
+    let site = Site::start(nova.address);
+    let agent = site.agent();
+    assert!(greeted(&agent).await.is_empty());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
+    (site, nova, agent, listener, address)
+}
+
+#[tokio::test]
+async fn a_request_reaches_nova_with_the_identity_of_its_source_alone() {
+    let (_site, nova, agent, _listener, address) = served().await;
+    until(address, "503").await;
+    tell(&agent, all()).await;
+    until(address, "200").await;
+    let evil = "GET /openstack?x=%2e HTTP/1.1\r\nHost: evil\r\nX-Forwarded-For: 10.9.9.9\r\nX-Instance-ID: evil\r\n\
+                X_Instance_ID: evil\r\nX-Metadata-Provider: evil\r\nForwarded: for=evil\r\nCookie: evil\r\n\
+                Accept: text/plain\r\nUser-Agent: cirros\r\nConnection: close\r\n\r\n";
+    let answer = send(address, evil.as_bytes()).await;
+    let (head, seen) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK") && !head.to_lowercase().contains("cookie"), "{head}");
+    let mut lines: Vec<&str> = seen.lines().collect();
+    lines.sort_unstable();
+    let host = format!("host: {}", nova.address);
+    assert_eq!(
+        lines,
+        [
+            "accept-encoding: identity",
+            "accept: text/plain",
+            "get /openstack?x=%2e http/1.1",
+            &host,
+            "user-agent: cirros",
+            "x-forwarded-for: 127.0.0.1",
+            "x-instance-id-signature: 56d7bc0da598cc7c4880086f13bdd10725f2450d70823796dfb2b45d3fb6524a",
+            &format!("x-instance-id: {INSTANCE}"),
+            "x-tenant-id: p1",
+        ]
+    );
+    let post = "POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\
+                Connection: close\r\n\r\n4\r\nabcd\r\n3\r\nefg\r\n0\r\n\r\n";
+    assert_eq!(status(&send(address, post.as_bytes()).await), "200");
+    assert_eq!(nova.bodies.lock().unwrap().last().unwrap(), b"abcdefg");
+    assert!(get(address, "/gzip").await.contains("content-encoding: gzip"));
+    assert_eq!(status(&get(address, "/redirect").await), "301", "passed on, not followed");
+    let old = send(address, b"GET / HTTP/1.0\r\n\r\n").await;
+    assert!(old.starts_with("HTTP/1.0 200") && !old.contains("chunked"), "{old}");
+}
+
+#[tokio::test]
+async fn identity_goes_at_once_and_doubt_is_no_404() {
+    let (_site, _nova, agent, _listener, address) = served().await;
+    tell(&agent, all()).await;
+    until(address, "200").await;
+    tell(&agent, [Message::Valid { milliseconds: 0 }]).await;
+    assert!(until(address, "503").await.contains("retry-after: 1"));
+    tell(&agent, [Message::Valid { milliseconds: 60_000 }]).await;
+    until(address, "200").await;
+    tell(&agent, Message::ports(NETWORK, &[])).await;
+    until(address, "404").await;
+    // Two instances with one address are nobody's.
+    let other = PortIdentity { instance: "other".into(), ..port() };
+    tell(&agent, Message::ports(NETWORK, &[port(), other])).await;
+    assert_eq!(status(&get(address, "/").await), "404");
+}
+
+#[tokio::test]
+async fn heads_and_bodies_have_limits() {
+    let (_site, nova, agent, _listener, address) = served().await;
+    tell(&agent, all()).await;
+    until(address, "200").await;
+    let before = nova.bodies.lock().unwrap().len();
+    let many: String = (0..150).map(|n| format!("X-{n}: x\r\n")).collect();
+    for (request, expected) in [
+        (format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(9 << 10)), "414"),
+        (format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", "a".repeat(20 << 10)), "431"),
+        (format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n"), "431"),
+        ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\nConnection: close\r\n\r\n".into(), "413"),
+        ("TRACE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".into(), "405"),
+        ("CONNECT a:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".into(), "400"),
+        ("GET http://10.9.9.9/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".into(), "400"),
+        (
+            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+                .into(),
+            "400",
+        ),
+        ("GET / HTTP/1.1\nHost: x\n\n".into(), "400"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), "400"),
+    ] {
+        let request: String = request;
+        let close = request.replace("Host: x\r\n", "Host: x\r\nConnection: close\r\n");
+        let answer = send(address, close.as_bytes()).await;
+        assert_eq!(status(&answer), expected, "{:.80}: {answer}", request);
+    }
+    assert_eq!(nova.bodies.lock().unwrap().len(), before, "Nova saw none of them");
+    until(address, "200").await;
+}
+
+#[tokio::test]
+async fn a_new_agent_gets_the_sockets_back_and_requests_go_on() {
+    let (site, _nova, agent, listener, address) = served().await;
+    tell(&agent, all()).await;
+    until(address, "200").await;
+    drop((agent, listener));
+    assert_eq!(status(&get(address, "/").await), "200", "without an agent");
+    let next = site.agent();
+    let sockets = greeted(&next).await;
+    assert_eq!(sockets.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [LISTENER]);
+    assert_eq!(status(&get(address, "/").await), "200");
+    // Closing means that nobody answers any more, and the agent is told when.
+    tell(&next, [Message::Close(LISTENER)]).await;
+    assert_eq!(next.receive().await.unwrap().unwrap().0, Message::Closed(LISTENER));
+    drop(sockets);
+    assert!(TcpStream::connect(address).await.is_err(), "a copy of the socket is left");
+}
+
+#[tokio::test]
+async fn clients_wait_while_the_proxy_restarts() {
+    let (mut site, _nova, agent, listener, address) = served().await;
+    tell(&agent, all()).await;
+    until(address, "200").await;
+    site.restart().await;
+    let waiting = tokio::spawn(async move { get(address, "/").await });
+    let agent = site.agent();
+    assert!(greeted(&agent).await.is_empty());
+    tell(&agent, all()).await;
+    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
+    assert_eq!(status(&waiting.await.unwrap()), "200");
+}
+
+#[tokio::test]
+async fn a_nova_that_is_away_is_a_503() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let site = Site::start(gone);
+    let agent = site.agent();
+    greeted(&agent).await;
+    tell(&agent, all()).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
+    let answer = get(listener.local_addr().unwrap(), "/").await;
+    assert!(status(&answer) == "503" && answer.contains("retry-after"), "{answer}");
+}

@@ -1,0 +1,305 @@
+//! The options of the metadata agent and its proxy: those of a `neutron_ovn_metadata_agent.ini` that mean something here, and our
+//! own.
+//!
+//! The same list reads oslo INI files ([`Config::from_ini`]) and the `[metadata]` table of the node's TOML
+//! ([`Config::from_pairs`]). Options that ask for something else than Meridian does are refused by name. Options that do not
+//! matter here are accepted in silence, and unknown ones give a warning, because files live longer than programs.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use listener::Limits;
+use metadata_proxy::nova::{NovaAddress, NovaTimeouts};
+use metadata_proxy::rate::{RateLimit, RateLimits};
+use metadata_proxy::request::SharedSecret;
+use ovsdb::session::Remotes;
+
+use crate::ini::{self, Ini};
+
+/// The configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The local switch's database; `None` is its usual socket.
+    pub ovsdb_connection: Option<Remotes>,
+    /// The Southbound database; `None` is where the local switch's settings say.
+    pub ovn_sb_connection: Option<Remotes>,
+    /// Private key for `ssl:` remotes.
+    pub ovn_sb_private_key: PathBuf,
+    /// Certificate for `ssl:` remotes.
+    pub ovn_sb_certificate: PathBuf,
+    /// Certificates of the authority that signed the server's.
+    pub ovn_sb_ca_cert: PathBuf,
+    /// The socket between agent and proxy.
+    pub control_socket: PathBuf,
+    /// How long a network without VMs keeps its namespace.
+    pub teardown_hold: Duration,
+    /// How long the proxy may use identities without news of the Southbound database.
+    pub index_max_stale: Duration,
+    /// The time after which the cloud's management takes a silent agent for dead.
+    pub agent_down_time: Duration,
+    /// Nova's metadata API.
+    pub nova: NovaAddress,
+    /// The secret that is shared with Nova.
+    pub secret: SharedSecret,
+    /// The file that has it.
+    pub secret_file: Option<PathBuf>,
+    /// Timeouts of Nova.
+    pub timeouts: NovaTimeouts,
+    /// Limits of connections.
+    pub limits: Limits,
+    /// Whether requests are limited.
+    pub rate_limit_enabled: bool,
+    /// The limits.
+    pub rate: RateLimits,
+    /// The socket for `meridian status`, `plan` and `explain`.
+    pub admin_socket: Option<PathBuf>,
+    /// The address of metrics.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Whether to log more.
+    pub debug: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let rate = RateLimit { window: Duration::from_secs(10), requests: 10 };
+        Config {
+            ovsdb_connection: None,
+            ovn_sb_connection: None,
+            ovn_sb_private_key: PathBuf::new(),
+            ovn_sb_certificate: PathBuf::new(),
+            ovn_sb_ca_cert: PathBuf::new(),
+            control_socket: "/run/meridian-metadata/control.sock".into(),
+            teardown_hold: Duration::from_secs(60),
+            index_max_stale: Duration::from_secs(60),
+            agent_down_time: Duration::from_secs(75),
+            nova: NovaAddress { host: "127.0.0.1".into(), port: 8775 },
+            secret: SharedSecret::default(),
+            secret_file: None,
+            timeouts: NovaTimeouts { connect: Duration::from_secs(5), answer: Duration::from_secs(32) },
+            limits: Limits {
+                connections: 1024,
+                per_client: 64,
+                first_request: Duration::from_secs(30),
+                head: Duration::from_secs(30),
+                idle: Duration::from_secs(30),
+                answer: Duration::from_secs(32),
+            },
+            rate_limit_enabled: false,
+            rate: RateLimits { base: rate, burst: rate },
+            admin_socket: None,
+            metrics_listen: None,
+            debug: false,
+        }
+    }
+}
+
+/// An option.
+#[derive(Debug)]
+pub struct Opt {
+    /// The group in an INI file.
+    pub group: &'static str,
+    /// The name.
+    pub name: &'static str,
+    /// The meaning.
+    pub doc: &'static str,
+    /// The default; empty for none.
+    pub default: &'static str,
+    set: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+macro_rules! options {
+    ($(($group:literal, $name:literal, $default:literal, $doc:literal, $set:expr)),* $(,)?) => {
+        /// All options that mean something.
+        pub const OPTIONS: &[Opt] = &[$(Opt { group: $group, name: $name, doc: $doc, default: $default, set: $set }),*];
+    };
+}
+
+options! {
+    ("DEFAULT", "nova_metadata_host", "127.0.0.1", "Host of Nova's metadata API", |c, v| { c.nova.host = v.into(); Ok(()) }),
+    ("DEFAULT", "nova_metadata_port", "8775", "Port of Nova's metadata API", |c, v| set(&mut c.nova.port, number(v, 1, 65535))),
+    ("DEFAULT", "nova_metadata_protocol", "http", "Protocol of Nova's metadata API: http", |_, v| only(v, "http", "Meridian speaks HTTP to Nova")),
+    ("DEFAULT", "agent_down_time", "75", "Seconds after which the cloud's management takes a silent agent for dead", |c, v| set(&mut c.agent_down_time, seconds(v))),
+    ("DEFAULT", "debug", "false", "Whether to log more", |c, v| set(&mut c.debug, boolean(v))),
+    ("metadata_rate_limiting", "rate_limit_enabled", "false", "Whether requests are limited per source address", |c, v| set(&mut c.rate_limit_enabled, boolean(v))),
+    ("metadata_rate_limiting", "base_window_duration", "10", "Seconds of the base window", |c, v| set(&mut c.rate.base.window, seconds(v))),
+    ("metadata_rate_limiting", "base_query_rate_limit", "10", "Requests in the base window", |c, v| set(&mut c.rate.base.requests, number(v, 1, u32::MAX.into()))),
+    ("metadata_rate_limiting", "burst_window_duration", "10", "Seconds of the burst window", |c, v| set(&mut c.rate.burst.window, seconds(v))),
+    ("metadata_rate_limiting", "burst_query_rate_limit", "10", "Requests in the burst window", |c, v| set(&mut c.rate.burst.requests, number(v, 1, u32::MAX.into()))),
+    ("metadata_haproxy", "timeout_connect", "5", "Seconds to wait for a connection to Nova", |c, v| set(&mut c.timeouts.connect, seconds(v))),
+    ("metadata_haproxy", "timeout_server", "32", "Seconds to wait for Nova's answer", |c, v| set(&mut c.timeouts.answer, seconds(v))),
+    ("metadata_haproxy", "timeout_client", "32", "Seconds to wait for a VM to read its answer", |c, v| set(&mut c.limits.answer, seconds(v))),
+    ("metadata_haproxy", "timeout_http_request", "30", "Seconds to wait for the head of a request", |c, v| {
+        let time = seconds(v)?;
+        (c.limits.head, c.limits.first_request) = (time, time);
+        Ok(())
+    }),
+    ("metadata_haproxy", "timeout_http_keep_alive", "30", "Seconds to wait for the next request", |c, v| set(&mut c.limits.idle, seconds(v))),
+    ("ovs", "ovsdb_connection", "", "The local switch's database [default: its usual socket]", |c, v| set(&mut c.ovsdb_connection, remotes(v))),
+    ("ovn", "ovn_sb_connection", "", "The Southbound database [default: ovn-remote of the local switch]", |c, v| set(&mut c.ovn_sb_connection, remotes(v))),
+    ("ovn", "ovn_sb_private_key", "", "Private key for ssl: remotes", |c, v| { c.ovn_sb_private_key = v.into(); Ok(()) }),
+    ("ovn", "ovn_sb_certificate", "", "Certificate for ssl: remotes", |c, v| { c.ovn_sb_certificate = v.into(); Ok(()) }),
+    ("ovn", "ovn_sb_ca_cert", "", "Certificates of the authority of ssl: remotes", |c, v| { c.ovn_sb_ca_cert = v.into(); Ok(()) }),
+    ("meridian_metadata", "shared_secret_file", "", "File with the secret that Nova has as metadata_proxy_shared_secret", |c, v| { c.secret_file = Some(v.into()); Ok(()) }),
+    ("meridian_metadata", "control_socket", "/run/meridian-metadata/control.sock", "Socket between agent and proxy", |c, v| { c.control_socket = v.into(); Ok(()) }),
+    ("meridian_metadata", "teardown_hold", "60", "Seconds for which a network without VMs keeps its namespace", |c, v| set(&mut c.teardown_hold, number(v, 0, 86_400).map(Duration::from_secs))),
+    ("meridian_metadata", "index_max_stale", "60", "Seconds for which requests are answered without news of the Southbound database", |c, v| set(&mut c.index_max_stale, seconds(v))),
+    ("meridian_metadata", "max_conn_per_source", "64", "Connections of one source address", |c, v| set(&mut c.limits.per_client, number(v, 1, 65_536))),
+    ("meridian_metadata", "max_conn_per_network", "1024", "Connections of one network", |c, v| set(&mut c.limits.connections, number(v, 2, 65_536))),
+    ("meridian_metadata", "admin_socket", "", "Socket for meridian status and plan", |c, v| { c.admin_socket = Some(v.into()); Ok(()) }),
+    ("meridian_metadata", "metrics_listen", "", "Address of /metrics and /health", |c, v| set(&mut c.metrics_listen, v.parse().map(Some).map_err(|_| format!("{v:?} is not ADDRESS:PORT")))),
+}
+
+/// Options of Neutron's file that only haproxy, workers or its logging use.
+const IGNORED: &[(&str, &str)] = &[
+    ("DEFAULT", "state_path"),
+    ("DEFAULT", "host"),
+    ("DEFAULT", "metadata_proxy_socket"),
+    ("DEFAULT", "metadata_proxy_user"),
+    ("DEFAULT", "metadata_proxy_group"),
+    ("DEFAULT", "metadata_proxy_socket_mode"),
+    ("DEFAULT", "metadata_workers"),
+    ("DEFAULT", "metadata_backlog"),
+    ("DEFAULT", "nova_metadata_insecure"),
+    ("DEFAULT", "external_pids"),
+    ("DEFAULT", "log_file"),
+    ("DEFAULT", "log_dir"),
+    ("DEFAULT", "use_syslog"),
+    ("DEFAULT", "syslog_log_facility"),
+    ("DEFAULT", "use_journal"),
+    ("DEFAULT", "use_json"),
+    ("DEFAULT", "use_stderr"),
+    ("DEFAULT", "log_config_append"),
+    ("DEFAULT", "default_log_levels"),
+    ("metadata_rate_limiting", "ip_versions"),
+    ("ovs", "ovsdb_connection_timeout"),
+    ("ovn", "ovsdb_connection_timeout"),
+    ("ovn", "ovsdb_retry_max_interval"),
+    ("ovn", "ovsdb_probe_interval"),
+    ("ovn", "ovsdb_log_level"),
+    ("ovn", "ovn_nb_connection"),
+    ("ovn", "isolated_metadata"),
+];
+
+/// Groups of which nothing matters here.
+const IGNORED_GROUPS: &[&str] =
+    &["AGENT", "agent", "oslo_concurrency", "privsep", "cache", "database", "oslo_messaging_rabbit"];
+
+/// An option of which Meridian lacks the function, unless it has a value that asks for nothing.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("DEFAULT", "auth_ca_cert", "Meridian speaks HTTP to Nova; remove it"),
+    ("DEFAULT", "nova_client_cert", "Meridian speaks HTTP to Nova; remove it"),
+    ("DEFAULT", "nova_client_priv_key", "Meridian speaks HTTP to Nova; remove it"),
+];
+
+/// A name and a value, and where they stand.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// The group; empty for a TOML table, where names are unique.
+    pub group: String,
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+    /// Where it stands.
+    pub place: String,
+}
+
+/// The configuration and what is worth a warning.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Options that nobody knows.
+    pub warnings: Vec<String>,
+}
+
+/// All that is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct ConfigError(pub Vec<String>);
+
+impl Config {
+    /// Reads the options of INI files.
+    pub fn from_ini(ini: &Ini) -> Result<Loaded, ConfigError> {
+        let pair = |entry: &ini::Entry| Pair {
+            group: entry.section.clone(),
+            name: entry.name.clone(),
+            value: ini.value(entry),
+            place: entry.place.to_string(),
+        };
+        Self::from_pairs(ini.entries.iter().map(pair))
+    }
+
+    /// Reads options; later ones win.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = Pair>) -> Result<Loaded, ConfigError> {
+        let (mut loaded, mut wrong) = (Loaded::default(), Vec::new());
+        for pair in pairs {
+            if let Err(what) = loaded.take(&pair) {
+                wrong.push(format!("{}: {}: {what}", pair.place, pair.name));
+            }
+        }
+        if wrong.is_empty() { Ok(loaded) } else { Err(ConfigError(wrong)) }
+    }
+}
+
+impl Loaded {
+    fn take(&mut self, pair: &Pair) -> Result<(), String> {
+        let Pair { group, name, value, .. } = pair;
+        let is = |g: &str, n: &str| (group.is_empty() || group == g) && name == n;
+        // Neutron's own name for the secret; it has no place in TOML, which `--print-config` shows.
+        if group == ini::DEFAULT && name == "metadata_proxy_shared_secret" {
+            self.config.secret = SharedSecret::new(value.clone());
+            return Ok(());
+        }
+        let name = if is(ini::DEFAULT, "nova_metadata_ip") { "nova_metadata_host" } else { name };
+        let known = OPTIONS.iter().find(|opt| (group.is_empty() || group == opt.group) && name == opt.name);
+        if let Some(opt) = known {
+            return if value.is_empty() { Ok(()) } else { (opt.set)(&mut self.config, value) };
+        }
+        if is("ovn", "ovn_metadata_enabled") {
+            return match boolean(value)? {
+                true => Ok(()),
+                false => Err("metadata is switched off; do not start the agent".into()),
+            };
+        }
+        if let Some((_, _, why)) = REFUSED.iter().find(|(g, n, _)| is(g, n)) {
+            return if value.is_empty() { Ok(()) } else { Err((*why).into()) };
+        }
+        if !IGNORED.iter().any(|(g, n)| is(g, n)) && !IGNORED_GROUPS.contains(&group.as_str()) {
+            self.warnings.push(format!("{}: unknown option {name} in [{group}]", pair.place));
+        }
+        Ok(())
+    }
+}
+
+fn set<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *field = value?;
+    Ok(())
+}
+
+fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let wrong = || format!("{text:?} is not a number from {least} to {most}");
+    number.and_then(|number: u64| T::try_from(number).ok()).ok_or_else(wrong)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    number(text, 1, 86_400).map(Duration::from_secs)
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    ini::boolean(text).ok_or_else(|| format!("{text:?} is not true or false"))
+}
+
+fn remotes(text: &str) -> Result<Option<Remotes>, String> {
+    text.parse().map(Some).map_err(|error| format!("{text:?}: {error}"))
+}
+
+fn only(text: &str, word: &str, why: &str) -> Result<(), String> {
+    if text == word { Ok(()) } else { Err(format!("{text:?} is not supported: {why}; use {word}")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+use super::*;
+
+const NEUTRONS: &str = "
+[DEFAULT]
+# comment
+state_path = /var/lib/neutron
+metadata_proxy_shared_secret = secret
+nova_metadata_ip = 10.0.0.9
+nova_metadata_port = 8776
+metadata_workers = 2
+auth_ca_cert =
+surprise = 1
+[ovn]
+ovn_sb_connection = tcp:10.0.0.1:6642,tcp:10.0.0.2:6642
+ovn_metadata_enabled = True
+[metadata_rate_limiting]
+rate_limit_enabled = true
+base_query_rate_limit = 5
+[agent]
+root_helper = sudo neutron-rootwrap
+[meridian_metadata]
+teardown_hold = 0
+";
+
+fn load(text: &str) -> Result<Loaded, ConfigError> {
+    let mut ini = Ini::default();
+    ini.read("agent.ini", text).unwrap();
+    Config::from_ini(&ini)
+}
+
+#[test]
+fn neutrons_file_is_read_as_it_is() {
+    let Loaded { config, warnings } = load(NEUTRONS).unwrap();
+    assert_eq!(config.nova, NovaAddress { host: "10.0.0.9".into(), port: 8776 });
+    assert_eq!(config.secret.sign("x"), SharedSecret::new("secret".into()).sign("x"));
+    assert_eq!(config.ovn_sb_connection.unwrap().list.len(), 2);
+    assert_eq!((config.rate_limit_enabled, config.rate.base.requests), (true, 5));
+    assert_eq!(config.teardown_hold, Duration::ZERO);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("surprise"), "{warnings:?}");
+}
+
+#[test]
+fn all_that_is_wrong_is_named_at_once() {
+    let wrong = "nova_metadata_port = 0\nnova_metadata_protocol = https\nnova_client_cert = /x\n[ovn]\n\
+                 ovn_metadata_enabled = false\novn_sb_connection = nowhere\n";
+    let ConfigError(all) = load(wrong).unwrap_err();
+    for name in ["port", "protocol", "nova_client_cert", "ovn_metadata_enabled", "ovn_sb_connection"] {
+        assert!(all.iter().any(|line| line.contains(name)), "{name} is not in {all:?}");
+    }
+    assert_eq!(all.len(), 5, "{all:?}");
+}
+
+#[test]
+fn defaults_are_those_that_are_shown() {
+    let pairs = OPTIONS.iter().filter(|opt| !opt.default.is_empty()).map(|opt| Pair {
+        group: String::new(),
+        name: opt.name.into(),
+        value: opt.default.into(),
+        place: "default".into(),
+    });
+    let shown = Config::from_pairs(pairs).unwrap().config;
+    assert_eq!(format!("{shown:?}"), format!("{:?}", Config::default()));
+    let names: std::collections::BTreeSet<&str> = OPTIONS.iter().map(|opt| opt.name).collect();
+    assert_eq!(names.len(), OPTIONS.len(), "names are unique, so that TOML needs no groups");
+}

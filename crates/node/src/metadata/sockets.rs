@@ -1,0 +1,297 @@
+//! Listening sockets in the namespaces, and the connection that brings them to the proxy.
+//!
+//! The agent keeps a copy of every socket. If the proxy restarts, it gets them again, and clients that connected meanwhile were
+//! waiting in their queues. If the agent restarts, it gets its copies back from the proxy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use metadata_proxy::control::{Channel, Family, ListenerId, Message};
+use metadata_proxy::identity::PortIdentity;
+use ovsdb::Uuid;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::{Notify, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tracing::{debug, info, warn};
+
+use super::desired::{Decision, IPV4, IPV6};
+use super::state::SocketState;
+use crate::netlink::Requests;
+use crate::netns::inside::inside;
+use crate::netns::link_index;
+
+/// The port of the metadata service.
+const PORT: u16 = 80;
+/// The queue of connections that nobody has accepted yet.
+const BACKLOG: i32 = 1024;
+/// Interval between two attempts to connect to the proxy.
+const RETRY: Duration = Duration::from_millis(200);
+/// Interval between two signs that identities are current.
+const TICK: Duration = Duration::from_secs(2);
+/// How long the proxy may take to read or to send a message.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether identities may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Validity {
+    /// They are current.
+    Current,
+    /// They were, a moment ago; the proxy uses them for as long as it was told.
+    Unknown,
+    /// They are not: OVN does not know this chassis.
+    Revoked,
+}
+
+/// Where the connection's task gets the current state from.
+pub(super) struct Feed {
+    /// The proxy's socket.
+    pub(super) control: PathBuf,
+    /// The newest decision; `None` before the first.
+    pub(super) decision: watch::Receiver<Option<Arc<Decision>>>,
+    /// Whether identities are current.
+    pub(super) validity: Box<dyn Fn() -> Validity + Send + Sync>,
+    /// How long the proxy may use them without news.
+    pub(super) stale: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    connected: bool,
+    held: BTreeMap<ListenerId, Arc<OwnedFd>>,
+    served: BTreeSet<ListenerId>,
+    closing: BTreeSet<ListenerId>,
+    /// Those of which the proxy has to be told.
+    close: BTreeSet<ListenerId>,
+}
+
+/// All listening sockets.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sockets(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    table: Mutex<Table>,
+    work: Notify,
+    changed: watch::Sender<u64>,
+}
+
+impl Sockets {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes when a socket does.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
+    fn change(&self) {
+        self.0.changed.send_modify(|n| *n = n.wrapping_add(1));
+    }
+
+    /// The sockets, and whether the proxy is connected.
+    pub(super) fn observe(&self) -> (BTreeMap<ListenerId, SocketState>, bool) {
+        let table = self.table();
+        let state = |id: &ListenerId| match table.served.contains(id) {
+            true => SocketState::Served,
+            false => SocketState::Held,
+        };
+        let mut sockets: BTreeMap<ListenerId, SocketState> =
+            table.held.keys().map(|id| (*id, state(id))).collect();
+        sockets.extend(table.closing.iter().map(|id| (*id, SocketState::Closing)));
+        (sockets, table.connected)
+    }
+
+    /// Adds a socket.
+    pub(super) fn add(&self, id: ListenerId, socket: OwnedFd) {
+        self.table().held.insert(id, Arc::new(socket));
+        self.0.work.notify_one();
+        self.change();
+    }
+
+    /// Closes our copy of a socket, and has the proxy close its own.
+    pub(super) fn close(&self, id: ListenerId) {
+        let mut table = self.table();
+        table.held.remove(&id);
+        if table.served.remove(&id) {
+            table.closing.insert(id);
+            table.close.insert(id);
+        }
+        drop(table);
+        self.0.work.notify_one();
+        self.change();
+    }
+
+    /// Keeps the proxy connected and up to date, for ever.
+    pub(super) async fn follow(self, mut feed: Feed) {
+        let mut told = false;
+        loop {
+            match Channel::connect(&feed.control) {
+                Ok(channel) => {
+                    told = false;
+                    let ended = self.converse(&channel, &mut feed).await;
+                    info!(error = ended.err().map(|error| error.to_string()), "the metadata proxy has gone");
+                    let mut table = self.table();
+                    table.connected = false;
+                    table.served.clear();
+                    // A proxy that is gone has closed its sockets. One that is not tells of them when it is connected again.
+                    table.closing.clear();
+                    table.close.clear();
+                    drop(table);
+                    self.change();
+                }
+                Err(error) if !told => {
+                    told = true;
+                    warn!(%error, control = %feed.control.display(), "cannot connect to the metadata proxy");
+                }
+                Err(_) => {}
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    async fn converse(&self, channel: &Channel, feed: &mut Feed) -> io::Result<()> {
+        self.greet(channel).await?;
+        info!("the metadata proxy is connected");
+        let mut identities = Arc::<Decision>::default();
+        let mut first = true;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            // Identities come before sockets: a request that waits in a socket's queue is to be known.
+            let decision = feed.decision.borrow_and_update().clone();
+            if let Some(decision) = decision {
+                tell(channel, &identities.identities, &decision.identities).await?;
+                identities = decision;
+                if first {
+                    self.valid(channel, feed).await?;
+                    first = false;
+                }
+                self.hand_over(channel).await?;
+            }
+            tokio::select! {
+                changed = feed.decision.changed() => if changed.is_err() { return Ok(()) },
+                () = self.0.work.notified() => {}
+                _ = ticks.tick() => if !first { self.valid(channel, feed).await? },
+                received = channel.receive() => match received? {
+                    Some((Message::Closed(id), _)) => {
+                        self.table().closing.remove(&id);
+                        self.change();
+                    }
+                    Some(_) => {}
+                    None => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// Receives the sockets that the proxy has.
+    async fn greet(&self, channel: &Channel) -> io::Result<()> {
+        let mut theirs = BTreeMap::new();
+        loop {
+            let received = timeout(PATIENCE, channel.receive()).await.map_err(|_| io::ErrorKind::TimedOut)?;
+            match received?.ok_or(io::ErrorKind::UnexpectedEof)? {
+                (Message::Listener(id), Some(socket)) => _ = theirs.insert(id, socket),
+                (Message::Complete, _) => break,
+                (message, _) => debug!(?message, "the proxy sent a message without sense"),
+            }
+        }
+        let mut table = self.table();
+        table.connected = true;
+        table.served = theirs.keys().copied().collect();
+        for (id, socket) in theirs {
+            table.held.entry(id).or_insert_with(|| Arc::new(socket));
+        }
+        drop(table);
+        self.change();
+        Ok(())
+    }
+
+    async fn valid(&self, channel: &Channel, feed: &Feed) -> io::Result<()> {
+        let milliseconds = match (feed.validity)() {
+            Validity::Current => u64::try_from(feed.stale.as_millis()).unwrap_or(u64::MAX),
+            Validity::Unknown => return Ok(()),
+            Validity::Revoked => 0,
+        };
+        send(channel, &Message::Valid { milliseconds }, None).await
+    }
+
+    /// Sends the sockets that the proxy lacks, and those that it is to close.
+    async fn hand_over(&self, channel: &Channel) -> io::Result<()> {
+        let (new, close) = {
+            let mut table = self.table();
+            let new = table.held.iter().filter(|(id, _)| !table.served.contains(id));
+            let new: Vec<(ListenerId, Arc<OwnedFd>)> =
+                new.map(|(id, socket)| (*id, Arc::clone(socket))).collect();
+            (new, std::mem::take(&mut table.close))
+        };
+        for id in close {
+            send(channel, &Message::Close(id), None).await?;
+        }
+        for (id, socket) in new {
+            send(channel, &Message::Listener(id), Some(&socket)).await?;
+            let mut table = self.table();
+            match table.held.contains_key(&id) {
+                true => _ = table.served.insert(id),
+                // It was closed while it was being sent.
+                false => _ = (table.closing.insert(id), table.close.insert(id)),
+            }
+            drop(table);
+            self.change();
+        }
+        Ok(())
+    }
+}
+
+/// Sends the ports of networks that have changed.
+async fn tell(
+    channel: &Channel,
+    before: &BTreeMap<Uuid, Vec<PortIdentity>>,
+    now: &BTreeMap<Uuid, Vec<PortIdentity>>,
+) -> io::Result<()> {
+    for (network, ports) in now.iter().filter(|(network, ports)| before.get(*network) != Some(ports)) {
+        for message in Message::ports(*network, ports) {
+            send(channel, &message, None).await?;
+        }
+    }
+    // A network without VMs has an empty table, so that its namespace answers 404.
+    for network in before.keys().filter(|network| !now.contains_key(*network)) {
+        for message in Message::ports(*network, &[]) {
+            send(channel, &message, None).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn send(channel: &Channel, message: &Message, socket: Option<&Arc<OwnedFd>>) -> io::Result<()> {
+    let socket = socket.map(|socket| socket.as_fd());
+    timeout(PATIENCE, channel.send(message, socket)).await.map_err(|_| io::ErrorKind::TimedOut)?
+}
+
+/// Opens a listening socket in a namespace.
+pub(super) fn listen(namespace: &File, family: Family, dev: &str) -> io::Result<OwnedFd> {
+    inside(namespace, || {
+        let (domain, address) = match family {
+            Family::Ipv4 => (Domain::IPV4, SocketAddr::from((IPV4, PORT))),
+            Family::Ipv6 => {
+                let index = link_index(&mut Requests::open()?, dev)?;
+                (Domain::IPV6, SocketAddrV6::new(IPV6, PORT, 0, index).into())
+            }
+        };
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        if family == Family::Ipv6 {
+            socket.set_only_v6(true)?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(OwnedFd::from(socket))
+    })?
+}

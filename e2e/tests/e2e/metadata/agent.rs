@@ -1,0 +1,244 @@
+//! The metadata agent and its proxy, with packets.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddrV6;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use lab::node::Node;
+use lab::node::chassis::Chassis;
+use lab::{Lab, eventually};
+use ovn::vswitch::Interface;
+
+use super::site::{A, B, SERVICE, VMS, WITHIN, daemon, gets_its_own, on, ready, run, send};
+
+/// VMs get their own data; nobody gets another one's.
+pub(super) fn own_data() -> Result<()> {
+    run(|lab| {
+        ready(lab, "hv1", &[A, B])?;
+        ready(lab, "hv2", &[A])?;
+        for vm in &VMS {
+            gets_its_own(&*lab.find(vm.0)?, vm)?;
+        }
+        identified(lab)?;
+        attacks(lab)?;
+        ipv6(lab)
+    })
+}
+
+/// The agent's keys are those that the agents API reads.
+fn identified(lab: &Lab) -> Result<()> {
+    let db = "ovn-sbctl --no-leader-only --db=unix:/run/az1/sb.sock";
+    let keys = lab.chassis("hv1")?.run(&format!("{db} get Chassis_Private hv1 external_ids"))?;
+    let id = ovn::ident::metadata_agent_id("hv1");
+    for words in [
+        format!("\"neutron:ovn-metadata-id\"=\"{id}\""),
+        "\"neutron:ovn-metadata-sb-cfg\"=".into(),
+        "\"neutron:ovn-bridge\"=br-int".into(),
+    ] {
+        ensure!(keys.contains(&words), "{words} is not in {keys}");
+    }
+    Ok(())
+}
+
+fn attacks(lab: &Lab) -> Result<()> {
+    let vm = lab.find("vmb1")?;
+    let service = SERVICE.parse()?;
+    let evil = "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 10.0.0.12\r\nX-Instance-ID: aaaaaaaa-0000-4000-8000-000000000001\r\n\
+                X_Instance_ID: aaaaaaaa-0000-4000-8000-000000000001\r\nX-Tenant-ID: p2\r\nX-Metadata-Provider: x\r\n\
+                X-OVN-Network-ID: aaaaaaaa-2222-3333-4444-555555555555\r\nX-Neutron-Router-ID: x\r\nForwarded: for=x\r\nConnection: close\r\n\r\n";
+    let said = send(&vm, service, evil)?;
+    ensure!(said.contains("instance bbbbbbbb-0000-4000-8000-000000000001 "), "{said}");
+    for header in ["metadata-provider", "x_instance", "forwarded: for", "router-id", "ovn-network"] {
+        ensure!(!said.to_lowercase().contains(header), "{header} reached Nova: {said}");
+    }
+    // An address that no VM of this network and chassis has.
+    let address = |verb: &str, ip: &str| vm.run(&format!("ip addr {verb} {ip}/24 dev eth0"));
+    let route = || vm.run("ip route replace 169.254.169.254/32 via 10.0.0.2").map(drop);
+    let take =
+        |old: &str, new: &str| address("del", old).and_then(|_| address("add", new)).and_then(|_| route());
+    take("10.0.0.11", "10.0.0.77")?;
+    let get = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let strange = eventually(WITHIN, "an unknown address is answered", || send(&vm, service, get))?;
+    ensure!(strange.starts_with("HTTP/1.1 404"), "an unknown address got {strange}");
+    take("10.0.0.77", "10.0.0.11")?;
+    gets_its_own(&vm, &VMS[2])?;
+    ensure!(
+        send(&vm, "10.0.0.2:80".parse()?, "GET / HTTP/1.0\r\n\r\n").is_err(),
+        "the port's own address answers"
+    );
+    ensure!(send(&vm, service, "TRACE / HTTP/1.0\r\n\r\n")?.starts_with("HTTP/1.0 405"));
+    Ok(())
+}
+
+fn ipv6(lab: &Lab) -> Result<()> {
+    let vm = lab.find("vma1")?;
+    let index = vm.index("eth0")?;
+    let service = SocketAddrV6::new("fe80::a9fe:a9fe".parse()?, 80, 0, index).into();
+    let ask = || {
+        send(&vm, service, "GET / HTTP/1.1\r\nHost: [fe80::a9fe:a9fe%25eth0]\r\nConnection: close\r\n\r\n")
+    };
+    let said = eventually(WITHIN, "vma1 has metadata by IPv6", ask)?;
+    println!("{}", said.trim());
+    ensure!(said.contains("instance aaaaaaaa-0000-4000-8000-000000000001 "), "{said}");
+    ensure!(said.contains("x-forwarded-for: fe80::"), "{said}");
+    Ok(())
+}
+
+/// Requests of a VM, one after the other, until they are stopped.
+struct Train {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<(usize, Vec<String>)>,
+}
+
+impl Train {
+    fn start(vm: &Arc<Node>) -> Train {
+        let (vm, stop) = (Arc::clone(vm), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (mut answers, mut failures) = (0, Vec::new());
+            while !stopped.load(Ordering::Relaxed) {
+                match vm.http("GET", SERVICE, "/", "") {
+                    Ok(_) => answers += 1,
+                    Err(error) => failures.push(format!("{error:#}")),
+                }
+            }
+            (answers, failures)
+        });
+        Train { stop, thread }
+    }
+
+    /// The number of answers, and all failures.
+    fn end(self) -> Result<(usize, Vec<String>)> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().ok().context("the requests panicked")
+    }
+}
+
+/// Restarts lose no request.
+pub(super) fn restarts() -> Result<()> {
+    run(|lab| {
+        ready(lab, "hv1", &[A, B])?;
+        let (vm, hv) = (lab.find("vma1")?, lab.chassis("hv1")?);
+        gets_its_own(&vm, &VMS[0])?;
+        let before = on(hv, "ls -i /run/netns")?;
+        let links = hv.run("ip -o link show type veth")?;
+        let train = Train::start(&vm);
+        for _ in 0..3 {
+            daemon(lab, "hv1", "metadata-agent")?.restart()?;
+            eventually(WITHIN, "the agent has converged", || converged(lab, "hv1"))?;
+        }
+        let (answers, failures) = train.end()?;
+        ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
+        println!("{answers} answers over three restarts of the agent");
+        ensure!(on(hv, "ls -i /run/netns")? == before, "the agent made its namespaces anew");
+        ensure!(hv.run("ip -o link show type veth")? == links, "the agent changed its devices");
+        ready(lab, "hv1", &[A, B])?;
+
+        let train = Train::start(&vm);
+        daemon(lab, "hv1", "metadata-proxy")?.kill()?;
+        daemon(lab, "hv1", "metadata-proxy")?.start_again()?;
+        eventually(WITHIN, "the agent has converged", || converged(lab, "hv1"))?;
+        gets_its_own(&vm, &VMS[0])?;
+        let (answers, failures) = train.end()?;
+        // The request under way is lost with its proxy; those that come meanwhile wait.
+        ensure!(failures.len() <= 1, "{answers} answers, failures: {failures:?}");
+        ensure!(!failures.iter().any(|failure| failure.contains("refused")), "{failures:?}");
+        gets_its_own(&*lab.find("vmb1")?, &VMS[2])
+    })
+}
+
+fn converged(lab: &Lab, hv: &str) -> Result<()> {
+    let hv = lab.chassis(hv)?;
+    let status = hv.run(&format!("meridian status --socket {}/metadata.sock", hv.dir().display()))?;
+    ensure!(status.contains("converged") && !status.contains("no-proxy"), "{status}");
+    Ok(())
+}
+
+/// A network without VMs goes, and comes back; nothing is left of it.
+pub(super) fn comes_and_goes() -> Result<()> {
+    run(|lab| {
+        ready(lab, "hv1", &[A, B])?;
+        let (hv1, hv2) = (lab.chassis("hv1")?, lab.chassis("hv2")?);
+        ensure!(sockets(hv1)?.len() >= 4, "the proxy has no sockets in the namespaces: {:?}", sockets(hv1)?);
+        gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
+        hv1.unplug("br-int", "tap-vmb1")?;
+        ready(lab, "hv1", &[A])?;
+        eventually(WITHIN, "only one namespace is left", || names(&on(hv1, "ls /run/netns")?, &[A]))?;
+        gets_its_own(&*lab.find("vma1")?, &VMS[0])?;
+        hv1.plug("br-int", "tap-vmb1", Some("vmb1"))?;
+        ready(lab, "hv1", &[A, B])?;
+        gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
+
+        println!(
+            "a network that moves to another address of its port, another MTU, a bridge port that somebody removes:"
+        );
+        lab.central("az1")?.nb().change::<ovn::nb::LogicalSwitchPort>(
+            |port| port.name == "md-a",
+            |port| {
+                port.external_ids.insert("neutron:mtu".into(), "1400".into());
+            },
+        )?;
+        eventually(WITHIN, "the devices have another MTU", || {
+            let link = hv1.run("ip link show tapaaaaaaaa-20")?;
+            ensure!(link.contains("mtu 1400"), "{link}");
+            Ok(())
+        })?;
+        hv1.unplug("br-int", "tapaaaaaaaa-20")?;
+        eventually(WITHIN, "the port is back", || hv1.ofport("tapaaaaaaaa-20").map(drop))?;
+        gets_its_own(&*lab.find("vma1")?, &VMS[0])?;
+
+        println!("ovn-controller restarts:");
+        let before = on(hv1, "ls -i /run/netns")?;
+        hv1.restart("ovn-controller")?;
+        ready(lab, "hv1", &[A, B])?;
+        gets_its_own(&*lab.find("vma1")?, &VMS[0])?;
+        ensure!(on(hv1, "ls -i /run/netns")? == before, "namespaces were made anew");
+
+        println!("all VMs go:");
+        for (hv, tap) in [(hv1, "tap-vma1"), (hv1, "tap-vmb1"), (hv2, "tap-vma2")] {
+            hv.unplug("br-int", tap)?;
+        }
+        for (name, hv) in [("hv1", hv1), ("hv2", hv2)] {
+            ready(lab, name, &[])?;
+            eventually(WITHIN, "nothing is left", || {
+                names(&on(hv, "ls /run/netns")?, &[])?;
+                let links = hv.run("ip -o link show")?;
+                ensure!(!links.contains("tapaaaa") && !links.contains("tapbbbb"), "{links}");
+                let plugged = hv.db().snapshot();
+                let mut rows = plugged.table::<Interface>().iter();
+                ensure!(
+                    !rows.any(|(_, row)| row.name.starts_with("tapaaaa") || row.name.starts_with("tapbbbb"))
+                );
+                ensure!(sockets(hv)?.is_empty(), "the proxy has sockets: {:?}", sockets(hv)?);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+}
+
+fn names(list: &str, networks: &[&str]) -> Result<()> {
+    let there: BTreeSet<&str> = list.split_whitespace().collect();
+    let wanted: BTreeSet<String> = networks.iter().map(|network| format!("ovnmeta-{network}")).collect();
+    ensure!(there == wanted.iter().map(String::as_str).collect(), "there are {there:?}");
+    Ok(())
+}
+
+/// The sockets of the proxy that are not in the network of its chassis: they would keep a namespace alive.
+fn sockets(hv: &Chassis) -> Result<Vec<String>> {
+    let pid = hv.daemon("metadata-proxy")?.pid().context("the proxy does not run")?;
+    let mut tables = String::new();
+    for table in ["unix", "tcp", "tcp6", "udp", "udp6"] {
+        tables += &std::fs::read_to_string(format!("/proc/{pid}/net/{table}"))?;
+    }
+    let known: BTreeSet<&str> = tables.split_ascii_whitespace().collect();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let target = std::fs::read_link(entry?.path()).unwrap_or_default().display().to_string();
+        let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+        found.extend(inode.filter(|inode| !known.contains(inode)).map(str::to_owned));
+    }
+    Ok(found)
+}

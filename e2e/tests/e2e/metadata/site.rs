@@ -1,0 +1,233 @@
+//! Two chassis with the metadata agent and its proxy, two networks with the same addresses, and a Nova that checks signatures.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use lab::node::Node;
+use lab::node::chassis::Chassis;
+use lab::process::{Daemon, Recipe};
+use lab::{Lab, Topology, chassis, eventually};
+use ovn::PortType;
+use ovn::sb;
+use ovn::text::Text;
+
+pub(super) const A: &str = "aaaaaaaa-2222-3333-4444-555555555555";
+pub(super) const B: &str = "bbbbbbbb-2222-3333-4444-555555555555";
+pub(super) const SERVICE: &str = "169.254.169.254:80";
+pub(super) const WITHIN: Duration = Duration::from_secs(60);
+/// The user that runs the proxy.
+const NOBODY: u32 = 65534;
+
+/// A VM: its name, network, chassis, last byte, instance, and the signature of that with the secret `secret`.
+pub(super) struct Vm(
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) &'static str,
+    u8,
+    pub(super) &'static str,
+    &'static str,
+);
+
+pub(super) const VMS: [Vm; 3] = [
+    Vm(
+        "vma1",
+        A,
+        "hv1",
+        11,
+        "aaaaaaaa-0000-4000-8000-000000000001",
+        "0c766b57f45e5612d6015ccf2fb2fe1045f14b420986e93c3f2f361e3db81f8a",
+    ),
+    Vm(
+        "vma2",
+        A,
+        "hv2",
+        12,
+        "aaaaaaaa-0000-4000-8000-000000000002",
+        "8ac7eb4bbef4406cb6afc568d47b081af718a35f23129fd8ca0279008cfe5b48",
+    ),
+    // The same address and the same chassis as the first, on another network.
+    Vm(
+        "vmb1",
+        B,
+        "hv1",
+        11,
+        "bbbbbbbb-0000-4000-8000-000000000001",
+        "3ee46c7abf6318aea8899d9785af7853e03dc5cb68f6e7667ca8e914bb900e51",
+    ),
+];
+
+/// Starts the topology with its VMs and agents, and runs a test in it.
+pub(super) fn run(test: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
+    Topology::new().central("az1").chassis(chassis("hv1")).chassis(chassis("hv2")).run(|lab| {
+        networks(lab)?;
+        for Vm(name, network, hv, last, _, _) in VMS {
+            let vm = lab.vm(name).on(hv).mac(&mac(network, last)).ip(&format!("10.0.0.{last}/24")).plug()?;
+            vm.route("169.254.169.254/32".parse()?, "10.0.0.2".parse()?)?;
+        }
+        for hv in ["hv1", "hv2"] {
+            nova(lab.chassis(hv)?)?;
+            start(lab.chassis(hv)?)?;
+        }
+        test(lab)
+    })
+}
+
+fn mac(network: &str, last: u8) -> String {
+    format!("02:00:00:00:{}:{last:02x}", &network[..2])
+}
+
+fn networks(lab: &Lab) -> Result<()> {
+    lab.central("az1")?.write(|net| {
+        for network in [A, B] {
+            let mut switch = net.switch(&format!("neutron-{network}")).port_with(
+                &format!("md-{}", &network[..1]),
+                |port| {
+                    port.kind = PortType::Localport;
+                    port.addresses.insert(Text::new(&format!("{} 10.0.0.2", mac(network, 2))));
+                    for (key, value) in [
+                        ("neutron:device_id", format!("ovnmeta-{network}")),
+                        ("neutron:device_owner", "network:distributed".into()),
+                        ("neutron:cidrs", "10.0.0.2/24".into()),
+                        ("neutron:mtu", "1442".into()),
+                    ] {
+                        port.external_ids.insert(key.into(), value.into());
+                    }
+                },
+            );
+            for Vm(name, _, _, last, instance, _) in VMS.iter().filter(|vm| vm.1 == network) {
+                switch = switch.port_with(name, |port| {
+                    let addresses = format!("{} 10.0.0.{last} fd00::{last}", mac(network, *last));
+                    port.addresses.insert(Text::new(&addresses));
+                    for (key, value) in [
+                        ("neutron:device_id", *instance),
+                        ("neutron:device_owner", "compute:nova"),
+                        ("neutron:project_id", "p1"),
+                    ] {
+                        port.external_ids.insert(key.into(), value.into());
+                    }
+                });
+            }
+        }
+    })
+}
+
+/// Runs a command with the chassis' own `/run/netns`.
+pub(super) fn on(hv: &Chassis, command: &str) -> Result<String> {
+    hv.run(&format!("nsenter --mount={}/mounts/ns {command}", hv.dir().display()))
+}
+
+/// Starts the proxy, which is nobody's, and the agent of a chassis, which has a `/run/netns` of its own.
+fn start(hv: &Chassis) -> Result<()> {
+    let dir = hv.dir().display().to_string();
+    fs::create_dir_all(format!("{dir}/mounts"))?;
+    fs::create_dir_all(format!("{dir}/md"))?;
+    fs::create_dir_all("/run/netns")?;
+    fs::write(format!("{dir}/mounts/ns"), "")?;
+    std::os::unix::fs::chown(format!("{dir}/md"), Some(NOBODY), Some(NOBODY))?;
+    hv.run(&format!("mount --bind {dir}/mounts {dir}/mounts"))?;
+    hv.run(&format!("mount --make-private {dir}/mounts"))?;
+    hv.run(&format!(
+        "unshare --mount={dir}/mounts/ns --propagation private mount -t tmpfs tmpfs /run/netns"
+    ))?;
+    let config = format!(
+        "[DEFAULT]
+debug = true
+metadata_proxy_shared_secret = secret
+[ovs]
+ovsdb_connection = unix:{dir}/db.sock
+[meridian_metadata]
+control_socket = {dir}/md/control.sock
+admin_socket = {dir}/metadata.sock
+teardown_hold = 2
+"
+    );
+    let path = format!("{dir}/metadata.ini");
+    fs::write(&path, config)?;
+    let proxy = Recipe::new("meridian").args(["metadata-proxy", "--config-file", &path]).user(NOBODY, NOBODY);
+    hv.start("metadata-proxy", proxy)?;
+    let mounts = format!("--mount={dir}/mounts/ns");
+    let agent = Recipe::new("meridian").args(["metadata-agent", "--config-file", &path]);
+    hv.start("metadata-agent", agent.under(["nsenter", &mounts]))?;
+    Ok(())
+}
+
+/// A Nova in the chassis' own network. It refuses what Nova refuses, and answers with the instance and the headers.
+fn nova(hv: &Chassis) -> Result<()> {
+    let listener = hv.enter(|| TcpListener::bind("127.0.0.1:8775"))?.context("Nova cannot listen")?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || while answer(&stream).is_ok() {});
+        }
+    });
+    Ok(())
+}
+
+fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    let mut lines = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push(line.trim().to_lowercase());
+    }
+    let values = |name: &str| -> Vec<&str> {
+        head.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).collect()
+    };
+    let known = VMS.iter().find(|vm| values("x-instance-id") == [vm.4]);
+    let (status, body) = match known {
+        Some(vm) if values("x-instance-id-signature") == [vm.5] && values("x-tenant-id") == ["p1"] => {
+            ("200 OK", format!("instance {} | {}\n", vm.4, head.join(" | ")))
+        }
+        _ => ("403 Forbidden", format!("{head:?}\n")),
+    };
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// The daemon of a chassis.
+pub(super) fn daemon(lab: &Lab, hv: &str, name: &str) -> Result<Arc<Daemon>> {
+    lab.chassis(hv)?.daemon(name)
+}
+
+/// Waits until the networks in the chassis' row are these.
+pub(super) fn ready(lab: &Lab, hv: &str, networks: &[&str]) -> Result<()> {
+    let wanted = networks.join(",");
+    lab.central("az1")?.sb().until(WITHIN, &format!("{hv} serves {wanted:?}"), |sb| {
+        let mut rows = sb.table::<sb::Chassis>().iter();
+        let row = rows.find(|(_, row)| row.name == hv).map(|(_, row)| row)?;
+        let key = row.external_ids.get("neutron-metadata-proxy-networks").map_or("", |text| text.as_str());
+        (key == wanted).then_some(())
+    })
+}
+
+/// A VM asks, and gets the data of its own instance.
+pub(super) fn gets_its_own(vm: &Node, Vm(name, _, _, last, instance, _): &Vm) -> Result<()> {
+    let what = format!("{name} has metadata");
+    let said = eventually(WITHIN, &what, || vm.http_get(SERVICE, "/openstack/latest/meta_data.json?x=%2e"))?;
+    println!("{}", said.trim());
+    ensure!(said.starts_with(&format!("instance {instance} ")), "{name} got another one's data: {said}");
+    ensure!(said.contains(&format!("x-forwarded-for: 10.0.0.{last} ")), "{said}");
+    ensure!(said.contains("get /openstack/latest/meta_data.json?x=%2e http/1.1"), "{said}");
+    Ok(())
+}
+
+/// Sends bytes from a VM and returns the answer.
+pub(super) fn send(vm: &Node, to: SocketAddr, bytes: &str) -> Result<String> {
+    let sent = vm.enter(|| -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(2))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(bytes.as_bytes())?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    })?;
+    sent.with_context(|| format!("{} gets no answer from {to}", vm.label()))
+}
