@@ -86,7 +86,7 @@ impl Repair {
         match self {
             // One network whose port cannot be made does not keep the others from theirs.
             Repair::Keep(network) => {
-                if let Err(fault) = metadata_port::keep(txn, network) {
+                if let Err(fault) = metadata_port::repair(txn, network) {
                     tracing::warn!(%network, %fault, "the network has no metadata port");
                 }
             }

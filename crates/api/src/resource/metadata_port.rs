@@ -65,9 +65,26 @@ pub fn keep(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a network lacks its metadata port, or the port an address that it could have.
+/// Whether a network lacks its metadata port, or the port an IPv4 address that it could have.
 pub fn lacks(world: &World, settings: &Settings, network: Uuid) -> bool {
-    of(world, network).is_none_or(|port| port.fixed_ips != addresses(world, settings, port))
+    of(world, network).is_none_or(|port| !missing(world, settings, port).is_empty())
+}
+
+/// Gives a network the metadata port or the IPv4 addresses that it lacks. An imported port keeps all that it has.
+pub fn repair(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
+    let Some(port) = of(txn, network) else { return keep(txn, network) };
+    let (id, missing) = (port.id, missing(txn, &txn.outside().settings, port));
+    if !missing.is_empty() {
+        txn.edit::<Port>(&id, |port| port.fixed_ips.extend(missing));
+        touch::<port::Ports>(txn, id);
+    }
+    Ok(())
+}
+
+/// The IPv4 addresses that a metadata port lacks and could have.
+fn missing(world: &World, settings: &Settings, port: &Port) -> Vec<FixedIp> {
+    let lacks = |fixed: &FixedIp| fixed.ip_address.is_ipv4() && !port.fixed_ips.contains(fixed);
+    addresses(world, settings, port).into_iter().filter(lacks).collect()
 }
 
 /// The addresses that a metadata port should have: those that it has, and one in each further subnet that it serves.

@@ -114,6 +114,10 @@ fn identities(ovn: &Path) -> BTreeMap<(&'static str, String), String> {
         }
     }
     for row in rows_in(ovn, "nb", "Logical_Router_Static_Route") {
+        // Neutron has no route to the metadata service.
+        if !row["external_ids"]["meridian:metadata"].is_null() {
+            continue;
+        }
         let meaning = format!("{} via {}", row["ip_prefix"], row["nexthop"]);
         all.insert(("Logical_Router_Static_Route", meaning), row["_uuid"].as_str().unwrap().to_owned());
     }
