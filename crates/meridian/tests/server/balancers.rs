@@ -3,6 +3,7 @@
 //! load balancers.
 
 mod associations;
+mod commands;
 mod guarantees;
 mod hostile;
 mod listening;

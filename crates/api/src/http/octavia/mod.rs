@@ -6,6 +6,7 @@
 mod dispatch;
 mod document;
 mod nothing;
+mod settling;
 
 use serde_json::{Value, json};
 
