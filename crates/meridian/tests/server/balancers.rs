@@ -8,6 +8,7 @@ mod guarantees;
 mod hostile;
 mod listening;
 mod members;
+mod random;
 mod requests;
 mod roles;
 mod seed;
