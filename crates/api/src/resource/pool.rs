@@ -199,6 +199,7 @@ impl Resource for Pools {
         let persistence = read_persistence(change, before.protocol.as_str())?;
         check_tls(change)?;
         let algorithm = change.text("lb_algorithm").map(algorithm).transpose()?;
+        check_family(txn, aggregate::found(txn, whole)?, algorithm)?;
         let generation = aggregate::begin(txn, whole);
         txn.edit::<Pool>(&id, |pool| {
             change.set_text("name", &mut pool.name);
@@ -249,6 +250,8 @@ pub(super) fn make(
     let persistence = read_persistence(new, word)?;
     let protocol = protocol::supported(word)?;
     check_tls(new)?;
+    let algorithm = algorithm(new.text("lb_algorithm").unwrap_or_default())?;
+    check_family(txn, whole, Some(algorithm))?;
     let pool = Pool {
         id: txn.new_id(),
         project: whole.project.clone(),
@@ -256,7 +259,7 @@ pub(super) fn make(
         name: new.text("name").unwrap_or_default().to_owned(),
         admin_state_up: new.bool("admin_state_up").unwrap_or(true),
         protocol,
-        algorithm: algorithm(new.text("lb_algorithm").unwrap_or_default())?,
+        algorithm,
         persistence,
         generation: Generation::new(generation),
         standard: new.standard(txn.now()),
@@ -264,6 +267,18 @@ pub(super) fn make(
     let id = pool.id;
     txn.put(pool);
     Ok(id)
+}
+
+/// Refuses to choose members by the addresses of IPv6 clients if OVN cannot hash these: all clients would get one member.
+fn check_family(txn: &Txn, whole: &LoadBalancer, algorithm: Option<Algorithm>) -> Result<(), Fault> {
+    let is_ipv6 = whole.vips.iter().any(|vip| vip.address.value.is_ipv6());
+    let hashes_ipv6 = txn.outside().ability.is_none_or(|ability| ability.ipv6_selection);
+    match algorithm {
+        Some(Algorithm::SourceIp) if is_ipv6 && !hashes_ipv6 => Err(unsupported_option(
+            "OVN provider does not support SOURCE_IP algorithm for an IPv6 VIP before OVN 25.03",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn algorithm(word: &str) -> Result<Algorithm, Fault> {

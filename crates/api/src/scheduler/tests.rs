@@ -109,7 +109,8 @@ struct Cloud {
 
 impl Cloud {
     fn new(chassis: Vec<Chassis>) -> Self {
-        let outside = Outside { settings: Settings::default(), fleet: Fleet { chassis } };
+        let outside =
+            Outside { settings: Settings::default(), fleet: Fleet { chassis }, ..Outside::default() };
         let mut cloud = Cloud { world: World::default(), outside, next: 0x1000 };
         cloud.change(|txn| {
             txn.put(network(N1, "phy1"));

@@ -11,6 +11,7 @@ use super::{Change, Entity, Kind, Row, World};
 use crate::fleet::Fleet;
 use crate::report::Report;
 use crate::settings::Settings;
+use crate::snapshot::Ability;
 
 /// A private copy of the world, what was changed in it, and what a request may ask of the outside: the time, chance, the
 /// chassis and the operator's choices.
@@ -33,6 +34,8 @@ pub struct Outside {
     pub settings: Settings,
     /// The chassis.
     pub fleet: Fleet,
+    /// What this OVN can do; nothing as long as no Northbound was read.
+    pub ability: Option<Ability>,
 }
 
 impl Txn {

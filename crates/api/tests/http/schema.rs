@@ -12,7 +12,7 @@ async fn the_api_document_is_served() {
     let server = Server::open().await;
     let document = server.get("/openapi.json").await;
     assert_eq!((document.status, document.body["openapi"].as_str()), (200, Some("3.1.0")));
-    assert_eq!(document.body, api::http::openapi());
+    assert_eq!(document.body, api::http::openapi_document());
 }
 
 #[tokio::test(flavor = "multi_thread")]

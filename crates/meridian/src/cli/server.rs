@@ -21,6 +21,7 @@ use api::http::{Api, Lists};
 use api::northbound::{Northbound, Options, Sight};
 use api::secret::Secret;
 use api::settings;
+use api::snapshot::Ability;
 use api::store::{Store, StoreError, Url, private};
 use api::world::Outside;
 use central::Database;
@@ -157,6 +158,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let counts = reconcile::Metrics::register(&mut registry);
     let settings = Arc::new(seen.borrow().settings.clone());
     let sight = Sight::open(nb, sb, settings.agent_down_time);
+    task::keep("ability", follow_ability(sight.northbound().clone(), outside.clone()));
     task::keep("fleet", follow_fleet(sight.fleet(), outside));
     let mut options = Options { metrics: counts, ..Options::default() };
     options.timing.resync = Duration::from_secs(settings.resync_interval.into());
@@ -250,8 +252,26 @@ async fn follow_fleet(mut fleet: watch::Receiver<Arc<Fleet>>, outside: watch::Se
     while fleet.changed().await.is_ok() {
         let fleet = Fleet::clone(&fleet.borrow_and_update());
         outside.send_modify(|outside| {
-            *outside = Arc::new(Outside { settings: outside.settings.clone(), fleet });
+            *outside = Arc::new(Outside { fleet, ..Outside::clone(outside) });
         });
+    }
+}
+
+/// Requests see what the Northbound's schema allows, also after an upgrade of OVN.
+async fn follow_ability(northbound: ovsdb::Client, outside: watch::Sender<Arc<Outside>>) {
+    let mut status = northbound.status();
+    loop {
+        let ability = northbound.schema().map(|schema| Ability::of(&schema));
+        outside.send_if_modified(|outside| {
+            let is_new = ability.is_some() && outside.ability != ability;
+            if is_new {
+                *outside = Arc::new(Outside { ability, ..Outside::clone(outside) });
+            }
+            is_new
+        });
+        if status.changed().await.is_err() {
+            return;
+        }
     }
 }
 

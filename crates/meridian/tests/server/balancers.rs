@@ -3,10 +3,12 @@
 //! load balancers.
 
 mod associations;
+mod commands;
 mod guarantees;
 mod hostile;
 mod listening;
 mod members;
+mod random;
 mod requests;
 mod roles;
 mod seed;

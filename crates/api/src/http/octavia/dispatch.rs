@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{below_prefix, nothing, refused};
+use super::{below_prefix, nothing, refused, settling};
 use crate::http::answer::Answer;
 use crate::http::request::{ApiRequest, ObjectPath};
 use crate::http::target::Base;
@@ -125,7 +125,14 @@ async fn on_object(
             let (object, wait) = request.update(noun, path).await?;
             Ok(wait.mark(Answer::object(200, noun.name(), &object)))
         }
-        Method::Delete => Ok(request.delete(noun, path).await?.mark(Answer::empty(204))),
+        Method::Delete => {
+            let (api, whole) = (request.api, settling::whole_of_part(request.api, noun, path.id));
+            let wait = request.delete(noun, path).await?;
+            if let Some(whole) = whole {
+                settling::wait(api, whole).await;
+            }
+            Ok(wait.mark(Answer::empty(204)))
+        }
         Method::Post => Ok(refused(&[Method::Get, Method::Put, Method::Delete])),
     }
 }

@@ -1,8 +1,11 @@
 //! What is answered without credentials: versions and health.
 
+use std::sync::LazyLock;
+
+use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{below_prefix, fault, refused};
+use super::{below_prefix, fault, openapi, refused};
 use crate::Fault;
 use crate::http::answer::Answer;
 use crate::http::target::{Base, Target};
@@ -10,6 +13,8 @@ use crate::resource::Method;
 
 /// The last of the versions v2.0, v2.1 and so on. Clients derive from it what they may ask for.
 const LAST_MINOR: u8 = 30;
+
+static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
 
 /// The answer, if the target needs no credentials. `serves` is whether requests can be answered at all.
 pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves: bool) -> Option<Answer> {
@@ -20,6 +25,7 @@ pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves:
         ["healthcheck"] if serves => Answer::json(200, &versions(base, prefix)),
         // A load balancer that reads this sends requests to another server. Why is the operator's business alone.
         ["healthcheck"] => Answer::text(503, "the database does not answer"),
+        ["openapi.json"] => Answer::bytes(200, OPENAPI.clone()),
         ["v2" | "v2.0"] => Answer::json(200, &"v2"),
         ["v2" | "v2.0", ..] => return None,
         _ => return Some(fault(&Fault::no_such_path())),

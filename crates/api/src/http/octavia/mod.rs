@@ -6,6 +6,8 @@
 mod dispatch;
 mod document;
 mod nothing;
+mod openapi;
+mod settling;
 
 use serde_json::{Value, json};
 
@@ -31,6 +33,10 @@ impl HttpDialect for Octavia {
 
     async fn answer<'a>(&'a self, request: ApiRequest<'a>) -> Result<Answer, Fault> {
         dispatch::answer(request).await
+    }
+
+    fn keeps_suffix(&self, segments: &[String]) -> bool {
+        segments.last().is_some_and(|last| last == "openapi.json")
     }
 
     fn is_health(&self, path: &str) -> bool {

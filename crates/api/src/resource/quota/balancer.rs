@@ -42,7 +42,8 @@ const fn named(name: &'static str) -> Attribute {
     Attribute::new(name, LIMIT, "Most objects; -1 is no limit.").update().null(Preset::Null)
 }
 
-static ATTRIBUTES: &[Attribute] = &[
+/// The limits that a project can have.
+pub(crate) static ATTRIBUTES: &[Attribute] = &[
     named("loadbalancer"),
     named("load_balancer"),
     named("listener"),

@@ -100,6 +100,23 @@ fn scenario_39_a_vip_of_each_family() {
 }
 
 #[test]
+fn scenario_40_and_56_an_old_ovn_cannot_choose_by_the_addresses_of_ipv6_clients() {
+    let site = BalancerSite::new();
+    let subnet = json!({"network_id": site.n1, "ip_version": 6, "cidr": "fd00:1::/64"});
+    let sixth = id(&site.cloud.create("subnets", "subnet", subnet));
+    let balancer = site.balancer("lb6", &sixth);
+    let pool =
+        |algorithm: &str| json!({"loadbalancer_id": balancer, "protocol": "TCP", "lb_algorithm": algorithm});
+    let (status, text) = site.refusal("POST", "pools", json!({"pool": pool("SOURCE_IP")}));
+    assert!(status == 501 && text.contains("before OVN 25.03"), "{status} {text}");
+    let by_ports = site.make("pools", "pool", pool("SOURCE_IP_PORT"));
+    let change = json!({"pool": {"lb_algorithm": "SOURCE_IP"}});
+    assert_eq!(site.refusal("PUT", &format!("pools/{by_ports}"), change).0, 501);
+    assert_eq!(site.row(&balancer)["selection_fields"], json!([]), "addresses and ports of both families");
+    assert_eq!(site.unsettled(), BTreeSet::new());
+}
+
+#[test]
 fn scenario_41_a_floating_ip_leads_to_a_vip() {
     let site = BalancerSite::new();
     site.cloud.chassis("ch1", &["phy1"], "enable-chassis-as-gw");
