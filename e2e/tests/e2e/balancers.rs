@@ -27,8 +27,13 @@ pub(crate) fn tests() -> Vec<Test> {
             clients::allowed,
         ),
         test(
+            "balancers::clients_arrive_at_two_gateways",
+            "clients outside reach both members through either of two gateways of the router, which are on two chassis",
+            clients::multihomed,
+        ),
+        test(
             "balancers::scenario_44_45_a_member_dies_and_comes_back",
-            "a health monitor takes a member that dies out and back in, and the API shows it; the backup serves while the others are gone",
+            "health monitors, by TCP and UDP, take a member that dies out and back in, and the API shows it; the backup serves while the others are gone",
             health::dies,
         ),
         Test::new(

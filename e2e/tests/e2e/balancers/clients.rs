@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use lab::node::Node;
 use lab::probe::Answer;
-use lab::{Lab, eventually};
+use lab::{Lab, Topology, chassis, eventually};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -170,5 +170,28 @@ pub(super) fn allowed() -> Result<()> {
         served(&ext, &floating)?;
         served(&ext, &v4)?;
         refused(c1, &v4)
+    })
+}
+
+pub(super) fn multihomed() -> Result<()> {
+    let gateway = |name: &str, physnet: &str| {
+        chassis(name).wired(physnet, "br-ex").setting("ovn-cms-options", "enable-chassis-as-gw")
+    };
+    let topology =
+        Topology::new().central("az1").chassis(gateway("hv1", "phy1")).chassis(gateway("hv2", "phy2"));
+    topology.run(|lab| {
+        let site = Site::start(lab, "phy1")?;
+        let outside = [site.outside()?, site.second_outside("phy2")?];
+        let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
+        let _servers = serve(&members, 80)?;
+        site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &both()),
+            site.listener("UDP", 80, Value::Null, &both()),
+        ]))?;
+        reaches_both(&clients[0], &format!("{VIP}:80"), &CLIENTS[0].ip())?;
+        for (ext, seen_as) in outside.iter().zip(["172.24.4.1", "198.51.100.1"]) {
+            reaches_both(ext, &format!("{VIP}:80"), seen_as)?;
+        }
+        Ok(())
     })
 }

@@ -60,6 +60,7 @@ pub(super) struct Site<'l> {
     /// Network and its subnets of IPv4 and IPv6, by number from 1.
     networks: Vec<(String, String, String)>,
     external: String,
+    router: String,
 }
 
 impl<'l> Site<'l> {
@@ -73,8 +74,14 @@ impl<'l> Site<'l> {
             "server",
             &[&["server", "--auth", "none", "--data-dir", &data][..], &listen, &databases].concat(),
         )?;
-        let mut site =
-            Site { lab, api, security_group: String::new(), networks: Vec::new(), external: String::new() };
+        let mut site = Site {
+            lab,
+            api,
+            security_group: String::new(),
+            networks: Vec::new(),
+            external: String::new(),
+            router: String::new(),
+        };
         eventually(LONG, "the API knows a chassis for gateways", || {
             let agents = site.network("GET", "agents", &Value::Null)?;
             ensure!(agents.to_string().contains("OVN Controller Gateway agent"), "it knows {agents}");
@@ -116,7 +123,25 @@ impl<'l> Site<'l> {
             networks.push((network, v4, v6));
         }
         site.networks = networks;
+        site.router = router;
         Ok(site)
+    }
+
+    /// A second gateway of the router, on another external network, and a host there that routes tenant networks to it.
+    pub(super) fn second_outside(&self, physnet: &str) -> Result<Arc<Node>> {
+        let flat = json!({"router:external": true, "provider:network_type": "flat", "provider:physical_network": physnet});
+        let network = self.make("networks", "network", flat)?;
+        let subnet = json!({
+            "network_id": network, "ip_version": 4, "cidr": "198.51.100.0/24", "gateway_ip": "198.51.100.1", "enable_dhcp": false,
+        });
+        self.make("subnets", "subnet", subnet)?;
+        let gateway =
+            json!({"network_id": network, "external_fixed_ips": [{"ip_address": "198.51.100.100"}]});
+        let body = json!({"router": {"external_gateways": [gateway]}});
+        self.network("PUT", &format!("routers/{}/add_external_gateways", self.router), &body)?;
+        let ext = self.lab.external("ext2", physnet, &["198.51.100.1/24"])?;
+        ext.route("10.0.0.0/24".parse()?, "198.51.100.100".parse()?)?;
+        Ok(ext)
     }
 
     /// The host outside, which routes tenant networks to the router.
