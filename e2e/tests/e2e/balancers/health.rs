@@ -9,6 +9,8 @@ use super::site::*;
 pub(super) fn dies() -> Result<()> {
     topology().run(|lab| {
         let site = Site::start(lab, "phy1")?;
+        // Members need not admit the probes, only their clients.
+        site.admit_only(&format!("{}/32", CLIENTS[1].ip()))?;
         let mut vms: Vec<Vm> = MEMBERS.into();
         vms.push(Vm("m3", "hv2", 1, 108));
         let (nodes, clients) = (site.plug(&vms)?, site.plug(&CLIENTS)?);

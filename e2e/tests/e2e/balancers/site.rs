@@ -127,6 +127,21 @@ impl<'l> Site<'l> {
         Ok(site)
     }
 
+    /// Lets VMs be reached from this prefix only.
+    pub(super) fn admit_only(&self, prefix: &str) -> Result<()> {
+        let path =
+            format!("security-group-rules?direction=ingress&security_group_id={}", self.security_group);
+        let rules = self.network("GET", &path, &Value::Null)?;
+        for rule in rules["security_group_rules"].as_array().into_iter().flatten() {
+            let path = format!("security-group-rules/{}", rule["id"].as_str().unwrap_or_default());
+            self.network("DELETE", &path, &Value::Null)?;
+        }
+        let rule = json!({
+            "security_group_id": self.security_group, "direction": "ingress", "ethertype": "IPv4", "remote_ip_prefix": prefix,
+        });
+        self.make("security-group-rules", "security_group_rule", rule).map(drop)
+    }
+
     /// A second gateway of the router, on another external network, and a host there that routes tenant networks to it.
     pub(super) fn second_outside(&self, physnet: &str) -> Result<Arc<Node>> {
         let flat = json!({"router:external": true, "provider:network_type": "flat", "provider:physical_network": physnet});
