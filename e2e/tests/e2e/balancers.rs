@@ -32,6 +32,11 @@ pub(crate) fn tests() -> Vec<Test> {
             clients::multihomed,
         ),
         test(
+            "balancers::scenario_42_members_have_floating_ips_of_their_own",
+            "a member with a distributed floating IP serves clients of the load balancer's floating IP, because its own becomes central, and is still reached by it",
+            clients::members_with_floating_ips,
+        ),
+        test(
             "balancers::scenario_44_45_a_member_dies_and_comes_back",
             "health monitors, by TCP and UDP, take a member that dies out and back in, and the API shows it; the backup serves while the others are gone",
             health::dies,

@@ -195,3 +195,35 @@ pub(super) fn multihomed() -> Result<()> {
         Ok(())
     })
 }
+
+pub(super) fn members_with_floating_ips() -> Result<()> {
+    let gateway = chassis("hv1").wired("phy1", "br-ex").setting("ovn-cms-options", "enable-chassis-as-gw");
+    let topology =
+        Topology::new().central("az1").chassis(gateway).chassis(chassis("hv2").wired("phy1", "br-ex"));
+    topology.run(|lab| {
+        let site = Site::start_with(lab, "phy1", "enable_distributed_floating_ip = true")?;
+        let ext = site.outside()?;
+        let members = site.plug(&MEMBERS)?;
+        let _servers = [80, 81].map(|port| serve(&members, port));
+        let own = "172.24.4.207";
+        site.floating_ip_of(&MEMBERS[1], own)?;
+        let az1 = lab.central("az1")?;
+        let is_distributed = |wanted: bool| {
+            az1.nb().until(LONG, &format!("the floating IP of m2 is distributed: {wanted}"), |snapshot| {
+                let mut rows = snapshot.table::<ovn::nb::Nat>().iter();
+                let of_m2 = |row: &ovn::nb::Nat| row.external_ip == ovn::text::Text::new(own);
+                rows.any(|(_, row)| of_m2(row) && row.external_mac.is_some() == wanted).then_some(())
+            })
+        };
+        is_distributed(true)?;
+        count(3, "m2 at its own floating IP", || ext.ask_by_tcp(&format!("{own}:81")))?;
+        let balancer = site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &both()),
+            site.listener("UDP", 80, Value::Null, &both()),
+        ]))?;
+        site.floating_ip(&balancer)?;
+        is_distributed(false)?;
+        reaches_both(&ext, &format!("{FLOATING}:80"), "172.24.4.1")?;
+        count(3, "m2 at its own floating IP", || ext.ask_by_tcp(&format!("{own}:81"))).map(drop)
+    })
+}

@@ -66,13 +66,27 @@ pub(super) struct Site<'l> {
 impl<'l> Site<'l> {
     /// Starts the API and creates networks and the router. The external network is on this physical network.
     pub(super) fn start(lab: &'l Lab, physnet: &str) -> Result<Site<'l>> {
+        Self::start_with(lab, physnet, "")
+    }
+
+    /// The same with settings of the network API.
+    pub(super) fn start_with(lab: &'l Lab, physnet: &str, settings: &str) -> Result<Site<'l>> {
         let api = lab.controller("api")?;
+        let config = api.dir().join("meridian.toml");
+        std::fs::write(&config, format!("[network]\n{settings}\n"))
+            .context("cannot write the configuration")?;
+        let config = config.display().to_string();
         let data = api.dir().join("data").display().to_string();
         let listen = ["--listen", NETWORK_API, "--lb-listen", BALANCER_API];
         let databases = ["--nb", "tcp:10.10.0.100:6641", "--sb", "tcp:10.10.0.100:6642"];
         api.meridian(
             "server",
-            &[&["server", "--auth", "none", "--data-dir", &data][..], &listen, &databases].concat(),
+            &[
+                &["--config", &config, "server", "--auth", "none", "--data-dir", &data][..],
+                &listen,
+                &databases,
+            ]
+            .concat(),
         )?;
         let mut site = Site {
             lab,
@@ -228,6 +242,16 @@ impl<'l> Site<'l> {
         let new = json!({
             "floating_network_id": self.external, "floating_ip_address": FLOATING,
             "port_id": shown["loadbalancer"]["vip_port_id"],
+        });
+        self.make("floatingips", "floatingip", new).map(drop)
+    }
+
+    /// A floating IP for a VM.
+    pub(super) fn floating_ip_of(&self, vm: &Vm, address: &str) -> Result<()> {
+        let ports = self.network("GET", &format!("ports?mac_address={}", vm.mac()), &Value::Null)?;
+        let new = json!({
+            "floating_network_id": self.external, "floating_ip_address": address, "port_id": ports["ports"][0]["id"],
+            "fixed_ip_address": vm.ip(),
         });
         self.make("floatingips", "floatingip", new).map(drop)
     }
