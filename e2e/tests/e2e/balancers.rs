@@ -32,6 +32,11 @@ pub(crate) fn tests() -> Vec<Test> {
             clients::multihomed,
         ),
         test(
+            "balancers::groups_serve_the_same_clients",
+            "with a group per router, clients are served as without, and a server that starts without groups replaces them",
+            clients::groups,
+        ),
+        test(
             "balancers::scenario_42_members_have_floating_ips_of_their_own",
             "a member with a distributed floating IP serves clients of the load balancer's floating IP, because its own becomes central, and is still reached by it",
             clients::members_with_floating_ips,

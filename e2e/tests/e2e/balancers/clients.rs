@@ -227,3 +227,40 @@ pub(super) fn members_with_floating_ips() -> Result<()> {
         count(3, "m2 at its own floating IP", || ext.ask_by_tcp(&format!("{own}:81"))).map(drop)
     })
 }
+
+pub(super) fn groups() -> Result<()> {
+    topology().run(|lab| {
+        let site = Site::start_with(lab, "phy1", "load_balancer_groups = true")?;
+        let ext = site.outside()?;
+        let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
+        let _servers = serve(&members, 80)?;
+        site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &both()),
+            site.listener("UDP", 80, Value::Null, &both()),
+        ]))?;
+        let az1 = lab.central("az1")?;
+        let has = |wants_groups: bool, what: &str| {
+            az1.nb().until(LONG, what, |snapshot| {
+                let switches: Vec<_> =
+                    snapshot.table::<ovn::nb::LogicalSwitch>().iter().map(|(_, row)| row).collect();
+                let grouped = switches.iter().filter(|switch| !switch.load_balancer_group.is_empty()).count();
+                let listed = switches.iter().filter(|switch| !switch.load_balancer.is_empty()).count();
+                let wanted = if wants_groups { (2, 0) } else { (0, 2) };
+                ((grouped, listed) == wanted).then_some(())
+            })
+        };
+        let served = || {
+            for (client, vm) in clients.iter().zip(&CLIENTS) {
+                reaches_both(client, &format!("{VIP}:80"), &vm.ip())?;
+            }
+            reaches_both(&ext, &format!("{VIP}:80"), "172.24.4.1")
+        };
+        has(true, "both switches have a group")?;
+        served()?;
+        println!("without groups:");
+        site.restart_with("load_balancer_groups = false")?;
+        has(false, "both switches have the load balancer")?;
+        az1.sync()?;
+        served()
+    })
+}

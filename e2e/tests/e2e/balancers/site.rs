@@ -72,10 +72,7 @@ impl<'l> Site<'l> {
     /// The same with settings of the network API.
     pub(super) fn start_with(lab: &'l Lab, physnet: &str, settings: &str) -> Result<Site<'l>> {
         let api = lab.controller("api")?;
-        let config = api.dir().join("meridian.toml");
-        std::fs::write(&config, format!("[network]\n{settings}\n"))
-            .context("cannot write the configuration")?;
-        let config = config.display().to_string();
+        let config = configure(&api, settings)?;
         let data = api.dir().join("data").display().to_string();
         let listen = ["--listen", NETWORK_API, "--lb-listen", BALANCER_API];
         let databases = ["--nb", "tcp:10.10.0.100:6641", "--sb", "tcp:10.10.0.100:6642"];
@@ -139,6 +136,14 @@ impl<'l> Site<'l> {
         site.networks = networks;
         site.router = router;
         Ok(site)
+    }
+
+    /// Starts the server again with other settings of the network API.
+    pub(super) fn restart_with(&self, settings: &str) -> Result<()> {
+        configure(&self.api, settings)?;
+        let server = self.api.daemon("server")?;
+        server.stop(LONG)?;
+        server.start_again()
     }
 
     /// Lets VMs be reached from this prefix only.
@@ -305,6 +310,13 @@ impl<'l> Site<'l> {
             text => serde_json::from_str(text).with_context(|| format!("{path} is answered by `{text}`")),
         }
     }
+}
+
+/// Writes the configuration of the server; gives its path.
+fn configure(api: &Node, settings: &str) -> Result<String> {
+    let path = api.dir().join("meridian.toml");
+    std::fs::write(&path, format!("[network]\n{settings}\n")).context("cannot write the configuration")?;
+    Ok(path.display().to_string())
 }
 
 fn merged(mut object: Value, more: &Value) -> Value {
