@@ -54,6 +54,8 @@ settings! {
     ovn_router_indirect_snat: bool = true,
     /// NAT without connection tracking.
     stateless_nat_enabled: bool = false,
+    /// Load balancers are put on a router and its networks through one group per router, instead of one by one.
+    load_balancer_groups: bool = false,
     /// Whether networks get a metadata port.
     ovn_metadata_enabled: bool = true,
     /// Whether the metadata port has an address in IPv4 subnets without DHCP as well. Neutron's has none there.

@@ -27,8 +27,23 @@ pub(crate) fn tests() -> Vec<Test> {
             clients::allowed,
         ),
         test(
+            "balancers::clients_arrive_at_two_gateways",
+            "clients outside reach both members through either of two gateways of the router, which are on two chassis",
+            clients::multihomed,
+        ),
+        test(
+            "balancers::groups_serve_the_same_clients",
+            "with a group per router, clients are served as without, and a server that starts without groups replaces them",
+            clients::groups,
+        ),
+        test(
+            "balancers::scenario_42_members_have_floating_ips_of_their_own",
+            "a member with a distributed floating IP serves clients of the load balancer's floating IP, because its own becomes central, and is still reached by it",
+            clients::members_with_floating_ips,
+        ),
+        test(
             "balancers::scenario_44_45_a_member_dies_and_comes_back",
-            "a health monitor takes a member that dies out and back in, and the API shows it; the backup serves while the others are gone",
+            "health monitors, by TCP and UDP, take a member that dies out and back in, and the API shows it; the backup serves while the others are gone",
             health::dies,
         ),
         Test::new(

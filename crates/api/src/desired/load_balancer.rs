@@ -15,12 +15,13 @@ mod selection;
 mod vips;
 
 use ovn::ident::row_uuid;
-use ovn::nb::{self, LogicalRouter, LogicalSwitch};
+use ovn::nb::{self, LoadBalancerGroup, LogicalRouter, LogicalSwitch};
+use ovn::target::Part;
 use ovsdb::Str;
 use reconcile::{Class, Problem};
 use uuid::Uuid;
 
-use super::{Compiled, Look, map, object, router, switch, text, word};
+use super::{Compiled, Look, balancer_group, map, object, router, switch, text, word};
 use crate::model::{LbProtocol, LoadBalancer, RowSlot};
 use association::Association;
 use parts::BalancerParts;
@@ -56,14 +57,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
         };
         to.part.own(object(OBJECT, id), uuid, columns);
         access::compile(look, &parts, &association, &frontends, &mut to.part);
-        for network in &association.networks {
-            let switch = switch::row(look, *network);
-            to.part.member::<LogicalSwitch>(object(OBJECT, id), switch, LogicalSwitch::LOAD_BALANCER, uuid);
-        }
-        for used_by in &association.routers {
-            let router = router::row(look, *used_by);
-            to.part.member::<LogicalRouter>(object(OBJECT, id), router, LogicalRouter::LOAD_BALANCER, uuid);
-        }
+        associate(look, id, uuid, &association, &mut to.part);
     }
     health_check::report_obstacles(&parts, to);
     warn_of_several_gateways(look, id, &association, to);
@@ -74,6 +68,32 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
             "vip-without-router",
             "nobody answers for its VIP: no router has a port in the VIP's subnet. Add the subnet to a router",
         ));
+    }
+}
+
+/// Has routers and switches use a row, through the groups of the routers if there are any.
+fn associate(look: &Look<'_, '_>, id: Uuid, row: Uuid, association: &Association<'_>, to: &mut Part) {
+    let mut switches = association.networks.clone();
+    for used_by in &association.routers {
+        match balancer_group::row(look, *used_by) {
+            Some(group) => {
+                to.member::<LoadBalancerGroup>(
+                    object(OBJECT, id),
+                    group,
+                    LoadBalancerGroup::LOAD_BALANCER,
+                    row,
+                );
+                switches.retain(|network| !association.behind_routers.contains(network));
+            }
+            None => {
+                let router = router::row(look, *used_by);
+                to.member::<LogicalRouter>(object(OBJECT, id), router, LogicalRouter::LOAD_BALANCER, row);
+            }
+        }
+    }
+    for network in switches {
+        let switch = switch::row(look, network);
+        to.member::<LogicalSwitch>(object(OBJECT, id), switch, LogicalSwitch::LOAD_BALANCER, row);
     }
 }
 

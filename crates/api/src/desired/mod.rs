@@ -12,7 +12,7 @@
 //! | `Subnet` | DHCP options | `dhcp` |
 //! | `Port` | switch port, its DHCP options; router port | `port`, `dhcp`, `router_port` |
 //! | `Placement` | chassis group of a gateway port | `chassis_group` |
-//! | `Router` | router, routes, BFD, source NAT, metadata | `router`, `route`, `bfd`, `nat`, `metadata_route` |
+//! | `Router` | router, routes, BFD, source NAT, metadata, group of load balancers | `router`, `route`, `bfd`, `nat`, `metadata_route`, `balancer_group` |
 //! | `FloatingIp` | NAT | `nat` |
 //! | `SecurityGroup`, `SecurityGroupRule` | port group, ACL | `port_group`, `acl` |
 //! | `LoadBalancer` | load balancers; no rows of its parts alone | `load_balancer` |
@@ -26,6 +26,7 @@
 
 mod acl;
 mod adopted;
+mod balancer_group;
 pub mod bfd;
 mod chassis_group;
 mod dhcp;

@@ -7,7 +7,7 @@ use ovsdb::Str;
 use uuid::Uuid;
 
 use super::look::Look;
-use super::{Compiled, map, metadata_route, nat, object, route, text, word};
+use super::{Compiled, balancer_group, map, metadata_route, nat, object, route, text, word};
 use crate::model::Router;
 
 /// The router's row.
@@ -35,6 +35,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
         ..Default::default()
     };
     to.part.own(object("router", id), row(look, id), logical_router);
+    balancer_group::compile(look, id, &mut to.part);
 }
 
 fn options(look: &Look<'_, '_>, router: &Router) -> Vec<(&'static str, Str)> {

@@ -76,7 +76,7 @@ fn describe(scene: &Scene<'_>, balancer: &LoadBalancer, floating: Option<IpAddr>
         _ if names.is_empty() => {}
         [] => lines.push("clients outside: no chassis hosts a gateway of the router".to_owned()),
         _ => lines.push(format!(
-            "clients outside: chassis {} {} the gateway of the router, and a BGP agent there announces the address",
+            "clients outside: chassis {} {} the gateway of the router; the BGP agent there, if one runs, announces the address",
             chassis.join(", "),
             if chassis.len() == 1 { "hosts" } else { "host" }
         )),

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use lab::node::Node;
 use lab::probe::Answer;
-use lab::{Lab, eventually};
+use lab::{Lab, Topology, chassis, eventually};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -170,5 +170,97 @@ pub(super) fn allowed() -> Result<()> {
         served(&ext, &floating)?;
         served(&ext, &v4)?;
         refused(c1, &v4)
+    })
+}
+
+pub(super) fn multihomed() -> Result<()> {
+    let gateway = |name: &str, physnet: &str| {
+        chassis(name).wired(physnet, "br-ex").setting("ovn-cms-options", "enable-chassis-as-gw")
+    };
+    let topology =
+        Topology::new().central("az1").chassis(gateway("hv1", "phy1")).chassis(gateway("hv2", "phy2"));
+    topology.run(|lab| {
+        let site = Site::start(lab, "phy1")?;
+        let outside = [site.outside()?, site.second_outside("phy2")?];
+        let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
+        let _servers = serve(&members, 80)?;
+        site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &both()),
+            site.listener("UDP", 80, Value::Null, &both()),
+        ]))?;
+        reaches_both(&clients[0], &format!("{VIP}:80"), &CLIENTS[0].ip())?;
+        for (ext, seen_as) in outside.iter().zip(["172.24.4.1", "198.51.100.1"]) {
+            reaches_both(ext, &format!("{VIP}:80"), seen_as)?;
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn members_with_floating_ips() -> Result<()> {
+    let gateway = chassis("hv1").wired("phy1", "br-ex").setting("ovn-cms-options", "enable-chassis-as-gw");
+    let topology =
+        Topology::new().central("az1").chassis(gateway).chassis(chassis("hv2").wired("phy1", "br-ex"));
+    topology.run(|lab| {
+        let site = Site::start_with(lab, "phy1", "enable_distributed_floating_ip = true")?;
+        let ext = site.outside()?;
+        let members = site.plug(&MEMBERS)?;
+        let _servers = [80, 81].map(|port| serve(&members, port));
+        let own = "172.24.4.207";
+        site.floating_ip_of(&MEMBERS[1], own)?;
+        let az1 = lab.central("az1")?;
+        let is_distributed = |wanted: bool| {
+            az1.nb().until(LONG, &format!("the floating IP of m2 is distributed: {wanted}"), |snapshot| {
+                let mut rows = snapshot.table::<ovn::nb::Nat>().iter();
+                let of_m2 = |row: &ovn::nb::Nat| row.external_ip == ovn::text::Text::new(own);
+                rows.any(|(_, row)| of_m2(row) && row.external_mac.is_some() == wanted).then_some(())
+            })
+        };
+        is_distributed(true)?;
+        count(3, "m2 at its own floating IP", || ext.ask_by_tcp(&format!("{own}:81")))?;
+        let balancer = site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &both()),
+            site.listener("UDP", 80, Value::Null, &both()),
+        ]))?;
+        site.floating_ip(&balancer)?;
+        is_distributed(false)?;
+        reaches_both(&ext, &format!("{FLOATING}:80"), "172.24.4.1")?;
+        count(3, "m2 at its own floating IP", || ext.ask_by_tcp(&format!("{own}:81"))).map(drop)
+    })
+}
+
+pub(super) fn groups() -> Result<()> {
+    topology().run(|lab| {
+        let site = Site::start_with(lab, "phy1", "load_balancer_groups = true")?;
+        let ext = site.outside()?;
+        let (members, clients) = (site.plug(&MEMBERS)?, site.plug(&CLIENTS)?);
+        let _servers = serve(&members, 80)?;
+        site.balancer(json!([
+            site.listener("TCP", 80, Value::Null, &both()),
+            site.listener("UDP", 80, Value::Null, &both()),
+        ]))?;
+        let az1 = lab.central("az1")?;
+        let has = |wants_groups: bool, what: &str| {
+            az1.nb().until(LONG, what, |snapshot| {
+                let switches: Vec<_> =
+                    snapshot.table::<ovn::nb::LogicalSwitch>().iter().map(|(_, row)| row).collect();
+                let grouped = switches.iter().filter(|switch| !switch.load_balancer_group.is_empty()).count();
+                let listed = switches.iter().filter(|switch| !switch.load_balancer.is_empty()).count();
+                let wanted = if wants_groups { (2, 0) } else { (0, 2) };
+                ((grouped, listed) == wanted).then_some(())
+            })
+        };
+        let served = || {
+            for (client, vm) in clients.iter().zip(&CLIENTS) {
+                reaches_both(client, &format!("{VIP}:80"), &vm.ip())?;
+            }
+            reaches_both(&ext, &format!("{VIP}:80"), "172.24.4.1")
+        };
+        has(true, "both switches have a group")?;
+        served()?;
+        println!("without groups:");
+        site.restart_with("load_balancer_groups = false")?;
+        has(false, "both switches have the load balancer")?;
+        az1.sync()?;
+        served()
     })
 }

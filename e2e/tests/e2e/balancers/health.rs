@@ -9,6 +9,8 @@ use super::site::*;
 pub(super) fn dies() -> Result<()> {
     topology().run(|lab| {
         let site = Site::start(lab, "phy1")?;
+        // Members need not admit the probes, only their clients.
+        site.admit_only(&format!("{}/32", CLIENTS[1].ip()))?;
         let mut vms: Vec<Vm> = MEMBERS.into();
         vms.push(Vm("m3", "hv2", 1, 108));
         let (nodes, clients) = (site.plug(&vms)?, site.plug(&CLIENTS)?);
@@ -17,27 +19,38 @@ pub(super) fn dies() -> Result<()> {
         let members = [(&vms[0], json!({})), (&vms[1], json!({})), (&vms[2], json!({"backup": true}))];
         let monitor =
             json!({"type": "TCP", "delay": 1, "timeout": 1, "max_retries": 2, "max_retries_down": 2});
-        let balancer = site.balancer(json!([site.listener(
-            "TCP",
-            80,
-            json!({"pool": {"healthmonitor": monitor}}),
-            &members
-        ),]))?;
-        let pool = site.named("pools", "pools", "TCP80")?["id"].as_str().unwrap_or_default().to_owned();
+        let datagrams =
+            json!({"type": "UDP-CONNECT", "delay": 3, "timeout": 1, "max_retries": 1, "max_retries_down": 1});
+        let balancer = site.balancer(json!([
+            site.listener("TCP", 80, json!({"pool": {"healthmonitor": monitor}}), &members),
+            site.listener("UDP", 80, json!({"pool": {"healthmonitor": datagrams}}), &members[..2]),
+        ]))?;
+        let pool = |name: &str| -> Result<String> {
+            Ok(site.named("pools", "pools", name)?["id"].as_str().unwrap_or_default().to_owned())
+        };
+        let pools = [("TCP", pool("TCP80")?), ("UDP", pool("UDP80")?)];
         let shows = |pool_is: &str, up: [&str; 2]| {
-            eventually(LONG, &format!("members are {up:?}, the pool is {pool_is}"), || {
-                let list = site.load_balancing("GET", &format!("pools/{pool}/members"), &Value::Null)?;
-                for (vm, wanted) in MEMBERS.iter().zip(up) {
-                    let of = |member: &&Value| member["name"] == vm.0 && member["address"] == vm.ip();
-                    let member = list["members"].as_array().and_then(|list| list.iter().find(of));
-                    let status = member.map(|member| member["operating_status"].clone());
-                    ensure!(status == Some(json!(wanted)), "{} is {status:?}", vm.0);
-                }
-                let shown = site.load_balancing("GET", &format!("pools/{pool}"), &Value::Null)?;
-                ensure!(shown["pool"]["operating_status"] == pool_is, "{shown}");
-                ensure!(shown["pool"]["provisioning_status"] == "ACTIVE", "{shown}");
-                Ok(())
-            })
+            for (protocol, pool) in &pools {
+                eventually(
+                    LONG,
+                    &format!("members are {up:?} by {protocol}, the pool is {pool_is}"),
+                    || {
+                        let list =
+                            site.load_balancing("GET", &format!("pools/{pool}/members"), &Value::Null)?;
+                        for (vm, wanted) in MEMBERS.iter().zip(up) {
+                            let of = |member: &&Value| member["name"] == vm.0 && member["address"] == vm.ip();
+                            let member = list["members"].as_array().and_then(|list| list.iter().find(of));
+                            let status = member.map(|member| member["operating_status"].clone());
+                            ensure!(status == Some(json!(wanted)), "{} is {status:?}", vm.0);
+                        }
+                        let shown = site.load_balancing("GET", &format!("pools/{pool}"), &Value::Null)?;
+                        ensure!(shown["pool"]["operating_status"] == pool_is, "{shown}");
+                        ensure!(shown["pool"]["provisioning_status"] == "ACTIVE", "{shown}");
+                        Ok(())
+                    },
+                )?;
+            }
+            Ok::<_, anyhow::Error>(())
         };
         let answered_by = |who: &[&str]| {
             eventually(LONG, &format!("connections are answered by {who:?}"), || {
@@ -79,11 +92,12 @@ pub(super) fn dies() -> Result<()> {
         shows("ONLINE", ["ONLINE", "ONLINE"])?;
         answered_by(&["m1", "m2"])?;
         println!("no health monitor, no state:");
-        let monitor =
-            site.load_balancing("GET", "healthmonitors", &Value::Null)?["healthmonitors"][0]["id"].clone();
-        let path = format!("healthmonitors/{}", monitor.as_str().unwrap_or_default());
-        site.load_balancing("DELETE", &path, &Value::Null)?;
-        site.applied(&balancer)?;
+        let monitors = site.load_balancing("GET", "healthmonitors", &Value::Null)?;
+        for monitor in monitors["healthmonitors"].as_array().into_iter().flatten() {
+            let path = format!("healthmonitors/{}", monitor["id"].as_str().unwrap_or_default());
+            site.load_balancing("DELETE", &path, &Value::Null)?;
+            site.applied(&balancer)?;
+        }
         shows("ONLINE", ["NO_MONITOR", "NO_MONITOR"])
     })
 }

@@ -60,21 +60,39 @@ pub(super) struct Site<'l> {
     /// Network and its subnets of IPv4 and IPv6, by number from 1.
     networks: Vec<(String, String, String)>,
     external: String,
+    router: String,
 }
 
 impl<'l> Site<'l> {
     /// Starts the API and creates networks and the router. The external network is on this physical network.
     pub(super) fn start(lab: &'l Lab, physnet: &str) -> Result<Site<'l>> {
+        Self::start_with(lab, physnet, "")
+    }
+
+    /// The same with settings of the network API.
+    pub(super) fn start_with(lab: &'l Lab, physnet: &str, settings: &str) -> Result<Site<'l>> {
         let api = lab.controller("api")?;
+        let config = configure(&api, settings)?;
         let data = api.dir().join("data").display().to_string();
         let listen = ["--listen", NETWORK_API, "--lb-listen", BALANCER_API];
         let databases = ["--nb", "tcp:10.10.0.100:6641", "--sb", "tcp:10.10.0.100:6642"];
         api.meridian(
             "server",
-            &[&["server", "--auth", "none", "--data-dir", &data][..], &listen, &databases].concat(),
+            &[
+                &["--config", &config, "server", "--auth", "none", "--data-dir", &data][..],
+                &listen,
+                &databases,
+            ]
+            .concat(),
         )?;
-        let mut site =
-            Site { lab, api, security_group: String::new(), networks: Vec::new(), external: String::new() };
+        let mut site = Site {
+            lab,
+            api,
+            security_group: String::new(),
+            networks: Vec::new(),
+            external: String::new(),
+            router: String::new(),
+        };
         eventually(LONG, "the API knows a chassis for gateways", || {
             let agents = site.network("GET", "agents", &Value::Null)?;
             ensure!(agents.to_string().contains("OVN Controller Gateway agent"), "it knows {agents}");
@@ -116,7 +134,48 @@ impl<'l> Site<'l> {
             networks.push((network, v4, v6));
         }
         site.networks = networks;
+        site.router = router;
         Ok(site)
+    }
+
+    /// Starts the server again with other settings of the network API.
+    pub(super) fn restart_with(&self, settings: &str) -> Result<()> {
+        configure(&self.api, settings)?;
+        let server = self.api.daemon("server")?;
+        server.stop(LONG)?;
+        server.start_again()
+    }
+
+    /// Lets VMs be reached from this prefix only.
+    pub(super) fn admit_only(&self, prefix: &str) -> Result<()> {
+        let path =
+            format!("security-group-rules?direction=ingress&security_group_id={}", self.security_group);
+        let rules = self.network("GET", &path, &Value::Null)?;
+        for rule in rules["security_group_rules"].as_array().into_iter().flatten() {
+            let path = format!("security-group-rules/{}", rule["id"].as_str().unwrap_or_default());
+            self.network("DELETE", &path, &Value::Null)?;
+        }
+        let rule = json!({
+            "security_group_id": self.security_group, "direction": "ingress", "ethertype": "IPv4", "remote_ip_prefix": prefix,
+        });
+        self.make("security-group-rules", "security_group_rule", rule).map(drop)
+    }
+
+    /// A second gateway of the router, on another external network, and a host there that routes tenant networks to it.
+    pub(super) fn second_outside(&self, physnet: &str) -> Result<Arc<Node>> {
+        let flat = json!({"router:external": true, "provider:network_type": "flat", "provider:physical_network": physnet});
+        let network = self.make("networks", "network", flat)?;
+        let subnet = json!({
+            "network_id": network, "ip_version": 4, "cidr": "198.51.100.0/24", "gateway_ip": "198.51.100.1", "enable_dhcp": false,
+        });
+        self.make("subnets", "subnet", subnet)?;
+        let gateway =
+            json!({"network_id": network, "external_fixed_ips": [{"ip_address": "198.51.100.100"}]});
+        let body = json!({"router": {"external_gateways": [gateway]}});
+        self.network("PUT", &format!("routers/{}/add_external_gateways", self.router), &body)?;
+        let ext = self.lab.external("ext2", physnet, &["198.51.100.1/24"])?;
+        ext.route("10.0.0.0/24".parse()?, "198.51.100.100".parse()?)?;
+        Ok(ext)
     }
 
     /// The host outside, which routes tenant networks to the router.
@@ -192,6 +251,16 @@ impl<'l> Site<'l> {
         self.make("floatingips", "floatingip", new).map(drop)
     }
 
+    /// A floating IP for a VM.
+    pub(super) fn floating_ip_of(&self, vm: &Vm, address: &str) -> Result<()> {
+        let ports = self.network("GET", &format!("ports?mac_address={}", vm.mac()), &Value::Null)?;
+        let new = json!({
+            "floating_network_id": self.external, "floating_ip_address": address, "port_id": ports["ports"][0]["id"],
+            "fixed_ip_address": vm.ip(),
+        });
+        self.make("floatingips", "floatingip", new).map(drop)
+    }
+
     /// Waits until OVN has a load balancer, and every chassis follows.
     pub(super) fn applied(&self, balancer: &str) -> Result<()> {
         eventually(LONG, "the load balancer is ACTIVE", || {
@@ -241,6 +310,13 @@ impl<'l> Site<'l> {
             text => serde_json::from_str(text).with_context(|| format!("{path} is answered by `{text}`")),
         }
     }
+}
+
+/// Writes the configuration of the server; gives its path.
+fn configure(api: &Node, settings: &str) -> Result<String> {
+    let path = api.dir().join("meridian.toml");
+    std::fs::write(&path, format!("[network]\n{settings}\n")).context("cannot write the configuration")?;
+    Ok(path.display().to_string())
 }
 
 fn merged(mut object: Value, more: &Value) -> Value {

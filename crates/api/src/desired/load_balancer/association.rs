@@ -24,6 +24,8 @@ pub(super) struct Association<'w> {
     pub(super) routers: Vec<Uuid>,
     /// The networks of VIPs and members, and those behind the routers; never external ones.
     pub(super) networks: BTreeSet<Uuid>,
+    /// Those of them that a router of the load balancer has an interface on.
+    pub(super) behind_routers: BTreeSet<Uuid>,
     /// VIPs and members by network. Networks that only share a router with them do not count.
     pub(super) ls_refs: LsRefs,
     /// Whether one of the routers has several gateways.
@@ -52,7 +54,7 @@ impl<'w> Association<'w> {
             }
         }
 
-        let mut networks = BTreeSet::new();
+        let mut behind_routers = BTreeSet::new();
         let mut has_multihomed_router = false;
         let mut all_gateways = Vec::new();
         for router in &routers {
@@ -65,10 +67,11 @@ impl<'w> Association<'w> {
                 let leads_here =
                     port.fixed_ips.iter().any(|fixed| parts.balancer.serves_family(fixed.ip_address));
                 if leads_here && is_internal(look, port.network_id) {
-                    networks.insert(port.network_id);
+                    behind_routers.insert(port.network_id);
                 }
             }
         }
+        let mut networks = behind_routers.clone();
 
         let mut refs: BTreeMap<Uuid, u32> = BTreeMap::new();
         for (subnets, is_vip) in [(&vips, true), (&members, false)] {
@@ -83,7 +86,14 @@ impl<'w> Association<'w> {
         }
         let ls_refs = refs.into_iter().map(|(network, count)| (name::switch(network).into(), count));
         let ls_refs = LsRefs(ls_refs.collect());
-        Association { routers, networks, ls_refs, has_multihomed_router, gateways: all_gateways }
+        Association {
+            routers,
+            networks,
+            behind_routers,
+            ls_refs,
+            has_multihomed_router,
+            gateways: all_gateways,
+        }
     }
 
     /// The value of `lr_ref`, if there is a router.

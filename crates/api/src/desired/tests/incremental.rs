@@ -41,6 +41,7 @@ enum Step {
     PortEnabled(u8, bool),
     Backup(u8, bool),
     Allow(u8, bool),
+    Groups(bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -106,6 +107,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (0u8..12, bit()).prop_map(|(n, on)| PortEnabled(n, on)),
         (0u8..2, bit()).prop_map(|(n, on)| Backup(n, on)),
         (0u8..2, bit()).prop_map(|(n, on)| Allow(n, on)),
+        bit().prop_map(Groups),
     ];
     proptest::collection::vec(one, 1..40)
 }
@@ -313,6 +315,9 @@ fn run(scene: &mut Scene, step: &Step) {
                 let cidrs = if on { vec!["10.0.0.0/8".parse().unwrap()] } else { Vec::new() };
                 txn.edit::<Listener>(&id(n + 2), |listener| listener.allowed_cidrs = cidrs);
             });
+        }
+        Step::Groups(on) => {
+            scene.settings(|settings| settings.load_balancer_groups = on);
         }
         Step::Distributed(on) => {
             scene.settings(|settings| settings.enable_distributed_floating_ip = on);

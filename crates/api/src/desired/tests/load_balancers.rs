@@ -2,6 +2,7 @@
 
 mod access;
 mod builder;
+mod groups;
 mod health;
 
 use ovn::nb::{LogicalRouter, LogicalSwitch};
