@@ -12,11 +12,12 @@ use crate::output::Said;
 /// The agent may have to read the whole Southbound database for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Explain why an address is announced by this node, or why not
+/// Explain why an address is announced by this node, or whose metadata it gets
 ///
-/// Names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is still to
-/// be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent that
-/// reads the Southbound database takes a look at all of it.
+/// The BGP agent names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is
+/// still to be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent
+/// that reads the Southbound database takes a look at all of it. The metadata agent says which instance a request from this
+/// address would be, on each network.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
