@@ -1,5 +1,7 @@
 //! The metadata agent and its proxy as processes.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,9 @@ use node::metadata::config::Config;
 use ovn::sb::{Chassis, ChassisPrivate, DatapathBinding, PortBinding, SbGlobal};
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::{Client, Table};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use reconcile::{Metrics, State};
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,7 +38,10 @@ pub(crate) async fn run_agent(config: Config, log: LogControl) -> Outcome {
     let mut registry = Registry::default();
     let counts = Metrics::register(&mut registry);
     let agent = Arc::new(Agent::start(config, counts));
-    let process = Process::over(registry, "metadata-agent", log, RunningAgent(Arc::clone(&agent)), |_| {});
+    let running = RunningAgent(Arc::clone(&agent));
+    let process = Process::over(registry, "metadata-agent", log, running.clone(), |registry| {
+        registry.register_collector(Box::new(running));
+    });
     if let Some(listen) = listen {
         metrics::serve(listen, process.clone()).await?;
     }
@@ -144,7 +152,8 @@ impl Signals {
     }
 }
 
-#[derive(Debug)]
+/// A running agent, for those who ask.
+#[derive(Clone, Debug)]
 struct RunningAgent(Arc<Agent>);
 
 impl RunningAgent {
@@ -201,5 +210,31 @@ impl Subject for RunningAgent {
             let plan = self.0.plan().await.map_err(|error| error.to_string())?;
             serde_json::to_value([plan]).map_err(|error| error.to_string())
         })
+    }
+
+    fn explain(&self, ip: IpAddr) -> Answering<'_> {
+        Box::pin(async move { Ok(serde_json::json!({ "ip": ip, "text": self.0.explain(ip) })) })
+    }
+}
+
+impl Collector for RunningAgent {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let decision = self.0.decision();
+        let idle = decision.idle.len();
+        let ports: usize = decision.identities.values().map(Vec::len).sum();
+        let counts = [
+            (
+                "metadata_networks",
+                "Networks with VMs on this chassis",
+                decision.desired.networks.len() - idle,
+            ),
+            ("metadata_idle_networks", "Networks without VMs that keep their namespace for a while", idle),
+            ("metadata_ports", "Ports of instances whose requests are answered", ports),
+        ];
+        for (name, help, count) in counts {
+            let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod agent;
 mod namespaces;
 mod site;
+mod units;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -53,6 +54,13 @@ pub(crate) fn tests() -> Vec<Test> {
             agent::comes_and_goes,
         )
         .meridian(),
+        Test::new(
+            "metadata::units_run_under_systemd",
+            "the Debian package is installed, and a real systemd runs the metadata agent with three capabilities and its proxy with none; restarts lose no request",
+            &[],
+            units::run,
+        )
+        .package(),
     ]
 }
 

@@ -1,4 +1,5 @@
-//! `meridian explain`: why an address is exposed on this node, or why not; and who serves at a load balancer's address.
+//! `meridian explain`: why an address is exposed on this node, or why not; whose metadata it gets; and which members serve at a load
+//! balancer's address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,11 +13,13 @@ use crate::output::Said;
 /// The agent may have to read the whole Southbound database for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Explain why an address is announced by this node, or why not
+/// Explain an address: why it is announced, whose metadata it gets, which members serve it
 ///
-/// Names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is still to
-/// be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent that
-/// reads the Southbound database takes a look at all of it.
+/// The BGP agent names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is
+/// still to be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent
+/// that reads the Southbound database takes a look at all of it.
+///
+/// The metadata agent says which instance a request from this address would be, on each network.
 ///
 /// A server explains the addresses of load balancers: which chassis answers, and which members serve and why others do not.
 #[derive(Debug, clap::Args)]

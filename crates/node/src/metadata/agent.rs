@@ -1,10 +1,12 @@
 //! The running agent: its connections, its loop, its end.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ovn::sb::{Chassis, ChassisPrivate, PortBinding, SbGlobal};
+use ovn::text::neutron::key;
 use ovsdb::client::{ClientConfig, ConditionError, TlsConfig};
 use ovsdb::model::Condition;
 use ovsdb::session::{Progress, Remote, Remotes};
@@ -18,6 +20,8 @@ use tracing::{error, info};
 
 use super::config::Config;
 use super::desired::{Decision, decide};
+use super::explain::explain;
+use super::plan::listed;
 use super::snapshot::{Snapshot, chassis, ports, setting, southbound_model, vswitch_model};
 use super::sockets::{Feed, Sockets, Validity};
 use super::state::Desired;
@@ -136,6 +140,17 @@ impl Agent {
     /// The ops that the loop would run now.
     pub async fn plan(&self) -> Result<Preview, NoPlan> {
         self.handle.plan().await
+    }
+
+    /// Whose data a request from an address would get, in sentences.
+    pub fn explain(&self, ip: IpAddr) -> Vec<String> {
+        let rows = lock(&self.shared.sb).clone().map(|sb| sb.snapshot());
+        let name = setting(&self.shared.vswitch.snapshot(), "system-id").cloned().unwrap_or_default();
+        let ready = rows.as_ref().and_then(|rows| {
+            let row = rows.table::<Chassis>().iter().find(|(_, row)| row.name == name)?.1;
+            row.external_ids.get(key::METADATA_NETWORKS).cloned()
+        });
+        explain(&self.decision(), &listed(ready.as_ref()), ip)
     }
 
     /// Ends the agent. All that it made stays, and the proxy goes on answering.

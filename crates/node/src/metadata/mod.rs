@@ -5,6 +5,7 @@
 //! | [`config`] | the options, those of a `neutron_ovn_metadata_agent.ini` |
 //! | [`snapshot`] | the inputs: the rows of both databases at one instant |
 //! | [`desired`] | which networks are served here, and which instance has which address |
+//! | `explain` | whose data a request from an address would get, in sentences |
 //! | [`state`] | the desired and observed state of the target |
 //! | [`plan`] | the ops between them, in order |
 //! | `target` | observes and applies |
@@ -18,6 +19,7 @@
 pub mod agent;
 pub mod config;
 pub mod desired;
+mod explain;
 pub mod plan;
 mod probe;
 pub mod snapshot;

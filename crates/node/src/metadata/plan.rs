@@ -75,7 +75,7 @@ pub fn plan(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<
 }
 
 /// The networks in a key; those that do not parse are dropped.
-fn listed(value: Option<&Str>) -> BTreeSet<Uuid> {
+pub fn listed(value: Option<&Str>) -> BTreeSet<Uuid> {
     let text = value.map_or("", Str::as_str);
     text.split(',').filter_map(|network| Uuid::try_parse(network.trim()).ok()).collect()
 }

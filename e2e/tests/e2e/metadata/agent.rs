@@ -22,6 +22,7 @@ pub(super) fn own_data() -> Result<()> {
             gets_its_own(&*lab.find(vm.0)?, vm)?;
         }
         identified(lab)?;
+        explained(lab)?;
         attacks(lab)?;
         ipv6(lab)
     })
@@ -39,6 +40,22 @@ fn identified(lab: &Lab) -> Result<()> {
     ] {
         ensure!(keys.contains(&words), "{words} is not in {keys}");
     }
+    Ok(())
+}
+
+/// The agent tells whose data an address would get.
+fn explained(lab: &Lab) -> Result<()> {
+    let hv = lab.chassis("hv1")?;
+    let ask =
+        |ip: &str| hv.run(&format!("meridian explain {ip} --socket {}/metadata.sock", hv.dir().display()));
+    let both = ask("10.0.0.11")?;
+    for vm in VMS.iter().filter(|vm| vm.2 == "hv1") {
+        let words =
+            format!("On network {} it is instance {} of project p1, and the network is ready.", vm.1, vm.4);
+        ensure!(both.contains(&words), "{words:?} is not in {both}");
+    }
+    let elsewhere = ask("10.0.0.12")?;
+    ensure!(elsewhere.contains("No instance on this chassis has 10.0.0.12"), "{elsewhere}");
     Ok(())
 }
 
@@ -87,13 +104,13 @@ fn ipv6(lab: &Lab) -> Result<()> {
 }
 
 /// Requests of a VM, one after the other, until they are stopped.
-struct Train {
+pub(super) struct Train {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<(usize, Vec<String>)>,
 }
 
 impl Train {
-    fn start(vm: &Arc<Node>) -> Train {
+    pub(super) fn start(vm: &Arc<Node>) -> Train {
         let (vm, stop) = (Arc::clone(vm), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -110,7 +127,7 @@ impl Train {
     }
 
     /// The number of answers, and all failures.
-    fn end(self) -> Result<(usize, Vec<String>)> {
+    pub(super) fn end(self) -> Result<(usize, Vec<String>)> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().ok().context("the requests panicked")
     }

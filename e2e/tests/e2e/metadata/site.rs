@@ -63,24 +63,31 @@ pub(super) const VMS: [Vm; 3] = [
 /// Starts the topology with its VMs and agents, and runs a test in it.
 pub(super) fn run(test: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
     Topology::new().central("az1").chassis(chassis("hv1")).chassis(chassis("hv2")).run(|lab| {
-        networks(lab)?;
-        for Vm(name, network, hv, last, _, _) in VMS {
-            let vm = lab.vm(name).on(hv).mac(&mac(network, last)).ip(&format!("10.0.0.{last}/24")).plug()?;
-            vm.route("169.254.169.254/32".parse()?, "10.0.0.2".parse()?)?;
-        }
         for hv in ["hv1", "hv2"] {
             nova(lab.chassis(hv)?)?;
             start(lab.chassis(hv)?)?;
         }
+        networks(lab)?;
+        vms(lab, &["hv1", "hv2"])?;
         test(lab)
     })
+}
+
+/// Turns on the VMs of some chassis.
+pub(super) fn vms(lab: &Lab, chassis: &[&str]) -> Result<()> {
+    for Vm(name, network, hv, last, _, _) in VMS.iter().filter(|vm| chassis.contains(&vm.2)) {
+        let vm = lab.vm(name).on(hv).mac(&mac(network, *last)).ip(&format!("10.0.0.{last}/24")).plug()?;
+        vm.route("169.254.169.254/32".parse()?, "10.0.0.2".parse()?)?;
+    }
+    Ok(())
 }
 
 fn mac(network: &str, last: u8) -> String {
     format!("02:00:00:00:{}:{last:02x}", &network[..2])
 }
 
-fn networks(lab: &Lab) -> Result<()> {
+/// Both networks with their metadata ports, in OVN.
+pub(super) fn networks(lab: &Lab) -> Result<()> {
     lab.central("az1")?.write(|net| {
         for network in [A, B] {
             let mut switch = net.switch(&format!("neutron-{network}")).port_with(
@@ -156,7 +163,7 @@ teardown_hold = 2
 }
 
 /// A Nova in the chassis' own network. It refuses what Nova refuses, and answers with the instance and the headers.
-fn nova(hv: &Chassis) -> Result<()> {
+pub(super) fn nova(hv: &Chassis) -> Result<()> {
     let listener = hv.enter(|| TcpListener::bind("127.0.0.1:8775"))?.context("Nova cannot listen")?;
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
