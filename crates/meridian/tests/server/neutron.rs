@@ -202,8 +202,14 @@ fn scenario_58_a_northbound_with_gateway_chassis_is_taken_over() {
     assert_eq!(moves.len(), 1, "one transaction");
     let mut came_and_went = tally(&written);
     came_and_went.retain(|what, _| !what.starts_with("modify"));
-    let expected =
-        counts([("insert HA_Chassis", 6), ("insert HA_Chassis_Group", 2), ("delete Gateway_Chassis", 6)]);
+    let expected = counts([
+        ("insert HA_Chassis", 6),
+        ("insert HA_Chassis_Group", 2),
+        ("delete Gateway_Chassis", 6),
+        // The way to the metadata service for instances without DHCP.
+        ("insert Logical_Router_Policy", 2),
+        ("insert Logical_Router_Static_Route", 1),
+    ]);
     assert_eq!(came_and_went, expected);
     let foreign =
         |change: &&Change| change.table == "Load_Balancer" || before.get(&bgp()) == Some(&change.uuid);

@@ -263,7 +263,7 @@ fn scenario_58_rows_of_a_real_neutron_stay_as_they_are() {
         (gone, came),
         (
             json!({"HA_Chassis_Group": 3}),
-            json!({"HA_Chassis": 7, "HA_Chassis_Group": 2, "Logical_Router_Policy": 5, "Logical_Router_Static_Route": 2})
+            json!({"HA_Chassis": 7, "HA_Chassis_Group": 2, "Logical_Router_Policy": 4, "Logical_Router_Static_Route": 2})
         )
     );
 
