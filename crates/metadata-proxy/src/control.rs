@@ -72,12 +72,6 @@ pub enum Message {
         /// Whether these are the last ones; then they replace those that the proxy had.
         last: bool,
     },
-    /// No more requests of a network have an identity.
-    Forget {
-        /// The network.
-        #[serde(with = "as_text")]
-        network: Uuid,
-    },
     /// All identities are current, and may be used for so long unless another such message comes. Zero ends that at once.
     Valid {
         /// The time.

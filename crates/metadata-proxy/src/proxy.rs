@@ -170,12 +170,6 @@ impl Proxy {
                     self.partial.insert(network, all);
                 }
             }
-            (Message::Forget { network }, _) => {
-                self.partial.remove(&network);
-                if let Some(known) = self.networks.remove(&network) {
-                    known.learn(Some(IdentityTable::default()));
-                }
-            }
             (Message::Valid { milliseconds }, _) => {
                 let until = Instant::now().checked_add(Duration::from_millis(milliseconds));
                 *lock(&self.shared.valid) = until.filter(|_| milliseconds > 0);

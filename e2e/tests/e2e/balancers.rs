@@ -18,7 +18,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         test(
             "balancers::connections_are_shared_as_asked",
-            "weights are seen in the number of connections, a client of SOURCE_IP or of session persistence stays with its member, a drained member keeps its connection and gets no new one",
+            "weights are seen in the number of connections, a client of SOURCE_IP, IPv4 or IPv6, or of session persistence stays with its member while others have the other one, a drained member keeps its connection and gets no new one",
             clients::shares,
         ),
         test(

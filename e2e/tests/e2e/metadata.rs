@@ -1,6 +1,7 @@
 //! Metadata: every VM reaches 169.254.169.254, answered on its own chassis, by a proxy that says which network it asked from.
 
 mod agent;
+mod faults;
 mod namespaces;
 mod site;
 mod units;
@@ -52,6 +53,13 @@ pub(crate) fn tests() -> Vec<Test> {
             "networks follow their VMs, changes of their port and of others, and a restart of ovn-controller; nothing is left of those that go",
             &[],
             agent::comes_and_goes,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::faults_are_mended",
+            "restarts of both databases lose no request, ovn-controller may end and start, a reboot's leftovers are replaced, and namespaces of others stay",
+            &[],
+            faults::mended,
         )
         .meridian(),
         Test::new(

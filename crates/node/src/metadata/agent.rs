@@ -54,8 +54,8 @@ struct Shared {
     config: Config,
     vswitch: Client,
     sb: Arc<Mutex<Option<Client>>>,
-    /// The chassis that the rows of the Southbound database belong to, once they are there.
-    in_force: Mutex<Option<Uuid>>,
+    /// The chassis that the rows of the Southbound database belong to, once they are there, and since when.
+    in_force: Mutex<Option<(Uuid, Instant)>>,
     waiting: Mutex<String>,
     ipv6: bool,
     sb_cfg: watch::Sender<Option<i64>>,
@@ -188,7 +188,7 @@ impl Shared {
     fn inputs(&self) -> Result<Snapshot, Waiting> {
         let waiting = || Waiting(lock(&self.waiting).clone());
         let sb = lock(&self.sb).clone().ok_or_else(waiting)?;
-        let in_force = (*lock(&self.in_force)).ok_or_else(waiting)?;
+        let (in_force, since) = (*lock(&self.in_force)).ok_or_else(waiting)?;
         let (rows, vswitch) = (sb.snapshot(), self.vswitch.snapshot());
         let name = setting(&vswitch, "system-id").cloned().unwrap_or_default();
         // While OVN does not know this chassis, everything stays as it is.
@@ -200,7 +200,8 @@ impl Shared {
         let hold = self.config.teardown_hold;
         let now = Instant::now().into_std();
         let sb_cfg = *self.sb_cfg.borrow();
-        Ok(Snapshot { sb: rows, vswitch, chassis, now, hold, ipv6: self.ipv6, sb_cfg, before })
+        let since = since.into_std();
+        Ok(Snapshot { sb: rows, vswitch, chassis, since, now, hold, ipv6: self.ipv6, sb_cfg, before })
     }
 
     fn validity(&self) -> Validity {
@@ -210,7 +211,9 @@ impl Shared {
         }
         let name = setting(&self.vswitch.snapshot(), "system-id").cloned().unwrap_or_default();
         match chassis(&sb.snapshot(), &name) {
-            Some(chassis) if Some(chassis) == *lock(&self.in_force) => Validity::Current,
+            Some(chassis) if lock(&self.in_force).is_some_and(|(known, _)| known == chassis) => {
+                Validity::Current
+            }
             _ => Validity::Revoked,
         }
     }
@@ -298,11 +301,12 @@ async fn follow(shared: Arc<Shared>, handle: Handle) {
         }
         // ovn-controller creates its row anew when it restarts, with another UUID.
         let known = chassis(&sb.snapshot(), &name);
-        if known.is_some() && known != *lock(&shared.in_force) {
+        let in_force = lock(&shared.in_force).map(|(chassis, _)| chassis);
+        if let Some(chassis) = known.filter(|_| known != in_force) {
             if asked(sb.set_condition::<PortBinding>(ports(known)).await).is_err() {
                 return;
             }
-            *lock(&shared.in_force) = known;
+            *lock(&shared.in_force) = Some((chassis, Instant::now()));
         }
         if known.is_none() {
             shared.wait_for(missing(&name).0);

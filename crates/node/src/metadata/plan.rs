@@ -91,6 +91,16 @@ fn present_networks(have: &Observed) -> BTreeSet<Uuid> {
 fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTreeSet<Dev>) -> NetworkOps {
     let netns::plan::NetworkPlan { pair, ops } =
         netns::plan::build(network, &want.namespace, &have.netns, taken);
+    let creates = ops.iter().any(|op| matches!(op, netns::Op::CreatePair { .. }));
+    if let (true, Some((dev, seen))) =
+        (creates, pair.as_ref().and_then(|pair| have.ports.get_key_value(&pair.host)))
+    {
+        // Open vSwitch goes on using the device that it has opened, though another one has its name by now. So the port goes
+        // first, and the device is created when that is done.
+        let ops = vec![Op::Unplug { dev: dev.clone(), seen: seen.clone() }];
+        taken.insert(dev.clone());
+        return NetworkOps { ops, ..NetworkOps::default() };
+    }
     let inner = |op| Op::Netns { network, op };
     let mut out = NetworkOps { ops: ops.into_iter().map(inner).collect(), ..NetworkOps::default() };
     let Some(pair) = pair else {

@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub vswitch: ovsdb::Snapshot,
     /// Our row in `Chassis`.
     pub chassis: Uuid,
+    /// The time since when it has been there. ovn-controller binds its ports a moment after it has created its row.
+    pub since: Instant,
     /// The time.
     pub now: Instant,
     /// How long a network without VMs keeps its namespace. ovn-controller unbinds all ports when it restarts.

@@ -5,6 +5,7 @@ use lab::node::Node;
 use lab::probe::Answer;
 use lab::{Lab, Topology, chassis, eventually};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::site::*;
@@ -93,6 +94,24 @@ pub(super) fn shares() -> Result<()> {
                 ensure!(answers.len() == 1, "{} has changed its member: {answers:?}", client.label());
             }
         }
+
+        println!("IPv6 clients by SOURCE_IP:");
+        let addresses: Vec<String> = (0..16).map(|n| format!("fd00:1::{}", 1000 + n)).collect();
+        site.add_addresses(&CLIENTS[0], c1, &addresses)?;
+        let mut members_of = BTreeMap::new();
+        for address in &addresses {
+            // On link, so that the device's first address is not preferred.
+            c1.run(&format!("ip -6 route replace {VIP6}/128 dev eth0 src {address}"))?;
+            let ask = || {
+                let answer = c1.ask_by_tcp(&format!("[{VIP6}]:81"))?;
+                ensure!(answer.seen_as == *address, "it is seen as {}", answer.seen_as);
+                Ok(answer)
+            };
+            let answers = count(3, address, ask)?;
+            ensure!(answers.len() == 1, "{address} has changed its member: {answers:?}");
+            members_of.extend(answers);
+        }
+        ensure!(members_of.len() == 2, "all of 16 clients have one member: {members_of:?}");
 
         // A connection to each member; then the second is drained.
         let mut open = eventually(LONG, "a connection to m2", || {

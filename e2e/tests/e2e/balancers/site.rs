@@ -251,6 +251,18 @@ impl<'l> Site<'l> {
         self.make("floatingips", "floatingip", new).map(drop)
     }
 
+    /// Gives a VM further IPv6 addresses of its network.
+    pub(super) fn add_addresses(&self, vm: &Vm, node: &Node, addresses: &[String]) -> Result<()> {
+        for address in addresses {
+            node.address("eth0", format!("{address}/64").parse()?)?;
+        }
+        let ports = self.network("GET", &format!("ports?mac_address={}", vm.mac()), &Value::Null)?;
+        let path = format!("ports/{}", ports["ports"][0]["id"].as_str().unwrap_or_default());
+        let pairs = json!([{"ip_address": format!("fd00:{}::/64", vm.2)}]);
+        self.network("PUT", &path, &json!({"port": {"allowed_address_pairs": pairs}}))?;
+        self.lab.central("az1")?.sync()
+    }
+
     /// A floating IP for a VM.
     pub(super) fn floating_ip_of(&self, vm: &Vm, address: &str) -> Result<()> {
         let ports = self.network("GET", &format!("ports?mac_address={}", vm.mac()), &Value::Null)?;

@@ -38,12 +38,14 @@ pub struct Decision {
     pub identities: BTreeMap<Uuid, Vec<PortIdentity>>,
     /// Networks without VMs, and since when.
     pub idle: BTreeMap<Uuid, Instant>,
+    /// The time since when the chassis has been known, while that is so recent that its ports may not be bound yet.
+    pub unsettled: Option<Instant>,
 }
 
 impl Decision {
     /// The time at which the decision changes by itself.
     pub fn next(&self, hold: std::time::Duration) -> Option<Instant> {
-        self.idle.values().filter_map(|since| since.checked_add(hold)).min()
+        self.idle.values().chain(&self.unsettled).filter_map(|since| since.checked_add(hold)).min()
     }
 }
 
@@ -78,22 +80,33 @@ pub fn decide(snapshot: &Snapshot) -> Outcome<Decision> {
             }
         }
     }
-    hold(snapshot, &networks, &mut out.value);
+    hold(snapshot, &networks, &mut out);
     out
 }
 
 /// Keeps the namespaces of networks whose last VM went a moment ago. Networks that are gone themselves are not held.
-fn hold(snapshot: &Snapshot, networks: &BTreeMap<Uuid, Rows<'_>>, decision: &mut Decision) {
-    for (network, before) in &snapshot.before.desired.networks {
-        if decision.desired.networks.contains_key(network) || !networks.contains_key(network) {
-            continue;
-        }
-        let since = snapshot.before.idle.get(network).copied().unwrap_or(snapshot.now);
-        if snapshot.now.saturating_duration_since(since) < snapshot.hold {
-            decision.idle.insert(*network, since);
-            decision.desired.networks.insert(*network, before.clone());
+///
+/// After a start of ovn-controller all networks look as if they had no VMs. Those that this agent knows are held anew; of the others,
+/// which a former agent may have served, everything stays as it is.
+fn hold(snapshot: &Snapshot, networks: &BTreeMap<Uuid, Rows<'_>>, out: &mut Outcome<Decision>) {
+    let lasts = |since: Instant| snapshot.now.saturating_duration_since(since) < snapshot.hold;
+    let before = &snapshot.before;
+    for network in networks.keys().filter(|network| !before.desired.networks.contains_key(network)) {
+        if lasts(snapshot.since) && !out.value.desired.networks.contains_key(network) {
+            out.keep.insert(object(*network));
         }
     }
+    for (network, served) in &before.desired.networks {
+        if out.value.desired.networks.contains_key(network) || !networks.contains_key(network) {
+            continue;
+        }
+        let since = before.idle.get(network).copied().unwrap_or(snapshot.now).max(snapshot.since);
+        if lasts(since) {
+            out.value.idle.insert(*network, since);
+            out.value.desired.networks.insert(*network, served.clone());
+        }
+    }
+    out.value.unsettled = Some(snapshot.since).filter(|since| lasts(*since));
 }
 
 fn networks(snapshot: &Snapshot) -> BTreeMap<Uuid, Rows<'_>> {

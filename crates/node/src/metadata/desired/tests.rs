@@ -23,6 +23,8 @@ struct World {
     before: Decision,
     start: Instant,
     passed: Duration,
+    /// When the chassis came, after the start.
+    came: Duration,
     ipv6: bool,
 }
 
@@ -34,7 +36,9 @@ impl World {
             networks: [NETWORK, OTHER].into(),
             before: Decision::default(),
             start: Instant::now(),
-            passed: Duration::ZERO,
+            // Long after the chassis came.
+            passed: Duration::from_secs(1000),
+            came: Duration::ZERO,
             ipv6: true,
         };
         let metadata = world.port("md", "02:00:00:00:00:02 10.0.1.2 10.0.2.2");
@@ -88,6 +92,7 @@ impl World {
             sb: sb.snapshot(),
             vswitch: vswitch.snapshot(),
             chassis: ME,
+            since: self.start + self.came,
             now: self.start + self.passed,
             hold: HOLD,
             ipv6: self.ipv6,
@@ -216,22 +221,40 @@ fn a_network_without_vms_is_held_for_a_while_and_its_identities_are_not() {
     world.before = world.decide().value;
     assert_eq!(world.before.next(HOLD), None);
     world.ports.remove("vm");
-    world.passed = Duration::from_secs(5);
+    world.passed = Duration::from_secs(1005);
     let idle = world.decide().value;
     assert!(idle.desired.networks.contains_key(&NETWORK) && idle.identities.is_empty());
-    assert_eq!(idle.next(HOLD), Some(world.start + Duration::from_secs(65)));
+    assert_eq!(idle.next(HOLD), Some(world.start + Duration::from_secs(1065)));
     world.before = idle;
-    world.passed = Duration::from_secs(64);
+    world.passed = Duration::from_secs(1064);
     assert_eq!(world.decide().value, world.before);
-    world.passed = Duration::from_secs(65);
+    world.passed = Duration::from_secs(1065);
     assert!(world.decide().value.desired.networks.is_empty());
+    // A chassis that came back a moment ago has not bound its ports yet, however long it was away.
+    world.came = Duration::from_secs(1064);
+    let held = world.decide().value;
+    assert!(held.desired.networks.contains_key(&NETWORK));
+    assert_eq!(held.next(HOLD), Some(world.start + Duration::from_secs(1124)));
+    world.came = Duration::ZERO;
     // One that comes back in time was never gone.
     world.port("vm", "02:00:00:00:00:05 10.0.1.5");
     assert!(world.decide().value.idle.is_empty());
     // A network that is deleted is not held.
     world.ports.clear();
-    world.passed = Duration::from_secs(6);
+    world.passed = Duration::from_secs(1006);
     assert!(world.decide().value.desired.networks.is_empty());
+}
+
+#[test]
+fn a_new_agent_removes_nothing_before_the_chassis_has_bound_its_ports() {
+    let mut world = World::new();
+    world.passed = Duration::from_secs(59);
+    let early = world.decide();
+    assert!(early.keep.contains(&object(NETWORK)) && early.value.desired.networks.is_empty());
+    assert_eq!(early.value.next(HOLD), Some(world.start + HOLD));
+    world.passed = HOLD;
+    let late = world.decide();
+    assert!(late.keep.is_empty() && late.value.next(HOLD).is_none());
 }
 
 #[test]

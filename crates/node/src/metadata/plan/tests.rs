@@ -119,8 +119,10 @@ fn the_key_is_cleared_before_anything_else() {
     let mut rebooted = nothing();
     rebooted.rows.ready = Some(NETWORK.to_string().into());
     rebooted.ports = there().ports;
-    let steps = planned(&want(), &rebooted);
-    assert_eq!(steps[..2], [NOT_READY, "create the namespace"]);
+    // The switch would go on using the device that is gone.
+    assert_eq!(planned(&want(), &rebooted), [NOT_READY, "remove tapaaaaaaaa-20 from Open vSwitch"]);
+    rebooted.ports.clear();
+    assert_eq!(planned(&want(), &rebooted)[..2], [NOT_READY, "create the namespace"]);
     // Sockets keep a namespace alive, so they are closed before it goes.
     let none = Desired::default();
     let mut have = there();
