@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use ovsdb::client::LockState;
 use reconcile::{
-    Applied, Class, Desire, Driver, Handle, ObjectId, Outcome, Plan, Scope, Target, TargetError, Timing,
+    Applied, Class, Desire, Driver, Handle, ObjectId, Outcome, Plan, Scope, StepResult, Target, TargetError,
+    Timing,
 };
 use serde::Serialize;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use crate::Fault;
 use crate::model::Network;
 use crate::placing::waits_for;
 use crate::resource::{metadata_port, port};
@@ -82,18 +84,14 @@ impl Repair {
         network
     }
 
-    fn apply(self, txn: &mut Txn) {
+    fn apply(self, txn: &mut Txn) -> Result<(), Fault> {
         match self {
-            // One network whose port cannot be made does not keep the others from theirs.
-            Repair::Keep(network) => {
-                if let Err(fault) = metadata_port::repair(txn, network) {
-                    tracing::warn!(%network, %fault, "the network has no metadata port");
-                }
-            }
+            Repair::Keep(network) => metadata_port::repair(txn, network),
             Repair::Remove(network) => {
                 if let Some(id) = metadata_port::of(txn, network).map(|port| port.id) {
                     port::remove(txn, id);
                 }
+                Ok(())
             }
         }
     }
@@ -131,12 +129,18 @@ impl Target for PortStore {
 
     async fn apply(&mut self, plan: &Plan<Repair>) -> Result<Applied, TargetError> {
         let repairs: Vec<Repair> = plan.steps.iter().map(|step| step.op).collect();
+        // One network whose port cannot be made does not keep the others from theirs. It is tried again after a while.
         let stored = self.store.execute(move |txn: &mut Txn| {
-            repairs.iter().for_each(|repair| repair.apply(txn));
-            Ok(())
+            Ok(repairs.iter().map(|repair| repair.apply(txn).err()).collect::<Vec<_>>())
         });
+        let result = |fault: Option<Fault>| match fault {
+            None => StepResult::Done,
+            Some(fault) => {
+                StepResult::Failed(TargetError::new(Class::Refused, "keep a metadata port").because(fault))
+            }
+        };
         match stored.await {
-            Ok(_) => Ok(Applied::all_done(plan)),
+            Ok(stored) => Ok(Applied { results: stored.value.into_iter().map(result).collect() }),
             Err(fault) => Err(TargetError::new(Class::Transient, "repair metadata ports").because(fault)),
         }
     }
@@ -163,21 +167,13 @@ mod tests {
         desk.outside.settings.ovn_metadata_enabled = true;
         let id: Uuid = network["id"].as_str().unwrap().parse().unwrap();
         assert_eq!(repairs(&desk.world, &desk.outside), [Repair::Keep(id)]);
-        desk.run(|txn| {
-            Repair::Keep(id).apply(txn);
-            Ok(())
-        })
-        .unwrap();
+        desk.run(|txn| Repair::Keep(id).apply(txn)).unwrap();
         let made = metadata_port::of(&desk.world, id).unwrap();
         assert_eq!(made.fixed_ips.len(), 1, "also without DHCP");
         assert_eq!(repairs(&desk.world, &desk.outside), []);
         desk.outside.settings.ovn_metadata_enabled = false;
         assert_eq!(repairs(&desk.world, &desk.outside), [Repair::Remove(id)]);
-        desk.run(|txn| {
-            Repair::Remove(id).apply(txn);
-            Ok(())
-        })
-        .unwrap();
+        desk.run(|txn| Repair::Remove(id).apply(txn)).unwrap();
         assert!(desk.world.table::<Port>().is_empty());
     }
 }

@@ -8,10 +8,12 @@
 //!   instance of a second network would reach the first network's service, which does not know it.
 //! - A policy that drops the rest, or packets from outside and from networks without a metadata port would take the route.
 //!
-//! Routers and ports that route on one chassis for all have none of them: packets to a metadata port do not cross tunnels.
+//! Routers and ports that route on one chassis for all have none of them: packets to a metadata port do not cross tunnels. Nor has
+//! a router whose owner has a route to this address: two routes would share the packets between them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use ipnet::IpNet;
 use ovn::ident::{name, row_uuid};
 use ovn::nb::{LogicalRouterPolicy, LogicalRouterStaticRoute, PolicyAction};
 use ovn::target::Part;
@@ -97,7 +99,9 @@ fn mark() -> Map<Str, Str> {
 
 /// The interfaces from which the service can be reached, in order of id.
 fn hops<'w>(look: &Look<'_, 'w>, router: &Router) -> Vec<MetadataHop<'w>> {
-    if !look.settings().ovn_metadata_enabled || router::chassis(look, router).is_some() {
+    let service = IpNet::from(IpAddr::from(METADATA));
+    let is_taken = router.routes.iter().any(|route| route.destination == service);
+    if !look.settings().ovn_metadata_enabled || is_taken || router::chassis(look, router).is_some() {
         return Vec::new();
     }
     let siblings = look.router_ports(router.id);

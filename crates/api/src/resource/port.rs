@@ -283,6 +283,7 @@ impl Resource for Ports {
             standard: new.standard(txn.now()),
         };
         lists(&mut port, new, outside.settings.max_allowed_address_pair)?;
+        pairs::check(txn, &port)?;
         security::check(&port, true)?;
         binding::set(&mut port.binding, new, &outside.fleet, &network)?;
         let id = port.id;
@@ -311,6 +312,9 @@ impl Resource for Ports {
             port.security_groups = security::asked_groups(txn, caller, change)?;
         }
         lists(&mut port, change, outside.settings.max_allowed_address_pair)?;
+        if change.has("allowed_address_pairs") {
+            pairs::check(txn, &port)?;
+        }
         security::check(&port, change.has("security_groups"))?;
         if change.has("mac_address") {
             port.mac = new_mac(txn, &before, asked_mac(change)?)?;

@@ -2,7 +2,7 @@
 
 use super::scene::*;
 use super::{Rows, rows};
-use crate::model::{Network, NetworkType, Port, owner};
+use crate::model::{ExtraRoute, Network, NetworkType, Port, Router, owner};
 use crate::resource::fixture::{id, network, subnet};
 
 const R: u128 = 0x40;
@@ -68,6 +68,20 @@ fn there_are_no_rows_where_packets_would_have_to_cross_a_tunnel() {
     let mut off = two_networks();
     off.settings(|settings| settings.ovn_metadata_enabled = false);
     assert!(none(&off), "metadata is switched off");
+
+    let mut own_route = two_networks();
+    own_route.edit(|txn| {
+        let route = ExtraRoute {
+            destination: "169.254.169.254/32".parse().unwrap(),
+            nexthop: "10.0.0.99".parse().unwrap(),
+        };
+        txn.edit::<Router>(&id(R), |router| router.routes = vec![route]);
+    });
+    let all = rows(&own_route);
+    assert_eq!(
+        (policies(&all).len(), routes(&all)),
+        (0, vec!["169.254.169.254/32 via 10.0.0.99".to_owned()])
+    );
 
     let mut without = two_networks();
     without.edit(|txn| {

@@ -115,6 +115,20 @@ fn an_external_network_without_dhcp_keeps_its_addresses() {
 }
 
 #[test]
+fn nobody_else_sends_with_its_address() {
+    let (mut desk, network) = desk();
+    add(&mut desk, &network, 4, "10.0.0.0/24");
+    let pairs = json!([{"ip_address": "10.0.0.2"}]);
+    let new = json!({"network_id": network["id"], "allowed_address_pairs": pairs});
+    assert_eq!(fault(desk.create("ports", &member(), new)), (400, "InvalidInput"));
+    let port = desk.create("ports", &member(), json!({"network_id": network["id"]})).unwrap();
+    let change = json!({ "allowed_address_pairs": pairs });
+    assert_eq!(fault(desk.update("ports", &member(), &port, change)), (400, "InvalidInput"));
+    let whole = json!({"allowed_address_pairs": [{"ip_address": "10.0.0.0/24"}]});
+    desk.update("ports", &member(), &port, whole).unwrap();
+}
+
+#[test]
 fn an_operator_can_do_without() {
     let mut desk = Desk::new();
     let network = desk.create("networks", &member(), json!({})).unwrap();

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::model::{AddressPair, Port};
+use crate::resource::metadata_port;
+use crate::world::World;
 
 #[derive(Deserialize)]
 struct ActionRequest {
@@ -52,6 +54,21 @@ pub(super) fn read_all(value: &Value, most: usize) -> Result<Vec<AddressPair>, F
         pairs.push(pair);
     }
     Ok(pairs)
+}
+
+/// Refuses pairs with an address of the network's metadata port: its owner would answer for the service on other chassis.
+pub(super) fn check(world: &World, port: &Port) -> Result<(), Fault> {
+    let Some(metadata) = metadata_port::of(world, port.network_id) else { return Ok(()) };
+    let is_taken = |pair: &&AddressPair| {
+        metadata.fixed_ips.iter().any(|fixed| pair.ip_address == IpNet::from(fixed.ip_address))
+    };
+    match port.allowed_address_pairs.iter().find(is_taken).filter(|_| port.id != metadata.id) {
+        Some(pair) => {
+            let text = format!("'{}' is the address of the network's metadata port", pair.ip_address.addr());
+            Err(Fault::invalid("allowed_address_pairs", text))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The pairs as the API shows them: a pair without a MAC goes with the port's.
