@@ -144,7 +144,7 @@ fn hung(hv1: &Chassis) -> Result<()> {
 const FOREIGN: [(&str, &str, &str); 8] = [
     ("ip rule add pref 32000 from 198.51.100.1 lookup 201", "ip rule", "from 198.51.100.1 lookup 201"),
     ("ip rule add pref 32000 fwmark 7 lookup 201", "ip rule", "fwmark 0x7 lookup 201"),
-    ("ip rule add pref 32000 ipproto tcp lookup 201", "ip rule", "ipproto tcp lookup 201"),
+    ("ip rule add pref 32000 to 198.51.100.6 ipproto tcp lookup 201", "ip rule", "198.51.100.6 ipproto tcp"),
     ("ip rule add pref 32000 iif lo to 198.51.100.2 lookup 201", "ip rule", "to 198.51.100.2 iif lo"),
     ("ip route add blackhole 198.51.100.3/32 table 201", "ip route show table 201", "blackhole 198.51.100.3"),
     (
