@@ -288,6 +288,20 @@ async fn a_new_agent_gets_the_sockets_back_and_requests_go_on() {
 }
 
 #[tokio::test]
+async fn identities_that_a_new_agent_does_not_send_are_gone() {
+    let (site, _nova, agent, _listener, address) = served().await;
+    tell(&agent, all()).await;
+    until(address, "200").await;
+    drop(agent);
+    let next = site.agent();
+    drop(greeted(&next).await);
+    assert_eq!(status(&get(address, "/").await), "200", "until the new agent knows more");
+    // The network's last port went while no agent was there.
+    tell(&next, [Message::Valid { milliseconds: 60_000 }]).await;
+    until(address, "404").await;
+}
+
+#[tokio::test]
 async fn clients_wait_while_the_proxy_restarts() {
     let (mut site, _nova, agent, listener, address) = served().await;
     tell(&agent, all()).await;
