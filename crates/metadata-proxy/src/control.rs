@@ -52,6 +52,9 @@ pub struct ListenerId {
     pub family: Family,
     /// The inode of the namespace. A namespace that was replaced has another one, and its sockets are of no use any more.
     pub namespace: u64,
+    /// The index of the device that a link-local address is bound to; zero for IPv4. Another device of the same name has another one.
+    #[serde(default)]
+    pub device: u32,
 }
 
 /// A message between agent and proxy.
@@ -256,7 +259,7 @@ mod tests {
         let proxy = control.accept().await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let id = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9 };
+        let id = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
         agent.send(&Message::Listener(id), Some(listener.as_fd())).await.unwrap();
         drop((listener, agent));
         let (message, socket) = proxy.receive().await.unwrap().unwrap();

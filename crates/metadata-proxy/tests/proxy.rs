@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 const NETWORK: Uuid = Uuid::from_u128(1);
 const INSTANCE: &str = "1c0e3b2a-1111-4222-8333-444455556666";
-const LISTENER: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9 };
+const LISTENER: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// A Nova that answers with the head that it got, and keeps the bodies.

@@ -123,12 +123,16 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
     };
     let ipv6 = want.namespace.addresses.iter().any(|address| address.addr() == IPV6);
     let families = std::iter::once(Family::Ipv4).chain(ipv6.then_some(Family::Ipv6));
-    let wanted: BTreeSet<ListenerId> =
-        families.map(|family| ListenerId { network, family, namespace: namespace.inode }).collect();
+    let inner = namespace.devices.get(&pair.inner).map_or(0, |inner| inner.index);
+    let socket = |family| {
+        let device = if family == Family::Ipv6 { inner } else { 0 };
+        ListenerId { network, family, namespace: namespace.inode, device }
+    };
+    let wanted: BTreeSet<ListenerId> = families.map(socket).collect();
     let mut served = true;
     for socket in &wanted {
         match have.sockets.get(socket) {
-            None => out.ops.push(Op::Listen { socket: *socket, dev: pair.inner.clone() }),
+            None => out.ops.push(Op::Listen { socket: *socket }),
             Some(state) => served &= *state == SocketState::Served,
         }
     }

@@ -20,9 +20,7 @@ use tracing::{debug, info, warn};
 
 use super::desired::{IPV4, IPV6, Identities};
 use super::state::SocketState;
-use crate::netlink::Requests;
 use crate::netns::inside::inside;
-use crate::netns::link_index;
 
 /// The port of the metadata service.
 const PORT: u16 = 80;
@@ -267,18 +265,15 @@ async fn send(channel: &Channel, message: &Message, socket: Option<&Arc<OwnedFd>
 }
 
 /// Opens a listening socket in a namespace.
-pub(super) fn listen(namespace: &File, family: Family, dev: &str) -> io::Result<OwnedFd> {
+pub(super) fn listen(namespace: &File, id: ListenerId) -> io::Result<OwnedFd> {
     inside(namespace, || {
-        let (domain, address) = match family {
+        let (domain, address) = match id.family {
             Family::Ipv4 => (Domain::IPV4, SocketAddr::from((IPV4, PORT))),
-            Family::Ipv6 => {
-                let index = link_index(&mut Requests::open()?, dev)?;
-                (Domain::IPV6, SocketAddrV6::new(IPV6, PORT, 0, index).into())
-            }
+            Family::Ipv6 => (Domain::IPV6, SocketAddrV6::new(IPV6, PORT, 0, id.device).into()),
         };
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
-        if family == Family::Ipv6 {
+        if id.family == Family::Ipv6 {
             socket.set_only_v6(true)?;
         }
         socket.set_nonblocking(true)?;

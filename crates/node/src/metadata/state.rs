@@ -128,8 +128,6 @@ pub enum Op {
     Listen {
         /// The socket.
         socket: ListenerId,
-        /// The device, for a link-local address.
-        dev: Dev,
     },
     /// Close a socket and its connections.
     Close {
@@ -171,7 +169,7 @@ impl fmt::Display for Op {
                 write!(f, "add {dev} to {} in Open vSwitch as logical port {}", port.bridge, port.iface_id)
             }
             Op::Unplug { dev, .. } => write!(f, "remove {dev} from Open vSwitch"),
-            Op::Listen { socket, .. } => write!(f, "listen by {:?} in the namespace", socket.family),
+            Op::Listen { socket } => write!(f, "listen by {:?} in the namespace", socket.family),
             Op::Close { socket } => write!(f, "close the {:?} socket in the namespace", socket.family),
             Op::Probe { .. } => f.write_str("wait for OVN's answer to a probe"),
         }

@@ -123,10 +123,10 @@ impl MetadataTarget {
             Op::Unplug { dev, seen } => {
                 plugged::unplug(&self.vswitch, dev, seen).await.map_err(|error| ported(op, error))
             }
-            Op::Listen { socket, dev } => {
-                let (namespaces, dev, id) = (self.namespaces.clone(), dev.clone(), *socket);
+            Op::Listen { socket } => {
+                let (namespaces, id) = (self.namespaces.clone(), *socket);
                 let opened = spawn_blocking(move || match namespaces.open(id.network)? {
-                    Some(namespace) => listen(&namespace, id.family, &dev),
+                    Some(namespace) => listen(&namespace, id),
                     None => Err(io::ErrorKind::NotFound.into()),
                 });
                 let opened = opened.await.unwrap_or_else(|error| Err(io::Error::other(error)));

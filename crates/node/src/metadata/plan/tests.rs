@@ -11,7 +11,7 @@ use crate::ports::plugged::SeenPlug;
 use crate::ports::state::Rows;
 
 const NETWORK: Uuid = Uuid::from_u128(0xaaaaaaaa_2222_3333_4444_555555555555);
-const SOCKET: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9 };
+const SOCKET: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
 
 fn pair() -> VethPair {
     names::pairs(NETWORK)[0].clone()
@@ -165,6 +165,24 @@ fn a_socket_of_a_namespace_that_was_replaced_is_closed() {
         steps,
         [NOT_READY, "listen by Ipv4 in the namespace", "close the Ipv4 socket in the namespace"]
     );
+}
+
+#[test]
+fn a_link_local_socket_goes_with_its_device() {
+    let (mut want, mut have) = (want(), there());
+    let addresses = ["169.254.169.254/32".parse().unwrap(), "fe80::a9fe:a9fe/128".parse().unwrap()];
+    want.networks.get_mut(&NETWORK).unwrap().namespace.addresses = addresses.into();
+    let namespace = have.netns.namespaces.get_mut(&NETWORK).unwrap();
+    namespace.devices.get_mut(&pair().inner).unwrap().addresses = addresses.into();
+    let ipv6 = ListenerId { family: Family::Ipv6, device: 2, ..SOCKET };
+    have.sockets.insert(ipv6, SocketState::Served);
+    assert_eq!(planned(&want, &have), [""; 0]);
+    // The pair was created anew in the same namespace.
+    let namespace = have.netns.namespaces.get_mut(&NETWORK).unwrap();
+    namespace.devices.get_mut(&pair().inner).unwrap().index = 3;
+    have.netns.devices.get_mut(&pair().host).unwrap().peer = Some(3);
+    let (listen, close) = ("listen by Ipv6 in the namespace", "close the Ipv6 socket in the namespace");
+    assert_eq!(planned(&want, &have), [NOT_READY, listen, close]);
 }
 
 #[test]
