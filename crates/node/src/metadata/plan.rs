@@ -13,7 +13,7 @@ use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::desired::{IPV6, object};
-use super::state::{Desired, Observed, Op, ProbeState, ServedNetwork, SocketState};
+use super::state::{Desired, Observed, Op, ProbeState, ProbedPort, ServedNetwork, SocketState};
 use crate::kernel::Dev;
 use crate::netns;
 use crate::ports::plugged::PluggedPort;
@@ -144,14 +144,17 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
     }
     // A network that was ready before this agent started is ready still.
     let was_ready = listed(have.rows.ready.as_ref()).contains(&network);
-    let probe = have.probes.get(&(network, namespace.inode));
+    let of = ProbedPort {
+        network,
+        namespace: namespace.inode,
+        port: want.port.clone(),
+        bridge: want.bridge.clone(),
+    };
+    let probe = have.probes.get(&of);
     match probe {
-        None if !was_ready && !want.probes.is_empty() => out.ops.push(Op::Probe {
-            network,
-            namespace: namespace.inode,
-            dev: pair.inner,
-            addresses: want.probes.clone(),
-        }),
+        None if !was_ready && !want.probes.is_empty() => {
+            out.ops.push(Op::Probe { of, dev: pair.inner, addresses: want.probes.clone() })
+        }
         Some(ProbeState::Silent) => {
             let message =
                 "OVN did not answer a probe from its namespace in time; see whether ovn-controller runs";

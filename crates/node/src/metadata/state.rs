@@ -47,6 +47,19 @@ pub enum SocketState {
     Closing,
 }
 
+/// The port that a probe asks through. OVN has other flows for another logical port, and none in another bridge.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbedPort {
+    /// The network.
+    pub network: Uuid,
+    /// The inode of its namespace.
+    pub namespace: u64,
+    /// The logical port.
+    pub port: Str,
+    /// The bridge.
+    pub bridge: Dev,
+}
+
 /// The result of a network's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeState {
@@ -82,8 +95,8 @@ pub struct Observed {
     pub sockets: BTreeMap<ListenerId, SocketState>,
     /// Whether the proxy is connected.
     pub proxy: bool,
-    /// Probes, by network and namespace.
-    pub probes: BTreeMap<(Uuid, u64), ProbeState>,
+    /// Probes.
+    pub probes: BTreeMap<ProbedPort, ProbeState>,
     /// Rows of the Southbound database.
     pub rows: SeenRows,
 }
@@ -136,10 +149,8 @@ pub enum Op {
     },
     /// Ask OVN for an answer.
     Probe {
-        /// The network.
-        network: Uuid,
-        /// The namespace.
-        namespace: u64,
+        /// The port.
+        of: ProbedPort,
         /// The device.
         dev: Dev,
         /// Addresses to ask for.

@@ -17,6 +17,10 @@ fn pair() -> VethPair {
     names::pairs(NETWORK)[0].clone()
 }
 
+fn probed() -> ProbedPort {
+    ProbedPort { network: NETWORK, namespace: 9, port: "md".into(), bridge: "br-int".into() }
+}
+
 fn want() -> Desired {
     let served = ServedNetwork {
         namespace: Namespace {
@@ -61,7 +65,7 @@ fn there() -> Observed {
         ports: [(pair().host, plug)].into(),
         sockets: [(SOCKET, SocketState::Served)].into(),
         proxy: true,
-        probes: [((NETWORK, 9), ProbeState::Answered)].into(),
+        probes: [(probed(), ProbeState::Answered)].into(),
         rows: SeenRows {
             chassis: Some(Ref::new(uuid)),
             ready: Some(NETWORK.to_string().into()),
@@ -94,9 +98,9 @@ fn a_network_is_ready_when_all_of_it_was_found() {
         (|have| have.sockets.clear(), &["listen by Ipv4 in the namespace"]),
         (|have| _ = have.sockets.insert(SOCKET, SocketState::Held), &[]),
         (|have| have.probes.clear(), &["wait for OVN's answer to a probe"]),
-        (|have| _ = have.probes.insert((NETWORK, 9), ProbeState::Running), &[]),
-        (|have| _ = have.probes.insert((NETWORK, 9), ProbeState::Answered), &[READY]),
-        (|have| _ = have.probes.insert((NETWORK, 9), ProbeState::Silent), &[READY]),
+        (|have| _ = have.probes.insert(probed(), ProbeState::Running), &[]),
+        (|have| _ = have.probes.insert(probed(), ProbeState::Answered), &[READY]),
+        (|have| _ = have.probes.insert(probed(), ProbeState::Silent), &[READY]),
     ];
     for (change, expected) in stages {
         let mut have = there();
@@ -111,6 +115,20 @@ fn a_network_that_was_ready_is_not_probed_again() {
     let mut have = there();
     have.probes.clear();
     assert_eq!(planned(&want(), &have), [""; 0], "after a restart of the agent");
+}
+
+#[test]
+fn the_answer_to_another_port_or_in_another_bridge_does_not_count() {
+    for other in [
+        ProbedPort { port: "old".into(), ..probed() },
+        ProbedPort { bridge: "br-x".into(), ..probed() },
+        ProbedPort { namespace: 8, ..probed() },
+    ] {
+        let mut have = there();
+        have.rows.ready = None;
+        have.probes = [(other, ProbeState::Answered)].into();
+        assert_eq!(planned(&want(), &have), ["wait for OVN's answer to a probe"]);
+    }
 }
 
 #[test]
