@@ -1,9 +1,10 @@
 //! One request of a VM: from its head to the answer.
 
-use std::collections::BTreeMap;
+mod turns;
+
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,10 +14,10 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Request, Response, StatusCode, Uri};
 use listener::Client;
 use listener::http::{Refusal, RequestBody, Site};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
+use self::turns::Turns;
 use crate::identity::{IdentityTable, Instance, Lookup};
 use crate::nova::{Nova, NovaFailure, NovaRequest};
 use crate::rate::{RateLimits, RateTable};
@@ -24,10 +25,6 @@ use crate::request::{self, SharedSecret};
 
 /// Maximum size of a request's body. The one request that has a body, an instance's password, takes a kilobyte.
 const BODY: usize = 64 << 10;
-/// Maximum number of requests to Nova at a time.
-const UPSTREAM: usize = 64;
-/// Maximum number of those of one instance, so that a slow answer for one does not keep the others waiting.
-const UPSTREAM_PER_INSTANCE: usize = 16;
 
 /// The body of an answer.
 pub(crate) type AnswerBody = BoxBody<Bytes, std::io::Error>;
@@ -40,38 +37,18 @@ pub(crate) struct Shared {
     pub(crate) rate: Option<RateLimits>,
     /// The time until which identities may be used.
     pub(crate) valid: Mutex<Option<Instant>>,
-    upstream: Arc<Semaphore>,
-    instances: Mutex<BTreeMap<String, Weak<Semaphore>>>,
+    turns: Turns,
     /// Time for a request's body.
     pub(crate) body: Duration,
 }
 
 impl Shared {
     pub(crate) fn new(nova: Nova, secret: SharedSecret, rate: Option<RateLimits>, body: Duration) -> Self {
-        let (upstream, instances) = (Arc::new(Semaphore::new(UPSTREAM)), Mutex::default());
-        Shared { nova, secret, rate, valid: Mutex::default(), upstream, instances, body }
+        Shared { nova, secret, rate, valid: Mutex::default(), turns: Turns::default(), body }
     }
 
     fn is_valid(&self) -> bool {
         lock(&self.valid).is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Waits for a turn of this instance, and then for one of all.
-    async fn turn(&self, instance: &str) -> Option<[OwnedSemaphorePermit; 2]> {
-        let own = {
-            let mut instances = lock(&self.instances);
-            instances.retain(|_, turns| turns.strong_count() > 0);
-            match instances.get(instance).and_then(Weak::upgrade) {
-                Some(turns) => turns,
-                None => {
-                    let turns = Arc::new(Semaphore::new(UPSTREAM_PER_INSTANCE));
-                    instances.insert(instance.to_owned(), Arc::downgrade(&turns));
-                    turns
-                }
-            }
-        };
-        let own = own.acquire_owned().await.ok()?;
-        Some([own, Arc::clone(&self.upstream).acquire_owned().await.ok()?])
     }
 }
 
@@ -132,7 +109,7 @@ impl Network {
         let method = request.method().clone();
         let body =
             timeout(self.shared.body, body(request)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
-        let turn = self.shared.turn(&instance.id).await.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+        let turn = self.shared.turns.take(&instance.id).await.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
         let asked = self.shared.nova.ask(&NovaRequest { method, target, headers, body }).await;
         let answer = asked.map_err(|failure| match failure {
             NovaFailure::Unreachable => StatusCode::SERVICE_UNAVAILABLE,

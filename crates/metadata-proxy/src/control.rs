@@ -23,8 +23,12 @@ use crate::identity::PortIdentity;
 
 /// Maximum size of a message. The kernel refuses larger ones by default.
 const MESSAGE: usize = 192 << 10;
-/// Maximum number of ports in one message.
-const PORTS: usize = 250;
+/// Size of the ports in one message: far less than the kernel takes.
+const PORTS: usize = 64 << 10;
+/// Maximum number of a port's addresses in one piece.
+const ADDRESSES: usize = 512;
+/// Maximum length of an id. Those of Neutron have at most 255 characters.
+const ID: usize = 1 << 10;
 /// Mode of the proxy's socket: for its owner and its group, which the agent is in.
 const MODE: u32 = 0o660;
 
@@ -48,6 +52,9 @@ pub struct ListenerId {
     pub family: Family,
     /// The inode of the namespace. A namespace that was replaced has another one, and its sockets are of no use any more.
     pub namespace: u64,
+    /// The index of the device that a link-local address is bound to; zero for IPv4. Another device of the same name has another one.
+    #[serde(default)]
+    pub device: u32,
 }
 
 /// A message between agent and proxy.
@@ -80,19 +87,37 @@ pub enum Message {
 }
 
 impl Message {
-    /// The messages that give the proxy a network's ports.
+    /// The messages that give the proxy a network's ports. A port whose id is none is left out: it must not keep the others waiting.
     pub fn ports(network: Uuid, ports: &[PortIdentity]) -> Vec<Message> {
-        let mut chunks = ports.chunks(PORTS).peekable();
-        let mut messages = Vec::new();
-        loop {
-            let chunk = chunks.next().unwrap_or_default();
-            let last = chunks.peek().is_none();
-            messages.push(Message::Ports { network, ports: chunk.to_vec(), last });
-            if last {
-                return messages;
+        let (mut messages, mut chunk, mut size) = (Vec::new(), Vec::new(), 0);
+        for piece in ports.iter().flat_map(pieces) {
+            let length = serde_json::to_vec(&piece).map_or(PORTS, |bytes| bytes.len() + 1);
+            if size + length > PORTS && size > 0 {
+                messages.push(Message::Ports { network, ports: std::mem::take(&mut chunk), last: false });
+                size = 0;
             }
+            chunk.push(piece);
+            size += length;
         }
+        messages.push(Message::Ports { network, ports: chunk, last: true });
+        messages
     }
+}
+
+/// A port as several ones of the same instance, each with some of the addresses.
+fn pieces(port: &PortIdentity) -> Vec<PortIdentity> {
+    let PortIdentity { instance, project, addresses } = port;
+    if instance.len() > ID || project.len() > ID {
+        tracing::warn!(?addresses, "a port has an id that is too long for one; its requests get no answer");
+        return Vec::new();
+    }
+    let addresses: Vec<_> = addresses.iter().copied().collect();
+    let piece = |some: &[std::net::IpAddr]| PortIdentity {
+        instance: instance.clone(),
+        project: project.clone(),
+        addresses: some.iter().copied().collect(),
+    };
+    addresses.chunks(ADDRESSES).map(piece).collect()
 }
 
 /// UUIDs as strings.
@@ -218,6 +243,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::identity::IdentityTable;
 
     const NETWORK: Uuid = Uuid::from_u128(7);
 
@@ -233,7 +259,7 @@ mod tests {
         let proxy = control.accept().await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let id = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9 };
+        let id = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
         agent.send(&Message::Listener(id), Some(listener.as_fd())).await.unwrap();
         drop((listener, agent));
         let (message, socket) = proxy.receive().await.unwrap().unwrap();
@@ -261,10 +287,15 @@ mod tests {
         };
         let ports: Vec<PortIdentity> = (0..600).map(port).collect();
         let messages = Message::ports(NETWORK, &ports);
-        assert_eq!(messages.len(), 3);
+        assert_eq!(messages.len(), 2);
         assert_eq!(Message::ports(NETWORK, &[]).len(), 1, "none are told, too");
+        assert_eq!(through(&agent, &proxy, &messages).await, ports);
+    }
+
+    /// The ports that arrive.
+    async fn through(agent: &Channel, proxy: &Channel, messages: &[Message]) -> Vec<PortIdentity> {
         let sending = async {
-            for message in &messages {
+            for message in messages {
                 agent.send(message, None).await.unwrap();
             }
         };
@@ -280,6 +311,27 @@ mod tests {
                 }
             }
         };
-        assert_eq!(tokio::join!(sending, receiving).1, ports);
+        tokio::join!(sending, receiving).1
+    }
+
+    #[tokio::test]
+    async fn a_port_with_many_addresses_or_a_long_id_keeps_no_other_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.sock");
+        let control = ControlSocket::bind(&path).unwrap();
+        let (agent, proxy) = (Channel::connect(&path).unwrap(), control.accept().await.unwrap());
+        let port = |first: u128, addresses: u128| PortIdentity {
+            instance: format!("instance-{first}"),
+            project: "p".repeat(36),
+            addresses: (0..addresses)
+                .map(|n| std::net::Ipv6Addr::from((0xfd00 << 112) | (u128::MAX >> 32) ^ (first + n)).into())
+                .collect(),
+        };
+        let mut ports: Vec<PortIdentity> = (0..250).map(|n| port(n * 100, 30)).collect();
+        ports.push(port(1_000_000, 20_000));
+        let table = IdentityTable::new(ports.clone());
+        ports.push(PortIdentity { instance: "x".repeat(1 << 20), ..port(2_000_000, 1) });
+        let arrived = through(&agent, &proxy, &Message::ports(NETWORK, &ports)).await;
+        assert!(IdentityTable::new(arrived) == table);
     }
 }

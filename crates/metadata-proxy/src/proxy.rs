@@ -1,6 +1,6 @@
 //! All networks of a chassis, and the loop that follows the agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,6 +76,8 @@ pub struct Proxy {
     listeners: BTreeMap<ListenerId, Serving>,
     /// Ports of networks whose last message has not come yet.
     partial: BTreeMap<Uuid, Vec<PortIdentity>>,
+    /// Networks whose identities came from a former agent.
+    inherited: BTreeSet<Uuid>,
     closed: (mpsc::UnboundedSender<ListenerId>, mpsc::UnboundedReceiver<ListenerId>),
 }
 
@@ -106,6 +108,7 @@ impl Proxy {
             networks: BTreeMap::new(),
             listeners: BTreeMap::new(),
             partial: BTreeMap::new(),
+            inherited: BTreeSet::new(),
             closed: mpsc::unbounded_channel(),
         })
     }
@@ -148,6 +151,7 @@ impl Proxy {
     /// Sends a new agent all sockets.
     async fn greet(&mut self, channel: Channel) -> Option<Channel> {
         self.partial.clear();
+        self.inherited = self.networks.keys().copied().collect();
         for (id, serving) in &self.listeners {
             if !told(&channel, &Message::Listener(*id), Some(&serving.socket)).await {
                 return None;
@@ -172,12 +176,19 @@ impl Proxy {
                 let mut all = self.partial.remove(&network).unwrap_or_default();
                 all.extend(ports);
                 if last {
+                    self.inherited.remove(&network);
                     self.network(network).learn(Some(IdentityTable::new(all)));
                 } else {
                     self.partial.insert(network, all);
                 }
             }
             (Message::Valid { milliseconds }, _) => {
+                // The agent has sent all identities by now. Those of other networks were a former agent's, and nobody has them any more.
+                let inherited =
+                    if milliseconds > 0 { std::mem::take(&mut self.inherited) } else { BTreeSet::new() };
+                for network in inherited {
+                    self.network(network).learn(Some(IdentityTable::default()));
+                }
                 let until = Instant::now().checked_add(Duration::from_millis(milliseconds));
                 *lock(&self.shared.valid) = until.filter(|_| milliseconds > 0);
             }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 const NETWORK: Uuid = Uuid::from_u128(1);
 const INSTANCE: &str = "1c0e3b2a-1111-4222-8333-444455556666";
-const LISTENER: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9 };
+const LISTENER: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// A Nova that answers with the head that it got, and keeps the bodies.
@@ -285,6 +285,20 @@ async fn a_new_agent_gets_the_sockets_back_and_requests_go_on() {
     assert_eq!(next.receive().await.unwrap().unwrap().0, Message::Closed(LISTENER));
     drop(sockets);
     assert!(TcpStream::connect(address).await.is_err(), "a copy of the socket is left");
+}
+
+#[tokio::test]
+async fn identities_that_a_new_agent_does_not_send_are_gone() {
+    let (site, _nova, agent, _listener, address) = served().await;
+    tell(&agent, all()).await;
+    until(address, "200").await;
+    drop(agent);
+    let next = site.agent();
+    drop(greeted(&next).await);
+    assert_eq!(status(&get(address, "/").await), "200", "until the new agent knows more");
+    // The network's last port went while no agent was there.
+    tell(&next, [Message::Valid { milliseconds: 60_000 }]).await;
+    until(address, "404").await;
 }
 
 #[tokio::test]

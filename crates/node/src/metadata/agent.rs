@@ -9,6 +9,7 @@ use ovn::sb::{Chassis, ChassisPrivate, PortBinding, SbGlobal};
 use ovn::text::neutron::key;
 use ovsdb::client::{ClientConfig, ConditionError, TlsConfig};
 use ovsdb::model::Condition;
+use ovsdb::replica::Seq;
 use ovsdb::session::{Progress, Remote, Remotes};
 use ovsdb::wire::clause::Function;
 use ovsdb::{Client, Str, Uuid};
@@ -19,11 +20,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{error, info};
 
 use super::config::Config;
-use super::desired::{Decision, decide};
+use super::desired::{Decision, Identities, decide, identities};
 use super::explain::explain;
 use super::plan::listed;
 use super::snapshot::{Snapshot, chassis, ports, setting, southbound_model, vswitch_model};
-use super::sockets::{Feed, Sockets, Validity};
+use super::sockets::{Feed, Knowledge, Sockets};
 use super::state::Desired;
 use super::target::{MetadataTarget, Probes};
 use crate::netns::Namespaces;
@@ -60,6 +61,10 @@ struct Shared {
     ipv6: bool,
     sb_cfg: watch::Sender<Option<i64>>,
     decision: watch::Sender<Option<Arc<Decision>>>,
+    /// Changes with the Southbound database.
+    news: watch::Sender<u64>,
+    /// The identities in a state of the Southbound database, for one chassis.
+    identities: Mutex<Option<(Seq, Uuid, Arc<Identities>)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,6 +82,8 @@ impl Agent {
             ipv6: Path::new(IPV6).exists(),
             sb_cfg: watch::Sender::default(),
             decision: watch::Sender::default(),
+            news: watch::Sender::default(),
+            identities: Mutex::default(),
             config,
         });
         let sockets = Sockets::default();
@@ -103,10 +110,10 @@ impl Agent {
         task::keep("metadata", driver.run());
         let feed = Feed {
             control: shared.config.control_socket.clone(),
-            decision: shared.decision.subscribe(),
-            validity: {
+            news: shared.news.subscribe(),
+            knowledge: {
                 let shared = Arc::clone(&shared);
-                Box::new(move || shared.validity())
+                Box::new(move || shared.knowledge())
             },
             stale: shared.config.index_max_stale,
         };
@@ -166,7 +173,7 @@ impl Agent {
     }
 }
 
-/// Decides, and publishes the decision for the proxy at once: an identity that is gone must not wait for namespaces.
+/// Decides, and publishes the decision.
 #[derive(Debug)]
 struct Decider(Arc<Shared>);
 
@@ -204,18 +211,29 @@ impl Shared {
         Ok(Snapshot { sb: rows, vswitch, chassis, since, now, hold, ipv6: self.ipv6, sb_cfg, before })
     }
 
-    fn validity(&self) -> Validity {
-        let Some(sb) = lock(&self.sb).clone() else { return Validity::Unknown };
-        if sb.status().borrow().progress != Progress::Synced {
-            return Validity::Unknown;
+    /// Identities in the newest state of the Southbound database, whatever the loop is doing.
+    fn knowledge(&self) -> Knowledge {
+        let Some(sb) = lock(&self.sb).clone() else { return Knowledge::Unknown };
+        if sb.status().borrow().progress != Progress::Synced || lock(&self.in_force).is_none() {
+            return Knowledge::Unknown;
         }
-        let name = setting(&self.vswitch.snapshot(), "system-id").cloned().unwrap_or_default();
-        match chassis(&sb.snapshot(), &name) {
-            Some(chassis) if lock(&self.in_force).is_some_and(|(known, _)| known == chassis) => {
-                Validity::Current
+        let Ok(snapshot) = self.inputs() else { return Knowledge::Revoked };
+        let mut known = lock(&self.identities);
+        match &*known {
+            Some((seq, chassis, identities)) if (*seq, *chassis) == (snapshot.sb.seq(), snapshot.chassis) => {
+                Knowledge::Current(Arc::clone(identities))
             }
-            _ => Validity::Revoked,
+            _ => {
+                let identities = Arc::new(identities(&snapshot));
+                *known = Some((snapshot.sb.seq(), snapshot.chassis, Arc::clone(&identities)));
+                Knowledge::Current(identities)
+            }
         }
+    }
+
+    /// Has the proxy's task look at the Southbound database.
+    fn notify(&self) {
+        self.news.send_modify(|n| *n = n.wrapping_add(1));
     }
 
     fn wait_for(&self, what: impl Into<String>) {
@@ -281,6 +299,7 @@ async fn follow(shared: Arc<Shared>, handle: Handle) {
         handle.wake();
         sleep(LATER).await;
     }
+    task::spawn("identities", announce(Arc::clone(&shared), sb.subscribe()));
     task::spawn("heartbeat", beat(Arc::clone(&shared), sb.clone()));
     info!(chassis = %name, "the Southbound database is there");
     loop {
@@ -307,6 +326,7 @@ async fn follow(shared: Arc<Shared>, handle: Handle) {
                 return;
             }
             *lock(&shared.in_force) = Some((chassis, Instant::now()));
+            shared.notify();
         }
         if known.is_none() {
             shared.wait_for(missing(&name).0);
@@ -319,6 +339,13 @@ async fn follow(shared: Arc<Shared>, handle: Handle) {
         if event.is_none() {
             return;
         }
+    }
+}
+
+/// Announces each change of the Southbound database: an identity that is gone must not wait for namespaces.
+async fn announce(shared: Arc<Shared>, mut feed: ovsdb::Feed) {
+    while feed.next().await.is_some() {
+        shared.notify();
     }
 }
 

@@ -13,7 +13,7 @@ use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::desired::{IPV6, object};
-use super::state::{Desired, Observed, Op, ProbeState, ServedNetwork, SocketState};
+use super::state::{Desired, Observed, Op, ProbeState, ProbedPort, ServedNetwork, SocketState};
 use crate::kernel::Dev;
 use crate::netns;
 use crate::ports::plugged::PluggedPort;
@@ -123,12 +123,16 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
     };
     let ipv6 = want.namespace.addresses.iter().any(|address| address.addr() == IPV6);
     let families = std::iter::once(Family::Ipv4).chain(ipv6.then_some(Family::Ipv6));
-    let wanted: BTreeSet<ListenerId> =
-        families.map(|family| ListenerId { network, family, namespace: namespace.inode }).collect();
+    let inner = namespace.devices.get(&pair.inner).map_or(0, |inner| inner.index);
+    let socket = |family| {
+        let device = if family == Family::Ipv6 { inner } else { 0 };
+        ListenerId { network, family, namespace: namespace.inode, device }
+    };
+    let wanted: BTreeSet<ListenerId> = families.map(socket).collect();
     let mut served = true;
     for socket in &wanted {
         match have.sockets.get(socket) {
-            None => out.ops.push(Op::Listen { socket: *socket, dev: pair.inner.clone() }),
+            None => out.ops.push(Op::Listen { socket: *socket }),
             Some(state) => served &= *state == SocketState::Served,
         }
     }
@@ -140,14 +144,17 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
     }
     // A network that was ready before this agent started is ready still.
     let was_ready = listed(have.rows.ready.as_ref()).contains(&network);
-    let probe = have.probes.get(&(network, namespace.inode));
+    let of = ProbedPort {
+        network,
+        namespace: namespace.inode,
+        port: want.port.clone(),
+        bridge: want.bridge.clone(),
+    };
+    let probe = have.probes.get(&of);
     match probe {
-        None if !was_ready && !want.probes.is_empty() => out.ops.push(Op::Probe {
-            network,
-            namespace: namespace.inode,
-            dev: pair.inner,
-            addresses: want.probes.clone(),
-        }),
+        None if !was_ready && !want.probes.is_empty() => {
+            out.ops.push(Op::Probe { of, dev: pair.inner, addresses: want.probes.clone() })
+        }
         Some(ProbeState::Silent) => {
             let message =
                 "OVN did not answer a probe from its namespace in time; see whether ovn-controller runs";

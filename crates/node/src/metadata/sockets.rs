@@ -13,18 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use metadata_proxy::control::{Channel, Family, ListenerId, Message};
-use metadata_proxy::identity::PortIdentity;
-use ovsdb::Uuid;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{Notify, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
-use super::desired::{Decision, IPV4, IPV6};
+use super::desired::{IPV4, IPV6, Identities};
 use super::state::SocketState;
-use crate::netlink::Requests;
 use crate::netns::inside::inside;
-use crate::netns::link_index;
 
 /// The port of the metadata service.
 const PORT: u16 = 80;
@@ -37,11 +33,11 @@ const TICK: Duration = Duration::from_secs(2);
 /// How long the proxy may take to read or to send a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether identities may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Validity {
-    /// They are current.
-    Current,
+/// Whose data a request may get.
+#[derive(Debug, Clone)]
+pub(super) enum Knowledge {
+    /// The identities, which are current.
+    Current(Arc<Identities>),
     /// They were, a moment ago; the proxy uses them for as long as it was told.
     Unknown,
     /// They are not: OVN does not know this chassis.
@@ -52,10 +48,10 @@ pub(super) enum Validity {
 pub(super) struct Feed {
     /// The proxy's socket.
     pub(super) control: PathBuf,
-    /// The newest decision; `None` before the first.
-    pub(super) decision: watch::Receiver<Option<Arc<Decision>>>,
-    /// Whether identities are current.
-    pub(super) validity: Box<dyn Fn() -> Validity + Send + Sync>,
+    /// Changes when identities may have changed.
+    pub(super) news: watch::Receiver<u64>,
+    /// The identities at this moment.
+    pub(super) knowledge: Box<dyn Fn() -> Knowledge + Send + Sync>,
     /// How long the proxy may use them without news.
     pub(super) stale: Duration,
 }
@@ -159,26 +155,33 @@ impl Sockets {
     async fn converse(&self, channel: &Channel, feed: &mut Feed) -> io::Result<()> {
         self.greet(channel).await?;
         info!("the metadata proxy is connected");
-        let mut identities = Arc::<Decision>::default();
-        let mut first = true;
+        let mut told = Arc::<Identities>::default();
+        let (mut valid, mut due) = (None, true);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             // Identities come before sockets: a request that waits in a socket's queue is to be known.
-            let decision = feed.decision.borrow_and_update().clone();
-            if let Some(decision) = decision {
-                tell(channel, &identities.identities, &decision.identities).await?;
-                identities = decision;
-                if first {
-                    self.valid(channel, feed).await?;
-                    first = false;
+            feed.news.mark_unchanged();
+            let now = match (feed.knowledge)() {
+                Knowledge::Current(now) => {
+                    tell(channel, &told, &now).await?;
+                    told = now;
+                    Some(feed.stale)
                 }
-                self.hand_over(channel).await?;
+                Knowledge::Unknown => None,
+                Knowledge::Revoked => Some(Duration::ZERO),
+            };
+            // Only for the identities that the proxy has by now.
+            if let Some(now) = now.filter(|_| due || valid != now) {
+                let milliseconds = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+                send(channel, &Message::Valid { milliseconds }, None).await?;
+                (valid, due) = (Some(now), false);
             }
+            self.hand_over(channel).await?;
             tokio::select! {
-                changed = feed.decision.changed() => if changed.is_err() { return Ok(()) },
+                changed = feed.news.changed() => if changed.is_err() { return Ok(()) },
                 () = self.0.work.notified() => {}
-                _ = ticks.tick() => if !first { self.valid(channel, feed).await? },
+                _ = ticks.tick() => due = true,
                 received = channel.receive() => match received? {
                     Some((Message::Closed(id), _)) => {
                         self.table().closing.remove(&id);
@@ -213,15 +216,6 @@ impl Sockets {
         Ok(())
     }
 
-    async fn valid(&self, channel: &Channel, feed: &Feed) -> io::Result<()> {
-        let milliseconds = match (feed.validity)() {
-            Validity::Current => u64::try_from(feed.stale.as_millis()).unwrap_or(u64::MAX),
-            Validity::Unknown => return Ok(()),
-            Validity::Revoked => 0,
-        };
-        send(channel, &Message::Valid { milliseconds }, None).await
-    }
-
     /// Sends the sockets that the proxy lacks, and those that it is to close.
     async fn hand_over(&self, channel: &Channel) -> io::Result<()> {
         let (new, close) = {
@@ -250,11 +244,7 @@ impl Sockets {
 }
 
 /// Sends the ports of networks that have changed.
-async fn tell(
-    channel: &Channel,
-    before: &BTreeMap<Uuid, Vec<PortIdentity>>,
-    now: &BTreeMap<Uuid, Vec<PortIdentity>>,
-) -> io::Result<()> {
+async fn tell(channel: &Channel, before: &Identities, now: &Identities) -> io::Result<()> {
     for (network, ports) in now.iter().filter(|(network, ports)| before.get(*network) != Some(ports)) {
         for message in Message::ports(*network, ports) {
             send(channel, &message, None).await?;
@@ -275,18 +265,15 @@ async fn send(channel: &Channel, message: &Message, socket: Option<&Arc<OwnedFd>
 }
 
 /// Opens a listening socket in a namespace.
-pub(super) fn listen(namespace: &File, family: Family, dev: &str) -> io::Result<OwnedFd> {
+pub(super) fn listen(namespace: &File, id: ListenerId) -> io::Result<OwnedFd> {
     inside(namespace, || {
-        let (domain, address) = match family {
+        let (domain, address) = match id.family {
             Family::Ipv4 => (Domain::IPV4, SocketAddr::from((IPV4, PORT))),
-            Family::Ipv6 => {
-                let index = link_index(&mut Requests::open()?, dev)?;
-                (Domain::IPV6, SocketAddrV6::new(IPV6, PORT, 0, index).into())
-            }
+            Family::Ipv6 => (Domain::IPV6, SocketAddrV6::new(IPV6, PORT, 0, id.device).into()),
         };
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
-        if family == Family::Ipv6 {
+        if id.family == Family::Ipv6 {
             socket.set_only_v6(true)?;
         }
         socket.set_nonblocking(true)?;
@@ -294,4 +281,74 @@ pub(super) fn listen(namespace: &File, family: Family, dev: &str) -> io::Result<
         socket.listen(BACKLOG)?;
         Ok(OwnedFd::from(socket))
     })?
+}
+
+#[cfg(test)]
+mod tests {
+    use metadata_proxy::control::ControlSocket;
+    use metadata_proxy::identity::PortIdentity;
+    use ovsdb::Uuid;
+
+    use super::*;
+
+    const NETWORK: Uuid = Uuid::from_u128(1);
+
+    fn of(instance: &str) -> Knowledge {
+        let addresses = ["10.0.1.5".parse().unwrap()].into();
+        let port = PortIdentity { instance: instance.into(), project: "p".into(), addresses };
+        Knowledge::Current(Arc::new([(NETWORK, vec![port])].into()))
+    }
+
+    /// The next message that is no repetition: its instance, or the time that identities are valid for.
+    async fn next(proxy: &Channel, last: &mut String) -> String {
+        loop {
+            let text = match proxy.receive().await.unwrap().unwrap().0 {
+                Message::Ports { ports, .. } => {
+                    ports.first().map_or("none", |port| &port.instance).to_owned()
+                }
+                Message::Valid { milliseconds } => milliseconds.to_string(),
+                other => panic!("{other:?}"),
+            };
+            if text != *last {
+                last.clone_from(&text);
+                return text;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_proxy_has_each_change_before_identities_are_called_current() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.sock");
+        let control = ControlSocket::bind(&path).unwrap();
+        let known = Arc::new(Mutex::new(of("vm1")));
+        let news = watch::Sender::new(0);
+        let feed = Feed {
+            control: path,
+            news: news.subscribe(),
+            knowledge: {
+                let known = Arc::clone(&known);
+                Box::new(move || known.lock().unwrap().clone())
+            },
+            stale: Duration::from_secs(60),
+        };
+        let following = tokio::spawn(Sockets::default().follow(feed));
+        let proxy = control.accept().await.unwrap();
+        proxy.send(&Message::Complete, None).await.unwrap();
+        let mut last = String::new();
+        assert_eq!(next(&proxy, &mut last).await, "vm1");
+        assert_eq!(next(&proxy, &mut last).await, "60000");
+        // A tick that comes without a word of the database brings the change nevertheless, and first.
+        *known.lock().unwrap() = of("vm2");
+        assert_eq!(next(&proxy, &mut last).await, "vm2");
+        assert_eq!(next(&proxy, &mut last).await, "60000");
+        // Doubt is told at once, and so is its end. A network without ports has an empty table.
+        let empty = Knowledge::Current(Arc::default());
+        for (now, expected) in [(Knowledge::Revoked, "0"), (of("vm2"), "60000"), (empty, "none")] {
+            *known.lock().unwrap() = now;
+            news.send_modify(|n| *n += 1);
+            assert_eq!(next(&proxy, &mut last).await, expected);
+        }
+        following.abort();
+    }
 }

@@ -47,6 +47,19 @@ pub enum SocketState {
     Closing,
 }
 
+/// The port that a probe asks through. OVN has other flows for another logical port, and none in another bridge.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbedPort {
+    /// The network.
+    pub network: Uuid,
+    /// The inode of its namespace.
+    pub namespace: u64,
+    /// The logical port.
+    pub port: Str,
+    /// The bridge.
+    pub bridge: Dev,
+}
+
 /// The result of a network's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeState {
@@ -82,8 +95,8 @@ pub struct Observed {
     pub sockets: BTreeMap<ListenerId, SocketState>,
     /// Whether the proxy is connected.
     pub proxy: bool,
-    /// Probes, by network and namespace.
-    pub probes: BTreeMap<(Uuid, u64), ProbeState>,
+    /// Probes.
+    pub probes: BTreeMap<ProbedPort, ProbeState>,
     /// Rows of the Southbound database.
     pub rows: SeenRows,
 }
@@ -128,8 +141,6 @@ pub enum Op {
     Listen {
         /// The socket.
         socket: ListenerId,
-        /// The device, for a link-local address.
-        dev: Dev,
     },
     /// Close a socket and its connections.
     Close {
@@ -138,10 +149,8 @@ pub enum Op {
     },
     /// Ask OVN for an answer.
     Probe {
-        /// The network.
-        network: Uuid,
-        /// The namespace.
-        namespace: u64,
+        /// The port.
+        of: ProbedPort,
         /// The device.
         dev: Dev,
         /// Addresses to ask for.
@@ -171,7 +180,7 @@ impl fmt::Display for Op {
                 write!(f, "add {dev} to {} in Open vSwitch as logical port {}", port.bridge, port.iface_id)
             }
             Op::Unplug { dev, .. } => write!(f, "remove {dev} from Open vSwitch"),
-            Op::Listen { socket, .. } => write!(f, "listen by {:?} in the namespace", socket.family),
+            Op::Listen { socket } => write!(f, "listen by {:?} in the namespace", socket.family),
             Op::Close { socket } => write!(f, "close the {:?} socket in the namespace", socket.family),
             Op::Probe { .. } => f.write_str("wait for OVN's answer to a probe"),
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ovn::sb::{Chassis, ChassisPrivate};
 use ovn::text::neutron::key;
@@ -16,7 +16,7 @@ use super::plan;
 use super::probe::probe;
 use super::snapshot::setting;
 use super::sockets::{Sockets, listen};
-use super::state::{Desired, Observed, Op, ProbeState, SeenRows};
+use super::state::{Desired, Observed, Op, ProbeState, ProbedPort, SeenRows};
 use crate::kernel::Dev;
 use crate::netns::{self, Namespaces};
 use crate::ports::{PortError, PortMark, plugged};
@@ -37,10 +37,18 @@ pub(super) struct MetadataTarget {
     pub(super) seen: Option<netns::Observed>,
 }
 
+/// The newest probe of each port.
+#[derive(Debug, Default)]
+struct ProbeTable {
+    states: BTreeMap<ProbedPort, (u64, ProbeState)>,
+    /// The number of the last probe.
+    last: u64,
+}
+
 /// The probes of all networks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Probes {
-    states: Arc<Mutex<BTreeMap<(Uuid, u64), ProbeState>>>,
+    states: Arc<Mutex<ProbeTable>>,
     changed: watch::Sender<u64>,
 }
 
@@ -50,35 +58,57 @@ impl Probes {
         self.changed.subscribe()
     }
 
-    fn set(&self, of: (Uuid, u64), state: ProbeState) {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner).insert(of, state);
+    fn table(&self) -> MutexGuard<'_, ProbeTable> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a probe, and returns its number.
+    fn begin(&self, of: ProbedPort) -> u64 {
+        let mut table = self.table();
+        table.last += 1;
+        let number = table.last;
+        table.states.insert(of, (number, ProbeState::Running));
+        number
+    }
+
+    /// Ends a probe, unless it was forgotten meanwhile.
+    fn end(&self, of: &ProbedPort, number: u64, state: ProbeState) {
+        if let Some(probe) = self.table().states.get_mut(of).filter(|(running, _)| *running == number) {
+            probe.1 = state;
+        }
         self.changed.send_modify(|n| *n = n.wrapping_add(1));
     }
 
+    /// Forgets the probes of a network whose port is about to change.
+    fn forget(&self, network: Uuid) {
+        self.table().states.retain(|of, _| of.network != network);
+    }
+
     /// The states of the namespaces that are there.
-    fn of(&self, namespaces: &netns::Observed) -> BTreeMap<(Uuid, u64), ProbeState> {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_there = |network: &Uuid, inode: u64| {
-            namespaces.namespaces.get(network).is_some_and(|namespace| namespace.inode == inode)
-        };
-        states.retain(|(network, inode), state| *state == ProbeState::Running || is_there(network, *inode));
-        states.clone()
+    fn of(&self, namespaces: &netns::Observed) -> BTreeMap<ProbedPort, ProbeState> {
+        let mut table = self.table();
+        table.states.retain(|of, (_, state)| {
+            let seen = namespaces.namespaces.get(&of.network);
+            *state == ProbeState::Running || seen.is_some_and(|seen| seen.inode == of.namespace)
+        });
+        table.states.iter().map(|(of, (_, state))| (of.clone(), *state)).collect()
     }
 
     /// Starts a probe, which ends by itself.
-    fn start(&self, namespaces: &Namespaces, of: (Uuid, u64), dev: Dev, addresses: BTreeSet<IpAddr>) {
-        self.set(of, ProbeState::Running);
-        let (probes, namespaces) = (self.clone(), namespaces.clone());
+    fn start(&self, namespaces: &Namespaces, of: ProbedPort, dev: Dev, addresses: BTreeSet<IpAddr>) {
+        let number = self.begin(of.clone());
+        let (probes, namespaces, network) = (self.clone(), namespaces.clone(), of.network);
         task::spawn("probe", async move {
-            let asked = spawn_blocking(move || match namespaces.open(of.0)? {
+            let asked = spawn_blocking(move || match namespaces.open(network)? {
                 Some(namespace) => probe(&namespace, &dev, &addresses),
                 None => Ok(false),
             });
             let answered = asked.await.unwrap_or_else(|error| Err(io::Error::other(error)));
             if let Err(error) = &answered {
-                tracing::debug!(network = %of.0, %error, "a probe failed");
+                tracing::debug!(%network, %error, "a probe failed");
             }
-            probes.set(of, if answered.unwrap_or(false) { ProbeState::Answered } else { ProbeState::Silent });
+            let state = if answered.unwrap_or(false) { ProbeState::Answered } else { ProbeState::Silent };
+            probes.end(&of, number, state);
         });
     }
 }
@@ -117,16 +147,17 @@ impl MetadataTarget {
                 result.map_err(|error| TargetError::new(error.class(), tried).because(error))
             }
             Op::Plug { dev, port, seen } => {
+                self.probes.forget(port.network);
                 let plugged = plugged::plug(&self.vswitch, MARK, dev, port, seen.as_ref()).await;
                 plugged.map_err(|error| ported(op, error))
             }
             Op::Unplug { dev, seen } => {
                 plugged::unplug(&self.vswitch, dev, seen).await.map_err(|error| ported(op, error))
             }
-            Op::Listen { socket, dev } => {
-                let (namespaces, dev, id) = (self.namespaces.clone(), dev.clone(), *socket);
+            Op::Listen { socket } => {
+                let (namespaces, id) = (self.namespaces.clone(), *socket);
                 let opened = spawn_blocking(move || match namespaces.open(id.network)? {
-                    Some(namespace) => listen(&namespace, id.family, &dev),
+                    Some(namespace) => listen(&namespace, id),
                     None => Err(io::ErrorKind::NotFound.into()),
                 });
                 let opened = opened.await.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -139,8 +170,8 @@ impl MetadataTarget {
                 self.sockets.close(*socket);
                 Ok(())
             }
-            Op::Probe { network, namespace, dev, addresses } => {
-                self.probes.start(&self.namespaces, (*network, *namespace), dev.clone(), addresses.clone());
+            Op::Probe { of, dev, addresses } => {
+                self.probes.start(&self.namespaces, of.clone(), dev.clone(), addresses.clone());
                 Ok(())
             }
         }
@@ -221,5 +252,33 @@ impl Target for MetadataTarget {
             walk.record(result);
         }
         Ok(walk.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netns::state::SeenNamespace;
+
+    #[test]
+    fn a_probe_that_was_forgotten_tells_nothing_of_the_next_port() {
+        let network = Uuid::from_u128(1);
+        let of = ProbedPort { network, namespace: 9, port: "md".into(), bridge: "br-int".into() };
+        let seen = SeenNamespace { inode: 9, ..SeenNamespace::default() };
+        let there = netns::Observed { namespaces: [(network, seen)].into(), ..netns::Observed::default() };
+        let probes = Probes::default();
+        let state = || probes.of(&there).get(&of).copied();
+        let first = probes.begin(of.clone());
+        probes.end(&of, first, ProbeState::Answered);
+        assert_eq!(state(), Some(ProbeState::Answered));
+        probes.forget(network);
+        assert_eq!(state(), None);
+        let second = probes.begin(of.clone());
+        probes.forget(network);
+        let third = probes.begin(of.clone());
+        probes.end(&of, second, ProbeState::Answered);
+        assert_eq!(state(), Some(ProbeState::Running));
+        probes.end(&of, third, ProbeState::Silent);
+        assert_eq!(state(), Some(ProbeState::Silent));
     }
 }

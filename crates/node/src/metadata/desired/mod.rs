@@ -35,7 +35,7 @@ pub struct Decision {
     /// The desired state of the node.
     pub desired: Desired,
     /// The ports of each network that has local ones.
-    pub identities: BTreeMap<Uuid, Vec<PortIdentity>>,
+    pub identities: Identities,
     /// Networks without VMs, and since when.
     pub idle: BTreeMap<Uuid, Instant>,
     /// The time since when the chassis has been known, while that is so recent that its ports may not be bound yet.
@@ -48,6 +48,9 @@ impl Decision {
         self.idle.values().chain(&self.unsettled).filter_map(|since| since.checked_add(hold)).min()
     }
 }
+
+/// The ports of each network that has some on this chassis.
+pub type Identities = BTreeMap<Uuid, Vec<PortIdentity>>;
 
 /// A network as the Southbound's rows have it.
 #[derive(Default)]
@@ -63,11 +66,8 @@ pub fn decide(snapshot: &Snapshot) -> Outcome<Decision> {
     let networks = networks(snapshot);
     let mut out = Outcome::<Decision>::default();
     out.value.desired.keys = keys(snapshot);
+    out.value.identities = identities_of(snapshot, &networks);
     for (network, rows) in &networks {
-        let identities = identities::of(&rows.local, |port| parent(snapshot, port));
-        if !identities.is_empty() {
-            out.value.identities.insert(*network, identities);
-        }
         match served(snapshot, *network, rows) {
             Ok(Some(served)) => _ = out.value.desired.networks.insert(*network, served),
             Ok(None) => {}
@@ -82,6 +82,18 @@ pub fn decide(snapshot: &Snapshot) -> Outcome<Decision> {
     }
     hold(snapshot, &networks, &mut out);
     out
+}
+
+/// Which instance has which address. The proxy learns it from here and not from the last decision, which may be as old as the loop's
+/// work on namespaces takes.
+pub fn identities(snapshot: &Snapshot) -> Identities {
+    identities_of(snapshot, &networks(snapshot))
+}
+
+fn identities_of(snapshot: &Snapshot, networks: &BTreeMap<Uuid, Rows<'_>>) -> Identities {
+    let ports = |rows: &Rows<'_>| identities::of(&rows.local, |port| parent(snapshot, port));
+    let networks = networks.iter().map(|(network, rows)| (*network, ports(rows)));
+    networks.filter(|(_, ports)| !ports.is_empty()).collect()
 }
 
 /// Keeps the namespaces of networks whose last VM went a moment ago. Networks that are gone themselves are not held.

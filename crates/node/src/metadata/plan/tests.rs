@@ -11,10 +11,14 @@ use crate::ports::plugged::SeenPlug;
 use crate::ports::state::Rows;
 
 const NETWORK: Uuid = Uuid::from_u128(0xaaaaaaaa_2222_3333_4444_555555555555);
-const SOCKET: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9 };
+const SOCKET: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
 
 fn pair() -> VethPair {
     names::pairs(NETWORK)[0].clone()
+}
+
+fn probed() -> ProbedPort {
+    ProbedPort { network: NETWORK, namespace: 9, port: "md".into(), bridge: "br-int".into() }
 }
 
 fn want() -> Desired {
@@ -61,7 +65,7 @@ fn there() -> Observed {
         ports: [(pair().host, plug)].into(),
         sockets: [(SOCKET, SocketState::Served)].into(),
         proxy: true,
-        probes: [((NETWORK, 9), ProbeState::Answered)].into(),
+        probes: [(probed(), ProbeState::Answered)].into(),
         rows: SeenRows {
             chassis: Some(Ref::new(uuid)),
             ready: Some(NETWORK.to_string().into()),
@@ -94,9 +98,9 @@ fn a_network_is_ready_when_all_of_it_was_found() {
         (|have| have.sockets.clear(), &["listen by Ipv4 in the namespace"]),
         (|have| _ = have.sockets.insert(SOCKET, SocketState::Held), &[]),
         (|have| have.probes.clear(), &["wait for OVN's answer to a probe"]),
-        (|have| _ = have.probes.insert((NETWORK, 9), ProbeState::Running), &[]),
-        (|have| _ = have.probes.insert((NETWORK, 9), ProbeState::Answered), &[READY]),
-        (|have| _ = have.probes.insert((NETWORK, 9), ProbeState::Silent), &[READY]),
+        (|have| _ = have.probes.insert(probed(), ProbeState::Running), &[]),
+        (|have| _ = have.probes.insert(probed(), ProbeState::Answered), &[READY]),
+        (|have| _ = have.probes.insert(probed(), ProbeState::Silent), &[READY]),
     ];
     for (change, expected) in stages {
         let mut have = there();
@@ -111,6 +115,20 @@ fn a_network_that_was_ready_is_not_probed_again() {
     let mut have = there();
     have.probes.clear();
     assert_eq!(planned(&want(), &have), [""; 0], "after a restart of the agent");
+}
+
+#[test]
+fn the_answer_to_another_port_or_in_another_bridge_does_not_count() {
+    for other in [
+        ProbedPort { port: "old".into(), ..probed() },
+        ProbedPort { bridge: "br-x".into(), ..probed() },
+        ProbedPort { namespace: 8, ..probed() },
+    ] {
+        let mut have = there();
+        have.rows.ready = None;
+        have.probes = [(other, ProbeState::Answered)].into();
+        assert_eq!(planned(&want(), &have), ["wait for OVN's answer to a probe"]);
+    }
 }
 
 #[test]
@@ -165,6 +183,24 @@ fn a_socket_of_a_namespace_that_was_replaced_is_closed() {
         steps,
         [NOT_READY, "listen by Ipv4 in the namespace", "close the Ipv4 socket in the namespace"]
     );
+}
+
+#[test]
+fn a_link_local_socket_goes_with_its_device() {
+    let (mut want, mut have) = (want(), there());
+    let addresses = ["169.254.169.254/32".parse().unwrap(), "fe80::a9fe:a9fe/128".parse().unwrap()];
+    want.networks.get_mut(&NETWORK).unwrap().namespace.addresses = addresses.into();
+    let namespace = have.netns.namespaces.get_mut(&NETWORK).unwrap();
+    namespace.devices.get_mut(&pair().inner).unwrap().addresses = addresses.into();
+    let ipv6 = ListenerId { family: Family::Ipv6, device: 2, ..SOCKET };
+    have.sockets.insert(ipv6, SocketState::Served);
+    assert_eq!(planned(&want, &have), [""; 0]);
+    // The pair was created anew in the same namespace.
+    let namespace = have.netns.namespaces.get_mut(&NETWORK).unwrap();
+    namespace.devices.get_mut(&pair().inner).unwrap().index = 3;
+    have.netns.devices.get_mut(&pair().host).unwrap().peer = Some(3);
+    let (listen, close) = ("listen by Ipv6 in the namespace", "close the Ipv6 socket in the namespace");
+    assert_eq!(planned(&want, &have), [NOT_READY, listen, close]);
 }
 
 #[test]
