@@ -10,6 +10,7 @@
 //! | [`identity`] | the table of a network: which instance has which address |
 //! | [`request`] | the request to Nova: its headers and its signature |
 //! | [`nova`] | the client of Nova's metadata API |
+//! | [`tls`] | TLS to Nova |
 //! | [`rate`] | limits of requests per source |
 //! | `answer` | one request of a VM, from its head to the answer |
 //! | [`proxy`] | all networks, and the loop that follows the agent |
@@ -23,5 +24,6 @@ pub mod nova;
 pub mod proxy;
 pub mod rate;
 pub mod request;
+pub mod tls;
 
 pub use proxy::{Config, Proxy};

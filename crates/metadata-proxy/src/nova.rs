@@ -14,9 +14,14 @@ use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tower_service::Service;
+
+use crate::tls::NovaTls;
 
 /// Maximum number of idle connections to Nova.
 const IDLE: usize = 32;
@@ -30,6 +35,8 @@ pub struct NovaAddress {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// TLS, if Nova wants it.
+    pub tls: Option<NovaTls>,
 }
 
 impl NovaAddress {
@@ -78,6 +85,7 @@ pub struct NovaRequest {
 pub struct Nova {
     client: legacy::Client<Connector, Full<Bytes>>,
     authority: Authority,
+    scheme: Scheme,
     timeouts: NovaTimeouts,
 }
 
@@ -93,7 +101,8 @@ impl Nova {
         let connector = Connector { address: address.clone(), limit: timeouts.connect };
         let mut client = legacy::Client::builder(TokioExecutor::new());
         client.pool_max_idle_per_host(IDLE).pool_idle_timeout(IDLE_FOR).pool_timer(TokioTimer::new());
-        Ok(Nova { client: client.build(connector), authority, timeouts })
+        let scheme = if address.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+        Ok(Nova { client: client.build(connector), authority, scheme, timeouts })
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -123,7 +132,7 @@ impl Nova {
 
     fn request(&self, request: &NovaRequest) -> Result<Request<Full<Bytes>>, NovaFailure> {
         let uri = Uri::builder()
-            .scheme(Scheme::HTTP)
+            .scheme(self.scheme.clone())
             .authority(self.authority.clone())
             .path_and_query(request.target.clone());
         let uri = uri.build().map_err(|_| NovaFailure::BrokeOff)?;
@@ -197,18 +206,30 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let Connector { address, limit } = self.clone();
         Box::pin(async move {
-            // Names are resolved each time, and all their addresses are tried.
-            let connecting = TcpStream::connect((address.host.as_str(), address.port));
-            let stream = timeout(limit, connecting).await.map_err(|_| io::ErrorKind::TimedOut)??;
-            stream.set_nodelay(true)?;
-            Ok(NovaStream(TokioIo::new(stream)))
+            let connecting = connect(&address);
+            timeout(limit, connecting).await.map_err(|_| io::ErrorKind::TimedOut)?.inspect_err(|error| {
+                tracing::debug!(%error, host = address.host, "cannot connect to Nova");
+            })
         })
     }
 }
 
+async fn connect(address: &NovaAddress) -> io::Result<NovaStream> {
+    // Names are resolved each time, and all their addresses are tried.
+    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+    stream.set_nodelay(true)?;
+    let Some(tls) = &address.tls else { return Ok(NovaStream::Plain(TokioIo::new(stream))) };
+    let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+    let stream = TlsConnector::from(tls.load()?).connect(name, stream).await?;
+    Ok(NovaStream::Tls(Box::new(TokioIo::new(stream))))
+}
+
 /// A connection to Nova.
 #[derive(Debug)]
-struct NovaStream(TokioIo<TcpStream>);
+enum NovaStream {
+    Plain(TokioIo<TcpStream>),
+    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
+}
 
 impl Connection for NovaStream {
     fn connected(&self) -> Connected {
@@ -218,24 +239,36 @@ impl Connection for NovaStream {
 
 impl hyper::rt::Read for NovaStream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: hyper::rt::ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        match self.get_mut() {
+            NovaStream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            NovaStream::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+        }
     }
 }
 
 impl hyper::rt::Write for NovaStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            NovaStream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            NovaStream::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            NovaStream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            NovaStream::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            NovaStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            NovaStream::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+        }
     }
 }

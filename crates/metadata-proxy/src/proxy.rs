@@ -52,6 +52,9 @@ pub enum ProxyError {
     /// The address of Nova is none.
     #[error("nova_metadata_host")]
     Nova(#[from] NotAHost),
+    /// The files of TLS to Nova cannot be used.
+    #[error("cannot set up TLS to Nova")]
+    Tls(#[source] io::Error),
     /// The control socket cannot be bound.
     #[error("cannot listen on {}", path.display())]
     Control {
@@ -91,6 +94,10 @@ impl Proxy {
     /// Opens the control socket. Must be called within a tokio runtime.
     pub fn open(config: Config) -> Result<Self, ProxyError> {
         let nova = Nova::new(&config.nova, config.timeouts)?;
+        // They are read again for each connection; what is wrong with them now is better told now.
+        if let Some(tls) = &config.nova.tls {
+            tls.load().map_err(ProxyError::Tls)?;
+        }
         let control = ControlSocket::bind(&config.control)
             .map_err(|source| ProxyError::Control { path: config.control.clone(), source })?;
         let shared = Arc::new(Shared::new(nova, config.secret, config.rate, config.limits.head));

@@ -99,7 +99,7 @@ impl Site {
 fn run(control: &Path, nova: SocketAddr) -> JoinHandle<()> {
     let config = Config {
         control: control.to_owned(),
-        nova: NovaAddress { host: nova.ip().to_string(), port: nova.port() },
+        nova: NovaAddress { host: nova.ip().to_string(), port: nova.port(), tls: None },
         secret: SharedSecret::new("secret".into()),
         timeouts: NovaTimeouts { connect: WITHIN, answer: WITHIN },
         limits: Limits { connections: 128, per_client: 64, ..Limits::default() },

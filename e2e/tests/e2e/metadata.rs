@@ -36,7 +36,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         Test::new(
             "metadata::vms_get_their_own_data",
-            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, whatever headers they send",
+            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, by a route of their own and through a router, whatever headers they send",
             &[],
             agent::own_data,
         )

@@ -14,6 +14,7 @@ use listener::Limits;
 use metadata_proxy::nova::{NovaAddress, NovaTimeouts};
 use metadata_proxy::rate::{RateLimit, RateLimits};
 use metadata_proxy::request::SharedSecret;
+use metadata_proxy::tls::NovaTls;
 use ovsdb::session::Remotes;
 
 use crate::ini::{self, Ini};
@@ -39,8 +40,16 @@ pub struct Config {
     pub index_max_stale: Duration,
     /// The time after which the cloud's management takes a silent agent for dead.
     pub agent_down_time: Duration,
-    /// Nova's metadata API.
+    /// Nova's metadata API; [`Config::from_pairs`] puts the options of TLS together.
     pub nova: NovaAddress,
+    /// Whether Nova wants TLS.
+    https: bool,
+    /// Certificates of the authority that signed Nova's.
+    auth_ca_cert: Option<PathBuf>,
+    /// The certificate to show to Nova.
+    nova_client_cert: Option<PathBuf>,
+    /// Its private key.
+    nova_client_priv_key: Option<PathBuf>,
     /// The secret that is shared with Nova.
     pub secret: SharedSecret,
     /// The file that has it.
@@ -74,7 +83,11 @@ impl Default for Config {
             teardown_hold: Duration::from_secs(60),
             index_max_stale: Duration::from_secs(60),
             agent_down_time: Duration::from_secs(75),
-            nova: NovaAddress { host: "127.0.0.1".into(), port: 8775 },
+            nova: NovaAddress { host: "127.0.0.1".into(), port: 8775, tls: None },
+            https: false,
+            auth_ca_cert: None,
+            nova_client_cert: None,
+            nova_client_priv_key: None,
             secret: SharedSecret::default(),
             secret_file: None,
             timeouts: NovaTimeouts { connect: Duration::from_secs(5), answer: Duration::from_secs(32) },
@@ -119,7 +132,14 @@ macro_rules! options {
 options! {
     ("DEFAULT", "nova_metadata_host", "127.0.0.1", "Host of Nova's metadata API", |c, v| { c.nova.host = v.into(); Ok(()) }),
     ("DEFAULT", "nova_metadata_port", "8775", "Port of Nova's metadata API", |c, v| set(&mut c.nova.port, number(v, 1, 65535))),
-    ("DEFAULT", "nova_metadata_protocol", "http", "Protocol of Nova's metadata API: http", |_, v| only(v, "http", "Meridian speaks HTTP to Nova")),
+    ("DEFAULT", "nova_metadata_protocol", "http", "Protocol of Nova's metadata API: http or https", |c, v| set(&mut c.https, match v {
+        "http" => Ok(false),
+        "https" => Ok(true),
+        _ => Err(format!("{v:?} is neither http nor https")),
+    })),
+    ("DEFAULT", "auth_ca_cert", "", "Certificates of the authority of Nova's certificate [default: the system's]", |c, v| { c.auth_ca_cert = Some(v.into()); Ok(()) }),
+    ("DEFAULT", "nova_client_cert", "", "Certificate to show to Nova", |c, v| { c.nova_client_cert = Some(v.into()); Ok(()) }),
+    ("DEFAULT", "nova_client_priv_key", "", "Private key of nova_client_cert", |c, v| { c.nova_client_priv_key = Some(v.into()); Ok(()) }),
     ("DEFAULT", "agent_down_time", "75", "Seconds after which the cloud's management takes a silent agent for dead", |c, v| set(&mut c.agent_down_time, seconds(v))),
     ("DEFAULT", "debug", "false", "Whether to log more", |c, v| set(&mut c.debug, boolean(v))),
     ("metadata_rate_limiting", "rate_limit_enabled", "false", "Whether requests are limited per source address", |c, v| set(&mut c.rate_limit_enabled, boolean(v))),
@@ -161,7 +181,6 @@ const IGNORED: &[(&str, &str)] = &[
     ("DEFAULT", "metadata_proxy_socket_mode"),
     ("DEFAULT", "metadata_workers"),
     ("DEFAULT", "metadata_backlog"),
-    ("DEFAULT", "nova_metadata_insecure"),
     ("DEFAULT", "external_pids"),
     ("DEFAULT", "log_file"),
     ("DEFAULT", "log_dir"),
@@ -185,13 +204,6 @@ const IGNORED: &[(&str, &str)] = &[
 /// Groups of which nothing matters here.
 const IGNORED_GROUPS: &[&str] =
     &["AGENT", "agent", "oslo_concurrency", "privsep", "cache", "database", "oslo_messaging_rabbit"];
-
-/// An option of which Meridian lacks the function, unless it has a value that asks for nothing.
-const REFUSED: &[(&str, &str, &str)] = &[
-    ("DEFAULT", "auth_ca_cert", "Meridian speaks HTTP to Nova; remove it"),
-    ("DEFAULT", "nova_client_cert", "Meridian speaks HTTP to Nova; remove it"),
-    ("DEFAULT", "nova_client_priv_key", "Meridian speaks HTTP to Nova; remove it"),
-];
 
 /// A name and a value, and where they stand.
 #[derive(Clone, Debug)]
@@ -240,7 +252,25 @@ impl Config {
                 wrong.push(format!("{}: {}: {what}", pair.place, pair.name));
             }
         }
+        if let Err(what) = loaded.config.join_tls() {
+            wrong.push(what);
+        }
         if wrong.is_empty() { Ok(loaded) } else { Err(ConfigError(wrong)) }
+    }
+
+    /// Puts the options of TLS together, which may stand in any order.
+    fn join_tls(&mut self) -> Result<(), String> {
+        let identity = match (self.nova_client_cert.clone(), self.nova_client_priv_key.clone()) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                return Err(
+                    "nova_client_cert and nova_client_priv_key belong together; set both or none".into()
+                );
+            }
+        };
+        self.nova.tls = self.https.then(|| NovaTls { ca: self.auth_ca_cert.clone(), identity });
+        Ok(())
     }
 }
 
@@ -264,8 +294,13 @@ impl Loaded {
                 false => Err("metadata is switched off; do not start the agent".into()),
             };
         }
-        if let Some((_, _, why)) = REFUSED.iter().find(|(g, n, _)| is(g, n)) {
-            return if value.is_empty() { Ok(()) } else { Err((*why).into()) };
+        if is(ini::DEFAULT, "nova_metadata_insecure") {
+            return match boolean(value)? {
+                false => Ok(()),
+                true => {
+                    Err("Meridian checks Nova's certificate; name its authority with auth_ca_cert".into())
+                }
+            };
         }
         if !IGNORED.iter().any(|(g, n)| is(g, n)) && !IGNORED_GROUPS.contains(&group.as_str()) {
             self.warnings.push(format!("{}: unknown option {name} in [{group}]", pair.place));
@@ -295,10 +330,6 @@ fn boolean(text: &str) -> Result<bool, String> {
 
 fn remotes(text: &str) -> Result<Option<Remotes>, String> {
     text.parse().map(Some).map_err(|error| format!("{text:?}: {error}"))
-}
-
-fn only(text: &str, word: &str, why: &str) -> Result<(), String> {
-    if text == word { Ok(()) } else { Err(format!("{text:?} is not supported: {why}; use {word}")) }
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ pub(super) fn own_data() -> Result<()> {
         identified(lab)?;
         explained(lab)?;
         attacks(lab)?;
-        ipv6(lab)
+        ipv6(lab)?;
+        routed(lab)
     })
 }
 
@@ -100,6 +101,27 @@ fn ipv6(lab: &Lab) -> Result<()> {
     println!("{}", said.trim());
     ensure!(said.contains("instance aaaaaaaa-0000-4000-8000-000000000001 "), "{said}");
     ensure!(said.contains("x-forwarded-for: fe80::"), "{said}");
+    Ok(())
+}
+
+/// VMs that know nothing but their default gateway reach the service through their router, each that of its own network.
+fn routed(lab: &Lab) -> Result<()> {
+    let az1 = lab.central("az1")?;
+    az1.write(|net| {
+        for (router, network) in [("lr-a", A), ("lr-b", B)] {
+            net.router(router)
+                .join(&format!("neutron-{network}"), "02:00:00:00:ff:01", "10.0.0.1/24")
+                .static_route("169.254.169.254/32", "10.0.0.2")
+                .policy(1000, "ip4.dst == 169.254.169.254", Some("10.0.0.2"));
+        }
+    })?;
+    az1.sync()?;
+    for vm in VMS.iter().filter(|vm| vm.2 == "hv1") {
+        let node = lab.find(vm.0)?;
+        node.run("ip route del 169.254.169.254/32")?;
+        node.default_route("10.0.0.1".parse()?)?;
+        gets_its_own(&node, vm)?;
+    }
     Ok(())
 }
 

@@ -31,7 +31,7 @@ fn load(text: &str) -> Result<Loaded, ConfigError> {
 #[test]
 fn neutrons_file_is_read_as_it_is() {
     let Loaded { config, warnings } = load(NEUTRONS).unwrap();
-    assert_eq!(config.nova, NovaAddress { host: "10.0.0.9".into(), port: 8776 });
+    assert_eq!(config.nova, NovaAddress { host: "10.0.0.9".into(), port: 8776, tls: None });
     assert_eq!(config.secret.sign("x"), SharedSecret::new("secret".into()).sign("x"));
     assert_eq!(config.ovn_sb_connection.unwrap().list.len(), 2);
     assert_eq!((config.rate_limit_enabled, config.rate.base.requests), (true, 5));
@@ -42,13 +42,25 @@ fn neutrons_file_is_read_as_it_is() {
 
 #[test]
 fn all_that_is_wrong_is_named_at_once() {
-    let wrong = "nova_metadata_port = 0\nnova_metadata_protocol = https\nnova_client_cert = /x\n[ovn]\n\
+    let wrong = "nova_metadata_port = 0\nnova_metadata_protocol = h2\nnova_client_cert = /x\n\
+                 nova_metadata_insecure = true\n[ovn]\n\
                  ovn_metadata_enabled = false\novn_sb_connection = nowhere\n";
     let ConfigError(all) = load(wrong).unwrap_err();
-    for name in ["port", "protocol", "nova_client_cert", "ovn_metadata_enabled", "ovn_sb_connection"] {
+    for name in
+        ["port", "protocol", "nova_client_cert", "insecure", "ovn_metadata_enabled", "ovn_sb_connection"]
+    {
         assert!(all.iter().any(|line| line.contains(name)), "{name} is not in {all:?}");
     }
-    assert_eq!(all.len(), 5, "{all:?}");
+    assert_eq!(all.len(), 6, "{all:?}");
+}
+
+#[test]
+fn tls_to_nova_is_put_together_in_any_order() {
+    let text = "nova_client_priv_key = /key\nnova_client_cert = /cert\nauth_ca_cert = /ca\nnova_metadata_protocol = https\n";
+    let tls = NovaTls { ca: Some("/ca".into()), identity: Some(("/cert".into(), "/key".into())) };
+    assert_eq!(load(text).unwrap().config.nova.tls, Some(tls));
+    assert_eq!(load("auth_ca_cert = /ca\n").unwrap().config.nova.tls, None, "without https it is not used");
+    assert_eq!(load("nova_metadata_protocol = https\n").unwrap().config.nova.tls, Some(NovaTls::default()));
 }
 
 #[test]
