@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls_pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -206,17 +207,34 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let Connector { address, limit } = self.clone();
         Box::pin(async move {
-            let connecting = connect(&address);
-            timeout(limit, connecting).await.map_err(|_| io::ErrorKind::TimedOut)?.inspect_err(|error| {
-                tracing::debug!(%error, host = address.host, "cannot connect to Nova");
-            })
+            // Names are resolved each time, and all their addresses are tried.
+            let resolving = lookup_host((address.host.as_str(), address.port));
+            let peers = timeout(limit, resolving).await.map_err(|_| io::ErrorKind::TimedOut)??;
+            first(peers, limit, |peer| connect(&address, peer)).await
         })
     }
 }
 
-async fn connect(address: &NovaAddress) -> io::Result<NovaStream> {
-    // Names are resolved each time, and all their addresses are tried.
-    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+/// Connects to the first address that takes it. Each has its own time: a silent one must not take that of the others.
+async fn first<T, F: Future<Output = io::Result<T>>>(
+    peers: impl Iterator<Item = SocketAddr>,
+    limit: Duration,
+    connect: impl Fn(SocketAddr) -> F,
+) -> io::Result<T> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for peer in peers {
+        match timeout(limit, connect(peer)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+        tracing::debug!(error = %last, %peer, "cannot connect to Nova");
+    }
+    Err(last)
+}
+
+async fn connect(address: &NovaAddress, peer: SocketAddr) -> io::Result<NovaStream> {
+    let stream = TcpStream::connect(peer).await?;
     stream.set_nodelay(true)?;
     let Some(tls) = &address.tls else { return Ok(NovaStream::Plain(TokioIo::new(stream))) };
     let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
@@ -270,5 +288,33 @@ impl hyper::rt::Write for NovaStream {
             NovaStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             NovaStream::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_address_leaves_the_next_one_its_time() {
+        let limit = Duration::from_secs(5);
+        let peers = || [1, 2, 3].map(|port| SocketAddr::from(([192, 0, 2, 1], port))).into_iter();
+        let answering = |at: u16| {
+            first(peers(), limit, move |peer| async move {
+                match peer.port() {
+                    1 => std::future::pending().await,
+                    port if port == at => {
+                        sleep(Duration::from_secs(1)).await;
+                        Ok(port)
+                    }
+                    _ => Err(io::ErrorKind::ConnectionRefused.into()),
+                }
+            })
+        };
+        assert_eq!(answering(2).await.unwrap(), 2);
+        assert_eq!(answering(3).await.unwrap(), 3);
+        assert_eq!(answering(4).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        let none = first(std::iter::empty(), limit, |_| async { Ok(()) }).await;
+        assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }
