@@ -196,10 +196,13 @@ impl Keystone {
         if !matches!(tokens.scheme(), "http" | "https") || !tokens.has_host() {
             return Err(wrong());
         }
+        // A password with a slash ends the host, so the rest of it is in the path, with the @ behind it.
+        let is_in_path = tokens.path().contains('@');
         if !tokens.username().is_empty()
             || tokens.password().is_some()
             || tokens.query().is_some()
             || tokens.fragment().is_some()
+            || is_in_path
         {
             return Err(KeystoneError::Credentials(settings.url.clone()));
         }

@@ -1,6 +1,7 @@
 //! Credentials, good and bad.
 
 use super::*;
+use crate::auth::keystone::KeystoneSettings;
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -101,4 +102,19 @@ fn files_that_nobody_could_use_are_refused() {
         assert!(error.starts_with(said), "{text}: {error}");
     }
     assert!(Htpasswd::read(std::path::Path::new("/nonexistent/users")).is_err());
+}
+
+#[test]
+fn a_url_of_keystone_has_no_password_wherever_it_ends_up() {
+    for url in [
+        "http://u:secret@127.0.0.1:5000/v3",
+        "http://u:/secret@127.0.0.1:5000/v3",
+        "http://u:sec/ret@127.0.0.1:5000/v3",
+        "http://u:?secret@127.0.0.1:5000/v3",
+        "http://u:#secret@127.0.0.1:5000/v3",
+    ] {
+        let error = Keystone::new(&KeystoneSettings::at(url.to_owned())).err().expect(url).to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+    assert!(Keystone::new(&KeystoneSettings::at("http://127.0.0.1:5000/identity/v3".to_owned())).is_ok());
 }
