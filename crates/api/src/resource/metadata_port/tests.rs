@@ -120,10 +120,10 @@ fn nobody_else_sends_with_its_address() {
     add(&mut desk, &network, 4, "10.0.0.0/24");
     let pairs = json!([{"ip_address": "10.0.0.2"}]);
     let new = json!({"network_id": network["id"], "allowed_address_pairs": pairs});
-    assert_eq!(fault(desk.create("ports", &member(), new)), (400, "InvalidInput"));
+    assert_eq!(fault(desk.create("ports", &member(), new)), (400, "HTTPBadRequest"));
     let port = desk.create("ports", &member(), json!({"network_id": network["id"]})).unwrap();
     let change = json!({ "allowed_address_pairs": pairs });
-    assert_eq!(fault(desk.update("ports", &member(), &port, change)), (400, "InvalidInput"));
+    assert_eq!(fault(desk.update("ports", &member(), &port, change)), (400, "HTTPBadRequest"));
     let whole = json!({"allowed_address_pairs": [{"ip_address": "10.0.0.0/24"}]});
     desk.update("ports", &member(), &port, whole).unwrap();
 }
