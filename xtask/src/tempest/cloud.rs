@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::command::output;
 
-/// The server's settings, as upstream's own jobs have them.
+/// The server's settings, as upstream's own jobs have them. Our default for `metadata_ip_on_nodhcp` takes an address in subnets without
+/// DHCP, which the tests of IP availability do not expect; `false` is what Neutron does.
 const NETWORK: &str = "[network]\n\
      metadata_ip_on_nodhcp = false\n\
     dns_domain = \"meridian.test.\"\n\

@@ -111,7 +111,7 @@ fn signal_postgres(postgres: &Postgres, signal: Signal) {
     }
 }
 
-/// What clients have asked for, and what was answered.
+/// The requests of clients, and their answers.
 #[derive(Default)]
 struct Load {
     servers: Mutex<Vec<String>>,
