@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use node::bgp::Agent;
 use node::bgp::agent::vswitch;
@@ -25,7 +26,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use reconcile::{Metrics, State};
+use reconcile::{Metrics, Preview, State};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -44,13 +45,7 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
         true => None,
         false => Some(Sole::claim().await.map_err(|error| Failure::new(Exit::Local, error))?),
     };
-    let plane = Plane::open(places(&config)).map_err(|error| {
-        Failure::new(Exit::Local, error)
-            .while_("cannot read this node's network configuration")
-            .try_("to run it as a user that may, as root or with CAP_NET_ADMIN")
-    })?;
-    let switch = vswitch(&config);
-    let plane = plane.with_switch(switch.clone());
+    let (plane, switch) = open(&config)?;
     let (listen, socket) = (config.metrics_listen, config.admin_socket.clone().or_else(usual_socket));
     let (changes, view) = (plane.changes(), plane.view());
     let mut registry = Registry::default();
@@ -101,6 +96,51 @@ pub(crate) async fn run(command: &'static str, config: Config, log: LogControl) 
     notify::stopping();
     agent.stop().await;
     Ok(())
+}
+
+/// Time limit of a preview: the agent connects, reads the databases and the node, and plans.
+const PREVIEW_LIMIT: Duration = Duration::from_secs(15);
+
+/// The plan of the agent's first run. Nothing is changed.
+pub(crate) async fn preview(config: Config) -> Outcome<Preview> {
+    let (plane, switch) = open(&config)?;
+    let (changes, view) = (plane.changes(), plane.view());
+    let counts = Metrics::register(&mut Registry::default());
+    let agent = Agent::start(config, switch, DryRun::unlogged(plane), Some(view), changes, counts);
+    let mut status = agent.handle().status();
+    let plan = tokio::time::timeout(PREVIEW_LIMIT, async {
+        // FRR is asked beside the loop. A plan before the end of the first run would not know FRR's answer.
+        let has_run = |now: &reconcile::Status| {
+            now.waiting_for.is_none() && now.last_run.is_some() && now.state != State::Working
+        };
+        let _ = status.wait_for(has_run).await;
+        agent.plan().await
+    });
+    let plan = plan.await;
+    let waiting_for = agent.handle().status().borrow().waiting_for.clone();
+    task::stopping();
+    agent.stop().await;
+    let reason = match plan {
+        Ok(Ok(plan)) => return Ok(plan),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => match waiting_for {
+            Some(what) => format!("the agent waits for {what}"),
+            None => "the agent has not finished its first run".to_owned(),
+        },
+    };
+    let reason = format!("no plan within {} s: {reason}", PREVIEW_LIMIT.as_secs());
+    Err(Failure::told(Exit::Connect, reason).try_("again with -v, which logs each connection"))
+}
+
+/// Opens the node's data plane and the connection to its switch.
+fn open(config: &Config) -> Outcome<(Plane, Client)> {
+    let plane = Plane::open(places(config)).map_err(|error| {
+        Failure::new(Exit::Local, error)
+            .while_("cannot read this node's network configuration")
+            .try_("to run it as a user that may, as root or with CAP_NET_ADMIN")
+    })?;
+    let switch = vswitch(config);
+    Ok((plane.with_switch(switch.clone()), switch))
 }
 
 /// The usual socket, where its directory is there: a package or a unit makes it.

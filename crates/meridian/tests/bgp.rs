@@ -53,25 +53,57 @@ fn southbound() -> Server {
     server
 }
 
+/// Writes the agent's configuration. `n` keeps the devices of this file's tests apart.
+fn configure(dir: &Path, southbound: &str, n: u8) {
+    let at = |name: &str| dir.join(name).display().to_string();
+    let config = format!(
+        "[DEFAULT]\novsdb_connection = unix:{}\novs_rundir = {1}\nfrr_vty_dir = {1}\nrt_tables = {2}\nbgp_nic = nic-m{n}\n\
+         bgp_vrf = vrf-m{n}\nbgp_vrf_table_id = 9{n}\n[ovn]\novn_sb_connection = {southbound}\n",
+        at("vs.sock"),
+        dir.display(),
+        at("rt_tables"),
+    );
+    std::fs::write(dir.join("agent.conf"), config).unwrap();
+}
+
+#[test]
+fn a_dry_run_prints_its_plan_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("agent.conf").display().to_string();
+    let _vswitch = vswitch(dir.path());
+    let southbound = southbound();
+    configure(dir.path(), &southbound.remote(), 6);
+    let dry = |more: &[&str]| run_args(&[&["bgp-agent", "--dry-run", "--config-file", &conf], more].concat());
+
+    let text = dry(&[]).ok();
+    assert!(text.contains("objects in place") && !text.contains("nothing to do"), "{text}");
+    assert!(text.contains("172.24.4.10"), "the instance's address: {text}");
+    assert!(text.contains("frr/vrf-m6: bgpd does not answer"), "the problems, too: {text}");
+    let plans: Value = serde_json::from_str(&dry(&["-o", "json"]).ok()).unwrap();
+    assert!(!plans[0]["steps"].as_array().unwrap().is_empty(), "{plans}");
+    assert!(!dir.path().join("rt_tables").exists(), "nothing was written");
+    assert!(!Path::new("/sys/class/net/nic-m6").exists(), "nothing was made");
+
+    drop(southbound);
+    let away = dry(&[]);
+    assert!(away.code != 0 && away.out.is_empty(), "{}", away.out);
+    assert!(away.err.contains("no plan within") && away.err.contains("Southbound"), "{}", away.err);
+    let alone = run_args(&["bgp-agent", "--watch", "--config-file", &conf]);
+    assert!(alone.err.contains("--dry-run"), "{}", alone.err);
+}
+
 #[test]
 fn a_panic_in_any_background_task_of_the_agent_ends_it_with_a_code() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let _vswitch = vswitch(dir.path());
     let southbound = southbound();
-    let config = format!(
-        "[DEFAULT]\novsdb_connection = unix:{}\novs_rundir = {1}\nfrr_vty_dir = {1}\nrt_tables = {2}\nbgp_nic = nic-m8\n\
-         bgp_vrf = vrf-m8\nbgp_vrf_table_id = 98\n[ovn]\novn_sb_connection = {3}\n",
-        at("vs.sock"),
-        dir.path().display(),
-        at("rt_tables"),
-        southbound.remote()
-    );
-    std::fs::write(dir.path().join("agent.conf"), config).unwrap();
+    configure(dir.path(), &southbound.remote(), 8);
     for part in ["alarms", "tables", "bgp", "databases", "kernel", "flows", "frr", "admin"] {
         let args = [
             "bgp-agent",
             "--dry-run",
+            "--watch",
             "--config-file",
             &at("agent.conf"),
             "--admin-socket",
@@ -98,17 +130,10 @@ fn metrics_health_and_explanations_tell_what_is_there_and_what_is_not() {
     let at = |name: &str| dir.path().join(name).display().to_string();
     let _vswitch = vswitch(dir.path());
     let southbound = southbound();
-    let config = format!(
-        "[DEFAULT]\novsdb_connection = unix:{}\novs_rundir = {1}\nfrr_vty_dir = {1}\nrt_tables = {2}\nbgp_nic = nic-m7\n\
-         bgp_vrf = vrf-m7\nbgp_vrf_table_id = 97\n[ovn]\novn_sb_connection = {3}\n",
-        at("vs.sock"),
-        dir.path().display(),
-        at("rt_tables"),
-        southbound.remote()
-    );
-    std::fs::write(dir.path().join("agent.conf"), config).unwrap();
+    configure(dir.path(), &southbound.remote(), 7);
     let socket = at("admin.sock");
-    let args = ["bgp-agent", "--dry-run", "--config-file", &at("agent.conf"), "--admin-socket", &socket];
+    let args =
+        ["bgp-agent", "--dry-run", "--watch", "--config-file", &at("agent.conf"), "--admin-socket", &socket];
     let agent = meridian().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let _agent = Running(agent);
     eventually("the agent takes requests", || Path::new(&socket).exists());

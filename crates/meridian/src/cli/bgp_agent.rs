@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use node::bgp::config::{Config, Loaded};
 
+use super::dry_run::DryRunFlags;
 use super::ini_files::IniFiles;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
@@ -21,9 +22,8 @@ const USUAL: &str = "/etc/ovn-bgp-agent/bgp-agent.conf";
 pub(super) struct Args {
     #[command(flatten)]
     files: IniFiles,
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    pub(super) dry_run: DryRunFlags,
     /// Take requests of `meridian status`, `plan` and `explain` at this path [default: /run/meridian/node.sock, where that
     /// directory is there]
     #[arg(long, value_name = "PATH")]
@@ -39,7 +39,7 @@ impl Args {
         let ini = self.files.read(USUAL)?;
         let mut loaded = Config::from_ini(&ini).map_err(|error| Failure::new(Exit::Usage, error))?;
         let config = &mut loaded.config;
-        config.dry_run |= self.dry_run;
+        config.dry_run |= self.dry_run.dry_run;
         config.admin_socket = self.admin_socket.clone().or_else(|| config.admin_socket.take());
         config.metrics_listen = self.metrics_listen.or(config.metrics_listen);
         Ok(loaded)
@@ -51,12 +51,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::output::Said;
 
     fn args(config_file: &[&Path], config_dir: &[&Path]) -> Args {
         let own = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect();
         Args {
             files: IniFiles { config_file: own(config_file), config_dir: own(config_dir) },
-            dry_run: false,
+            dry_run: DryRunFlags { dry_run: false, watch: false, output: Said::Text },
             admin_socket: None,
             metrics_listen: None,
         }

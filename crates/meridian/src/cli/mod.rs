@@ -4,6 +4,7 @@ mod allow_deletions;
 mod backup;
 mod bgp_agent;
 mod completions;
+mod dry_run;
 mod explain;
 mod import;
 mod ini_files;
@@ -26,6 +27,7 @@ use tokio::runtime::Builder;
 
 use crate::config::{Colour, Config, Level, LogFormat, Origin, Override, Setting, Sources};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::output::Said;
 use crate::telemetry::{self, LogControl};
 
 /// The north-south control plane for OVN
@@ -189,8 +191,8 @@ fn run(cli: Cli) -> Outcome {
     match command {
         Command::Server(args) => block_on(server::run(&args, &config, control)),
         Command::Import(args) => block_on(import::run(&args, &config)),
-        Command::Node(_) => with_agent("node", agent, control),
-        Command::BgpAgent(_) => with_agent("bgp-agent", agent, control),
+        Command::Node(args) => with_agent("node", agent, control, args.dry_run.preview()),
+        Command::BgpAgent(args) => with_agent("bgp-agent", agent, control, args.dry_run.preview()),
         Command::MetadataAgent(_) => match metadata {
             Some(metadata) => block_on_one_thread(crate::metadata::run_agent(metadata.config, control)),
             None => Ok(()),
@@ -211,11 +213,20 @@ fn run(cli: Cli) -> Outcome {
     }
 }
 
-/// Runs the agent of a node.
-fn with_agent(command: &'static str, agent: Option<Loaded>, log: LogControl) -> Outcome {
-    match agent {
-        Some(agent) => block_on_one_thread(crate::agent::run(command, agent.config, log)),
-        None => Ok(()),
+/// Runs the agent of a node, or only prints its plan in the format `preview`.
+fn with_agent(
+    command: &'static str,
+    agent: Option<Loaded>,
+    log: LogControl,
+    preview: Option<Said>,
+) -> Outcome {
+    match (agent, preview) {
+        (Some(agent), None) => block_on_one_thread(crate::agent::run(command, agent.config, log)),
+        (Some(agent), Some(format)) => block_on_one_thread(async {
+            let plan = crate::agent::preview(agent.config).await?;
+            plan::show(&[plan], format)
+        }),
+        (None, _) => Ok(()),
     }
 }
 

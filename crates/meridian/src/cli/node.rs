@@ -2,6 +2,7 @@
 
 use node::bgp::config::Loaded;
 
+use super::dry_run::DryRunFlags;
 use super::given;
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
@@ -13,9 +14,8 @@ use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    pub(super) dry_run: DryRunFlags,
     /// Take requests of `meridian status`, `plan` and `explain` at this path [default: /run/meridian/node.sock, where that
     /// directory is there]
     #[arg(long, value_name = "PATH")]
@@ -30,7 +30,7 @@ impl Args {
         let flags = [
             given("metrics.listen", "--metrics-listen", self.metrics_listen.clone()),
             given("admin.socket", "--admin-socket", self.admin_socket.clone()),
-            given("bgp.dry_run", "--dry-run", self.dry_run.then_some("true")),
+            given("bgp.dry_run", "--dry-run", self.dry_run.dry_run.then_some("true")),
         ];
         flags.into_iter().flatten().collect()
     }

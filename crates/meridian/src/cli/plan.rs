@@ -38,5 +38,13 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
         Failure::new(Exit::Protocol, error)
             .while_("the process is of another version and says something else")
     })?;
-    print(&plans.iter().map(|plan| format!("{plan}\n")).collect::<String>())
+    show(&plans, args.output)
+}
+
+/// Prints plans.
+pub(super) fn show(plans: &[Preview], format: Said) -> Outcome {
+    match format {
+        Said::Json => print(&(json(&plans) + "\n")),
+        Said::Text => print(&plans.iter().map(|plan| format!("{plan}\n")).collect::<String>()),
+    }
 }

@@ -10,12 +10,18 @@ use tracing::info;
 pub struct DryRun<T> {
     target: T,
     told: BTreeSet<String>,
+    is_logged: bool,
 }
 
 impl<T> DryRun<T> {
     /// Keeps a target from changing anything.
     pub fn new(target: T) -> Self {
-        Self { target, told: BTreeSet::new() }
+        Self { target, told: BTreeSet::new(), is_logged: true }
+    }
+
+    /// Keeps a target from changing anything, without a log of the steps: the caller prints the plan.
+    pub fn unlogged(target: T) -> Self {
+        Self { is_logged: false, ..Self::new(target) }
     }
 }
 
@@ -35,7 +41,7 @@ impl<T: Target> Target for DryRun<T> {
     async fn apply(&mut self, plan: &Plan<T::Op>) -> Result<Applied, TargetError> {
         let steps: BTreeSet<String> =
             plan.steps.iter().map(|step| format!("{}: {}", step.object, step.op)).collect();
-        for step in steps.difference(&self.told) {
+        for step in steps.difference(&self.told).filter(|_| self.is_logged) {
             info!("would do {step}");
         }
         self.told = steps;
