@@ -360,7 +360,14 @@ pub const OPTIONS: &[Opt] = &[
         withdraw_on_stop,
         value::boolean
     ),
-    field!(DEFAULT, "dry_run", "false", "Only say what would be done, and keep running", dry_run, value::boolean),
+    field!(
+        DEFAULT,
+        "dry_run",
+        "false",
+        "Only say what would be done, and keep running",
+        dry_run,
+        value::boolean
+    ),
     opt(DEFAULT, "metrics_listen", "", "Where metrics are served, as 127.0.0.1:9697", |config, text| {
         config.metrics_listen = Some(parsed(text, "an address and a port as 127.0.0.1:9697 or [::1]:9697")?);
         Ok(())
