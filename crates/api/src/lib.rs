@@ -28,6 +28,7 @@ pub mod import;
 pub mod metadata_ports;
 pub mod model;
 pub mod northbound;
+pub mod nova;
 pub mod placing;
 pub mod policy;
 mod registry;

@@ -64,6 +64,8 @@ pool_id TEXT NOT NULL REFERENCES pools (id) DEFERRABLE INITIALLY DEFERRED",
                 columns: "project_id TEXT NOT NULL, \
 pool_id TEXT NOT NULL REFERENCES pools (id) DEFERRABLE INITIALLY DEFERRED"
             }
+            // Apart from the port, since it outlives it until Nova has heard that the port is gone.
+            PlugNotice { table: plug_notices, key: Uuid = port_id, since: 4 }
             QuotaSet { table: quotas, key: String = project, since: 1 }
             AgentSetting { table: agent_settings, key: String = agent, since: 1 }
             Adopted { table: adopted_rows, key: Uuid = ours, since: 1, unit: adopted::compile }

@@ -9,6 +9,7 @@
 mod agent;
 mod balancer;
 mod follow;
+mod plugging;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,14 +23,21 @@ use crate::model::{Port, owner};
 pub use agent::{Agent, AgentKind, Judgement, agents, fleet};
 pub use balancer::{AppliedGeneration, ProbeResult, ProbedBackend};
 pub use follow::{northbound_model, southbound_model};
+pub use plugging::Claim;
 
 /// What OVN reports, at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Ports whose switch port is up.
     pub(crate) up: OrdSet<Uuid>,
+    /// Ports whose switch port is down. A port in neither set has no row, or one that northd has not seen yet.
+    down: OrdSet<Uuid>,
     /// Where VIFs are bound.
     pub(crate) bound: OrdMap<Uuid, Place>,
+    /// Hosts of the chassis that have a VIF, and since when: two while its instance moves.
+    claims: OrdMap<(Uuid, SmolStr), Claim>,
+    /// Networks whose metadata service is ready, by chassis.
+    metadata: OrdMap<SmolStr, OrdSet<Uuid>>,
     /// Which port claimed a virtual port.
     pub(crate) parents: OrdMap<Uuid, Uuid>,
     /// Which chassis hosts a gateway port.
@@ -177,7 +185,10 @@ impl Report {
         self.up.diff(&other.up).next().is_none()
             && self.nat.diff(&other.nat).next().is_none()
             && self.installed.diff(&other.installed).next().is_none()
+            && self.down.diff(&other.down).next().is_none()
             && alike(&self.bound, &other.bound)
+            && alike(&self.claims, &other.claims)
+            && alike(&self.metadata, &other.metadata)
             && alike(&self.parents, &other.parents)
             && alike(&self.gateways, &other.gateways)
             && alike(&self.bfd, &other.bfd)

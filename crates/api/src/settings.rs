@@ -60,6 +60,9 @@ settings! {
     ovn_metadata_enabled: bool = true,
     /// Whether the metadata port has an address in IPv4 subnets without DHCP as well. Neutron's has none there.
     metadata_ip_on_nodhcp: bool = true,
+    /// Seconds for which Nova is not told that a port is plugged in while the metadata service of a network of its instance is not
+    /// ready on the chassis. Keep it below Nova's vif_plugging_timeout.
+    metadata_ready_timeout: u32 = 15,
     /// Seconds.
     dhcp_default_lease_time: u32 = 43_200,
     /// Resolvers of subnets that name none; those of the server's host if there are none here, none at all for 0.0.0.0 or ::.

@@ -115,10 +115,36 @@ pub struct Keystone {
     challenge: &'static str,
     memory: Memory,
     account: Option<Account>,
-    /// Our own token, and when it ends.
-    own: tokio::sync::Mutex<Option<(Secret, Timestamp)>>,
+    own: tokio::sync::Mutex<Option<OwnToken>>,
     seen: Mutex<HashMap<[u8; 32], Seen>>,
     turns: Arc<Turns>,
+}
+
+/// A token of the account.
+#[derive(Debug)]
+struct OwnToken {
+    token: Secret,
+    ends: Timestamp,
+    /// The services that Keystone lists with it.
+    catalog: Vec<Service>,
+}
+
+/// A service in Keystone's catalog.
+#[derive(Debug, Deserialize)]
+struct Service {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    endpoints: Vec<Endpoint>,
+}
+
+/// A place where a service is reached.
+#[derive(Debug, Deserialize)]
+struct Endpoint {
+    interface: String,
+    #[serde(default)]
+    region_id: Option<String>,
+    url: String,
 }
 
 /// What Keystone said about a token.
@@ -159,6 +185,8 @@ struct Token {
     system: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     roles: Vec<Named>,
+    #[serde(default)]
+    catalog: Vec<Service>,
 }
 
 #[derive(Deserialize)]
@@ -336,20 +364,47 @@ impl Keystone {
         Ok(request.header("X-Auth-Token", own).header("X-Subject-Token", subject).send().await?)
     }
 
-    /// A token of the account, for whoever wants to ask other services.
+    /// Whether there is an account of our own, which requests to other services need.
+    pub fn has_account(&self) -> bool {
+        self.account.is_some()
+    }
+
+    /// A token of the account, for requests to other services.
     pub async fn token(&self) -> Result<Secret, AskError> {
         self.own_token(false).await
+    }
+
+    /// A token of the account that no service has refused yet.
+    pub async fn new_token(&self) -> Result<Secret, AskError> {
+        self.own_token(true).await
+    }
+
+    /// The URL of a service in the catalog, by its type such as `compute`. None if the catalog does not have it there.
+    pub async fn endpoint(
+        &self,
+        service: &str,
+        interface: &str,
+        region: Option<&str>,
+    ) -> Result<Option<Url>, AskError> {
+        self.own_token(false).await?;
+        let own = self.own.lock().await;
+        let services = own.iter().flat_map(|own| &own.catalog).filter(|it| it.kind == service);
+        let endpoint = services.flat_map(|it| &it.endpoints).find(|endpoint| {
+            endpoint.interface == interface
+                && region.is_none_or(|it| endpoint.region_id.as_deref() == Some(it))
+        });
+        Ok(endpoint.and_then(|endpoint| Url::parse(&endpoint.url).ok()))
     }
 
     /// A token of ours, made if there is none, if it ends soon or if a `new` one is asked for.
     async fn own_token(&self, new: bool) -> Result<Secret, AskError> {
         let mut own = self.own.lock().await;
         let soon = Timestamp::now() + Duration::from_secs(60);
-        if let Some((token, ends)) = &*own
+        if let Some(own) = &*own
             && !new
-            && *ends > soon
+            && own.ends > soon
         {
-            return Ok(token.clone());
+            return Ok(own.token.clone());
         }
         let Some(account) = &self.account else { return Err(AskError::Login(StatusCode::UNAUTHORIZED)) };
         let body = json!({"auth": {
@@ -364,8 +419,8 @@ impl Keystone {
         let Some(token) = subject.filter(|_| status == StatusCode::CREATED).map(Secret::from) else {
             return Err(AskError::Login(status));
         };
-        let ends = response.json::<Answer>().await?.token.expires_at;
-        *own = Some((token.clone(), ends));
+        let Token { expires_at: ends, catalog, .. } = response.json::<Answer>().await?.token;
+        *own = Some(OwnToken { token: token.clone(), ends, catalog });
         Ok(token)
     }
 }

@@ -14,6 +14,7 @@ pub mod keystone;
 mod turns;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use base64::Engine as _;
@@ -40,7 +41,7 @@ enum Kind {
     Open { project: String, trusted_hosts: Vec<String> },
     Token { digest: [u8; 32], project: String },
     Basic { users: Htpasswd, project: String },
-    Keystone(Box<Keystone>),
+    Keystone(Arc<Keystone>),
 }
 
 /// Why there is no caller.
@@ -96,8 +97,8 @@ impl Auth {
     }
 
     /// Keystone knows.
-    pub fn keystone(keystone: Keystone) -> Self {
-        Auth(Kind::Keystone(Box::new(keystone)))
+    pub fn keystone(keystone: impl Into<Arc<Keystone>>) -> Self {
+        Auth(Kind::Keystone(keystone.into()))
     }
 
     /// Refuses an address that more than this machine reaches if no credentials are asked for, unless somebody `insists`.

@@ -16,6 +16,7 @@ mod load_balancer;
 mod member;
 mod network;
 mod placement;
+mod plug_notice;
 mod pool;
 mod port;
 mod quota;
@@ -37,6 +38,7 @@ pub use load_balancer::{Generation, LbProtocol, LoadBalancer, RowGroup, RowSlot,
 pub use member::Member;
 pub use network::{Network, NetworkType, Segment};
 pub use placement::{Placed, Placement};
+pub use plug_notice::PlugNotice;
 pub use pool::{Algorithm, Persistence, Pool};
 pub use port::{AddressPair, Binding, ExtraDhcpOpt, FixedIp, InactiveBinding, Port, VifType, owner};
 pub use quota::QuotaSet;

@@ -80,7 +80,7 @@ impl Sight {
         &self.databases
     }
 
-    pub(super) fn has_seen_southbound(&self) -> bool {
+    pub(crate) fn has_seen_southbound(&self) -> bool {
         *self.databases.has_seen_southbound().borrow()
     }
 }
@@ -102,7 +102,7 @@ impl DatabaseObserver for ReportObserver {
                 delta.touches::<NbGlobal>()
             }
             DatabaseEvent::SouthboundChanged(delta) => {
-                next.southbound_changed(delta);
+                next.southbound_changed(delta, Timestamp::now());
                 delta.touches::<Chassis>() || delta.touches::<ChassisPrivate>()
             }
             DatabaseEvent::SouthboundSynced | DatabaseEvent::Tick => true,

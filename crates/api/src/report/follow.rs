@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use ovn::ident::name;
 use ovn::nb::{self, BfdStatus};
 use ovn::sb;
@@ -41,8 +42,16 @@ pub fn southbound_model() -> Model {
 /// A binding that has a place in the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
-    Vif { port: Uuid, chassis: Uuid },
-    Gateway { port: Uuid, chassis: Uuid },
+    Vif {
+        port: Uuid,
+        chassis: Uuid,
+        /// Chassis that have the port as well while its instance moves.
+        additional: Vec<Uuid>,
+    },
+    Gateway {
+        port: Uuid,
+        chassis: Uuid,
+    },
 }
 
 impl Report {
@@ -53,7 +62,9 @@ impl Report {
         for change in delta.table::<nb::LogicalSwitchPort>() {
             let row = change.after.as_ref().or(change.before.as_ref());
             let Some(port) = row.and_then(|row| Uuid::try_parse(&row.name).ok()) else { continue };
-            self.set_up(port, change.after.as_ref().is_some_and(|row| row.up == Some(true)));
+            let up = change.after.as_ref().and_then(|row| row.up);
+            self.set_up(port, up == Some(true));
+            self.set_down(port, up == Some(false));
         }
         for change in delta.table::<nb::Nat>() {
             if let Some(id) = change.before.as_ref().and_then(|row| floating_ip(row)) {
@@ -94,11 +105,12 @@ impl Report {
         }
     }
 
-    /// Takes in a change of the Southbound.
-    pub fn southbound_changed(&mut self, delta: &Delta) {
+    /// Takes in a change of the Southbound, seen at `now`.
+    pub fn southbound_changed(&mut self, delta: &Delta, now: Timestamp) {
         self.probes_changed(delta);
         let mut moved = Vec::new();
         for change in delta.table::<sb::Chassis>() {
+            self.metadata_changed(change.before.as_deref(), change.after.as_deref());
             let place = change
                 .after
                 .as_ref()
@@ -109,13 +121,15 @@ impl Report {
             }
         }
         for change in delta.table::<sb::PortBinding>() {
-            if let Some(before) = self.bindings.remove(&change.uuid) {
-                self.place(&before, None);
-            }
+            let before = self.bindings.remove(&change.uuid);
             let binding = change.after.as_ref().and_then(|row| binding(row));
+            if let Some(before) = before
+                && binding.as_ref().is_none_or(|binding| !binding.is_of_same_port(&before))
+            {
+                self.unplace(&before, now);
+            }
             if let Some(binding) = binding {
-                let place = self.places.get(binding.chassis()).cloned();
-                self.place(&binding, place);
+                self.place(&binding, now);
                 self.bindings.insert(change.uuid, binding);
             }
             let row = change.after.as_ref().or(change.before.as_ref());
@@ -126,12 +140,9 @@ impl Report {
         }
         if !moved.is_empty() {
             // Chassis come and go seldom; then every binding may have to be told anew.
-            let concerned: Vec<Binding> =
-                self.bindings.values().filter(|binding| moved.contains(binding.chassis())).cloned().collect();
-            for binding in concerned {
-                let place = self.places.get(binding.chassis()).cloned();
-                self.place(&binding, place);
-            }
+            let concerns = |binding: &&Binding| binding.chassis().any(|chassis| moved.contains(&chassis));
+            let concerned: Vec<Binding> = self.bindings.values().filter(concerns).cloned().collect();
+            concerned.iter().for_each(|binding| self.place(binding, now));
         }
     }
 
@@ -141,19 +152,50 @@ impl Report {
         self.set_agents(agents);
     }
 
-    fn place(&mut self, binding: &Binding, place: Option<Place>) {
+    fn place(&mut self, binding: &Binding, now: Timestamp) {
+        let place = |chassis: &Uuid| self.places.get(chassis).cloned();
         match binding {
-            Binding::Vif { port, .. } => self.set_bound(*port, place),
-            Binding::Gateway { port, .. } => self.set_gateway(*port, place),
+            Binding::Vif { port, chassis, additional } => {
+                let bound = place(chassis);
+                let claims: Vec<Place> =
+                    bound.iter().cloned().chain(additional.iter().filter_map(place)).collect();
+                self.set_bound(*port, bound);
+                self.set_claims(*port, claims, now);
+            }
+            Binding::Gateway { port, chassis } => {
+                let hosted = place(chassis);
+                self.set_gateway(*port, hosted);
+            }
+        }
+    }
+
+    fn unplace(&mut self, binding: &Binding, now: Timestamp) {
+        match binding {
+            Binding::Vif { port, .. } => {
+                self.set_bound(*port, None);
+                self.set_claims(*port, Vec::new(), now);
+            }
+            Binding::Gateway { port, .. } => self.set_gateway(*port, None),
         }
     }
 }
 
 impl Binding {
-    fn chassis(&self) -> &Uuid {
-        match self {
-            Binding::Vif { chassis, .. } | Binding::Gateway { chassis, .. } => chassis,
+    fn is_of_same_port(&self, other: &Binding) -> bool {
+        match (self, other) {
+            (Binding::Vif { port, .. }, Binding::Vif { port: other, .. })
+            | (Binding::Gateway { port, .. }, Binding::Gateway { port: other, .. }) => port == other,
+            (Binding::Vif { .. }, Binding::Gateway { .. })
+            | (Binding::Gateway { .. }, Binding::Vif { .. }) => false,
         }
+    }
+
+    fn chassis(&self) -> impl Iterator<Item = Uuid> + '_ {
+        let (first, more) = match self {
+            Binding::Vif { chassis, additional, .. } => (chassis, additional.as_slice()),
+            Binding::Gateway { chassis, .. } => (chassis, &[][..]),
+        };
+        std::iter::once(*first).chain(more.iter().copied())
     }
 }
 
@@ -161,7 +203,8 @@ fn binding(row: &sb::PortBinding) -> Option<Binding> {
     let chassis = row.chassis?.uuid();
     match row.kind {
         PortType::Vif | PortType::Virtual => {
-            Some(Binding::Vif { port: Uuid::try_parse(&row.logical_port).ok()?, chassis })
+            let additional = row.additional_chassis.iter().map(|chassis| chassis.uuid()).collect();
+            Some(Binding::Vif { port: Uuid::try_parse(&row.logical_port).ok()?, chassis, additional })
         }
         // `cr-lrp-<port>` of a distributed router, `lrp-<port>` of one that is bound to a chassis as a whole.
         PortType::ChassisRedirect | PortType::L3Gateway => {

@@ -108,20 +108,26 @@ fn gateways_are_where_their_redirect_port_is() {
     // The binding may be heard of before its chassis.
     let binding = json!({"logical_port": format!("cr-lrp-{gateway}"), "type": "chassisredirect", "tunnel_key": 1,
         "datapath": reference(id(99)), "chassis": reference(chassis)});
-    report.southbound_changed(&sb.tell("Port_Binding", id(20), "insert", binding));
+    report.southbound_changed(&sb.tell("Port_Binding", id(20), "insert", binding), Timestamp::UNIX_EPOCH);
     assert_eq!(report.gateway_host(gateway), None);
     let row = json!({"name": "ch1", "hostname": "node1", "encaps": reference(id(98))});
-    report.southbound_changed(&sb.tell("Chassis", chassis, "insert", row));
+    report.southbound_changed(&sb.tell("Chassis", chassis, "insert", row), Timestamp::UNIX_EPOCH);
     assert_eq!((report.gateway_host(gateway), report.gateway_chassis(gateway)), (Some("node1"), Some("ch1")));
     let binding = json!({"logical_port": vif.to_string(), "tunnel_key": 2, "datapath": reference(id(99)),
         "chassis": reference(chassis)});
-    report.southbound_changed(&sb.tell("Port_Binding", id(21), "insert", binding));
+    report.southbound_changed(&sb.tell("Port_Binding", id(21), "insert", binding), Timestamp::UNIX_EPOCH);
     assert_eq!(report.bound_host(vif), Some("node1"));
-    report.southbound_changed(&sb.tell("Chassis", chassis, "modify", json!({"hostname": "node9"})));
+    report.southbound_changed(
+        &sb.tell("Chassis", chassis, "modify", json!({"hostname": "node9"})),
+        Timestamp::UNIX_EPOCH,
+    );
     assert_eq!((report.gateway_host(gateway), report.bound_host(vif)), (Some("node9"), Some("node9")));
-    report.southbound_changed(&sb.tell("Port_Binding", id(20), "modify", json!({"chassis": ["set", []]})));
+    report.southbound_changed(
+        &sb.tell("Port_Binding", id(20), "modify", json!({"chassis": ["set", []]})),
+        Timestamp::UNIX_EPOCH,
+    );
     assert_eq!(report.gateway_host(gateway), None);
-    report.southbound_changed(&sb.tell("Chassis", chassis, "delete", Value::Null));
+    report.southbound_changed(&sb.tell("Chassis", chassis, "delete", Value::Null), Timestamp::UNIX_EPOCH);
     assert_eq!(report.bound_host(vif), None);
 }
 
@@ -252,17 +258,19 @@ fn probes_of_backends_come_and_go() {
     };
     let row = json!({"ip": "10.0.0.107", "port": 80, "protocol": "tcp", "logical_port": id(5).to_string(),
         "src_mac": "", "src_ip": "10.0.0.2"});
-    report.southbound_changed(&sb.tell("Service_Monitor", id(1), "insert", row));
+    report.southbound_changed(&sb.tell("Service_Monitor", id(1), "insert", row), Timestamp::UNIX_EPOCH);
     assert_eq!(report.probe_result(&backend), Some(ProbeResult::Unknown));
     for (status, expected) in
         [("online", ProbeResult::Online), ("offline", ProbeResult::Offline), ("error", ProbeResult::Offline)]
     {
         let status = json!({ "status": status });
-        report.southbound_changed(&sb.tell("Service_Monitor", id(1), "modify", status));
+        report
+            .southbound_changed(&sb.tell("Service_Monitor", id(1), "modify", status), Timestamp::UNIX_EPOCH);
         assert_eq!(report.probe_result(&backend), Some(expected));
     }
     let other = ProbedBackend { protocol: crate::model::LbProtocol::Udp, ..backend };
     assert_eq!(report.probe_result(&other), None);
-    report.southbound_changed(&sb.tell("Service_Monitor", id(1), "delete", Value::Null));
+    report
+        .southbound_changed(&sb.tell("Service_Monitor", id(1), "delete", Value::Null), Timestamp::UNIX_EPOCH);
     assert_eq!(report.probe_result(&backend), None);
 }

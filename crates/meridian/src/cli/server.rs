@@ -1,44 +1,45 @@
 //! `meridian server`: the network and the load-balancer API on OVN.
 
 mod balancers;
+mod credentials;
+mod nova;
 mod ovn;
 mod served;
 mod shown;
 mod sockets;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::BalancerRoleSet;
-use api::auth::Auth;
-use api::auth::htpasswd::Htpasswd;
-use api::auth::keystone::{Account, Keystone, KeystoneSettings, Memory};
 use api::fleet::Fleet;
 use api::http::{Api, Lists};
 use api::northbound::{Northbound, Options, Sight};
-use api::secret::Secret;
+use api::nova::NovaCounts;
 use api::settings;
 use api::snapshot::Ability;
 use api::store::{Store, StoreError, Url, private};
 use api::world::Outside;
 use central::Database;
 use prometheus_client::registry::Registry;
+use reconcile::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use zeroize::Zeroizing;
 
 use super::print;
 use crate::admin::server::AdminSocket;
 use crate::cli::given;
-use crate::config::{AuthMode, BalancerRoleMode, Config, Origin, Override, Server, Setting};
+use crate::config::{AuthMode, BalancerRoleMode, Config, Origin, Override, Server};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::process::Process;
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
 use balancers::BalancerMetrics;
+use credentials::{credentials, keystone, secret_of};
+pub(super) use credentials::{read, secret};
+use nova::NovaMetrics;
 pub(super) use ovn::client_config;
 use served::Served;
 use shown::Shown;
@@ -120,7 +121,9 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     };
     let (mut interrupt, mut terminate) =
         (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
-    let auth = credentials(args, server)?;
+    let keystone = keystone(server)?;
+    let auth = credentials(args.dev, server, keystone.clone())?;
+    let nova = nova::client(server, keystone)?;
     for address in
         [Some(server.listen.value), server.load_balancer_listen.value.address()].into_iter().flatten()
     {
@@ -176,6 +179,19 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let (metadata, keeping) =
         api::metadata_ports::start(store.clone(), seen.clone(), sight.northbound(), northbound.writer());
     let keeping = task::keep("metadata-ports", keeping);
+    let nova_counts = NovaCounts::default();
+    let nova = nova.map(|client| {
+        let (handle, telling) = api::nova::start(
+            client,
+            store.clone(),
+            seen.clone(),
+            &sight,
+            northbound.writer(),
+            nova_counts.clone(),
+        );
+        (handle, task::keep("nova", telling))
+    });
+    let (nova, telling) = nova.unzip();
     task::keep("adopted", api::northbound::forget_adopted(store.clone(), northbound.spent()));
     // Whoever asks first must find the chassis: without them no zone is known and no port can be bound.
     let first_look = async {
@@ -193,11 +209,16 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         store: store.clone(),
         url: url.clone(),
         northbound: northbound.clone(),
-        loops: [northbound.handle().clone(), placing.clone(), removal.clone(), metadata.clone()],
+        loops: [northbound.handle(), &placing, &removal, &metadata]
+            .into_iter()
+            .chain(&nova)
+            .cloned()
+            .collect(),
     };
     let balancers = BalancerMetrics { store: store.clone(), report: sight.report() };
     let process = Process::over(registry, "server", log, shown, |registry| {
         registry.register_collector(Box::new(balancers));
+        registry.register_collector(Box::new(NovaMetrics(nova_counts)));
     });
     metrics::start(sockets.metrics, process.clone());
     let _admin_socket = admin_socket.start(process);
@@ -240,7 +261,13 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     placing.stop();
     removal.stop();
     metadata.stop();
-    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(repairing, removing, keeping) }).await;
+    nova.iter().for_each(Handle::stop);
+    let telling = async {
+        if let Some(telling) = telling {
+            let _ = telling.await;
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(repairing, removing, keeping, telling) }).await;
     if let Err(fault) = closing.close().await {
         tracing::warn!(%fault, "the database is not closed; the next start reads its log");
     }
@@ -314,66 +341,6 @@ pub(super) fn store_url(server: &Server, dir: &Path) -> Outcome<Url> {
     }
 }
 
-fn credentials(args: &Args, server: &Server) -> Outcome<Auth> {
-    let project = server.noauth_project_id.value.as_str();
-    let mode = match server.auth.value {
-        Some(mode) => mode,
-        // Somebody who tries things out on a central of their own.
-        None if args.dev => AuthMode::None,
-        None => {
-            return Err(Failure::told(Exit::Usage, "server.auth is not set: how API clients authenticate is a choice")
-                .try_("auth = \"keystone\", \"basic\" or \"token\" in the section [server] of the configuration, or \"none\" to \
-                       let everybody on this machine be administrator; --auth does the same"));
-        }
-    };
-    let needs = |key: &str| {
-        let mode = mode.word();
-        Failure::told(
-            Exit::Usage,
-            format!("server.auth is \"{mode}\" ({}), which needs server.{key}", server.auth.origin),
-        )
-        .try_(format!("{key} in the section [server] of the configuration"))
-    };
-    Ok(match mode {
-        AuthMode::None => Auth::open(project).trusting(server.trusted_hosts.value.clone()),
-        AuthMode::Token => {
-            let token = secret_of("token_file", &server.token_file)?.ok_or_else(|| needs("token_file"))?;
-            Auth::token(&token, project)
-        }
-        AuthMode::Basic => {
-            let file = server.htpasswd.value.as_deref().ok_or_else(|| needs("htpasswd"))?;
-            let users = Htpasswd::read(file).map_err(|error| Failure::new(Exit::Usage, error))?;
-            Auth::basic(users, project)
-        }
-        AuthMode::Keystone => {
-            let url = server.keystone_url.value.clone().ok_or_else(|| needs("keystone_url"))?;
-            let account = match &server.keystone_username.value {
-                None => None,
-                Some(username) => {
-                    let key = "keystone_password_file";
-                    let password = secret_of(key, &server.keystone_password_file)?;
-                    Some((username.clone(), password.ok_or_else(|| needs(key))?))
-                }
-            };
-            let account = account.map(|(username, password)| Account {
-                username,
-                password,
-                user_domain: server.keystone_domain.value.clone(),
-                project: server.keystone_project.value.clone(),
-                project_domain: server.keystone_domain.value.clone(),
-            });
-            let ca_certificates = server.keystone_ca.value.as_deref().map(read).transpose()?;
-            let settings = KeystoneSettings { url, account, ca_certificates, memory: Memory::default() };
-            Auth::keystone(Keystone::new(&settings).map_err(|error| Failure::new(Exit::Usage, error))?)
-        }
-    })
-}
-
-pub(super) fn read(file: &Path) -> Outcome<Vec<u8>> {
-    std::fs::read(file)
-        .map_err(|error| Failure::new(Exit::Usage, error).while_(format!("cannot read {}", file.display())))
-}
-
 /// Creates the data directory, which only the server's user may read.
 pub(super) fn create_data_dir(dir: &Path) -> Outcome {
     private::create_dir(dir).map_err(|error| {
@@ -381,28 +348,4 @@ pub(super) fn create_data_dir(dir: &Path) -> Outcome {
             .while_(format!("cannot create the data directory {}", dir.display()))
             .try_("another one with --data-dir")
     })
-}
-
-/// The secret in the file that a key of `[server]` names, if it names one.
-fn secret_of(key: &str, setting: &Setting<Option<PathBuf>>) -> Outcome<Option<Secret>> {
-    let Some(file) = &setting.value else { return Ok(None) };
-    secret(file).map(Some).map_err(|failure| failure.while_(format!("server.{key} ({})", setting.origin)))
-}
-
-/// The first line of a file that only the server should be able to read.
-pub(super) fn secret(file: &Path) -> Outcome<Secret> {
-    let bytes = Zeroizing::new(read(file)?);
-    if std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o007 != 0) {
-        tracing::warn!(file = %file.display(), "every user of this machine may read a secret; chmod it to 0600 or 0640");
-    }
-    let text = str::from_utf8(&bytes).map_err(|_| {
-        Failure::told(Exit::Usage, format!("{} holds no secret: it is not UTF-8", file.display()))
-    })?;
-    match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
-        Some(line) => Ok(line.into()),
-        None => Err(Failure::told(
-            Exit::Usage,
-            format!("{} holds no secret: its first line is empty", file.display()),
-        )),
-    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::http::Limits;
 use api::secret::SecretUrl;
 
-use super::value::{AuthMode, BalancerRoleMode, Field, OptionalListen};
+use super::value::{AuthMode, BalancerRoleMode, Field, Interface, OptionalListen};
 use super::{Key, Setting};
 
 /// The keys of the section.
@@ -41,6 +41,10 @@ pub(crate) struct Server {
     pub(crate) keystone_password_file: Setting<Option<PathBuf>>,
     pub(crate) keystone_project: Setting<String>,
     pub(crate) keystone_domain: Setting<String>,
+    pub(crate) notify_nova: Setting<bool>,
+    pub(crate) nova_url: Setting<Option<SecretUrl>>,
+    pub(crate) nova_region: Setting<Option<String>>,
+    pub(crate) nova_interface: Setting<Interface>,
 }
 
 impl Default for Server {
@@ -74,6 +78,10 @@ impl Default for Server {
             keystone_password_file: Setting::default(None),
             keystone_project: Setting::default("service".into()),
             keystone_domain: Setting::default("Default".into()),
+            notify_nova: Setting::default(true),
+            nova_url: Setting::default(None),
+            nova_region: Setting::default(None),
+            nova_interface: Setting::default(Interface::Public),
         }
     }
 }
@@ -217,6 +225,25 @@ impl Server {
             (key("keystone_password_file", "Holds that user's password"), &mut self.keystone_password_file),
             (key("keystone_project", "That user's project"), &mut self.keystone_project),
             (key("keystone_domain", "The domain of that user and project"), &mut self.keystone_domain),
+            (
+                key(
+                    "notify_nova",
+                    "Tell Nova when ports of its instances are plugged in, unplugged or deleted; needs keystone_username or nova_url",
+                ),
+                &mut self.notify_nova,
+            ),
+            (
+                key(
+                    "nova_url",
+                    "Nova's API as http://host:8774/v2.1; the compute endpoint in Keystone's catalog if not set",
+                ),
+                &mut self.nova_url,
+            ),
+            (key("nova_region", "The region of that endpoint; any if not set"), &mut self.nova_region),
+            (
+                key("nova_interface", "The kind of that endpoint: public, internal or admin"),
+                &mut self.nova_interface,
+            ),
         ]
     }
 }

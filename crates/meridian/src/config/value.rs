@@ -360,3 +360,15 @@ words! {
         Keystone = "keystone",
     }
 }
+
+words! {
+    /// The kind of endpoint in Keystone's catalog.
+    Interface {
+        /// For everybody
+        Public = "public",
+        /// For services of the cloud
+        Internal = "internal",
+        /// For operators
+        Admin = "admin",
+    }
+}

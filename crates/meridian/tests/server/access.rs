@@ -1,6 +1,7 @@
 //! Scenario 4, the member's part of 27, and whose objects are whose: a real Keystone says who asks.
 
 use std::fs;
+use std::path::Path;
 
 use lab::keystone::Keystone;
 use serde_json::{Value, json};
@@ -27,6 +28,23 @@ impl Realm {
 
     /// One whose server `start` starts with a configuration.
     pub(crate) fn with(start: impl FnOnce(&str) -> Cloud) -> Realm {
+        Self::on(|_, _, config| start(config))
+    }
+
+    /// One whose server has an account of its own in Keystone.
+    pub(crate) fn with_account(start: impl FnOnce(&str) -> Cloud) -> Realm {
+        Self::on(|keystone, dir, config| {
+            let project = keystone.project("service").unwrap();
+            keystone.grant("admin", &keystone.user("meridian", "secret").unwrap(), &project).unwrap();
+            let file = dir.join("keystone-password");
+            fs::write(&file, "secret\n").unwrap();
+            fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            let file = file.display();
+            start(&format!("{config}keystone_username = \"meridian\"\nkeystone_password_file = \"{file}\"\n"))
+        })
+    }
+
+    fn on(start: impl FnOnce(&Keystone, &Path, &str) -> Cloud) -> Realm {
         let dir = tempfile::tempdir().unwrap();
         let keystone = Keystone::start(dir.path()).unwrap();
         for (user, project) in [("alice", "blue"), ("bob", "red")] {
@@ -34,7 +52,7 @@ impl Realm {
             keystone.grant("member", &keystone.user(user, "pw").unwrap(), &project).unwrap();
         }
         let config = format!("[server]\nauth = \"keystone\"\nkeystone_url = \"{}\"\n", keystone.url());
-        let cloud = start(&config);
+        let cloud = start(&keystone, dir.path(), &config);
         let network = keystone.service("network", "meridian").unwrap();
         let endpoint = keystone.endpoint(&network, "public", cloud.url()).unwrap();
         let admin = keystone.admin_token().unwrap();

@@ -21,6 +21,7 @@ mod journal;
 mod multihoming;
 mod neighbours;
 mod neutron;
+mod nova;
 mod parallel;
 mod plant;
 #[path = "../common/raft.rs"]

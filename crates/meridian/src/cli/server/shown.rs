@@ -17,7 +17,7 @@ pub(super) struct Shown {
     pub(super) store: Store,
     pub(super) url: Url,
     pub(super) northbound: Northbound,
-    pub(super) loops: [Handle; 4],
+    pub(super) loops: Vec<Handle>,
 }
 
 impl Shown {
