@@ -191,11 +191,11 @@ fn a_port_does_not_wait_for_ever_nor_for_a_dead_agent() {
     site.agent("ch1", true);
     site.plug(P1, &["ch1"]);
     site.now += i64::from(TIMEOUT) - 1;
-    assert_eq!(site.due().1, 1);
+    assert_eq!(site.due().1, 2, "both networks of the instance");
     site.now += 1;
     let (due, waiting) = site.due();
     assert_eq!((due.len(), waiting), (1, 0));
-    assert_eq!(due[0].unready.iter().copied().collect::<Vec<Uuid>>(), [id(NET)]);
+    assert_eq!(due[0].unready.iter().copied().collect::<Vec<Uuid>>(), [id(NET), id(OTHER)]);
 
     for agent in [Some(("ch1", false)), Some(("ch2", true)), None] {
         let mut site = Site::new();
