@@ -1,7 +1,7 @@
 //! Changes as SQL statements, the same for both engines.
 //!
-//! Beside its JSON an entity has columns for what a database can check by itself, and some have rows in a second table:
-//! the addresses of ports, the flags and ports of routers.
+//! Besides its JSON, an entity has columns that the database can check by itself. Some entities also have rows in a second table: the
+//! addresses of ports, the flags and ports of routers.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Cow;
@@ -12,19 +12,19 @@ use uuid::Uuid;
 use crate::model::{Port, Router};
 use crate::world::{CHANGES_KEPT, Change, Kind, Revision, Row};
 
-/// A value for a statement.
+/// A value of an SQL statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SqlValue {
-    /// A text, or `NULL`.
+    /// A string, or `NULL`.
     Text(Option<String>),
-    /// A whole number.
+    /// An integer.
     Number(i64),
-    /// A truth value.
+    /// A boolean.
     Flag(bool),
 }
 
 impl SqlValue {
-    /// An id, or `NULL`.
+    /// The UUID as a string, or `NULL`.
     pub fn optional(id: Option<Uuid>) -> Self {
         SqlValue::Text(id.map(|id| id.to_string()))
     }
@@ -49,9 +49,10 @@ impl Statement {
     }
 }
 
-/// What writes `changes` as a revision. What goes away goes first, so that what is unique can move within a transaction.
+/// The statements that write `changes` as a revision. Deletions come first, so that a unique value can move between rows within a
+/// transaction.
 ///
-/// The batch names the transaction: a writer whose connection broke during the commit looks for it afterwards.
+/// The batch identifies the transaction: a writer whose connection broke during the commit searches for it afterwards.
 pub(super) fn statements(Revision { seq, batch, .. }: Revision, changes: &[Change]) -> Vec<Statement> {
     let mut all = Vec::new();
     for change in changes {
@@ -106,7 +107,7 @@ fn delete_children(kind: Kind, key: &str, all: &mut Vec<Statement>) {
     all.extend(children.iter().map(|sql| Statement::new(*sql, vec![SqlValue::Text(Some(key.to_owned()))])));
 }
 
-/// The text that stores an entity of each noun, made when it is first needed.
+/// The SQL that stores an entity of each noun, built at first use.
 static PUTS: [OnceLock<String>; Kind::ALL.len()] = [const { OnceLock::new() }; Kind::ALL.len()];
 static PUT_ROUTER_ATTRIBUTES: OnceLock<String> = OnceLock::new();
 
@@ -150,7 +151,7 @@ fn put_router_attributes(router: &Router) -> Statement {
     )
 }
 
-/// Stores a row in place of the one with the same key, if there is one.
+/// An `INSERT` that replaces the row with the same key, if there is one.
 fn upsert(
     text: &'static OnceLock<String>,
     table: &str,

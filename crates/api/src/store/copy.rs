@@ -1,6 +1,6 @@
-//! Copies of a SQLite store: a backup while its server runs, and the restoring of one while no server does.
+//! Copies of a SQLite store: a backup while its server runs, and a restore while no server does.
 //!
-//! A copy is one file, without a log beside it. It comes to its place by a rename, so that no half of one ever stands there.
+//! A copy is one file, without a write-ahead log beside it. A rename puts it in place, so that nobody ever finds half a copy there.
 //! PostgreSQL has tools of its own for this.
 
 use std::fs::{self, File};
@@ -15,16 +15,16 @@ use super::file_lock::FileLock;
 use super::private;
 use super::sqlite;
 
-/// A database that a backup has replaced.
+/// The outcome of `restore`: the change that the store is at now, and the database that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreReport {
     /// The number of the last change in the backup.
     pub seq: u64,
-    /// The database that was there before, under its new name.
+    /// The previous database, under its new name.
     pub replaced: Option<PathBuf>,
 }
 
-/// Copies a database to a new file that only its owner may read; gives the number of the last change in it.
+/// Copies a database to a new file that only its owner may read. Returns the number of the last change in it.
 ///
 /// The database may be in use: SQLite gives readers one consistent state, and writers do not wait for them.
 pub fn back_up(database: &Path, file: &Path) -> Result<u64, StoreError> {
@@ -33,7 +33,7 @@ pub fn back_up(database: &Path, file: &Path) -> Result<u64, StoreError> {
     if file.symlink_metadata().is_ok() {
         return Err(refused(io::Error::new(io::ErrorKind::AlreadyExists, "the file is there already")));
     }
-    // Not SQLITE_OPEN_READ_ONLY: the last connection that may write removes the log that a killed server left.
+    // Not SQLITE_OPEN_READ_ONLY: only a connection that may write removes the log that a killed server left.
     let source = open(database, OpenFlags::SQLITE_OPEN_READ_WRITE, &tried)?;
     let partial = beside(file, ".partial");
     let seq = copy(&source, &partial, &tried)?;
@@ -41,8 +41,8 @@ pub fn back_up(database: &Path, file: &Path) -> Result<u64, StoreError> {
     Ok(seq)
 }
 
-/// Puts a backup in the place of a database. Refuses while a process uses the database, and a file that this version cannot
-/// serve. The database that was there stays, under another name.
+/// Replaces a database with a backup and keeps the previous database under another name. Fails while a process uses the database, and if
+/// this version cannot read the backup.
 pub fn restore(file: &Path, database: &Path) -> Result<RestoreReport, StoreError> {
     let tried = || format!("restore {} to {}", file.display(), database.display());
     let refused = |error: io::Error| StoreError::Refused { tried: tried(), source: error.into() };
@@ -58,11 +58,11 @@ pub fn restore(file: &Path, database: &Path) -> Result<RestoreReport, StoreError
     let _lock = FileLock::take(database)?;
     let partial = beside(database, ".restoring");
     let seq = copy(&source, &partial, &tried)?;
-    // The server would do the same when it starts; a file that it cannot read must not replace one that it can.
+    // The server would run the same check at its start. A file that it cannot read must not replace one that it can.
     sqlite::check(&partial)?;
     let replaced = existed.then(|| beside(database, ".before-restore"));
     let place = || {
-        // Root restores for the user of the server, who has to be able to open these files.
+        // Root runs the restore for the server's user, who must be able to open these files.
         for path in [&partial, &beside(database, ".lock")] {
             give(path, &owner)?;
         }
@@ -77,7 +77,7 @@ pub fn restore(file: &Path, database: &Path) -> Result<RestoreReport, StoreError
 }
 
 fn open(path: &Path, access: OpenFlags, tried: &impl Fn() -> String) -> Result<Connection, StoreError> {
-    // SQLite would only say that it is unable to open it.
+    // Opened here because SQLite would only report that it is "unable to open" the file, without the cause.
     File::open(path).map_err(|error| StoreError::Refused {
         tried: format!("{}: open {}", tried(), path.display()),
         source: error.into(),
@@ -98,11 +98,11 @@ fn open(path: &Path, access: OpenFlags, tried: &impl Fn() -> String) -> Result<C
     }
 }
 
-/// Writes one consistent state of a database to a file of its own; gives the number of the last change in it.
+/// Writes one consistent state of a database to a separate file. Returns the number of the last change in it.
 fn copy(source: &Connection, partial: &Path, tried: &impl Fn() -> String) -> Result<u64, StoreError> {
     let refused = |error: io::Error| StoreError::Refused { tried: tried(), source: error.into() };
     let failed = |error| sqlite::failed(tried(), error);
-    // One that was interrupted has left it.
+    // An interrupted copy leaves this file.
     match fs::remove_file(partial) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
         _ => {}
@@ -118,7 +118,7 @@ fn copy(source: &Connection, partial: &Path, tried: &impl Fn() -> String) -> Res
         }
         copy.query_row("SELECT seq FROM state WHERE one = 1", [], |row| row.get::<_, i64>(0)).map_err(failed)
     });
-    // SQLite does not sync what VACUUM INTO writes.
+    // SQLite does not sync the output of VACUUM INTO.
     let synced = written.and_then(|seq| {
         File::open(partial).and_then(|file| file.sync_all()).map_err(refused)?;
         Ok(u64::try_from(seq).unwrap_or(0))
@@ -129,9 +129,9 @@ fn copy(source: &Connection, partial: &Path, tried: &impl Fn() -> String) -> Res
     synced
 }
 
-/// Renames a database that nobody uses, with its log if it has one.
+/// Renames a database that no process uses, with its log if it has one.
 fn set_aside(database: &Path, replaced: &Path) -> io::Result<()> {
-    // Whole if it can be. A damaged one stays as it is: it may be why somebody restores.
+    // The log goes into the file first, if that works. A damaged database stays as it is: it may be the reason for the restore.
     if let Err(error) = sqlite::checkpoint(database) {
         tracing::warn!(%error, "the database that is replaced could not be read");
     }

@@ -1,4 +1,4 @@
-//! What the writer needs of a database, and which databases there are.
+//! The two databases behind the writer, SQLite and PostgreSQL, and the operations that the writer needs of them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::world::{Change, Revision, Row};
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 
-/// Where a store is: `sqlite:///path/to/file` or `postgres://user:password@host/database`.
+/// The address of a store: `sqlite:///path/to/file` or `postgres://user:password@host/database`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Url {
     /// A file.
@@ -19,16 +19,16 @@ pub enum Url {
     Postgres(PostgresUrl),
 }
 
-/// A PostgreSQL server, in the words of its own connection strings.
+/// A PostgreSQL server, as the connection string that libpq would accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresUrl {
     pub(super) url: SecretUrl,
-    /// In the place of the one in the URL.
+    /// Replaces the password of the URL.
     pub(super) password: Option<Secret>,
 }
 
 impl Url {
-    /// The same with a password that stands elsewhere. A file needs none.
+    /// Replaces the password of the URL with one from elsewhere, such as a file. SQLite needs none.
     pub fn with_password(self, password: Secret) -> Self {
         match self {
             Url::Postgres(at) => Url::Postgres(PostgresUrl { password: Some(password), ..at }),
@@ -37,7 +37,7 @@ impl Url {
     }
 }
 
-/// A store's address that cannot be used.
+/// A malformed store address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no database: it must be sqlite:///path/to/file or postgres://user@host/database")]
 pub struct UrlError(SecretUrl);
@@ -57,7 +57,7 @@ impl FromStr for Url {
 }
 
 impl fmt::Display for Url {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Url::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
@@ -66,29 +66,29 @@ impl fmt::Display for Url {
     }
 }
 
-/// Why a store could not be read or written.
+/// A failed read or write of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It does not answer, or not now. Trying again may help.
+    /// The store does not answer, or not now. A retry may help.
     #[error("{tried}")]
     Unavailable {
-        /// What was attempted.
+        /// The attempted action, for the error message.
         tried: String,
-        /// Why it failed.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It answers, and refuses. Trying the same again will not help.
+    /// The store answers and refuses. A retry of the same action does not help.
     #[error("{tried}")]
     Refused {
-        /// What was attempted.
+        /// The attempted action, for the error message.
         tried: String,
-        /// Why it failed.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It went away while a change was being committed, and nobody can say whether that has happened.
+    /// The connection broke during a commit, and the writer could not find out whether the commit happened.
     #[error("find out whether the last change was stored")]
     InDoubt {
-        /// Why it could not be seen.
+        /// The failure of the last check.
         source: Box<StoreError>,
     },
     /// Another process has the file open.
@@ -96,17 +96,17 @@ pub enum StoreError {
     InUse {
         /// The database file.
         path: PathBuf,
-        /// The process, as far as it is known.
+        /// A description of that process, as far as it is known.
         holder: String,
     },
-    /// Its tables are from a later version.
+    /// A later version wrote the tables.
     #[error(
         "the tables are of version {found}, this program knows up to {known}: run the version that wrote them, or a later one"
     )]
     Newer {
-        /// What is there.
+        /// The version of the tables.
         found: i64,
-        /// What can be read.
+        /// The newest version that this program can read.
         known: i64,
     },
     /// A stored entity cannot be read back.
@@ -116,43 +116,42 @@ pub enum StoreError {
         table: &'static str,
         /// Its key.
         key: String,
-        /// What is wrong with it.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl StoreError {
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub fn is_transient(&self) -> bool {
         matches!(self, StoreError::Unavailable { .. })
     }
 
-    /// Whether it is about what was to be written, not about the database.
+    /// Whether the database refused the written data, rather than being unavailable.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, StoreError::Refused { .. })
     }
 }
 
-/// Everything that is stored, as of a revision.
+/// All rows of a store at one revision.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) revision: Revision,
     pub(super) rows: Vec<Row>,
 }
 
-/// What others wrote since.
+/// The changes that other servers wrote since a known revision.
 #[derive(Debug)]
 pub(super) enum Missed {
-    /// These changes lead to a revision; none if it is the one that was known.
+    /// The changes that lead to `revision`; empty if that is the known one.
     Changes { revision: Revision, changes: Vec<Change> },
-    /// Too much to tell one by one: all of it.
+    /// The whole store: the list of changes does not reach back to the known revision.
     Everything(Contents),
-    /// The store does not have the revision that was known: it was restored from a backup, or is another one under the same
-    /// name. All of it.
+    /// The whole store: it does not contain the known revision. An operator restored it from a backup or replaced it by another store.
     AnotherPast(Contents),
 }
 
-/// Decides, with all in view that others wrote, what is to be written.
+/// Decides which changes to write, after taking in those of other servers.
 pub(super) type Decide = Box<dyn FnOnce(Missed) -> Vec<Change> + Send>;
 
 /// One of the two databases.
@@ -170,7 +169,7 @@ impl Engine {
         })
     }
 
-    /// Ends the use of it. A file of our own is whole afterwards.
+    /// Closes the database. A SQLite file is then complete without its log.
     pub(super) fn close(self) -> Result<(), StoreError> {
         match self {
             Engine::Sqlite(sqlite) => sqlite.close(),
@@ -178,12 +177,12 @@ impl Engine {
         }
     }
 
-    /// Whether other processes write to it. What nobody else writes to is a file of our own, whose calls block.
+    /// Whether other processes may write to the store. A SQLite store has one process, and its calls block.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Engine::Postgres(_))
     }
 
-    /// Reads everything.
+    /// Reads all rows.
     pub(super) async fn load(&mut self) -> Result<Contents, StoreError> {
         match self {
             Engine::Sqlite(sqlite) => sqlite.load(),
@@ -191,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// What was written after `known`.
+    /// The changes that other servers wrote after `known`.
     pub(super) async fn missed(&mut self, known: Revision) -> Result<Missed, StoreError> {
         match self {
             Engine::Sqlite(_) => Ok(Missed::Changes { revision: known, changes: Vec::new() }),
@@ -199,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// An error if the database takes no changes. A file of our own tells that with the first change.
+    /// Fails if the database accepts no changes. SQLite skips the check: its first change shows it.
     pub(super) async fn check_writable(&mut self) -> Result<(), StoreError> {
         match self {
             Engine::Sqlite(_) => Ok(()),
@@ -207,8 +206,8 @@ impl Engine {
         }
     }
 
-    /// One transaction: keeps other writers out, tells `decide` what was written after `known`, and writes what it wants.
-    /// Gives the revision that stands then.
+    /// Runs one transaction: locks out other writers, passes `decide` the changes since `known`, and writes the changes that it returns.
+    /// Returns the new revision.
     pub(super) async fn commit(&mut self, known: Revision, decide: Decide) -> Result<Revision, StoreError> {
         match self {
             Engine::Sqlite(sqlite) => sqlite.commit(known, decide),
@@ -216,7 +215,7 @@ impl Engine {
         }
     }
 
-    /// Whether a revision is the store's own or one of its past. Of what is too old to be listed, the store's name tells.
+    /// Whether a revision is the store's present or a past one. For a revision older than the list of changes, the store's name decides.
     pub(super) async fn contains(&mut self, revision: Revision) -> Result<bool, StoreError> {
         match self {
             Engine::Sqlite(sqlite) => sqlite.contains(revision),
@@ -224,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Returns when somebody else may have written. Never for a database of our own.
+    /// Returns when another process may have written. Never returns for SQLite.
     pub(super) async fn written(&mut self) {
         match self {
             Engine::Sqlite(_) => std::future::pending().await,

@@ -1,8 +1,8 @@
 //! One process per database file.
 //!
-//! SQLite lets several processes write to one file, but each server keeps the whole content in memory: a second server would
-//! not see what the first one writes, and as the writer of the Northbound it would delete the rows of all objects that it has
-//! never heard of. So a server holds two locks for as long as it runs:
+//! SQLite lets several processes write to one file, but each server keeps the whole content in memory. A second server would not see the
+//! first one's changes, and as the writer of the Northbound it would delete the rows of all objects that it does not know. So a server
+//! holds two locks for as long as it runs:
 //!
 //! * one on a file beside the database. `meridian restore` replaces the database itself, so that its path needs a lock, too;
 //! * one on the database. A hard link or a bind mount is another path to the same file, with another file beside it.
@@ -23,8 +23,8 @@ use super::private;
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The locks of a database file; released when they are dropped. The database must be closed before: a process that closes
-/// any descriptor of a file loses all of SQLite's locks on it.
+/// The two locks of a database file, released on drop. Close the database before that: a process that closes any descriptor of a file loses
+/// all of SQLite's locks on it.
 #[derive(Debug)]
 pub(super) struct FileLock {
     _database: File,
@@ -32,7 +32,7 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
-    /// Locks a database for this process, or tells which process has it.
+    /// Locks a database for this process. The error names the process that holds the lock.
     pub(super) fn take(database: &Path) -> Result<Self, StoreError> {
         let tried = || format!("lock the database {} for this process", database.display());
         let unusable = |error: io::Error| StoreError::Refused { tried: tried(), source: error.into() };
@@ -53,7 +53,7 @@ impl FileLock {
             Err(TryLockError::WouldBlock) => return Err(in_use(kernel_pid(&itself))),
             Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
-        // The number is for people; the lock works without it.
+        // The PID is only for error messages; the lock works without it.
         let noted = file.set_len(0).and_then(|()| file.rewind());
         let noted = noted.and_then(|()| writeln!(file, "{}", std::process::id()));
         noted.map_err(unusable)?;
@@ -61,7 +61,7 @@ impl FileLock {
     }
 }
 
-/// Tries until it works or the time is up.
+/// Retries until the lock is taken or the time is up.
 fn try_for(
     patience: Duration,
     mut attempt: impl FnMut() -> Result<(), TryLockError>,
@@ -75,19 +75,19 @@ fn try_for(
     }
 }
 
-/// `api.db.lock` beside `api.db`, wherever symbolic links lead, so that one file has one lock under all its names.
+/// `api.db.lock` beside `api.db`, after resolving symbolic links, so that a file has one lock under all its names.
 fn lock_path(database: &Path) -> io::Result<PathBuf> {
     let mut path = std::fs::canonicalize(database)?.into_os_string();
     path.push(".lock");
     Ok(path.into())
 }
 
-/// Only its owner may open the file: whoever can open it can hold the lock and so keep the server from starting.
+/// Only the owner may open the lock file: anybody who can open it can hold the lock and keep the server from starting.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The process that holds the lock, as it noted itself.
+/// The process that holds the lock, from the PID that it wrote into the lock file.
 fn pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.rewind().ok()?;
@@ -95,14 +95,15 @@ fn pid(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// The process that holds the lock of a file, as the kernel lists it. The file beside another path has its note.
+/// The process that holds the lock of a file, as the kernel lists it. It also finds a process that opened the database under another path,
+/// whose lock file is elsewhere.
 fn kernel_pid(file: &File) -> Option<u32> {
     let inode = file.metadata().ok()?.ino();
     holder(&std::fs::read_to_string("/proc/locks").ok()?, inode)
 }
 
-/// Reads lines such as `3: FLOCK  ADVISORY  WRITE 4711 fe:01:131099 0 EOF`. Two file systems may number their files alike; the
-/// device numbers here are not always those that a file has, and the wrong process is only a wrong word in an error.
+/// Reads lines such as `3: FLOCK  ADVISORY  WRITE 4711 fe:01:131099 0 EOF`, and compares only the inode. The device numbers here are not
+/// always those of the file. Two file systems may use the same inode, and then the error names the wrong process, no more.
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     let inode = inode.to_string();
     locks.lines().find_map(|line| {

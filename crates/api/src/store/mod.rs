@@ -1,21 +1,21 @@
-//! Where the world is kept: SQLite in a file, or PostgreSQL.
+//! The durable store of the [`World`]: SQLite in a file, or PostgreSQL.
 //!
-//! SQL is the durable side of the [`World`] and nothing else: at start every row is read, afterwards rows are only written.
-//! Each table holds the keys and references that a database can check on its own (the address of a port is unique in its
-//! subnet, a router's `gw_port_id` is a port) and the whole entity as JSON beside them. That is three statements per noun on
-//! either engine, so there is no object mapper here; the statements are the same text for both.
+//! SQL is the durable copy of the [`World`] and nothing else: the server reads all rows at start and afterwards only writes. Each table
+//! holds the keys and references that a database can check on its own (the address of a port is unique in its subnet, a router's
+//! `gw_port_id` is a port) and the whole entity as JSON beside them. That is three statements per noun, the same on both engines, so there
+//! is no object mapper here.
 //!
-//! * [`Store`]: what the rest sees. Give it a function on [`Txn`]; it comes back when the outcome is durable.
-//! * `writer`: runs these functions one after another, as many as are waiting in one SQL transaction. A task, or a thread where
-//!   the database blocks.
+//! * [`Store`]: the handle for all other modules. It runs a function on [`Txn`] and returns when the outcome is durable.
+//! * `writer`: runs these functions one after another, all that are queued in one SQL transaction. It is a task, or a thread for SQLite,
+//!   whose calls block.
 //! * `columns`, `schema`: entities as rows, and the tables.
 //! * `sqlite`, `postgres`: the two engines behind `Engine`.
 //!
 //! # Several servers on one PostgreSQL
 //!
-//! Every transaction locks the one row of `state`, whose sequence number tells whether another server has written since. If
-//! so, what it changed is read first and the function runs on that. No decision is ever made on an old world. Reads ask for
-//! the number too ([`Store::fresh`]), so that a write answered by one server is seen through every other.
+//! Every transaction locks the one row of `state`, whose sequence number tells whether another server has written since. If so, the writer
+//! reads those changes first and runs the function on the result. So no decision is ever made on an old world. Reads check the number too
+//! ([`Store::fresh`]), so that a write answered by one server is visible through every other.
 
 mod columns;
 pub mod copy;
@@ -39,12 +39,12 @@ use crate::world::{Outside, Revision, Txn, World};
 pub use columns::SqlValue;
 pub use engine::{PostgresUrl, StoreError, Url, UrlError};
 
-/// How long a change may take, its time in the queue included. It is longer than the writer tries for.
+/// The time limit of a change, its time in the queue included. It exceeds the time for which the writer retries.
 const CHANGE_LIMIT: Duration = Duration::from_secs(15);
-/// How long a read may wait for the number of the last change.
+/// The time limit of a read that checks the number of the last change.
 const READ_LIMIT: Duration = Duration::from_secs(5);
 
-/// A handle on the store; clones are the same store.
+/// A handle of the store; clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
     jobs: mpsc::Sender<writer::Job>,
@@ -54,20 +54,19 @@ pub struct Store {
     shared: bool,
 }
 
-/// What a request came to.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub struct Committed<T> {
     /// What the function returned.
     pub value: T,
-    /// The world right after it; it is durable.
+    /// The world right after it, already durable.
     pub world: World,
 }
 
 impl Store {
-    /// Opens a store, brings its tables up to date and reads all of it. `outside` is what transactions get to see besides
-    /// the world.
+    /// Opens a store, migrates its tables and reads all rows. `outside` holds the inputs of transactions besides the world.
     pub async fn open(url: &Url, outside: watch::Receiver<Arc<Outside>>) -> Result<Self, StoreError> {
-        // More than this many waiting requests is overload; those beyond wait before they are even queued.
+        // More queued requests than this are overload; further ones wait before they enter the queue.
         let (jobs, queue) = mpsc::channel(1024);
         let shared = matches!(url, Url::Postgres(_));
         let writer::Seen { world, trouble, pulse } = if shared {
@@ -80,8 +79,8 @@ impl Store {
         Ok(Store { jobs, world, trouble, pulse, shared })
     }
 
-    /// Runs a function on the world and makes its changes durable. It may be run again if another server was faster or a
-    /// neighbour in its transaction failed, so it must not reach beyond its [`Txn`].
+    /// Runs a function on the world and makes its changes durable. The writer runs the function again if another server was faster or a
+    /// neighbour in its transaction failed, so it must have no effect outside its [`Txn`].
     pub async fn execute<T, F>(&self, mut run: F) -> Result<Committed<T>, Fault>
     where
         T: Send + 'static,
@@ -102,12 +101,12 @@ impl Store {
         }
     }
 
-    /// The newest world this process knows.
+    /// The newest world that this process knows.
     pub fn world(&self) -> World {
         self.world.borrow().clone()
     }
 
-    /// A world that holds every write that was answered before this call, by whichever server.
+    /// A world that contains every write that any server answered before this call.
     pub async fn fresh(&self) -> Result<World, Fault> {
         if self.shared {
             return self.ask(READ_LIMIT, |answer| writer::Job::Refresh { answer }).await;
@@ -115,12 +114,12 @@ impl Store {
         Ok(self.world())
     }
 
-    /// Whether a state is the present one or one of its past.
+    /// Whether a revision is the store's present or a past one.
     pub async fn contains(&self, revision: Revision) -> Result<bool, Fault> {
         self.ask(READ_LIMIT, |answer| writer::Job::Contains { revision, answer }).await
     }
 
-    /// Queues a job and waits for its answer, but not for ever. A job that nobody waits for any more is not begun.
+    /// Queues a job and waits a limited time for its answer. The writer skips a job whose caller has stopped waiting.
     async fn ask<T>(
         &self,
         limit: Duration,
@@ -140,42 +139,41 @@ impl Store {
         }
     }
 
-    /// Makes the changes that wait, then closes the database: a SQLite file is whole and without a log afterwards. Later changes
-    /// are refused.
+    /// Makes the queued changes, then closes the database. A SQLite file is then complete without its log. The store refuses later changes.
     pub async fn close(&self) -> Result<(), Fault> {
         self.ask(CHANGE_LIMIT, |answer| writer::Job::Close { answer }).await
     }
 
-    /// Whether other servers may work on it.
+    /// Whether other servers may use the same database.
     pub fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// Why the database cannot be used, while it cannot. One that nobody shares is only known to be away when it is written to.
+    /// Why the database is unusable, if it is. For SQLite only a failed write shows that.
     pub fn trouble(&self) -> Option<String> {
         let silent = || self.silence().map(|age| format!("no answer for {} s", age.as_secs()));
         self.trouble.borrow().clone().or_else(silent)
     }
 
-    /// For how long a shared database has not answered, if that is too long.
+    /// The time since a shared database last answered, if that is too long.
     pub fn silence(&self) -> Option<Duration> {
         Some(self.pulse.age()).filter(|age| self.shared && *age >= pulse::SILENT)
     }
 
-    /// Every world as it comes.
+    /// A receiver of every new world.
     pub fn subscribe(&self) -> watch::Receiver<World> {
         self.world.clone()
     }
 }
 
-/// Whether anybody still has a handle of the store.
+/// Whether any handle of the store is left.
 fn is_used(jobs: &mpsc::Sender<writer::Job>) -> impl Fn() -> bool + Send + use<> {
     let jobs = jobs.downgrade();
     move || jobs.strong_count() > 0
 }
 
-/// Runs the writer of a database whose calls block on a thread of its own, until the last handle is gone. A request is handed
-/// over once: it is decided, written and answered there.
+/// Runs the writer of a blocking database on a thread of its own, until the last handle is gone. A request changes threads only once: the
+/// thread decides, writes and answers it.
 async fn on_a_thread(
     url: Url,
     outside: watch::Receiver<Arc<Outside>>,

@@ -1,4 +1,4 @@
-//! PostgreSQL: one connection, made again whenever it breaks. Several servers may work on one database.
+//! PostgreSQL: one connection, renewed whenever it breaks. Several servers may use one database.
 
 mod tls;
 
@@ -24,31 +24,31 @@ use tls::Asked;
 
 const UNREADABLE: &str = "expected postgres://user@host:port/database?option=value; write @ : / ? # & and % in a password as %40 %3A \
     %2F %3F %23 %26 and %25, or keep it in server.database_password_file";
-/// The channel on which writers tell each other that they wrote.
+/// The channel on which writers notify each other of changes.
 const CHANNEL: &str = "meridian_changes";
-/// Keeps two servers from bringing the tables up to date at once.
+/// The advisory lock that keeps two servers from migrating the tables at the same time.
 const MIGRATION_LOCK: i64 = 0x6d65_7269_6469_616e;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the server may take for one round of statements. Waiting for another writer's lock is part of it, and a writer
-/// that stands still loses its lock after three seconds ([`ABANDONED`]).
+/// The time limit of one round of statements. It includes the wait for another writer's lock; PostgreSQL takes the lock from a writer that
+/// idles in its transaction for three seconds ([`ABANDONED`]).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the server may take to hand over everything.
+/// The time limit of reading all rows.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
-/// A connection over which nothing comes back is dead after this, whatever the kernel hopes for.
+/// The time without any packet after which a connection counts as dead, whatever the kernel's defaults are.
 const DEAD_PEER: Duration = Duration::from_secs(5);
-/// How long a transaction may stand still before the server ends it: one that a stopped or unreachable host has begun would keep
-/// all other writers out for as long as that host is away.
+/// PostgreSQL ends a transaction that idles for so long. Without this limit, a stopped or unreachable host could keep all other writers out
+/// until it returns.
 const ABANDONED: &str = "SET idle_in_transaction_session_timeout = '3s'";
-/// Reads of one instant. They keep nobody out, and much that was read takes its time before the next is asked for.
+/// Begins reads of one instant. They lock nobody out, so the idle limit is off: processing many rows takes time before the next query.
 const READ: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
-/// Keeps other writers out until the transaction ends.
+/// Locks out other writers until the transaction ends.
 const LOCK_STATE: &str = "SELECT FROM state WHERE one = 1 FOR UPDATE";
-/// How long to look whether a transaction has happened whose end was not answered.
+/// How long to search for a transaction whose commit got no reply.
 const DOUBT: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A database that may be shared with other servers.
+/// A database that other servers may share.
 #[derive(Debug)]
 pub(super) struct Postgres {
     config: Config,
@@ -57,7 +57,7 @@ pub(super) struct Postgres {
     heard: Arc<Notify>,
 }
 
-/// A connection that works, as far as is known.
+/// A connection that has not failed yet.
 #[derive(Debug)]
 struct Link {
     client: Client,
@@ -65,7 +65,7 @@ struct Link {
 }
 
 impl Link {
-    /// A statement that the server has understood already, if it was used before on this connection.
+    /// A prepared statement, from the cache of this connection if it was used before.
     async fn prepare(&mut self, sql: &str) -> Result<tokio_postgres::Statement, StoreError> {
         if let Some(known) = self.prepared.get(sql) {
             return Ok(known.clone());
@@ -94,7 +94,7 @@ impl Postgres {
     pub(super) async fn open(at: &PostgresUrl) -> Result<Self, StoreError> {
         let wrong = |source| StoreError::Refused { tried: "parse the URL of the database".into(), source };
         let (asked, url) = Asked::read(at.url.expose()).map_err(|error| wrong(error.into()))?;
-        // The parser's own error may repeat a part of the password.
+        // The parser's own error may contain a part of the password.
         let mut config: Config = url.parse().map_err(|_: tokio_postgres::Error| wrong(UNREADABLE.into()))?;
         if let Some(password) = &at.password {
             config.password(password.expose());
@@ -120,7 +120,7 @@ impl Postgres {
             if revision == known {
                 return Ok(Missed::Changes { revision, changes: Vec::new() });
             }
-            // What is read must be of one instant, or a row could be newer than the number it goes by.
+            // All reads must be of one instant, or a row could be newer than the revision that it is filed under.
             execute(&link.client, READ).await?;
             let found = link.read_revision().await?;
             let missed = missed(link, known, found).await?;
@@ -131,7 +131,7 @@ impl Postgres {
         self.kept(result)
     }
 
-    /// An error if the server is a standby, or was told to take no changes.
+    /// Fails if the server is a standby, or is configured to be read-only.
     pub(super) async fn check_writable(&mut self) -> Result<(), StoreError> {
         let link = self.link().await?;
         let result = async {
@@ -146,7 +146,7 @@ impl Postgres {
                 _ => Ok(()),
             }
         };
-        // A session keeps the setting that it began with. So one that is read-only is closed, and the next one may not be.
+        // A session keeps the read-only setting that it began with. So a read-only session is closed; the next one may be writable.
         let result = within(ANSWER_TIMEOUT, result).await;
         self.kept(result)
     }
@@ -160,13 +160,13 @@ impl Postgres {
         let (next, writes) = match decided {
             Ok(decided) => decided,
             Err(error) => {
-                // The connection is dropped, and with it the server undoes everything.
+                // The connection is dropped, which makes the server roll back.
                 return self.kept(Err(error));
             }
         };
         match within(ANSWER_TIMEOUT, finish(&link.client, &writes)).await {
             Ok(()) => Ok(next),
-            // The end may have come through.
+            // The commit may have arrived.
             Err(error) if error.is_transient() && !writes.is_empty() => {
                 self.link = None;
                 if self.has_happened(next).await? { Ok(next) } else { Err(error) }
@@ -179,8 +179,7 @@ impl Postgres {
         self.heard.notified().await;
     }
 
-    /// Whether a transaction whose end was not answered has happened after all. To try it again without knowing could do
-    /// everything twice.
+    /// Whether a transaction without a reply was committed after all. A retry without this check could make the change twice.
     async fn has_happened(&mut self, revision: Revision) -> Result<bool, StoreError> {
         let give_up = tokio::time::Instant::now() + DOUBT;
         loop {
@@ -199,7 +198,8 @@ impl Postgres {
 
     async fn look_for(&mut self, revision: Revision) -> Result<bool, StoreError> {
         let link = self.link().await?;
-        // The server may still be at it, with all that was sent before the connection broke: it has the lock until its end.
+        // The server may still run the statements that were sent before the connection broke. It holds the lock until then, so waiting for
+        // the lock waits for its end.
         link.client
             .query_one(LOCK_STATE, &[])
             .await
@@ -213,7 +213,7 @@ impl Postgres {
         self.kept(result)
     }
 
-    /// The connection; a new one if there is none.
+    /// The connection; opens a new one if there is none.
     async fn link(&mut self) -> Result<&mut Link, StoreError> {
         if self.link.as_ref().is_some_and(|link| link.client.is_closed()) {
             self.link = None;
@@ -228,7 +228,7 @@ impl Postgres {
         }
     }
 
-    /// A connection that failed may be in the middle of anything: the next call gets another.
+    /// Passes a result on and drops a connection that failed: it may be in the middle of a statement.
     fn kept<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if result.is_err() {
             self.link = None;
@@ -237,8 +237,8 @@ impl Postgres {
     }
 }
 
-/// Ends a use of the connection that takes too long. No statement has a time-out of its own: a server that hangs, or that
-/// cannot be reached any more, says nothing.
+/// Limits the time of one use of the connection. Statements have no time-out of their own, and a server that hangs or is unreachable sends
+/// nothing.
 async fn within<T>(
     limit: Duration,
     used: impl Future<Output = Result<T, StoreError>>,
@@ -251,17 +251,17 @@ async fn within<T>(
 
 async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<Link, StoreError> {
     let tried = "connect to the database";
-    // Certificates that cannot be read now may be there again after their renewal.
+    // Certificates may be unreadable during their renewal, so this error is transient.
     let tls = asked.tls().map_err(|source| StoreError::Unavailable { tried: tried.into(), source })?;
     let connected = config.connect(tls).await.map_err(|error| failed(tried, error))?;
     let (client, mut connection) = connected;
     let own = Arc::new(AtomicI32::new(0));
     let ours = Arc::clone(&own);
-    // Ends with its connection. The writer finds the client closed at its next look, a second later at most, and connects again.
+    // Ends with its connection. The writer notices the closed client at its next query, a second later at most, and connects again.
     task::spawn("postgres", async move {
         loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
-                // What we wrote ourselves is no news.
+                // Our own notifications are no news.
                 Some(Ok(AsyncMessage::Notification(told)))
                     if told.process_id() == ours.load(Ordering::Relaxed) => {}
                 Some(Ok(AsyncMessage::Notification(_))) => heard.notify_one(),
@@ -273,7 +273,7 @@ async fn connect(config: &Config, asked: &Asked, heard: Arc<Notify>) -> Result<L
                 None => break,
             }
         }
-        // Whatever is said while nobody listens is missed: look.
+        // Notifications are lost while no connection listens, so check once after connecting.
         heard.notify_one();
     });
     let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
@@ -327,7 +327,7 @@ async fn read_all(link: &mut Link) -> Result<Contents, StoreError> {
     Ok(contents)
 }
 
-/// Begins a transaction that keeps other writers out: the revision that stands, and what is new of it.
+/// Begins a transaction that locks out other writers. Returns the present revision and the changes since `known`.
 async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, Missed), StoreError> {
     let prepared = async { Ok((link.prepare("BEGIN").await?, link.prepare(LOCK_STATE).await?)) };
     let (begin, lock) = within(ANSWER_TIMEOUT, prepared).await?;
@@ -337,17 +337,17 @@ async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, Missed), S
         let ran = client.execute(statement, &[]).await;
         ran.map_err(|error| failed("begin a transaction", error))
     };
-    // All are sent before the first answer is waited for. The revision is a statement of its own: one that waits for the lock
-    // would see the list of changes as it was before the wait.
+    // All are sent before the first reply. The revision is a statement of its own: inside the locking statement it would read the list of
+    // changes as of before the wait for the lock.
     let begun = try_join3(run(&begin), run(&lock), read_revision(client, &revision));
     let (_, _, found) = within(ANSWER_TIMEOUT, begun).await?;
     Ok((found, within(LOAD_TIMEOUT, missed(link, known, found)).await?))
 }
 
-/// A statement that the server knows, and its values.
+/// A prepared statement and its values.
 type Write = (tokio_postgres::Statement, Vec<SqlValue>);
 
-/// What is left of a transaction that writes `changes`: the revision that stands then, and the statements.
+/// The rest of a transaction that writes `changes`: its new revision and its statements.
 async fn prepare(
     link: &mut Link,
     found: Revision,
@@ -366,8 +366,8 @@ async fn prepare(
     Ok((next, writes))
 }
 
-/// Writes and commits in one go: all is sent before the first answer is waited for, and the server runs it in order. If one
-/// fails, those behind it do too, and the commit at the end undoes everything.
+/// Writes and commits in one round: sends everything before the first reply, and the server runs it in order. If one statement fails, those
+/// behind it do too, and the commit at the end rolls back.
 async fn finish(client: &Client, writes: &[Write]) -> Result<(), StoreError> {
     if writes.is_empty() {
         return execute(client, "COMMIT").await;
@@ -380,7 +380,7 @@ async fn finish(client: &Client, writes: &[Write]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What others wrote after `known`, up to `found`.
+/// The changes of other servers after `known`, up to `found`.
 async fn missed(link: &mut Link, known: Revision, found: Revision) -> Result<Missed, StoreError> {
     if found == known {
         return Ok(Missed::Changes { revision: found, changes: Vec::new() });
@@ -417,7 +417,7 @@ async fn missed(link: &mut Link, known: Revision, found: Revision) -> Result<Mis
     Ok(Missed::Changes { revision: found, changes })
 }
 
-/// Whether a revision is the present one or of its past.
+/// Whether a revision is the present or a past one.
 async fn contains(link: &mut Link, revision: Revision) -> Result<bool, StoreError> {
     match Ancestry::of(revision, link.read_revision().await?) {
         Ancestry::Ancestor => Ok(true),
@@ -461,9 +461,8 @@ impl ToSql for SqlValue {
 
 fn failed(tried: &str, error: tokio_postgres::Error) -> StoreError {
     let tried = tried.to_owned();
-    // Class 08 is the connection, 40 a rollback that may be tried again, 53 resources, 57 an operator's intervention, 25006 a
-    // server that has become read-only (a standby after a failover), 25P03 a transaction that stood still; no code at all is a
-    // connection that broke.
+    // Class 08 is the connection, 40 a rollback that may be retried, 53 resources, 57 an operator's intervention. 25006 is a server that
+    // has become read-only (a standby after a failover), 25P03 an idle transaction. No code at all is a broken connection.
     let transient = match error.code().map(SqlState::code) {
         None => true,
         Some(code) => ["08", "25006", "25P03", "40", "53", "57"].iter().any(|class| code.starts_with(class)),

@@ -1,11 +1,11 @@
-//! Files and directories that nobody but their owner may read, whatever the umask of the process is.
+//! Files and directories that only their owner may read, whatever the umask of the process is.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions, set_permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Creates a directory, with those above it, for the owner alone. One that is there stays as it is: its mode was somebody's choice.
+/// Creates a directory and its parents for the owner alone. An existing directory keeps its mode: somebody chose it.
 pub fn create_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -13,9 +13,9 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates an empty file for the owner alone, or takes the rights of others from one that is there.
+/// Creates an empty file for the owner alone. If the file exists, removes the permissions of others from it.
 ///
-/// A file that is there is not opened: to close it again would give up the locks that this process has on it.
+/// An existing file is not opened: closing it again would release the locks that this process holds on it.
 pub fn create_file(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
@@ -24,7 +24,7 @@ pub fn create_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the rights of others from a file. Only its owner can; whoever else may use it has no say in its mode.
+/// Removes the permissions of others from a file. Only the owner can do that; for any other user the mode stays.
 pub fn tighten(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.permissions().mode() & 0o077 != 0 => {

@@ -1,20 +1,19 @@
-//! The tables. One list of steps for both engines: each brings the tables from one version to the next and is never
-//! changed after it was released.
+//! The tables, as one list of migration steps for both engines. A step never changes after its release.
 
 use std::borrow::Cow;
 
 use crate::world::{Kind, Revision};
 
-/// The steps that are written here, in order. Each noun that came later brings a step of its own or shares one
+/// The steps that are written by hand, in order. Each noun added later brings a generated step or shares one
 /// ([`registry`](crate::registry)).
 const WRITTEN: [&str; 2] = [FIRST, STORE_NAME];
 
-/// All steps, in order. The version of a database is how many of them it has taken.
+/// All steps, in order. The version of a database is the number of steps that it has run.
 pub(super) fn steps() -> Vec<Cow<'static, str>> {
     steps_with(Kind::ALL.iter().map(|kind| (kind.since(), kind.table(), kind.column_definitions())))
 }
 
-/// The written steps, and those that create the tables of later nouns: first step, table, columns.
+/// The hand-written steps, and those that create the tables of later nouns (given as step, table, columns).
 fn steps_with<'k>(
     nouns: impl Iterator<Item = (usize, &'k str, &'k [&'k str])> + Clone,
 ) -> Vec<Cow<'static, str>> {
@@ -30,7 +29,7 @@ fn steps_with<'k>(
     steps
 }
 
-/// References are checked at commit, because a transaction writes its rows noun by noun.
+/// The database checks references at commit, because a transaction writes its rows noun by noun.
 const FIRST: &str = "
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), seq BIGINT NOT NULL);
 INSERT INTO state (one, seq) VALUES (1, 0);
@@ -118,37 +117,37 @@ CREATE TABLE agent_settings (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE adopted_rows (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 ";
 
-/// The store gets a name of its own ([`Revision`](crate::world::Revision)).
+/// Gives the store a name of its own ([`Revision`](crate::world::Revision)).
 const STORE_NAME: &str = "ALTER TABLE state ADD COLUMN store TEXT NOT NULL DEFAULT ''";
 
 /// Names a store that has no name yet.
 pub(super) const NAME_STORE: &str = "UPDATE state SET store = $1 WHERE store = ''";
 
-/// Reads the revision: three columns, of which [`revision`] makes one value.
+/// Reads the revision: three columns, which [`revision`] combines.
 ///
-/// The batch is read from the list of changes and not kept beside the number, so that it is right even while a server of
-/// the version before writes to the same database.
+/// The query reads the batch from the list of changes rather than from a column beside the number, so that it is right even while a server
+/// of the previous version writes to the same database.
 pub(super) const REVISION: &str = "SELECT store, seq, \
     COALESCE((SELECT batch FROM changes WHERE changes.seq = state.seq LIMIT 1), '') FROM state WHERE one = 1";
 
-/// How many rows a transaction left in the list of changes; none if it never happened.
+/// Counts the rows that a transaction left in the list of changes; zero if it never happened.
 pub(super) const HAS_BATCH: &str = "SELECT count(*) FROM changes WHERE seq = $1 AND batch = $2";
 
-/// The columns of [`REVISION`] as a value. A store that nobody has written to has no batch yet.
+/// Combines the columns of [`REVISION`]. A store without any change has no batch yet.
 pub(super) fn revision(store: &str, seq: i64, batch: &str) -> Revision {
     let uuid = |text: &str| text.parse().unwrap_or_default();
     Revision { store: uuid(store), seq: u64::try_from(seq).unwrap_or(0), batch: uuid(batch) }
 }
 
-/// What holds the version; made before anything else.
+/// The table that holds the version, created before all others.
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
-/// Reads every entity of a noun.
+/// The query for all entities of a noun.
 pub(super) fn select_all(kind: Kind) -> String {
     format!("SELECT id, body FROM {}", kind.table())
 }
 
-/// Reads one entity.
+/// The query for one entity.
 pub(super) fn select_one(kind: Kind) -> String {
     format!("SELECT body FROM {} WHERE id = $1", kind.table())
 }

@@ -1,4 +1,4 @@
-//! SQLite: a file. Its calls block, so whoever uses it has a thread of its own.
+//! SQLite: one file. Its calls block, so its user runs on a thread of its own.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::file_lock::FileLock;
 use super::{private, schema};
 use crate::world::{Ancestry, Kind, Revision};
 
-/// An open file, which no other process has open.
+/// An open database file, locked against all other servers.
 #[derive(Debug)]
 pub(super) struct Sqlite {
     connection: Connection,
@@ -26,7 +26,7 @@ impl Sqlite {
         Ok(Sqlite { connection: connect(path)?, _lock: lock })
     }
 
-    /// Writes the log into the file and removes the log. Without this, a copy of the file alone would be old or empty.
+    /// Writes the log into the file and removes the log. Otherwise a copy of the file alone would be empty or out of date.
     pub(super) fn close(self) -> Result<(), StoreError> {
         close(self.connection)
     }
@@ -55,7 +55,7 @@ impl Sqlite {
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let tried = || format!("open the database {}", path.display());
-    // SQLite gives its log and its index the mode of the file.
+    // SQLite gives its log and its index the mode of the database file.
     for suffix in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
         file.push(suffix);
@@ -64,7 +64,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         made.map_err(|error| StoreError::Refused { tried: tried(), source: error.into() })?;
     }
     let mut connection = Connection::open(path).map_err(|error| failed(tried(), error))?;
-    // The log is on disk before a commit returns: an answered request survives a power cut.
+    // The log is on disk before a commit returns, so an answered request survives a power cut.
     let prepare = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
         PRAGMA busy_timeout = 5000;";
     connection.execute_batch(prepare).map_err(|error| failed(tried(), error))?;
@@ -73,14 +73,14 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Reads a database as a server would when it starts, and leaves it without a log.
+/// Reads a database as a starting server would, and leaves it without a log.
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     let mut connection = connect(path)?;
     load(&mut connection)?;
     close(connection)
 }
 
-/// Writes the log of a database that nobody uses into its file, and removes the log.
+/// Writes the log of a database that no process uses into its file, and removes the log.
 pub(super) fn checkpoint(path: &Path) -> Result<(), StoreError> {
     let opened = Connection::open(path).map_err(|error| failed(format!("open {}", path.display()), error))?;
     close(opened)
@@ -88,7 +88,7 @@ pub(super) fn checkpoint(path: &Path) -> Result<(), StoreError> {
 
 fn close(connection: Connection) -> Result<(), StoreError> {
     let tried = || "close the database".to_owned();
-    // SQLite does this by itself when the last connection closes, but a backup may be under way in another process.
+    // SQLite does this itself when the last connection closes, but another process may be running a backup.
     connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .map_err(|error| failed(tried(), error))?;
@@ -150,7 +150,7 @@ fn commit(connection: &mut Connection, known: Revision, decide: Decide) -> Resul
         .map_err(|error| failed(tried(), error))?;
     let found = read_revision(&txn)?;
     if found != known {
-        // Our lock keeps other servers out, but not an operator's `sqlite3`.
+        // Our lock keeps out other servers, but not an operator's `sqlite3`.
         let why = format!(
             "it is at change {} instead of {}: another program writes to it; stop that program and restart this server",
             found.seq, known.seq

@@ -1,9 +1,9 @@
-//! The one task that changes the world.
+//! The writer: the one task that changes the world.
 //!
-//! Requests queue up here. The writer takes all that wait, runs them one after another, each on the world the one before
-//! left, and writes what they changed in one SQL transaction. While the disk syncs, the next ones gather: more clients make
-//! larger transactions, not a longer queue. Who was just answered is waited for a moment if others wait already: two clients
-//! would else take turns, with a transaction each.
+//! Requests queue up here. The writer takes all that are queued, runs them one after another, each on the world that the previous one left,
+//! and writes their changes in one SQL transaction. While the disk syncs, the next requests queue up: more clients make larger
+//! transactions, not a longer queue. After answering a batch, the writer waits up to 1 ms for the same clients' next requests, but only if
+//! others are already queued. Without this wait two clients would alternate, one SQL transaction each.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::world::{Change, Outside, Revision, Txn, World};
 
 /// Most requests in one transaction.
 const BATCH: usize = 64;
-/// How long a request waits for a database that does not answer.
+/// How long the writer retries a request while the database does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
-/// How long the writer waits for those it has just answered.
+/// How long the writer waits for the next requests of the clients that it has just answered.
 const MOMENT: Duration = Duration::from_millis(1);
-/// After they did not come back, so many transactions go without waiting.
+/// After they sent none in time, the writer does not wait for so many transactions.
 const UNWAITED: usize = 32;
-/// A look at a shared database even if nobody told that something was written.
+/// How often the writer queries a shared database even without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) type Run = Box<dyn FnMut(&mut Txn) -> Result<(), Fault> + Send>;
@@ -35,11 +35,11 @@ type Answer = oneshot::Sender<Result<World, Fault>>;
 pub(super) enum Job {
     /// Change the world.
     Run { run: Run, answer: Answer },
-    /// Take in what others wrote.
+    /// Take in the changes of other servers.
     Refresh { answer: Answer },
-    /// Look for a state in the store's past.
+    /// Check whether a state is in the store's past.
     Contains { revision: Revision, answer: oneshot::Sender<Result<bool, Fault>> },
-    /// Close the database and end.
+    /// Close the database and stop.
     Close { answer: oneshot::Sender<Result<(), Fault>> },
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Writer {
     world: watch::Sender<World>,
     outside: watch::Receiver<Arc<Outside>>,
     trouble: watch::Sender<Option<String>>,
-    /// Why the database takes no changes, while it does not. A read that succeeds says nothing of that.
+    /// Why the database accepts no changes, while it does not. A successful read does not reset it.
     unwritable: Option<String>,
     /// Whether the last use of the database succeeded.
     answers: bool,
@@ -57,22 +57,22 @@ pub(super) struct Writer {
     pulse: Pulse,
 }
 
-/// What others see of the writer.
+/// The observable state of the writer.
 pub(super) struct Seen {
     pub(super) world: watch::Receiver<World>,
-    /// Why the database cannot be used, while it cannot.
+    /// Why the database is unusable, if it is.
     pub(super) trouble: watch::Receiver<Option<String>>,
     pub(super) pulse: Pulse,
 }
 
-/// A request that has been run: what it answers if the transaction succeeds.
+/// A request that has run, and its answer if the transaction succeeds.
 struct Ran {
     run: Run,
     answer: Answer,
     outcome: Result<World, Fault>,
 }
 
-/// Waits a moment for jobs to be so many; whether they were.
+/// Waits up to `MOMENT` until there are `all` jobs. Returns whether there are.
 async fn gathered(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>, all: usize) -> bool {
     let gather = async {
         while jobs.len() < all {
@@ -99,7 +99,7 @@ impl Writer {
         Ok((Writer { engine, world, outside, trouble, unwritable, answers, checked, pulse }, seen))
     }
 
-    /// Notes how the last use of the database went.
+    /// Records the outcome of the last use of the database.
     fn went(&mut self, error: Option<&StoreError>) {
         self.answers = error.is_none();
         if self.answers {
@@ -113,14 +113,14 @@ impl Writer {
         });
     }
 
-    /// Notes how the last attempt to change the database went.
+    /// Records the outcome of the last attempt to change the database.
     fn wrote(&mut self, error: Option<&StoreError>) {
         self.unwritable = error.map(|error| chain(error));
         self.went(error);
     }
 
-    /// Asks once in a while whether the database takes changes: one that became read-only answers every read. One that does not
-    /// answer is not asked, as requests wait for the answer.
+    /// Checks from time to time whether the database accepts changes: one that became read-only still answers every read. Skipped while the
+    /// database does not answer, because requests would wait for the check.
     async fn check_writable(&mut self) {
         if !self.engine.is_shared() || !self.answers || self.checked.elapsed() < LOOK {
             return;
@@ -130,7 +130,7 @@ impl Writer {
         self.wrote(writable.as_ref().err());
     }
 
-    /// Runs until the last handle is gone, or until it is told to close the database.
+    /// Runs until the last handle is gone, or until a job closes the database.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
         let mut jobs = Vec::with_capacity(BATCH);
         let (mut answered, mut unwaited) = (0, 0);
@@ -166,7 +166,7 @@ impl Writer {
             if wrote {
                 self.batch(runs).await;
             }
-            // A transaction has looked at what others wrote; one that failed has not.
+            // A transaction has read the changes of other servers, unless it failed.
             if !wrote || !looks.is_empty() {
                 self.refresh(looks).await;
             }
@@ -198,7 +198,7 @@ impl Writer {
             let missed = self.engine.missed(known).await;
             self.went(missed.as_ref().err());
             match &missed {
-                // A connection that broke is made again. Nobody waits for a look that the writer takes by itself.
+                // A retry opens a new connection. No client waits for the writer's own periodic query, so that is not retried.
                 Err(error) if error.is_transient() && !looks.is_empty() && Instant::now() < give_up => {
                     tokio::time::sleep(RETRY).await;
                 }
@@ -224,12 +224,12 @@ impl Writer {
         }
     }
 
-    /// Runs requests in one transaction. If the database refuses it, each is tried alone: one bad request fails alone.
+    /// Runs requests in one transaction. If the database refuses it, runs each alone, so that only the bad request fails.
     async fn batch(&mut self, mut runs: Vec<(Run, Answer)>) {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let (ran, result) = self.transaction(runs).await;
-            // What is refused is about the request, not about the database.
+            // A refusal concerns the request, not the state of the database.
             self.wrote(result.as_ref().err().filter(|error| !error.is_refusal()));
             match result {
                 Ok(()) => {
@@ -269,7 +269,7 @@ impl Writer {
         let present = self.world.borrow().clone();
         let known = present.revision();
         let outside = Arc::clone(&self.outside.borrow());
-        // The engine drops what it was given if it fails before it has asked.
+        // If the engine fails before it calls `decide`, it drops the closure; the requests survive in this shared state.
         let shared = Arc::new(Mutex::new((runs, Vec::new(), None)));
         let inside = Arc::clone(&shared);
         let decide = Box::new(move |missed: Missed| {
@@ -277,7 +277,7 @@ impl Writer {
             let mut all = Vec::new();
             let mut state = inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             for (mut run, answer) in std::mem::take(&mut state.0) {
-                // The client has given up and may have sent the request again. Running it now could make the change twice.
+                // The client has stopped waiting and may have sent the request again. Running it now could make the change twice.
                 if answer.is_closed() {
                     continue;
                 }
@@ -320,7 +320,7 @@ impl Writer {
     }
 }
 
-/// Runs one request. A panic is our bug, and its own.
+/// Runs one request. A panic is a bug of ours and fails only this request.
 fn attempt(run: &mut Run, txn: Txn) -> Result<(World, Vec<Change>), Fault> {
     let ran = task::contain::here(|| {
         let mut txn = txn;
@@ -332,7 +332,7 @@ fn attempt(run: &mut Run, txn: Txn) -> Result<(World, Vec<Change>), Fault> {
     })
 }
 
-/// Requests later in a transaction may have changed what earlier ones did: the last word on each entity counts.
+/// Merges the changes of all requests: a later request may have changed the same entity, and its change wins.
 fn merged(changes: Vec<Change>) -> Vec<Change> {
     let mut last = std::collections::BTreeMap::new();
     for change in changes {

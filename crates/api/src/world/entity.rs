@@ -1,5 +1,5 @@
-//! The nouns as the world keeps them, made from the [`registry`](crate::registry): how each is keyed, and how a change of any of
-//! them is written down.
+//! The traits and enums of stored nouns, generated from the [`registry`](crate::registry): the key of each noun, and the record of a change
+//! of any of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::{Record, Table, World};
 
-/// A noun of the [`model`](crate::model) as the world keeps it.
+/// A noun of the [`model`](crate::model), as stored in the world.
 pub trait Entity:
     Record + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// What tells two of them apart.
+    /// The type of its key.
     type Key: EntityKey;
-    /// Which noun it is.
+    /// The noun.
     const KIND: Kind;
 
     /// Its key.
@@ -30,7 +30,7 @@ pub trait Entity:
     fn row(entity: Arc<Self>) -> Row;
 }
 
-/// What tells two entities of a noun apart.
+/// The key of an entity: a UUID, or a string for nouns without UUIDs.
 pub trait EntityKey: Ord + Clone + fmt::Debug + fmt::Display + FromStr + Send + Sync {
     /// The id, for nouns that have ids.
     fn id(&self) -> Option<Uuid>;
@@ -51,14 +51,14 @@ impl EntityKey for String {
 /// One change of one entity.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// It is new, or as this now.
+    /// The entity is new or changed; this is its present state.
     Put(Row),
-    /// It is gone.
+    /// The entity no longer exists.
     Remove(Kind, String),
 }
 
 impl Change {
-    /// Which noun is concerned.
+    /// The noun of the entity.
     pub fn kind(&self) -> Kind {
         match self {
             Change::Put(row) => row.kind(),
@@ -67,7 +67,7 @@ impl Change {
     }
 }
 
-/// A row that cannot be read back.
+/// A stored row that does not decode.
 #[derive(Debug, thiserror::Error)]
 #[error("read a stored {kind}")]
 pub struct RowError {
@@ -80,14 +80,14 @@ macro_rules! entities {
         table: $table:ident, key: $key:ty = $field:ident, since: $since:literal
         $(, columns: $columns:literal)? $(, unit: $unit:path)? $(, touches: $touches:ident)?
     })*) => {
-        /// Which noun. The name is that of its SQL table.
+        /// A noun. The name is that of its SQL table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
             $(#[doc = concat!("See [`", stringify!($noun), "`](crate::model::", stringify!($noun), ").")] $noun,)*
         }
 
         impl Kind {
-            /// Every noun, in an order in which none comes before what it refers to.
+            /// All nouns; each one after those that it refers to.
             pub const ALL: &[Kind] = &[$(Kind::$noun,)*];
 
             /// The name of its SQL table.
@@ -95,17 +95,17 @@ macro_rules! entities {
                 match self { $(Kind::$noun => stringify!($table),)* }
             }
 
-            /// The schema step that creates its SQL table, from 1.
+            /// The schema step that creates its SQL table, counted from 1.
             pub(crate) fn since(self) -> usize {
                 match self { $(Kind::$noun => $since,)* }
             }
 
-            /// The definitions of its SQL columns beside `id` and `body`, if the step is made from the registration.
+            /// The definitions of its SQL columns besides `id` and `body`, if the registration generates the step.
             pub(crate) fn column_definitions(self) -> &'static [&'static str] {
                 match self { $(Kind::$noun => &[$($columns)?],)* }
             }
 
-            /// Reads an entity back from what [`Row::to_json`] gave.
+            /// Decodes an entity from the output of [`Row::to_json`].
             pub fn read(self, json: &str) -> Result<Row, RowError> {
                 match self {
                     $(Kind::$noun => serde_json::from_str::<crate::model::$noun>(json)
@@ -129,22 +129,22 @@ macro_rules! entities {
         }
 
         impl Row {
-            /// Which noun it is.
+            /// The noun of the entity.
             pub fn kind(&self) -> Kind {
                 match self { $(Row::$noun(_) => Kind::$noun,)* }
             }
 
-            /// Its key, as text.
+            /// Its key as a string.
             pub fn key(&self) -> String {
                 match self { $(Row::$noun(entity) => entity.key().to_string(),)* }
             }
 
-            /// Its SQL columns beside `id` and `body`.
+            /// Its SQL columns besides `id` and `body`.
             pub(crate) fn columns(&self) -> Vec<(&'static str, crate::store::SqlValue)> {
                 match self { $(Row::$noun(entity) => entity.columns(),)* }
             }
 
-            /// The whole of it.
+            /// The whole entity as JSON.
             pub fn to_json(&self) -> String {
                 let json = match self { $(Row::$noun(entity) => serde_json::to_string(&**entity),)* };
                 json.unwrap_or_else(|error| unreachable!("entities are plain data: {error}"))

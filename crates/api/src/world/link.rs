@@ -1,4 +1,4 @@
-//! How entities are found from others: every question that the code asks other than by key.
+//! The indexes of the world: every way to find entities other than by key.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::model::NetworkType;
 
 use super::Kind;
 
-/// A question whose answer is a set of ids.
+/// An index key; its value is a set of ids. For example, [`Link::PortsOfNetwork`] leads to the ports of one network.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
     /// Objects of a noun that belong to a project.
@@ -22,7 +22,7 @@ pub enum Link {
     Inside(Kind, Uuid),
     /// Networks on a physical network.
     NetworksOnPhysical(SmolStr),
-    /// The network with a VLAN tag or tunnel key, or without one; the name is empty if there is no physical network.
+    /// The network with a VLAN tag or tunnel key, or without one. The name is empty if there is no physical network.
     NetworkOfSegment(NetworkType, SmolStr, Option<u32>),
     /// Subnets of a network.
     SubnetsOfNetwork(Uuid),
@@ -38,7 +38,7 @@ pub enum Link {
     PortsOfGroup(Uuid),
     /// The port of a network that has a MAC.
     PortWithMac(Uuid, MacAddr),
-    /// Ports that may also send with an address; prefixes shorter than the full length are not found here.
+    /// Ports with an allowed address pair for an address; wider prefixes are not indexed.
     PortsWithPair(IpAddr),
     /// Ports bound to a host.
     PortsOnHost(SmolStr),
@@ -46,7 +46,7 @@ pub enum Link {
     DefaultGroupOf(TextId),
     /// Rules of a security group.
     RulesOfGroup(Uuid),
-    /// Rules of other groups, or of the same, that name a security group as the other side.
+    /// Rules, of any group, whose remote group is this one.
     RulesNamingGroup(Uuid),
     /// Floating IPs of an external network.
     FloatingIpsOfNetwork(Uuid),
@@ -70,8 +70,8 @@ pub enum Link {
     ListenersOfPool(Uuid),
     /// Members in a subnet.
     MembersOfSubnet(Uuid),
-    /// Members with an address, in whatever subnet.
+    /// Members with an address, in any subnet.
     MembersWithAddress(IpAddr),
-    /// Who may use an object.
+    /// RBAC policies of an object.
     PoliciesOfObject(Uuid),
 }

@@ -1,11 +1,11 @@
 //! The whole state of the API at one instant.
 //!
-//! A [`World`] is a value: cloning it is cheap, and a clone never changes under its holder. Tables are ordered maps that
-//! share structure, because every request and every reconciler run takes a copy; lookups are slower than in a hash map, and
-//! still far below the cost of a request. Next to the tables stand the [`Link`]s, so that "the ports of this network" does
-//! not look at every port, and tallies, so that neither a quota check nor the placing of a gateway counts.
+//! A [`World`] is a value: cloning it is cheap, and a clone never changes under its holder. Tables are ordered maps that share structure,
+//! because every request and every reconciler run takes a copy. Lookups are slower than in a hash map, but still far cheaper than a
+//! request. Beside the tables are the [`Link`]s, so that "the ports of this network" does not scan all ports, and tallies, so that neither
+//! a quota check nor the placement of a gateway has to count.
 //!
-//! [`Txn`] is the only way to change one, and the store the only one to publish the result.
+//! Only a [`Txn`] can change a world, and only the store can publish the result.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod entity;
@@ -32,7 +32,7 @@ pub use runs::{after, before};
 pub use table::Table;
 pub use txn::{Outside, Txn};
 
-/// Everything the API knows.
+/// The whole state of the API: its tables and the indexes over them.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     tables: entity::Tables,
@@ -46,27 +46,27 @@ pub struct World {
 }
 
 impl World {
-    /// The store's sequence number of the last change in it.
+    /// The store's sequence number of the last change.
     pub fn seq(&self) -> u64 {
         self.revision.seq
     }
 
-    /// Which state of which store it is.
+    /// The revision of the store that this world is.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// How often this process found the store restored from a backup, with a past that is not the one it had read.
+    /// How often this process found the store restored from a backup, that is, without a revision that it had read.
     pub fn restores(&self) -> u64 {
         self.restores
     }
 
-    /// The same world, from a store that was restored so often.
+    /// The same world with another count of restores.
     pub(crate) fn with_restores(self, restores: u64) -> Self {
         World { restores, ..self }
     }
 
-    /// Whether it has no entity of any noun.
+    /// Whether the world contains no entity at all.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
@@ -76,29 +76,29 @@ impl World {
         T::table(&self.tables)
     }
 
-    /// One entity.
+    /// The entity with a key.
     pub fn get<T: Entity>(&self, key: &T::Key) -> Option<&Arc<T>> {
         self.table::<T>().get(key)
     }
 
-    /// What a link leads to, in order of id. Ids whose entity is of another noun than `T` are passed over.
+    /// The entities of a link, in order of id. Skips ids whose entity is not of noun `T`.
     pub fn linked<T: Entity<Key = Uuid>>(&self, link: Link) -> impl Iterator<Item = &Arc<T>> {
         let range = (link.clone(), Uuid::nil())..=(link, Uuid::max());
         self.links.range(range).filter_map(|(_, id)| self.get::<T>(id))
     }
 
-    /// Whether a link leads anywhere.
+    /// Whether a link has any entity.
     pub fn has_linked(&self, link: Link) -> bool {
         let range = (link.clone(), Uuid::nil())..=(link, Uuid::max());
         self.links.range(range).next().is_some()
     }
 
-    /// The port that has an address of a subnet.
+    /// The port that holds an address of a subnet.
     pub fn address_holder(&self, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
         self.addresses.get(&(subnet, address)).copied()
     }
 
-    /// The taken addresses of a subnet from `from` on, in order.
+    /// The used addresses of a subnet from `from` on, in order.
     pub fn addresses_from(&self, subnet: Uuid, from: IpAddr) -> impl Iterator<Item = (IpAddr, Uuid)> + '_ {
         self.addresses
             .range((subnet, from)..)
@@ -106,27 +106,27 @@ impl World {
             .map(|((_, address), port)| (*address, *port))
     }
 
-    /// The last of the taken addresses of a subnet that follow `address` without a gap; none if it is free itself.
+    /// The last of the used addresses of a subnet that follow `address` without a gap; none if `address` itself is free.
     pub fn last_taken(&self, subnet: Uuid, address: IpAddr) -> Option<IpAddr> {
         self.runs.last_taken(subnet, address)
     }
 
-    /// The taken addresses of a subnet as runs without gaps: first and last of each.
+    /// The used addresses of a subnet as ranges without gaps: the first and last of each.
     pub fn taken_runs(&self, subnet: Uuid) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
         self.runs.of(subnet)
     }
 
-    /// How many objects of a noun a project has.
+    /// The number of objects of a noun that a project owns.
     pub fn tally(&self, kind: Kind, project: &str) -> u64 {
         self.tallies.get(&(kind, SmolStr::new(project))).copied().unwrap_or(0)
     }
 
-    /// How many gateway ports of a physical network (empty: reached through tunnels) each chassis has at each rank.
+    /// The number of gateway ports on each chassis, by physical network (empty: through tunnels) and rank.
     pub fn gateway_loads(&self) -> impl Iterator<Item = (&SmolStr, &SmolStr, u8, u32)> {
         self.loads.iter().map(|((physical, chassis, rank), ports)| (physical, chassis, *rank, *ports))
     }
 
-    /// Takes in changes that lead to `revision`: by this process or by another on the same store.
+    /// Takes in the changes that lead to `revision`, made by this process or by another on the same store.
     pub fn advance<'c>(&mut self, revision: Revision, changes: impl IntoIterator<Item = &'c Change>) {
         for change in changes {
             match change {
@@ -159,7 +159,7 @@ impl World {
         let before = T::table_mut(&mut self.tables).remove(key)?;
         before.links(&mut |link, id| drop(self.links.remove(&(link, id))));
         before.addresses(&mut |subnet, address, port| {
-            // The address may have moved to another port already.
+            // The address may already belong to another port.
             if self.addresses.get(&(subnet, address)) == Some(&port) {
                 self.addresses.remove(&(subnet, address));
                 self.runs.free(subnet, address);

@@ -1,25 +1,25 @@
-//! Whether one state of a store is of another's past.
+//! The comparison of two store revisions: whether one is in the other's past.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use ovn::writer::Revision;
 
-/// How many sequence numbers back a store lists its changes one by one; a server that is further behind reads everything.
+/// The number of past changes that a store lists. A server that is further behind reads all rows.
 pub(crate) const CHANGES_KEPT: u64 = 10_000;
 
-/// Whether one state is of another's past, as far as the two tell by themselves.
+/// The relation of one revision to another, as far as the two values show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ancestry {
-    /// It is the same state, or one of its past.
+    /// The same revision, or a past one.
     Ancestor,
-    /// It is not: the store is another one, or it has never come so far.
+    /// Not a past one: the store is another, or it has never come so far.
     Stranger,
-    /// The store's list of changes tells.
+    /// Unknown from the values: search the store's list of changes.
     Listed,
 }
 
 impl Ancestry {
-    /// Whether `past` is `present` or a state of its past. The list of changes goes back [`CHANGES_KEPT`] numbers; of what is
-    /// older, the store's name tells.
+    /// Whether `past` is `present` or a revision of its past. The list of changes goes back [`CHANGES_KEPT`] numbers; for an older revision
+    /// the store's name decides.
     pub(crate) fn of(past: Revision, present: Revision) -> Ancestry {
         if present.store != past.store || present.seq < past.seq {
             Ancestry::Stranger

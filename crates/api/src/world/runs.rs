@@ -1,26 +1,25 @@
-//! Which addresses of a subnet are taken, as runs without gaps.
+//! The used addresses of a subnet, as ranges without gaps.
 //!
-//! Addresses are handed out from the lowest free one, so a subnet with 50,000 ports is a handful of runs, and "the first free
-//! address from here on" is one look at a map, however full the subnet is and whatever was given back in between. A remembered
-//! "lowest possibly free" would have to walk again after each low address that comes back, and random probing gets slow
-//! where pools get full.
+//! Allocation takes the lowest free address, so a subnet with 50,000 ports is a handful of ranges. "The first free address from here on" is
+//! one lookup in a map, however full the subnet is and whatever was released in between. A remembered "lowest possibly free" address would
+//! require a new search after each release of a low address, and random probing gets slow in full pools.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use imbl::OrdMap;
 use uuid::Uuid;
 
-/// Runs of taken addresses: first to last of each, by subnet.
+/// Ranges of used addresses: from the subnet and the first address to the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs(OrdMap<(Uuid, IpAddr), IpAddr>);
 
 impl Runs {
-    /// The last address of the run that `address` is in; none if it is free.
+    /// The last address of the range that contains `address`; none if it is free.
     pub(super) fn last_taken(&self, subnet: Uuid, address: IpAddr) -> Option<IpAddr> {
         self.around(subnet, address).map(|(_, last)| last)
     }
 
-    /// The runs of a subnet, in order.
+    /// The ranges of a subnet, in order.
     pub(super) fn of(&self, subnet: Uuid) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
         let lowest = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         self.0
@@ -56,7 +55,7 @@ impl Runs {
     }
 }
 
-/// The address after this one, if there is one.
+/// The next address, unless this is the last.
 pub fn after(address: IpAddr) -> Option<IpAddr> {
     Some(match address {
         IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from(u32::from(v4).checked_add(1)?)),
@@ -64,7 +63,7 @@ pub fn after(address: IpAddr) -> Option<IpAddr> {
     })
 }
 
-/// The address before this one, if there is one.
+/// The previous address, unless this is the first.
 pub fn before(address: IpAddr) -> Option<IpAddr> {
     Some(match address {
         IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from(u32::from(v4).checked_sub(1)?)),

@@ -18,32 +18,32 @@ impl<T: Entity> Default for Table<T> {
 }
 
 impl<T: Entity> Table<T> {
-    /// One entity.
+    /// The entity with a key.
     pub fn get(&self, key: &T::Key) -> Option<&Arc<T>> {
         self.0.get(key)
     }
 
-    /// Whether there is one.
+    /// Whether an entity has this key.
     pub fn contains(&self, key: &T::Key) -> bool {
         self.0.contains_key(key)
     }
 
-    /// All, in order of key.
+    /// All entities, in order of key.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<T>> {
         self.0.values()
     }
 
-    /// How many.
+    /// The number of entities.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What differs from an older copy of the same table, as (before, after). Costs as much as there is difference.
+    /// The differences from an older copy of the same table, as (before, after). The cost grows with their number only.
     pub fn changes_since<'t>(
         &'t self,
         older: &'t Self,

@@ -1,4 +1,4 @@
-//! Tables, links, addresses and tallies stay together through any sequence of changes.
+//! Tables, links, addresses and tallies stay consistent through any sequence of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -88,7 +88,7 @@ proptest! {
             truth.sort();
             prop_assert_eq!(found, truth);
         }
-        // Another copy that only hears of the changes ends up the same.
+        // Another copy that only receives the changes ends up the same.
         let mut other = World::default();
         other.advance(Revision::default(), &changes);
         prop_assert!(other.table::<Port>().changes_since(world.table::<Port>()).all(|(b, a)| b == a));

@@ -1,4 +1,4 @@
-//! A change of the world in the making.
+//! One request's private, changeable copy of the world.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -13,10 +13,10 @@ use crate::report::Report;
 use crate::settings::Settings;
 use crate::snapshot::Ability;
 
-/// A private copy of the world, what was changed in it, and what a request may ask of the outside: the time, chance, the
-/// chassis and the operator's choices.
+/// A private copy of the world with the changes made so far, and a request's other inputs: the time, randomness, the chassis and the
+/// settings.
 ///
-/// Reads go through [`Deref`] and see the transaction's own writes. Dropping it undoes everything.
+/// Reads go through [`Deref`] and see the transaction's own writes. Dropping it discards all changes.
 #[derive(Debug)]
 pub struct Txn {
     world: World,
@@ -27,46 +27,46 @@ pub struct Txn {
     report: Report,
 }
 
-/// What a request sees besides the world.
+/// The inputs of a request besides the world.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
-    /// The operator's choices.
+    /// The operator's settings.
     pub settings: Settings,
-    /// The chassis.
+    /// The known chassis.
     pub fleet: Fleet,
-    /// What this OVN can do; nothing as long as no Northbound was read.
+    /// The features of the connected OVN; none until the server has read a Northbound.
     pub ability: Option<Ability>,
 }
 
 impl Txn {
-    /// Begins at `now`; `seed` decides all that is random.
+    /// Begins a transaction at `now`; `seed` determines all random choices.
     pub fn new(world: World, now: Timestamp, seed: u64, outside: Arc<Outside>) -> Self {
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let chance = fastrand::Rng::with_seed(seed);
         Txn { world, changes: BTreeMap::new(), now, chance, outside, report: Report::default() }
     }
 
-    /// The operator's choices and the chassis. Shared, so that it can be held while the transaction is written to.
+    /// The settings and the chassis. Shared, so that the caller can hold it while writing to the transaction.
     pub fn outside(&self) -> Arc<Outside> {
         Arc::clone(&self.outside)
     }
 
-    /// What OVN reports back, as the request saw it. Nothing, until the engine says otherwise.
+    /// OVN's reports at the time of the request; empty until the engine sets them.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Lets the request see what OVN reports back.
+    /// Sets OVN's reports for this request.
     pub(crate) fn see(&mut self, report: &Report) {
         self.report = report.clone();
     }
 
-    /// When it happens, in whole seconds.
+    /// The time of the request, in whole seconds.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// What is random in it.
+    /// The source of randomness.
     pub fn chance(&mut self) -> &mut fastrand::Rng {
         &mut self.chance
     }
@@ -76,7 +76,7 @@ impl Txn {
         uuid::Builder::from_random_bytes(self.chance.u128(..).to_be_bytes()).into_uuid()
     }
 
-    /// Stores an entity as it is given, and gives back what was there.
+    /// Stores an entity and returns the previous one.
     pub fn put<T: Entity>(&mut self, entity: T) -> Option<Arc<T>> {
         let entity = Arc::new(entity);
         let slot = (T::KIND, entity.key().to_string());
@@ -84,13 +84,13 @@ impl Txn {
         self.world.insert(entity)
     }
 
-    /// Stores an entity of any noun as it is given.
+    /// Stores an entity of any noun.
     pub fn put_row(&mut self, row: Row) {
         self.changes.insert((row.kind(), row.key()), Change::Put(row.clone()));
         row.put_into(&mut self.world);
     }
 
-    /// Removes an entity, and gives back what was there.
+    /// Removes an entity and returns it.
     pub fn remove<T: Entity>(&mut self, key: &T::Key) -> Option<Arc<T>> {
         let before = self.world.delete::<T>(key)?;
         let key = key.to_string();
@@ -98,7 +98,7 @@ impl Txn {
         Some(before)
     }
 
-    /// Changes an entity in place; nothing is written if it comes out the same. `None` if there is none.
+    /// Changes an entity in place and returns the result, or `None` if there is no such entity. Writes nothing if it stays equal.
     pub fn edit<T: Entity>(&mut self, key: &T::Key, change: impl FnOnce(&mut T)) -> Option<Arc<T>> {
         let before = Arc::clone(self.world.get::<T>(key)?);
         let mut entity = T::clone(&before);
@@ -109,7 +109,7 @@ impl Txn {
         self.world.get::<T>(key).cloned()
     }
 
-    /// The world with the changes, and the changes: at most one for each entity, parents first.
+    /// The changed world, and the changes: at most one per entity, ordered so that parents come first.
     pub fn finish(self) -> (World, Vec<Change>) {
         (self.world, self.changes.into_values().collect())
     }

@@ -1,14 +1,14 @@
-//! TLS to PostgreSQL, in libpq's words: `sslmode`, `sslrootcert`, `sslcert` and `sslkey` in the address.
+//! TLS to PostgreSQL, with libpq's keywords in the URL: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`.
 //!
-//! | sslmode | encrypted | whom it trusts |
+//! | sslmode | encrypted | trusted servers |
 //! |---|---|---|
 //! | `disable` | no | |
-//! | `prefer`, the default | if the server can | anybody |
-//! | `require` | yes | anybody; with `sslrootcert`, whom that has signed |
-//! | `verify-ca` | yes | whom `sslrootcert` has signed |
-//! | `verify-full` | yes | the same, if its certificate is for the host that was asked for |
+//! | `prefer`, the default | if the server can | any |
+//! | `require` | yes | any; with `sslrootcert`, certificates that it signed |
+//! | `verify-ca` | yes | certificates that `sslrootcert` signed |
+//! | `verify-full` | yes | certificates that `sslrootcert` signed for the requested host |
 //!
-//! tokio-postgres knows the first three words and no certificates, so they are taken out of the address before it sees it.
+//! tokio-postgres knows only the first three modes and no certificates, so this module removes these keywords from the URL first.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// What an address says of TLS.
+/// The TLS options of a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     mode: Mode,
@@ -46,7 +46,7 @@ enum Mode {
     VerifyFull,
 }
 
-/// An address that asks for something that cannot be.
+/// Invalid or contradictory TLS options.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum AskedError {
     #[error("sslmode is none of disable, prefer, require, verify-ca, verify-full")]
@@ -61,7 +61,7 @@ pub(super) enum AskedError {
 }
 
 impl Asked {
-    /// Takes what is about TLS out of an address.
+    /// Splits a URL into its TLS options and the rest.
     pub(super) fn read(url: &str) -> Result<(Asked, String), AskedError> {
         let mut asked = Asked::default();
         let Some((base, query)) = url.split_once('?') else { return Ok((asked, url.to_owned())) };
@@ -96,7 +96,7 @@ impl Asked {
         Ok((asked, url))
     }
 
-    /// The mode as tokio-postgres has it.
+    /// The mode as a value of tokio-postgres.
     pub(super) fn mode(&self) -> SslMode {
         match self.mode {
             Mode::Disable => SslMode::Disable,
@@ -105,7 +105,7 @@ impl Asked {
         }
     }
 
-    /// Reads the certificates: at every connection, so that they can be renewed under a running server.
+    /// Loads the certificates: for each connection, so that a running server uses renewed ones.
     pub(super) fn tls(&self) -> Result<Tls, Box<dyn std::error::Error + Send + Sync>> {
         let Some(root) = &self.root else {
             let provider = Arc::new(aws_lc_rs::default_provider());
@@ -125,7 +125,7 @@ impl Asked {
     }
 }
 
-/// Makes connections encrypted.
+/// A factory of encrypted connections.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
@@ -135,13 +135,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     type Error = rustls_pki_types::InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Connect, Self::Error> {
-        // A unix socket has no name, and its server declines to encrypt.
+        // A unix socket has no host name, and its server declines to encrypt.
         let name = ServerName::try_from(if host.is_empty() { "localhost" } else { host })?.to_owned();
         Ok(Connect { config: Arc::clone(&self.0), name })
     }
 }
 
-/// One connection that is about to be encrypted.
+/// A connection before its TLS handshake.
 pub(super) struct Connect {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -159,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     }
 }
 
-/// An encrypted connection.
+/// A connection after its TLS handshake.
 pub(super) struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
@@ -183,13 +183,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
-    /// Passwords are not bound to the certificate: libpq's default where the server insists on no more.
+    /// Passwords are not bound to the certificate: libpq's default unless the server insists.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-/// Trusts anybody who holds the key of the certificate that is shown: encrypted, but to whom nobody knows.
+/// Accepts any certificate whose key the server holds: encrypted, but the server is not authenticated.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
