@@ -1,6 +1,7 @@
 //! Load balancers of the load balancer API: the whole that listeners, pools, members and health monitors are parts of.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod adoption;
 pub(super) mod aggregate;
 pub(super) mod attribute;
 pub mod health;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+pub(crate) use self::adoption::{Aggregate, adopt};
 use self::attribute::{
     ADMIN_STATE_UP, CREATED_AT, DESCRIPTION, NAME, OPERATING_STATUS, PROVISIONING_STATUS, TAGS, UPDATED_AT,
     show_times,

@@ -6,6 +6,7 @@ mod associations;
 mod commands;
 mod guarantees;
 mod hostile;
+mod importing;
 mod listening;
 mod members;
 mod random;
