@@ -7,6 +7,7 @@ pub(super) mod attribute;
 pub mod health;
 pub mod monitor_port;
 pub(super) mod protocol;
+pub mod reason;
 pub mod status;
 pub mod tree;
 pub(super) mod vip;
@@ -21,6 +22,7 @@ use self::attribute::{
     show_times,
 };
 use self::status::{FIRST_GENERATION, Provisioning};
+use self::tree::StatusDetail;
 use super::attribute::{ID, PROJECT_ID, TENANT_ID};
 use super::{
     Act, Action, ActionCall, Attribute, Checked, Field, Method, Noun, Preset, Reply, Resource, Scene, Shape,
@@ -152,7 +154,10 @@ static ACTIONS: &[Action] = &[
 ];
 
 fn read_statuses(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
-    Ok(Reply::Value(tree::statuses(scene, aggregate::found(scene.world, call.id)?)))
+    let is_verbose =
+        call.query.iter().any(|(key, value)| key == "verbose" && value.eq_ignore_ascii_case("true"));
+    let detail = if is_verbose { StatusDetail::Verbose } else { StatusDetail::Standard };
+    Ok(Reply::Value(tree::statuses(scene, aggregate::found(scene.world, call.id)?, detail)))
 }
 
 /// OVN counts nothing.

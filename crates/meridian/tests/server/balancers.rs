@@ -10,6 +10,7 @@ mod importing;
 mod listening;
 mod members;
 mod random;
+mod refusals;
 mod requests;
 mod roles;
 mod seed;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::super::balancer::{self, name_of};
 use crate::model::{FloatingIp, HealthMonitor, Listener, LoadBalancer, Member, Pool};
 use crate::resource::Scene;
-use crate::resource::load_balancer::status;
+use crate::resource::load_balancer::{reason, status};
 use crate::world::{Kind, Link};
 
 /// Explains an address: as the VIP of a load balancer, as a floating IP of one, or as a member. Networks of several tenants may
@@ -43,6 +43,7 @@ pub(super) fn explain_address(scene: &Scene<'_>, ip: IpAddr, lines: &mut Vec<Str
 /// Explains a load balancer: its VIPs, who answers, and what is behind each listener.
 pub(super) fn explain(scene: &Scene<'_>, balancer: &LoadBalancer, lines: &mut Vec<String>) {
     lines.push(title(scene, balancer));
+    lines.extend(reason::of_load_balancer(scene, balancer));
     for vip in &balancer.vips {
         let mut floating = scene.world.linked::<FloatingIp>(Link::FloatingIpsOfPort(vip.port_id));
         let floating = floating.find(|it| it.fixed_ip_address.map(IpAddr::V4) == Some(vip.address.value));
@@ -59,7 +60,7 @@ fn title(scene: &Scene<'_>, balancer: &LoadBalancer) -> String {
 
 /// Who answers, and what is behind each listener.
 fn describe(scene: &Scene<'_>, balancer: &LoadBalancer, floating: Option<IpAddr>, lines: &mut Vec<String>) {
-    let routers = balancer::routers(scene.world, balancer);
+    let routers = reason::routers(scene.world, balancer);
     let names: Vec<String> = routers.iter().map(|router| name_of(router)).collect();
     let chassis = balancer::chassis(scene, &routers);
     match names.as_slice() {
@@ -121,13 +122,12 @@ fn of_listener(scene: &Scene<'_>, listener: &Listener, lines: &mut Vec<String>) 
 }
 
 fn of_member(scene: &Scene<'_>, member: &Member) -> String {
-    let health = status::health_of_member(scene, member);
     let state = status::of_member(scene, member).operating.as_str();
     let endpoint = ovn::text::Endpoint::new(member.address.value, member.protocol_port);
     let port = scene.world.address_holder(member.subnet(), member.address.value);
     let place = port.and_then(|port| scene.report.bound_host(port)).map(|host| format!(" on {host}"));
     let place = place.unwrap_or_default();
-    match balancer::reason(scene, member, health) {
+    match reason::of_member(scene, member) {
         Some(reason) => format!("  member {endpoint}{place} is {state}: {reason}"),
         None => format!("  member {endpoint}{place} is {state}"),
     }
