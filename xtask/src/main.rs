@@ -10,16 +10,19 @@ mod fuzz;
 mod guides;
 mod lab;
 mod neutron;
+mod octavia;
 mod package;
 mod packages;
 mod problems;
 mod purity;
 mod record;
+mod server;
 mod summary;
 mod tempest;
 mod test;
 mod trace;
 mod up;
+mod uwsgi;
 
 use std::process::ExitCode;
 

@@ -3,37 +3,37 @@
 //! `bench api` compares it with our server, and `record` records its rows and answers. It is installed into a virtual
 //! environment on first use, and keeps all its data in one directory.
 
-use std::fs::{self, File};
-use std::net::TcpListener;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use central::{Central, Daemon, Database, find_program};
 
-use crate::command::{heading, output, target_dir};
+use crate::command::{heading, output};
 use crate::packages::{self, Need};
+use crate::uwsgi::{Uwsgi, environment};
 
 /// The releases.
 pub(crate) const PACKAGES: [&str; 3] = ["neutron==29.0.0", "PyMySQL==1.2.4", "pyuwsgi==2.0.30.post1"];
-/// Debian's interpreter, which has a module for virtual environments by a package of ours.
-const PYTHON: &str = "/usr/bin/python3";
-/// How many workers answer.
-pub(crate) const WORKERS: usize = 2;
+/// The directory of its environment.
+const ENVIRONMENT: &str = "bench-neutron";
 /// Timeout of any start.
 const START: Duration = Duration::from_secs(180);
 
 /// The files of its configuration.
 const CONFIG: &str = "neutron.conf";
 const MORE: &str = "more.conf";
+/// MariaDB's socket in the directory.
+const SOCKET: &str = "my.sock";
 
 /// A running Neutron.
 pub(crate) struct Neutron {
     /// Where its API is.
     pub(crate) url: String,
-    /// Its API's first process.
-    pub(crate) uwsgi: Child,
+    /// Its API's processes.
+    pub(crate) uwsgi: Uwsgi,
     environment: PathBuf,
     dir: PathBuf,
     _mariadb: Daemon,
@@ -44,7 +44,11 @@ impl Neutron {
     /// Starts a Neutron in a directory, and installs it first if necessary. `more` is additional configuration.
     pub(crate) fn start(dir: &Path, more: &str) -> Result<Neutron> {
         packages::ensure(Need::Neutron)?;
-        let environment = environment()?;
+        Self::start_in(environment(ENVIRONMENT, &PACKAGES)?, dir, more)
+    }
+
+    /// Starts a Neutron of an environment that has it already.
+    pub(crate) fn start_in(environment: PathBuf, dir: &Path, more: &str) -> Result<Neutron> {
         fs::create_dir_all(dir.join("state"))?;
         let central = Central::start(&dir.join("ovn"))?;
         add_chassis(&central.remote(Database::Southbound), 1..4)?;
@@ -60,64 +64,26 @@ impl Neutron {
                 .args(["upgrade", "heads"]),
         )
         .context("cannot make Neutron's tables")?;
-        // The port is free a moment later; nobody else here takes ports.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let log = dir.join("uwsgi.log");
-        let uwsgi = Command::new(environment.join("bin/uwsgi"))
-            .arg("--http11-socket")
-            .arg(address.to_string())
-            .args([
-                "--module",
-                "neutron.wsgi.api:application",
-                "--master",
-                "--lazy-apps",
-                "--enable-threads",
-                "--die-on-term",
-            ])
-            .args(["--processes", &WORKERS.to_string(), "--buffer-size", "65535", "--disable-logging"])
-            .arg("--virtualenv")
-            .arg(&environment)
+        let (log, at) = (dir.join("uwsgi.log"), dir.to_owned());
+        let uwsgi = Uwsgi::start(&environment, "neutron.wsgi.api:application", &log, |command| {
             // Neutron tells its workers apart from those of an earlier start by this.
-            .args(["--set", "start-time=%t"])
-            .env("OS_NEUTRON_CONFIG_FILES", format!("{CONFIG};{MORE}"))
-            .env("OS_NEUTRON_CONFIG_DIR", dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?)
-            .spawn()
-            .context("cannot run uWSGI")?;
-        let (url, dir) = (format!("http://{address}"), dir.to_owned());
-        let mut neutron = Neutron { url, uwsgi, environment, dir, _mariadb: mariadb, central };
-        neutron.ready(&log)?;
-        Ok(neutron)
-    }
-
-    /// Waits until it answers.
-    fn ready(&mut self, log: &Path) -> Result<()> {
-        let begin = Instant::now();
-        loop {
-            let said = || {
-                let text = fs::read_to_string(log).unwrap_or_default();
-                let lines: Vec<_> = text.lines().collect();
-                lines[lines.len().saturating_sub(5)..].join("; ")
-            };
-            if let Some(status) = self.uwsgi.try_wait()? {
-                bail!("Neutron ended ({status}): {}", said());
-            }
-            if begin.elapsed() > START {
-                bail!("Neutron does not answer: {}", said());
-            }
-            std::thread::sleep(Duration::from_millis(500));
-            let text = fs::read_to_string(log).unwrap_or_default();
-            if text.matches("WSGI app 0").count() >= WORKERS {
-                return Ok(());
-            }
-        }
+            command
+                .args(["--set", "start-time=%t"])
+                .env("OS_NEUTRON_CONFIG_FILES", format!("{CONFIG};{MORE}"))
+                .env("OS_NEUTRON_CONFIG_DIR", &at)
+        })?;
+        Ok(Neutron { url: uwsgi.url.clone(), uwsgi, environment, dir: at, _mariadb: mariadb, central })
     }
 
     /// How a client names a database of its OVN.
     pub(crate) fn remote(&self, database: Database) -> String {
         self.central.remote(database)
+    }
+
+    /// Creates another database in its MariaDB and returns the URL that SQLAlchemy connects to.
+    pub(crate) fn create_database(&self, name: &str) -> Result<String> {
+        create_database(&self.dir.join(SOCKET), name)?;
+        Ok(database_url(&self.dir, name))
     }
 
     /// One of Neutron's other programs, to run in addition to its API.
@@ -127,14 +93,6 @@ impl Neutron {
             command.arg("--config-file").arg(self.dir.join(file));
         }
         command
-    }
-}
-
-impl Drop for Neutron {
-    fn drop(&mut self) {
-        use nix::sys::signal::{Signal, kill};
-        let _ = kill(nix::unistd::Pid::from_raw(self.uwsgi.id().cast_signed()), Signal::SIGTERM);
-        let _ = self.uwsgi.wait();
     }
 }
 
@@ -159,23 +117,9 @@ pub(crate) fn add_chassis(remote: &str, numbers: std::ops::Range<usize>) -> Resu
     Ok(())
 }
 
-/// The virtual environment, made on first use.
-fn environment() -> Result<PathBuf> {
-    let dir = target_dir().join("bench-neutron");
-    let mark = dir.join("ready");
-    if !fs::read_to_string(&mark).is_ok_and(|text| text == PACKAGES.join(" ")) {
-        heading(&format!("a Python environment with {} (once)", PACKAGES[0]));
-        output(Command::new(PYTHON).args(["-m", "venv", "--clear"]).arg(&dir))?;
-        output(Command::new(dir.join("bin/pip")).args(["install", "--quiet"]).args(PACKAGES))
-            .context("cannot install Neutron; is PyPI reachable?")?;
-        fs::write(&mark, PACKAGES.join(" "))?;
-    }
-    Ok(dir)
-}
-
 /// A MariaDB of its own, on a unix socket.
 fn mariadb(dir: &Path) -> Result<Daemon> {
-    let (data, socket) = (dir.join("my"), dir.join("my.sock"));
+    let (data, socket) = (dir.join("my"), dir.join(SOCKET));
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid())?.context("who is this?")?.name;
     let mut install = Command::new(find_program("mariadb-install-db")?);
     install.arg("--no-defaults").arg(format!("--user={user}")).arg(format!("--datadir={}", data.display()));
@@ -189,19 +133,28 @@ fn mariadb(dir: &Path) -> Result<Daemon> {
     let daemon = Daemon::start("mariadbd", &mut command, &dir.join("mariadb.log"))?;
     let begin = Instant::now();
     loop {
-        let mut make = Command::new(find_program("mariadb")?);
-        make.args(["--no-defaults", "--user=root", "--socket"]).arg(&socket);
-        match output(make.args(["--execute", "CREATE DATABASE neutron CHARACTER SET utf8mb3"])) {
-            Ok(_) => return Ok(daemon),
+        match create_database(&socket, "neutron") {
+            Ok(()) => return Ok(daemon),
             Err(error) if begin.elapsed() > START => return Err(error.context("MariaDB does not answer")),
             Err(_) => std::thread::sleep(Duration::from_millis(200)),
         }
     }
 }
 
+fn create_database(socket: &Path, name: &str) -> Result<()> {
+    let mut client = Command::new(find_program("mariadb")?);
+    client.args(["--no-defaults", "--user=root", "--socket"]).arg(socket);
+    output(client.args(["--execute", &format!("CREATE DATABASE {name} CHARACTER SET utf8mb3")])).map(drop)
+}
+
+fn database_url(dir: &Path, name: &str) -> String {
+    format!("mysql+pymysql://root@localhost/{name}?unix_socket={}", dir.join(SOCKET).display())
+}
+
 /// Neutron's configuration.
 fn settings(environment: &Path, dir: &Path, central: &Central) -> String {
     let (nb, sb) = (central.remote(Database::Northbound), central.remote(Database::Southbound));
+    let database = database_url(dir, "neutron");
     let (environment, dir) = (environment.display(), dir.display());
     format!(
         "[DEFAULT]\n\
@@ -212,7 +165,7 @@ fn settings(environment: &Path, dir: &Path, central: &Central) -> String {
          state_path = {dir}/state\n\
          api_paste_config = {environment}/etc/neutron/api-paste.ini\n\
          [database]\n\
-         connection = mysql+pymysql://root@localhost/neutron?unix_socket={dir}/my.sock\n\
+         connection = {database}\n\
          [oslo_concurrency]\n\
          lock_path = {dir}/state/lock\n\
          [quotas]\n\

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
 use ovsdb::Uuid;
 use serde::{Deserialize, Serialize, Serializer};
@@ -131,7 +131,13 @@ async fn ask(
         .body(Full::new(Bytes::from(body.clone().unwrap_or_default())))?;
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();
-    Ok((status, response.into_body().collect().await?.to_bytes()))
+    let closes = response.headers().get(CONNECTION).is_some_and(|value| value == "close");
+    let body = response.into_body().collect().await?.to_bytes();
+    if closes {
+        // The peer closes it after this answer, but hyper may notice only after the next request.
+        *connection = None;
+    }
+    Ok((status, body))
 }
 
 fn answer(status: u16, sent: i64, got: i64, body: &[u8], keep: bool) -> Answer {

@@ -2,10 +2,11 @@
 //!
 //! * [`Sight`]: the connections to both databases, and the report and the chassis that follow from them. Every server has it.
 //! * [`Northbound`]: the loop and this server's part in writing. Election, fence and the note of progress are [`ovn::writer`]'s.
-//! * `clock`: which waits are over. `target`: the writer's target, and the adopted rows that are gone. `tidy`: what must be
+//! * `clock`: which waits are over. `refusals`: load balancers whose rows the Northbound refuses. `target`: the writer's target, and the adopted rows that are gone. `tidy`: what must be
 //!   removed from the Southbound, and the poke for signs of life.
 
 mod clock;
+mod refusals;
 mod sight;
 mod target;
 mod tidy;
@@ -129,6 +130,7 @@ impl Northbound {
         handle.follow(databases.has_seen_southbound());
         let writer = writer.start(&handle);
         let (nb, held) = (sight.northbound().clone(), writer.held());
+        task::keep("refusals", refusals::follow(handle.status(), worlds.clone(), sight.clone()));
         task::keep("alarms", wake_at(alarms, handle.clone()));
         task::keep("agents", tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
         let southbound = sight.southbound().clone();

@@ -11,6 +11,7 @@ mod balancer;
 mod follow;
 mod plugging;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use uuid::Uuid;
 use crate::model::{Port, owner};
 
 pub use agent::{Agent, AgentKind, Judgement, agents, fleet};
-pub use balancer::{AppliedGeneration, ProbeResult, ProbedBackend};
+pub use balancer::{AppliedGeneration, ProbeResult, ProbedBackend, Refusal};
 pub use follow::{northbound_model, southbound_model};
 pub use plugging::Claim;
 
@@ -54,6 +55,12 @@ pub struct Report {
     balancers: OrdMap<(Uuid, Uuid), u64>,
     /// Results of the probes of backends.
     pub(crate) probes: OrdMap<ProbedBackend, ProbeResult>,
+    /// The last results of members by id, as the Northbound's rows have them. Empty once the Southbound was read.
+    pub(crate) last_results: OrdMap<Uuid, ProbeResult>,
+    /// Whether the Southbound was read since the start.
+    pub(crate) has_southbound: bool,
+    /// Load balancers whose rows the Northbound refuses.
+    refusals: Arc<BTreeMap<Uuid, Refusal>>,
     /// Whether the Northbound was read since the start.
     has_northbound: bool,
     /// The one row of `NB_Global`, once there is one.
@@ -195,6 +202,8 @@ impl Report {
             && alike(&self.routes, &other.routes)
             && alike(&self.balancers, &other.balancers)
             && alike(&self.probes, &other.probes)
+            && alike(&self.last_results, &other.last_results)
+            && self.has_southbound == other.has_southbound
             && self.has_northbound == other.has_northbound
             && self.nb_global == other.nb_global
             && (Arc::ptr_eq(&self.agents, &other.agents) || self.agents == other.agents)

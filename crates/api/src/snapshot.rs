@@ -130,6 +130,8 @@ pub enum Fact {
     MonitorPort(Uuid),
     /// The results of probing a port.
     Probes(Uuid),
+    /// The last result of a member, while the Southbound was never read.
+    LastResult(Uuid),
     /// The floating IPs of a port.
     FloatingIpsOf(Uuid),
     /// Whether any row was taken over.

@@ -19,7 +19,7 @@ mod balancer;
 mod explain;
 
 pub use balancer::{FailedMember, LoadBalancerStatus, MemberTotals, VipStatus, load_balancers};
-pub use explain::explain_balancer;
+pub use explain::explain;
 
 /// Everything at one instant. Programs read it: members are added, never renamed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +29,7 @@ use reconcile::{Metrics, Preview, State};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::process::{Answering, Database, Process, Subject};
+use crate::process::{Answering, Database, Process, Subject, parse_address};
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
 
@@ -240,9 +239,9 @@ impl Subject for Running {
         })
     }
 
-    fn explain(&self, ip: IpAddr) -> Answering<'_> {
+    fn explain<'a>(&'a self, subject: &'a str) -> Answering<'a> {
         Box::pin(async move {
-            let told = self.0.explain(ip).await?;
+            let told = self.0.explain(parse_address(subject)?).await?;
             serde_json::to_value(told).map_err(|error| error.to_string())
         })
     }

@@ -1,7 +1,6 @@
 //! The metadata agent and its proxy as processes.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ use reconcile::{Metrics, State};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::process::{Answering, Database, Process, Subject};
+use crate::process::{Answering, Database, Process, Subject, parse_address};
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
 
@@ -212,8 +211,11 @@ impl Subject for RunningAgent {
         })
     }
 
-    fn explain(&self, ip: IpAddr) -> Answering<'_> {
-        Box::pin(async move { Ok(serde_json::json!({ "ip": ip, "text": self.0.explain(ip) })) })
+    fn explain<'a>(&'a self, subject: &'a str) -> Answering<'a> {
+        Box::pin(async move {
+            let ip = parse_address(subject)?;
+            Ok(serde_json::json!({ "ip": ip, "text": self.0.explain(ip) }))
+        })
     }
 }
 

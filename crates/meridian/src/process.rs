@@ -142,10 +142,20 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn allow_deletions(&self) -> Result<(), String> {
         Err("this process withholds no deletions".to_owned())
     }
-    /// Why an address is exposed, or why not.
-    fn explain(&self, _ip: IpAddr) -> Answering<'_> {
-        Box::pin(async { Err("this process exposes no addresses".to_owned()) })
+    /// Explains a subject: an address for an agent, any object for a server.
+    fn explain<'a>(&'a self, _subject: &'a str) -> Answering<'a> {
+        Box::pin(async { Err("this process explains nothing; ask an agent or a server".to_owned()) })
     }
+}
+
+/// Parses the subject that an agent explains. Agents know addresses only; names and ids are the server's.
+pub(crate) fn parse_address(subject: &str) -> Result<IpAddr, String> {
+    subject.parse().map_err(|_| {
+        format!(
+            "cannot explain {subject:?}: this agent explains IP addresses only; \
+             the server explains names, MAC addresses and ids: add --socket with its admin socket"
+        )
+    })
 }
 
 /// A running process.

@@ -1,11 +1,13 @@
 //! `cargo xtask bench ovsdb`: runs our client, C's and Python's on the same real servers, one after the other in the same run.
-//! `api`, `bgp` and `lab` measure the server, the BGP agent and the lab.
+//! `api`, `lb`, `bgp` and `lab` measure the two APIs of the server, the BGP agent and the lab.
 //!
 //! `rows` creates the content of the servers, `peer` starts and measures the clients, `report` prints.
 
 mod api;
 mod bgp;
+mod journal;
 mod lab;
+mod lb;
 mod peer;
 mod python;
 mod report;
@@ -63,14 +65,15 @@ pub(crate) struct Args {
     /// several sizes separated by commas
     #[arg(long, value_delimiter = ',', value_parser = size)]
     ports: Vec<usize>,
-    /// Also run slow parts: 100,000 ports and 1,000 kills of the API server, ovn-bgp-agent at every size
+    /// Also run slow parts: 100,000 ports and 1,000 kills of the API server, ovn-bgp-agent at every size, 1,000 members of
+    /// Octavia one by one
     #[arg(long)]
     full: bool,
-    /// Leave out the peers: Neutron, which takes minutes to install and start, and ovn-bgp-agent
+    /// Leave out the peers: Neutron and Octavia, which take minutes to install and start, and ovn-bgp-agent
     #[arg(long)]
     alone: bool,
     /// Leave out slow parts: for the lab, the build of the root file system and the whole suite; for the BGP agent, 10,000
-    /// ports. For the API server, use tiny sizes whose figures mean nothing
+    /// ports. For the APIs, use tiny sizes whose figures mean nothing
     #[arg(long)]
     quick: bool,
     /// Number of rounds; the best counts. Python, which is slow, gets one
@@ -91,6 +94,8 @@ enum Subject {
     Lab,
     /// The BGP agent: start-up, changes, resync, memory
     Bgp,
+    /// The load-balancer API: time to ACTIVE, cost of members, cascade, memory
+    Lb,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -126,6 +131,10 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
                 false => api::Sizes::new(&ports(&[1000, 10_000, 50_000]), args.full),
             };
             return api::bench(args.output, sizes, usize::from(args.rounds), args.alone);
+        }
+        Subject::Lb => {
+            let Args { output, quick, full, alone, rounds, .. } = *args;
+            return lb::bench(&lb::Order { output, quick, full, alone, rounds });
         }
         Subject::Ovsdb => {}
     }

@@ -2,10 +2,8 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use central::{Daemon, find_program};
@@ -13,6 +11,7 @@ use lab::keystone::Keystone;
 use serde_json::{Value, json};
 
 use crate::command::output;
+use crate::server::Server;
 
 /// The server's settings, as upstream's own jobs have them. Our default for `metadata_ip_on_nodhcp` takes an address in subnets without
 /// DHCP, which the tests of IP availability do not expect; `false` is what Neutron does.
@@ -36,36 +35,19 @@ impl Cloud {
         let config = dir.join("meridian.toml");
         let auth = format!("[server]\nauth = \"keystone\"\nkeystone_url = \"{}\"\n", keystone.url());
         fs::write(&config, format!("{auth}{NETWORK}"))?;
-        let mut command = Command::new(meridian);
-        command.args(["server", "--dev", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]);
-        command.args(["--lb-listen", "127.0.0.1:0"]);
-        command.arg("--config").arg(&config).arg("--data-dir").arg(dir.join("server")).stdout(Stdio::piped());
-        let mut server = Daemon::start("meridian server", &mut command, &dir.join("server.log"))?;
-        let stdout = server.take_stdout().context("the server has no output")?;
-        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-        let mut load_balancer = None;
-        let url = lines.find_map(|line| {
-            if let Some(url) = line.strip_prefix("load balancers on ") {
-                load_balancer = Some(url.to_owned());
-            }
-            line.strip_prefix("listening on ").map(str::to_owned)
-        });
-        let Some((url, load_balancer)) = url.zip(load_balancer) else {
-            std::thread::sleep(Duration::from_secs(1));
-            server.still_running()?;
-            anyhow::bail!(
-                "the server does not say where it listens; see {}",
-                dir.join("server.log").display()
-            );
-        };
+        let log = dir.join("server.log");
+        let server = Server::start(meridian, &dir.join("server"), &log, |command| {
+            command.arg("--config").arg(&config)
+        })?;
+        let Server { daemon, url, load_balancer_url } = server;
         let service = keystone.service("network", "meridian")?;
         keystone.endpoint(&service, "public", &url)?;
         let service = keystone.service("load-balancer", "octavia")?;
-        keystone.endpoint(&service, "public", &load_balancer)?;
+        keystone.endpoint(&service, "public", &load_balancer_url)?;
         add_chassis(&dir.join("server/ovn/sb.sock"))?;
         let token = keystone.admin_token()?;
         let public_network = external_network(&url, &token)?;
-        Ok(Cloud { keystone, public_network, server: RefCell::new(server) })
+        Ok(Cloud { keystone, public_network, server: RefCell::new(daemon) })
     }
 
     /// An error if the server has ended.

@@ -27,7 +27,7 @@ use association::Association;
 use parts::BalancerParts;
 
 /// The kind of object that the rows are filed under.
-pub(super) const OBJECT: &str = "loadbalancer";
+pub(crate) const OBJECT: &str = "loadbalancer";
 
 /// The UUID of a row. The first one has the load balancer's id.
 fn row(look: &Look<'_, '_>, balancer: Uuid, number: u32) -> Uuid {

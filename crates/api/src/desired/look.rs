@@ -246,8 +246,12 @@ impl<'t, 'w> Look<'t, 'w> {
         found.map(|(_, address)| address)
     }
 
-    pub(crate) fn probe_result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
-        self.0.read(Fact::Probes(backend.port_id), |snapshot| snapshot.report.probe_result(backend))
+    pub(crate) fn probe_result(&self, member: Uuid, backend: &ProbedBackend) -> Option<ProbeResult> {
+        let probed =
+            self.0.read(Fact::Probes(backend.port_id), |snapshot| snapshot.report.probes.get(backend));
+        let last =
+            || self.0.read(Fact::LastResult(member), |snapshot| snapshot.report.last_results.get(&member));
+        probed.or_else(last).copied()
     }
 
     pub(crate) fn nb_global(&self) -> Option<Uuid> {

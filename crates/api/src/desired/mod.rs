@@ -59,6 +59,7 @@ use uuid::Uuid;
 
 use crate::snapshot::{Fact, Snapshot};
 use crate::world::{Entity, EntityKey, Kind, World};
+pub(crate) use load_balancer::OBJECT as LOAD_BALANCER_OBJECT;
 pub(crate) use look::Look;
 pub use naming::ownership;
 

@@ -3,7 +3,7 @@
 use super::{CheckOrder, Dialect, HiddenObject, NounNames, Refusal};
 use crate::Fault;
 use crate::resource::Verb;
-use crate::resource::list::{LinkRule, QueryGrammar};
+use crate::resource::list::{LinkRule, QueryGrammar, SortGrammar};
 use crate::resource::quota::{self, Limited};
 
 /// OpenStack Networking v2.0.
@@ -11,7 +11,8 @@ use crate::resource::quota::{self, Limited};
 pub struct Neutron;
 
 static GRAMMAR: QueryGrammar = QueryGrammar {
-    colon_sort: false,
+    sort: SortGrammar::Pairs,
+    lenient_bool: false,
     lenient_limit: false,
     default_sort: &[],
     links: LinkRule::BothSides,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{CheckOrder, Dialect, HiddenObject, Misfit, NounNames, Refusal};
 use crate::Fault;
-use crate::resource::list::{Direction, LinkRule, QueryGrammar};
+use crate::resource::list::{Direction, LinkRule, QueryGrammar, SortGrammar};
 use crate::resource::quota::{self, Limited};
 
 /// OpenStack Load Balancing v2.
@@ -19,7 +19,8 @@ pub struct Octavia;
 pub const PROVIDER: &str = "ovn";
 
 static GRAMMAR: QueryGrammar = QueryGrammar {
-    colon_sort: true,
+    sort: SortGrammar::Lists,
+    lenient_bool: true,
     lenient_limit: true,
     default_sort: &[("created_at", Direction::Ascending)],
     links: LinkRule::FullOrMarked,

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use axum::http::HeaderMap;
+
 use super::Api;
 use super::answer::Answer;
 use super::request::ApiRequest;
@@ -24,6 +26,11 @@ pub trait HttpDialect: Send + Sync + 'static {
         &'a self,
         request: ApiRequest<'a>,
     ) -> impl Future<Output = Result<Answer, Fault>> + Send + 'a;
+
+    /// The answer to a client that accepts none of this API's media types.
+    fn check_accept(&self, _headers: &HeaderMap, _request_id: &str) -> Option<Answer> {
+        None
+    }
 
     /// Whether this path tells load balancers if the server lives. It is answered to everybody, however busy the server is.
     fn is_health(&self, path: &str) -> bool {

@@ -79,6 +79,12 @@ async fn respond(api: &Api, dialect: &impl HttpDialect, request: Request) -> Res
     let id = request_id();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
+    if !dialect.is_health(&path)
+        && let Some(refusal) = dialect.check_accept(request.headers(), &id)
+    {
+        debug!(%id, %method, path, status = refusal.status, "request refused");
+        return refusal.into_response(&id);
+    }
     let answer = match contain::future(answer(api, dialect, request)).await {
         Ok(answer) => answer,
         Err(contain::Panicked(text)) => {

@@ -174,7 +174,7 @@ impl ApiRequest<'_> {
     ) -> Result<(Reply, Option<RenderedObject>, NorthboundWait), Fault> {
         if let Act::Read(_) = action.act {
             let sight = self.sight(path.parent).await?;
-            let request = ActionRequest { id: path.id, args, body: &self.body };
+            let request = ActionRequest { id: path.id, args, body: &self.body, query: &self.target.pairs };
             let reply = noun.look(&sight.scene(), action, request)?;
             let object = match reply {
                 Reply::Object => Some(noun.show(&sight.scene(), path.id, &[])?),
@@ -186,7 +186,7 @@ impl ApiRequest<'_> {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let change = move |txn: &mut Txn, request: &ChangeRequest<'_>, body: &Value| {
             let args: Vec<_> = args.iter().map(String::as_str).collect();
-            noun.act(txn, request, action, ActionRequest { id: &id, args: &args, body })
+            noun.act(txn, request, action, ActionRequest { id: &id, args: &args, body, query: request.query })
         };
         let ((reply, object), wait) = self.change(path.parent, change).await?;
         Ok((reply, object, wait))

@@ -1,12 +1,12 @@
-//! Everything Neutron's API told, as it told it: one list of objects for each collection.
+//! All objects of an API, as it shows them: one list for each collection.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The collections that are read: the path, and the key of the list in the answer.
-pub(super) const COLLECTIONS: [(&str, &str); 11] = [
+/// The collections of a network API: the path, and the key of the list in the answer.
+pub(super) const NETWORK: [(&str, &str); 11] = [
     ("address-scopes", "address_scopes"),
     ("subnetpools", "subnetpools"),
     ("networks", "networks"),
@@ -20,8 +20,23 @@ pub(super) const COLLECTIONS: [(&str, &str); 11] = [
     ("quotas", "quotas"),
 ];
 
-/// What marks a saved document.
-const FORMAT: &str = "meridian-import-1";
+/// Collections of a load-balancer API; the path is the key.
+pub(super) const BALANCERS: &str = "loadbalancers";
+pub(super) const LISTENERS: &str = "listeners";
+pub(super) const POOLS: &str = "pools";
+pub(super) const MEMBERS: &str = "members";
+pub(super) const MONITORS: &str = "healthmonitors";
+pub(super) const QUOTAS: &str = "quotas";
+
+/// The collections that have a path of their own. Members are read pool by pool.
+pub(super) fn balancer_collections() -> [(&'static str, &'static str); 5] {
+    [BALANCERS, LISTENERS, POOLS, MONITORS, QUOTAS].map(|name| (name, name))
+}
+
+/// What marks a saved document of a network API.
+const NETWORK_FORMAT: &str = "meridian-import-1";
+/// What marks a saved document of a load-balancer API.
+const BALANCER_FORMAT: &str = "meridian-import-balancers-1";
 
 /// A cloud as its API shows it to an administrator. Can be saved to a file and read back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,17 +49,22 @@ pub struct Document {
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// It is not JSON, or has another shape.
-    #[error("understand the file as a saved import")]
+    #[error("cannot parse the file as a saved import")]
     Shape(#[from] serde_json::Error),
     /// It was saved by something else.
-    #[error("the file is of the format {0:?}, {FORMAT:?} is expected")]
-    Format(String),
+    #[error("the file has the format {0:?}; expected {1:?}")]
+    Format(String, &'static str),
 }
 
 impl Document {
-    /// An empty one.
-    pub fn new() -> Self {
-        Document { format: FORMAT.to_owned(), collections: BTreeMap::new() }
+    /// An empty one for the objects of a network API.
+    pub fn of_network() -> Self {
+        Document { format: NETWORK_FORMAT.to_owned(), collections: BTreeMap::new() }
+    }
+
+    /// An empty one for the objects of a load-balancer API.
+    pub fn of_balancers() -> Self {
+        Document { format: BALANCER_FORMAT.to_owned(), collections: BTreeMap::new() }
     }
 
     /// Adds objects to a collection, by its key in answers.
@@ -57,17 +77,26 @@ impl Document {
         self.collections.get(collection).map_or(&[], Vec::as_slice)
     }
 
-    /// As text that [`Document::parse`] reads.
+    /// As text that [`Document::parse_network`] or [`Document::parse_balancers`] reads.
     pub fn to_text(&self) -> String {
         let text = serde_json::to_string_pretty(self);
         text.unwrap_or_else(|error| unreachable!("a document is plain data: {error}"))
     }
 
-    /// Reads it back.
-    pub fn parse(text: &str) -> Result<Self, DocumentError> {
+    /// Reads back a saved network API.
+    pub fn parse_network(text: &str) -> Result<Self, DocumentError> {
+        Self::parse(text, NETWORK_FORMAT)
+    }
+
+    /// Reads back a saved load-balancer API.
+    pub fn parse_balancers(text: &str) -> Result<Self, DocumentError> {
+        Self::parse(text, BALANCER_FORMAT)
+    }
+
+    fn parse(text: &str, format: &'static str) -> Result<Self, DocumentError> {
         let document: Document = serde_json::from_str(text)?;
-        if document.format != FORMAT {
-            return Err(DocumentError::Format(document.format));
+        if document.format != format {
+            return Err(DocumentError::Format(document.format, format));
         }
         Ok(document)
     }

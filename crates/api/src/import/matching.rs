@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ovn::ident::{name, row_uuid};
 use ovn::nb::{
-    Acl, Bfd, DhcpOptions, Dns, GatewayChassis, HaChassis, HaChassisGroup, LogicalRouter, LogicalRouterPort,
-    LogicalRouterStaticRoute, LogicalSwitch, LogicalSwitchPort, Nat, NatType, PortGroup,
+    Acl, Bfd, DhcpOptions, Dns, GatewayChassis, HaChassis, HaChassisGroup, LoadBalancer,
+    LoadBalancerHealthCheck, LogicalRouter, LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitch,
+    LogicalSwitchPort, Nat, NatType, PortGroup,
 };
 use ovn::target::{Part, Row, RowId, Tables};
 use ovn::text::neutron::{boolean, key};
+use ovn::text::octavia;
 use ovsdb::{Map, Snapshot, Str, Table};
 use uuid::Uuid;
 
@@ -37,13 +39,20 @@ pub(super) struct Matched {
 const PARTS: [&str; 5] =
     ["NB_Global", "HA_Chassis", "Meter_Band", "Load_Balancer_Health_Check", "Static_MAC_Binding"];
 
-/// Compares what is wanted with what is there.
-pub(super) fn matched<'p>(wanted: impl Iterator<Item = &'p Part> + Clone, northbound: &Snapshot) -> Matched {
-    let there = There::of(northbound);
+/// Compares the wanted rows of these tables with those that are there.
+pub(super) fn matched<'p>(
+    wanted: impl Iterator<Item = &'p Part> + Clone,
+    northbound: &Snapshot,
+    tables: fn(&str) -> bool,
+) -> Matched {
+    let there = There::of(northbound, tables);
     let mut parents = BTreeMap::new();
     wanted.clone().flat_map(Part::rows).for_each(|(_, row)| note_parts(row, &mut parents));
-    let wanted: Vec<(RowId, Meaning)> =
-        wanted.flat_map(Part::rows).filter_map(|(id, row)| Some((id, meaning(id, row, &parents)?))).collect();
+    let wanted: Vec<(RowId, Meaning)> = wanted
+        .flat_map(Part::rows)
+        .filter(|(id, _)| tables(id.table))
+        .filter_map(|(id, row)| Some((id, meaning(id, row, &parents)?)))
+        .collect();
     let mut found = BTreeMap::new();
     let mut taken = BTreeSet::new();
     let rounds: [fn(&Meaning) -> Option<&String>; 2] = [|it| Some(&it.exact), |it| it.loose.as_ref()];
@@ -108,13 +117,16 @@ struct There<'n> {
 }
 
 impl<'n> There<'n> {
-    fn of(northbound: &'n Snapshot) -> Self {
+    fn of(northbound: &'n Snapshot, wanted: fn(&str) -> bool) -> Self {
         let tables = Tables::northbound();
         let mut parents = BTreeMap::new();
         tables.each(northbound, &mut |_, row| note_parts(row, &mut parents));
         let mut there = There { northbound: Some(northbound), ..There::default() };
         tables.each(northbound, &mut |uuid, row| {
             let id = RowId { table: row.table(), uuid };
+            if !wanted(id.table) {
+                return;
+            }
             if let Some(meaning) = meaning(id, row, &parents) {
                 // A route that names a port is not taken for another port's, nor is a gateway's group for another's.
                 let loose = meaning.loose.filter(|_| id.table == Nat::TABLE);
@@ -240,6 +252,10 @@ fn meaning(id: RowId, row: &dyn Row, parents: &Parents) -> Option<Meaning> {
         return parent.map(|group| Meaning { exact: on(&group.exact), loose: group.loose.as_ref().map(on) });
     } else if let Some(row) = any.downcast_ref::<Bfd>() {
         format!("{} to {}", row.logical_port, row.dst_ip)
+    } else if let Some(row) = any.downcast_ref::<LoadBalancer>() {
+        return Some(balancer(row));
+    } else if let Some(row) = any.downcast_ref::<LoadBalancerHealthCheck>() {
+        format!("{} {}", said(octavia::key::HEALTH_MONITOR)?, row.vip)
     } else if any.is::<DhcpOptions>() {
         format!("{} {}", said(key::DHCP_SUBNET_ID)?, said(key::DHCP_PORT_ID).unwrap_or_default())
     } else if any.is::<Dns>() {
@@ -261,6 +277,15 @@ fn places(group: &HaChassisGroup) -> Meaning {
     let router = group.external_ids.get(key::ROUTER_ID).and_then(|id| Uuid::try_parse(id).ok());
     let of_gateway = group.external_ids.contains_key(key::GATEWAY_PORT);
     Meaning { exact: group.name.to_string(), loose: router.filter(|_| of_gateway).map(name::router) }
+}
+
+/// Octavia's provider has a row for each protocol, and none of them says one before it has a listener or a pool.
+fn balancer(row: &LoadBalancer) -> Meaning {
+    let name = row.name.to_string();
+    match &row.protocol {
+        Some(protocol) => Meaning { exact: format!("{name} {protocol}"), loose: Some(name) },
+        None => Meaning { exact: name, loose: None },
+    }
 }
 
 fn translation(row: &Nat, router: Option<&str>, floating_ip: Option<String>) -> Option<Meaning> {

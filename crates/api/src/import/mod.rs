@@ -1,4 +1,4 @@
-//! Taking over a cloud that Neutron runs: its objects, and the rows it wrote in the Northbound.
+//! The import of a cloud that Neutron and Octavia run: its objects, and the rows that they wrote in the Northbound.
 //!
 //! ```text
 //!  source (HTTP) ──▶ Document ──read──▶ Objects ─┐
@@ -11,8 +11,11 @@
 //! latter is found by deciding what we would write for these objects and looking for rows that mean the same (`matching`):
 //! those keep their UUIDs, so that the first pass of the server changes rows instead of making them anew.
 //!
+//! Load balancers come from Octavia's API in a second step (`balancer`), into the store that has their networks by then.
+//!
 //! Reading and matching are pure. What cannot be taken over is told object by object ([`Remark`]), never guessed.
 
+mod balancer;
 mod document;
 mod learn;
 mod matching;
@@ -37,7 +40,7 @@ use crate::settings::Settings;
 use crate::snapshot::sessions::Sessions;
 use crate::snapshot::{Ability, Snapshot};
 use crate::store::Store;
-use crate::world::{Change, Entity, Revision, Row, World};
+use crate::world::{Change, Entity, Revision, Row, Txn, World};
 
 pub use document::{Document, DocumentError};
 pub use source::{Credentials, Source, SourceError};
@@ -107,6 +110,11 @@ impl Takeover {
         counts
     }
 
+    /// Whether there is nothing to store.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Stores all of it in one transaction, in a store that has nothing yet.
     pub async fn store(self, store: &Store) -> Result<(), Fault> {
         let rows = self.rows;
@@ -153,28 +161,75 @@ pub fn prepare(
     takeover.rows.extend(placements.into_iter().map(|it| Placement::row(Arc::new(it))));
     if let Some(view) = northbound {
         let mut before = Decider::default();
-        let problems = before.desire(&snapshot(&takeover.rows, view, settings)).problems;
+        let world = world_of(&takeover.rows);
+        let problems = before.desire(&snapshot_of(world.clone(), view, settings)).problems;
         let unwritten = problems.iter().filter(|problem| UNWRITTEN.contains(&problem.code.as_str()));
         takeover.notes.extend(unwritten.map(|problem| format!("{}: {}.", problem.object, problem.message)));
         let wanted = before.parts().map(|compiled| &compiled.part);
-        let matched = matching::matched(wanted.clone(), view.snapshot());
+        let matched = matching::matched(wanted.clone(), view.snapshot(), |_| true);
         takeover.notes.extend(learn::dhcp_notes(wanted, &matched.found, view.snapshot()));
-        let adopted = matched.adopted.into_iter().map(|it| Adopted::row(Arc::new(it)));
-        takeover.rows.extend(adopted);
-        takeover.northbound = Some(outlook(&takeover.rows, view, settings, matched.kept, matched.strangers));
+        adopt_rows(&mut takeover, world, matched, view, settings);
     }
     takeover
 }
 
+/// Imports the quotas, load balancers and parts of an Octavia into a store that has the networks already.
+///
+/// One transaction of that store decides and stores, so that no change of the networks comes between. A dry run stores nothing, and
+/// neither does an import that would leave objects out without permission.
+pub async fn take_over_balancers(
+    store: &Store,
+    document: Document,
+    northbound: Option<SnapshotView>,
+    settings: Settings,
+    options: ImportOptions,
+) -> Result<Takeover, Fault> {
+    let run = move |txn: &mut Txn| {
+        let world = World::clone(txn);
+        let takeover = balancer::prepare(&document, &world, northbound.as_ref(), &settings, txn.now());
+        let is_complete = takeover.left_out.is_empty() || options.leave_out;
+        if is_complete && !options.dry_run {
+            takeover.rows.iter().for_each(|row| txn.put_row(row.clone()));
+        }
+        Ok(takeover)
+    };
+    Ok(store.execute(run).await?.value)
+}
+
+/// Options of an import.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ImportOptions {
+    /// Report what would be stored, and store nothing.
+    pub dry_run: bool,
+    /// Go on without the objects that cannot be taken over.
+    pub leave_out: bool,
+}
+
+/// Adds the matched rows to a world and its store, and computes the consequences for the Northbound.
+fn adopt_rows(
+    takeover: &mut Takeover,
+    mut world: World,
+    matched: matching::Matched,
+    view: &SnapshotView,
+    settings: &Settings,
+) {
+    let adopted: Vec<Row> = matched.adopted.into_iter().map(|it| Adopted::row(Arc::new(it))).collect();
+    let changes: Vec<Change> = adopted.iter().cloned().map(Change::Put).collect();
+    let revision = world.revision();
+    world.advance(revision, &changes);
+    takeover.rows.extend(adopted);
+    takeover.northbound = Some(outlook(world, view, settings, matched.kept, matched.strangers));
+}
+
 /// What the first pass would do: the same decision and the same plan as the server's.
 fn outlook(
-    rows: &[Row],
+    world: World,
     view: &SnapshotView,
     settings: &Settings,
     kept: BTreeMap<&'static str, usize>,
     strangers: Vec<Stranger>,
 ) -> Outlook {
-    let wanted = Decider::default().desire(&snapshot(rows, view, settings)).value;
+    let wanted = Decider::default().desire(&snapshot_of(world, view, settings)).value;
     let plan =
         plan(&wanted.rows, &Default::default(), view, &ownership(&settings.owner), &Rules::northbound());
     let mut outlook = Outlook { kept, strangers, ..Outlook::default() };
@@ -189,10 +244,15 @@ fn outlook(
     outlook
 }
 
-fn snapshot(rows: &[Row], view: &SnapshotView, settings: &Settings) -> Snapshot {
+fn world_of(rows: &[Row]) -> World {
     let mut world = World::default();
     let changes: Vec<Change> = rows.iter().cloned().map(Change::Put).collect();
     world.advance(Revision::default(), &changes);
+    world
+}
+
+/// A world as the server's decider sees it, before OVN reports anything.
+fn snapshot_of(world: World, view: &SnapshotView, settings: &Settings) -> Snapshot {
     let report = Report::default();
     let sessions = Sessions::of(&world, &report, settings, &imbl::OrdSet::new());
     let (settings, ability) = (Arc::new(settings.clone()), Ability::of(view.schema()));

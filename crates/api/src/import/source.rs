@@ -1,11 +1,11 @@
-//! Neutron's API as a client sees it: every collection, page by page.
+//! The API of Neutron or Octavia as a client sees it: every collection, page by page.
 
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde_json::Value;
 
-use super::document::{COLLECTIONS, Document};
+use super::document::{Document, MEMBERS, NETWORK, POOLS, balancer_collections};
 use crate::secret::{Secret, SecretUrl, redacted};
 
 /// How many objects are asked for at a time; the server may give fewer.
@@ -14,6 +14,9 @@ const PAGE: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Collections that an older Neutron, or one without the extension, does not have.
 const OPTIONAL: [&str; 3] = ["address-scopes", "rbac-policies", "subnetpools"];
+/// Where the network API begins, and where the load-balancer API does.
+const NETWORK_ROOT: &str = "v2.0";
+const BALANCER_ROOT: &str = "v2.0/lbaas";
 
 /// How we show who we are.
 #[derive(Clone, Default)]
@@ -41,7 +44,7 @@ impl std::fmt::Debug for Credentials {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The URL is none.
-    #[error("\"{0}\" is no URL of an API; expected http://HOST:9696")]
+    #[error("\"{0}\" is no URL of an API; expected http://HOST:PORT")]
     Url(SecretUrl),
     /// The certificates or the TLS of the system cannot be used.
     #[error("prepare the connections to the API")]
@@ -71,7 +74,7 @@ impl SourceError {
     }
 }
 
-/// A Neutron API.
+/// The API that a cloud is read from.
 #[derive(Debug)]
 pub struct Source {
     client: Client,
@@ -80,16 +83,35 @@ pub struct Source {
 }
 
 impl Source {
-    /// The API at a URL, with or without `/v2.0`; nothing is sent yet. `ca_certificates` in PEM are trusted besides the
+    /// Neutron's API at a URL, with or without `/v2.0`; nothing is sent yet. `ca_certificates` in PEM are trusted besides the
     /// system's.
-    pub fn new(
+    pub fn network(
         url: &str,
         credentials: Credentials,
         ca_certificates: Option<&[u8]>,
     ) -> Result<Self, SourceError> {
+        Self::new(url, NETWORK_ROOT, credentials, ca_certificates)
+    }
+
+    /// Octavia's API at a URL, with or without `/v2.0/lbaas` or `/v2/lbaas`; as [`Source::network`].
+    pub fn balancers(
+        url: &str,
+        credentials: Credentials,
+        ca_certificates: Option<&[u8]>,
+    ) -> Result<Self, SourceError> {
+        Self::new(url, BALANCER_ROOT, credentials, ca_certificates)
+    }
+
+    fn new(
+        url: &str,
+        root: &str,
+        credentials: Credentials,
+        ca_certificates: Option<&[u8]>,
+    ) -> Result<Self, SourceError> {
         let wrong = || SourceError::Url(url.into());
-        let trimmed = url.trim_end_matches('/').trim_end_matches("/v2.0");
-        let base = Url::parse(&format!("{trimmed}/v2.0/")).map_err(|_| wrong())?;
+        let trimmed = url.trim_end_matches('/').trim_end_matches("/lbaas");
+        let trimmed = trimmed.trim_end_matches("/v2.0").trim_end_matches("/v2");
+        let base = Url::parse(&format!("{trimmed}/{root}/")).map_err(|_| wrong())?;
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
             return Err(wrong());
         }
@@ -103,16 +125,38 @@ impl Source {
         Ok(Source { client, base, credentials })
     }
 
-    /// Reads everything.
-    pub async fn read(&self) -> Result<Document, SourceError> {
-        let mut document = Document::new();
-        for (path, collection) in COLLECTIONS {
+    /// Reads all that a network API has.
+    pub async fn read_network(&self) -> Result<Document, SourceError> {
+        let mut document = Document::of_network();
+        for (path, collection) in NETWORK {
             match self.collection(path, collection).await {
                 Ok(objects) => document.add(collection, objects),
                 Err(SourceError::Refused { status: StatusCode::NOT_FOUND, .. })
                     if OPTIONAL.contains(&path) => {}
                 Err(error) => return Err(error),
             }
+        }
+        Ok(document)
+    }
+
+    /// Reads all that a load-balancer API has. Members are listed by their pool and do not name it, so its id is added.
+    pub async fn read_balancers(&self) -> Result<Document, SourceError> {
+        let mut document = Document::of_balancers();
+        for (path, collection) in balancer_collections() {
+            document.add(collection, self.collection(path, collection).await?);
+        }
+        let pools = document.get(POOLS).iter().filter_map(|pool| pool["id"].as_str());
+        let pools: Vec<String> = pools.map(str::to_owned).collect();
+        for pool in pools {
+            // The id becomes a part of a path.
+            if !pool.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+                return Err(SourceError::Shape("pools".to_owned(), "ids"));
+            }
+            let mut members = self.collection(&format!("pools/{pool}/{MEMBERS}"), MEMBERS).await?;
+            members.iter_mut().filter_map(Value::as_object_mut).for_each(|member| {
+                member.insert("pool_id".to_owned(), pool.clone().into());
+            });
+            document.add(MEMBERS, members);
         }
         Ok(document)
     }
@@ -138,7 +182,7 @@ impl Source {
 
     async fn page(&self, path: &str, after: Option<&str>) -> Result<Value, SourceError> {
         let mut url = self.base.join(path).map_err(|_| SourceError::Url(path.into()))?;
-        // Quotas are keyed by project and come all at once.
+        // Quotas are keyed by project, have no id that could be a marker, and come all at once.
         if path != "quotas" {
             let mut query = url.query_pairs_mut();
             query.append_pair("limit", &PAGE.to_string());
@@ -170,5 +214,6 @@ impl Source {
 fn reason(body: &str) -> String {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let message = value["NeutronError"]["message"].as_str().or(value["error"]["message"].as_str());
+    let message = message.or(value["faultstring"].as_str());
     message.unwrap_or(body).trim().chars().take(300).collect()
 }

@@ -15,8 +15,8 @@ use crate::world::Table;
 
 const SCHEMA: &str = include_str!("../../../ovn/testdata/schema/ovn-nb-23.03.json");
 
-const NET: Uuid = Uuid::from_u128(0x10);
-const SUBNET: Uuid = Uuid::from_u128(0x20);
+pub(super) const NET: Uuid = Uuid::from_u128(0x10);
+pub(super) const SUBNET: Uuid = Uuid::from_u128(0x20);
 const ROUTER: Uuid = Uuid::from_u128(0x30);
 const GROUP: Uuid = Uuid::from_u128(0x40);
 
@@ -24,14 +24,14 @@ fn port_id(n: u128) -> Uuid {
     Uuid::from_u128(0x100 + n)
 }
 
-fn network(id: Uuid) -> Value {
+pub(super) fn network(id: Uuid) -> Value {
     json!({"id": id, "tenant_id": "p", "project_id": "p", "name": "n", "admin_state_up": true, "router:external": true,
            "provider:network_type": "flat", "provider:physical_network": "phy", "provider:segmentation_id": null,
            "mtu": 1500, "revision_number": 3, "created_at": "2024-01-02T03:04:05Z", "updated_at": "2024-02-02T03:04:05Z",
            "description": "", "tags": ["a"], "availability_zone_hints": [], "qos_policy_id": null})
 }
 
-fn subnet(id: Uuid, network: Uuid, cidr: &str) -> Value {
+pub(super) fn subnet(id: Uuid, network: Uuid, cidr: &str) -> Value {
     let gateway: ipnet::IpNet = cidr.parse().unwrap();
     json!({"id": id, "tenant_id": "p", "network_id": network, "cidr": cidr, "gateway_ip": gateway.hosts().next(),
            "enable_dhcp": false, "allocation_pools": [], "dns_nameservers": [], "host_routes": [],
@@ -39,7 +39,7 @@ fn subnet(id: Uuid, network: Uuid, cidr: &str) -> Value {
 }
 
 /// A port of the router, or of nothing.
-fn port(n: u128, address: &str, owner: &str) -> Value {
+pub(super) fn port(n: u128, address: &str, owner: &str) -> Value {
     let device = if owner.contains("router") { ROUTER.to_string() } else { String::new() };
     json!({"id": port_id(n), "tenant_id": "", "network_id": NET, "admin_state_up": true,
            "mac_address": format!("fa:16:3e:00:00:{n:02x}"), "device_owner": owner, "device_id": device,
@@ -59,7 +59,7 @@ fn router(gateways: &[&str]) -> Value {
 }
 
 fn document(parts: &[(&str, Vec<Value>)]) -> Document {
-    let mut document = Document::new();
+    let mut document = Document::of_network();
     parts.iter().for_each(|(collection, objects)| document.add(collection, objects.clone()));
     document
 }
@@ -96,7 +96,7 @@ fn table<T: Entity>(world: &World) -> &Table<T> {
 }
 
 /// A Northbound with these rows.
-fn northbound(rows: &Value) -> SnapshotView {
+pub(super) fn northbound(rows: &Value) -> SnapshotView {
     let tables = Tables::northbound();
     let schema = DatabaseSchema::parse(SCHEMA).unwrap();
     let mut replica = Replica::new(tables.model(None));
@@ -110,7 +110,7 @@ fn northbound(rows: &Value) -> SnapshotView {
     SnapshotView::new(replica.snapshot(), Arc::new(schema), Arc::new(tables))
 }
 
-fn uuid(n: u128) -> Uuid {
+pub(super) fn uuid(n: u128) -> Uuid {
     Uuid::from_u128(0xffff_0000 + n)
 }
 
@@ -433,10 +433,10 @@ fn texts_that_are_stored_and_not_written_are_told() {
 #[test]
 fn a_document_is_read_back_and_other_files_are_refused() {
     let document = two_gateways();
-    assert_eq!(Document::parse(&document.to_text()).unwrap(), document);
-    assert!(matches!(Document::parse("{"), Err(DocumentError::Shape(_))));
+    assert_eq!(Document::parse_network(&document.to_text()).unwrap(), document);
+    assert!(matches!(Document::parse_network("{"), Err(DocumentError::Shape(_))));
     let other = r#"{"format": "x", "collections": {}}"#;
-    assert!(matches!(Document::parse(other), Err(DocumentError::Format(name)) if name == "x"));
+    assert!(matches!(Document::parse_network(other), Err(DocumentError::Format(name, _)) if name == "x"));
 }
 
 #[test]
@@ -447,10 +447,10 @@ fn urls_with_and_without_a_version_are_taken() {
         "https://neutron:9696/v2.0",
         "http://neutron/network/v2.0/",
     ] {
-        assert!(Source::new(url, Credentials::None, None).is_ok(), "{url}");
+        assert!(Source::network(url, Credentials::None, None).is_ok(), "{url}");
     }
     for url in ["", "neutron:9696", "ftp://neutron", "http://"] {
-        assert!(matches!(Source::new(url, Credentials::None, None), Err(SourceError::Url(_))), "{url}");
+        assert!(matches!(Source::network(url, Credentials::None, None), Err(SourceError::Url(_))), "{url}");
     }
     assert!(!format!("{:?}", Credentials::Token("secret".into())).contains("secret"));
 }

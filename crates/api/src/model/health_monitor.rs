@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Generation, Standard};
+use super::{Generation, LbProtocol, Standard};
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
@@ -55,6 +55,15 @@ impl MonitorKind {
         match self {
             MonitorKind::Tcp => "TCP",
             MonitorKind::UdpConnect => "UDP-CONNECT",
+        }
+    }
+
+    /// Whether OVN can probe members of this protocol in this way. It probes with the protocol of the load balancer, whatever the
+    /// health monitor requests, and never with SCTP.
+    pub fn can_probe(self, protocol: LbProtocol) -> bool {
+        match self {
+            MonitorKind::Tcp => protocol == LbProtocol::Tcp,
+            MonitorKind::UdpConnect => protocol == LbProtocol::Udp,
         }
     }
 }

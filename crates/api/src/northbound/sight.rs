@@ -1,5 +1,6 @@
 //! A server's view of OVN: both databases, and the report and the chassis that follow from them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,31 +10,38 @@ use ovn::writer::{DatabaseEvent, DatabaseObserver, Databases};
 use ovsdb::client::OpenError;
 use ovsdb::{Client, ClientConfig, CommitError, Snapshot, Str};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use crate::fleet::Fleet;
-use crate::report::{self, Agent, Judgement, Report, southbound_model};
+use crate::report::{self, Agent, Judgement, Refusal, Report, southbound_model};
 
 /// Connections to both databases and what is known from them. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Sight {
     databases: Databases,
-    report: watch::Receiver<Report>,
+    report: watch::Sender<Report>,
     fleet: watch::Receiver<Arc<Fleet>>,
 }
 
 impl Sight {
     /// Opens both connections in the present runtime, and follows them as long as any clone lives.
     pub fn open(nb: ClientConfig, sb: ClientConfig, agent_down_time: u32) -> Self {
-        let (report, reports) = watch::channel(Report::default());
+        let report = watch::Sender::new(Report::default());
         let (fleet, fleets) = watch::channel(Arc::default());
-        let observer = ReportObserver { known: Report::default(), report, fleet, agent_down_time };
+        let observer =
+            ReportObserver { known: Report::default(), report: report.clone(), fleet, agent_down_time };
         let databases = Databases::open(nb, sb, southbound_model(), observer);
-        Sight { databases, report: reports, fleet: fleets }
+        Sight { databases, report, fleet: fleets }
     }
 
     /// What OVN reports.
     pub fn report(&self) -> watch::Receiver<Report> {
-        self.report.clone()
+        self.report.subscribe()
+    }
+
+    /// Records the load balancers whose rows the Northbound refuses.
+    pub(super) fn set_refusals(&self, refusals: BTreeMap<Uuid, Refusal>) {
+        self.report.send_if_modified(|report| report.set_refusals(refusals));
     }
 
     /// The chassis.
@@ -105,7 +113,11 @@ impl DatabaseObserver for ReportObserver {
                 next.southbound_changed(delta, Timestamp::now());
                 delta.touches::<Chassis>() || delta.touches::<ChassisPrivate>()
             }
-            DatabaseEvent::SouthboundSynced | DatabaseEvent::Tick => true,
+            DatabaseEvent::SouthboundSynced => {
+                next.set_southbound_read();
+                true
+            }
+            DatabaseEvent::Tick => true,
         };
         if may_change_agents {
             let nb_cfg = nb.table::<NbGlobal>().iter().next().map_or(0, |(_, row)| row.nb_cfg);
@@ -121,7 +133,7 @@ impl DatabaseObserver for ReportObserver {
             });
         }
         if !next.is_same(&self.known) {
-            self.report.send_replace(next.clone());
+            self.report.send_modify(|report| *report = next.clone().with_refusals_of(report));
         }
         self.known = next;
     }

@@ -1,6 +1,8 @@
 //! Load balancers as OVN reports them: which of their changes the Northbound has, and which members answer probes.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ovn::text::neutron;
 use ovn::text::octavia;
@@ -35,6 +37,15 @@ pub enum ProbeResult {
     Offline,
 }
 
+/// The refusal of a load balancer's rows by the Northbound, as the server that writes it was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The generation that was refused.
+    pub generation: u64,
+    /// The reason, for people.
+    pub reason: Arc<str>,
+}
+
 /// How far the Northbound has come with a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppliedGeneration {
@@ -42,6 +53,8 @@ pub enum AppliedGeneration {
     Unknown,
     /// The generation that its rows carry; none if it has no rows.
     At(Option<u64>),
+    /// The same, and the Northbound has refused a newer one.
+    Refused(Option<u64>),
 }
 
 impl Report {
@@ -60,14 +73,37 @@ impl Report {
         rows.map(|(_, generation)| *generation).min()
     }
 
+    /// The last refusal of a load balancer's rows, if the Northbound refuses them.
+    pub fn refusal(&self, load_balancer: Uuid) -> Option<&Refusal> {
+        self.refusals.get(&load_balancer)
+    }
+
+    /// Records all refusals. Returns whether there is a difference.
+    pub fn set_refusals(&mut self, refusals: BTreeMap<Uuid, Refusal>) -> bool {
+        let differs = *self.refusals != refusals;
+        if differs {
+            self.refusals = Arc::new(refusals);
+        }
+        differs
+    }
+
+    /// Takes over the refusals of another report. They come from the writer's loop and not from a database.
+    pub(crate) fn with_refusals_of(mut self, other: &Report) -> Self {
+        self.refusals = Arc::clone(&other.refusals);
+        self
+    }
+
     /// Whether the Northbound was read since the start. Before that, a missing row means nothing.
     pub fn has_northbound(&self) -> bool {
         self.has_northbound
     }
 
-    /// The result of probing a backend; none if nobody probes it.
-    pub fn probe_result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
-        self.probes.get(backend).copied()
+    /// The result of probing the backend of a member; none if nobody probes it.
+    ///
+    /// A server that starts without the Southbound goes by the last results, which the member's row has. Otherwise it would take backup
+    /// members out of service while the members that they stand in for still fail.
+    pub fn probe_result(&self, member: Uuid, backend: &ProbedBackend) -> Option<ProbeResult> {
+        self.probes.get(backend).or_else(|| self.last_results.get(&member)).copied()
     }
 
     /// Records that a row of a load balancer carries a generation, or that there is no such row.
@@ -85,6 +121,17 @@ impl Report {
         self.has_northbound = true;
     }
 
+    /// Records the last result of a member, as its row has it.
+    pub fn set_last_result(&mut self, member: Uuid, result: Option<ProbeResult>) {
+        set(&mut self.last_results, member, result);
+    }
+
+    /// Records that the Southbound was read: the last results have no say any more.
+    pub fn set_southbound_read(&mut self) {
+        self.has_southbound = true;
+        self.last_results.clear();
+    }
+
     pub(super) fn balancers_changed(&mut self, delta: &Delta) {
         for change in delta.table::<nb::LoadBalancer>() {
             if let Some((balancer, _)) = change.before.as_ref().and_then(|row| generation(row)) {
@@ -92,6 +139,11 @@ impl Report {
             }
             if let Some((balancer, generation)) = change.after.as_ref().and_then(|row| generation(row)) {
                 self.set_balancer(balancer, change.uuid, Some(generation));
+            }
+            if !self.has_southbound
+                && let Some(row) = &change.after
+            {
+                last_results(row).into_iter().for_each(|(member, last)| self.set_last_result(member, last));
             }
         }
     }
@@ -119,6 +171,21 @@ fn generation(row: &nb::LoadBalancer) -> Option<(Uuid, u64)> {
     let balancer = Uuid::try_parse(&row.name).ok()?;
     let generation = row.external_ids.get(neutron::key::BALANCER_GENERATION);
     Some((balancer, generation.and_then(|text| text.parse().ok()).unwrap_or(0)))
+}
+
+/// The results that a row has for other programs. A member in any other state has none.
+fn last_results(row: &nb::LoadBalancer) -> Vec<(Uuid, Option<ProbeResult>)> {
+    let text = row.external_ids.get(octavia::key::MEMBER_STATUS);
+    let statuses: BTreeMap<String, String> =
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let result = |status: &str| match status {
+        "ONLINE" => Some(ProbeResult::Online),
+        "ERROR" => Some(ProbeResult::Offline),
+        _ => None,
+    };
+    let members =
+        statuses.iter().filter_map(|(id, status)| Some((Uuid::try_parse(id).ok()?, result(status))));
+    members.collect()
 }
 
 fn backend(row: &sb::ServiceMonitor) -> Option<ProbedBackend> {

@@ -107,6 +107,7 @@ impl Report {
 
     /// Takes in a change of the Southbound, seen at `now`.
     pub fn southbound_changed(&mut self, delta: &Delta, now: Timestamp) {
+        self.set_southbound_read();
         self.probes_changed(delta);
         let mut moved = Vec::new();
         for change in delta.table::<sb::Chassis>() {

@@ -248,6 +248,32 @@ fn rows_of_load_balancers_tell_their_generation() {
 }
 
 #[test]
+fn last_results_of_members_count_until_the_southbound_is_read() {
+    let (mut nb, mut report) = (Told::northbound(), Report::default());
+    let (up, down, unknown) = (id(0x11), id(0x12), id(0x13));
+    let statuses = json!({up.to_string(): "ONLINE", down.to_string(): "ERROR", unknown.to_string(): "OFFLINE", "x": "ERROR"});
+    let ids =
+        json!(["map", [["neutron:vip_port_id", id(9)], ["neutron:member_status", statuses.to_string()]]]);
+    let columns = json!({"name": id(1), "external_ids": ids});
+    report.northbound_changed(&nb.tell("Load_Balancer", id(2), "insert", columns));
+    let address = "10.0.0.7".parse().unwrap();
+    let protocol = crate::model::LbProtocol::Tcp;
+    let backend = ProbedBackend { port_id: id(5), address, protocol_port: 80, protocol };
+    let results = |report: &Report| [up, down, unknown].map(|member| report.probe_result(member, &backend));
+    assert_eq!(results(&report), [Some(ProbeResult::Online), Some(ProbeResult::Offline), None]);
+    let mut set = |text: &str, report: &mut Report| {
+        let columns = json!({"external_ids": ["map", [["neutron:member_status", text]]]});
+        report.northbound_changed(&nb.tell("Load_Balancer", id(2), "modify", columns));
+    };
+    set("no JSON", &mut report);
+    assert_eq!(results(&report)[0], Some(ProbeResult::Online), "a damaged row tells nothing");
+    report.set_southbound_read();
+    assert_eq!(results(&report), [None; 3]);
+    set(&statuses.to_string(), &mut report);
+    assert_eq!(results(&report), [None; 3]);
+}
+
+#[test]
 fn probes_of_backends_come_and_go() {
     let (mut sb, mut report) = (Told::southbound(), Report::default());
     let backend = ProbedBackend {
@@ -259,18 +285,18 @@ fn probes_of_backends_come_and_go() {
     let row = json!({"ip": "10.0.0.107", "port": 80, "protocol": "tcp", "logical_port": id(5).to_string(),
         "src_mac": "", "src_ip": "10.0.0.2"});
     report.southbound_changed(&sb.tell("Service_Monitor", id(1), "insert", row), Timestamp::UNIX_EPOCH);
-    assert_eq!(report.probe_result(&backend), Some(ProbeResult::Unknown));
+    assert_eq!(report.probe_result(id(6), &backend), Some(ProbeResult::Unknown));
     for (status, expected) in
         [("online", ProbeResult::Online), ("offline", ProbeResult::Offline), ("error", ProbeResult::Offline)]
     {
         let status = json!({ "status": status });
         report
             .southbound_changed(&sb.tell("Service_Monitor", id(1), "modify", status), Timestamp::UNIX_EPOCH);
-        assert_eq!(report.probe_result(&backend), Some(expected));
+        assert_eq!(report.probe_result(id(6), &backend), Some(expected));
     }
     let other = ProbedBackend { protocol: crate::model::LbProtocol::Udp, ..backend };
-    assert_eq!(report.probe_result(&other), None);
+    assert_eq!(report.probe_result(id(6), &other), None);
     report
         .southbound_changed(&sb.tell("Service_Monitor", id(1), "delete", Value::Null), Timestamp::UNIX_EPOCH);
-    assert_eq!(report.probe_result(&backend), None);
+    assert_eq!(report.probe_result(id(6), &backend), None);
 }

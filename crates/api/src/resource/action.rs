@@ -86,6 +86,8 @@ pub struct ActionCall<'a> {
     pub args: &'a [&'a str],
     /// The body; `null` if there was none.
     pub body: &'a Value,
+    /// The query, in order.
+    pub query: &'a [(String, String)],
 }
 
 /// What an action answers.

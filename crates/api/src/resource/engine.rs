@@ -166,11 +166,13 @@ pub struct ActionRequest<'a> {
     pub args: &'a [&'a str],
     /// The body; `null` if there was none.
     pub body: &'a Value,
+    /// The query, in order.
+    pub query: &'a [(String, String)],
 }
 
 impl<'a> ActionRequest<'a> {
     pub(super) fn by(self, caller: &'a Caller, id: Uuid) -> ActionCall<'a> {
-        ActionCall { caller, id, name: self.id, args: self.args, body: self.body }
+        ActionCall { caller, id, name: self.id, args: self.args, body: self.body, query: self.query }
     }
 }
 

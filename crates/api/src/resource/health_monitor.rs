@@ -187,12 +187,7 @@ pub(super) fn make(txn: &mut Txn, pool: Uuid, new: &Checked, generation: u64) ->
             "OVN provider does not support {word} health monitor type. Supported types: UDP-CONNECT, TCP"
         ))
     })?;
-    // OVN probes with the protocol of the load balancer, whatever the health monitor is, and never with SCTP.
-    let fits = match kind {
-        MonitorKind::Tcp => pool.protocol == LbProtocol::Tcp,
-        MonitorKind::UdpConnect => pool.protocol == LbProtocol::Udp,
-    };
-    if !fits {
+    if !kind.can_probe(pool.protocol) {
         let protocol = pool.protocol.as_str();
         return Err(unsupported_option(format_args!(
             "OVN provider does not support {word} health monitors for pools with protocol {protocol}"

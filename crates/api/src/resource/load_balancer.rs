@@ -1,11 +1,13 @@
 //! Load balancers of the load balancer API: the whole that listeners, pools, members and health monitors are parts of.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod adoption;
 pub(super) mod aggregate;
 pub(super) mod attribute;
 pub mod health;
 pub mod monitor_port;
 pub(super) mod protocol;
+pub mod reason;
 pub mod status;
 pub mod tree;
 pub(super) mod vip;
@@ -14,11 +16,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+pub(crate) use self::adoption::{Aggregate, adopt};
 use self::attribute::{
     ADMIN_STATE_UP, CREATED_AT, DESCRIPTION, NAME, OPERATING_STATUS, PROVISIONING_STATUS, TAGS, UPDATED_AT,
     show_times,
 };
 use self::status::{FIRST_GENERATION, Provisioning};
+use self::tree::StatusDetail;
 use super::attribute::{ID, PROJECT_ID, TENANT_ID};
 use super::{
     Act, Action, ActionCall, Attribute, Checked, Field, Method, Noun, Preset, Reply, Resource, Scene, Shape,
@@ -150,7 +154,10 @@ static ACTIONS: &[Action] = &[
 ];
 
 fn read_statuses(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
-    Ok(Reply::Value(tree::statuses(scene, aggregate::found(scene.world, call.id)?)))
+    let is_verbose =
+        call.query.iter().any(|(key, value)| key == "verbose" && value.eq_ignore_ascii_case("true"));
+    let detail = if is_verbose { StatusDetail::Verbose } else { StatusDetail::Standard };
+    Ok(Reply::Value(tree::statuses(scene, aggregate::found(scene.world, call.id)?, detail)))
 }
 
 /// OVN counts nothing.

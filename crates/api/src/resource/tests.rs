@@ -152,7 +152,7 @@ fn tags_are_set_added_removed_and_counted_as_changes() {
     let who = ChangeRequest::by(&caller, &report);
     let id = id_of(&one(&mut txn, &caller, json!({"tags": ["z"]})));
     let mut ask = |method, args: &[&str], body: Value| {
-        noun().set_tags(&mut txn, &who, method, ActionRequest { id: &id, args, body: &body })
+        noun().set_tags(&mut txn, &who, method, ActionRequest { id: &id, args, body: &body, query: &[] })
     };
     let value = |tags: Value| Reply::Value(json!({"tags": tags}));
     assert_eq!(ask(Method::Put, &[], json!({"tags": ["b", "a"]})), Ok((200, value(json!(["a", "b"])))));
@@ -189,7 +189,7 @@ fn tags_are_set_added_removed_and_counted_as_changes() {
         &mut txn,
         &who,
         Method::Delete,
-        ActionRequest { id: &id, args: &[], body: &Value::Null },
+        ActionRequest { id: &id, args: &[], body: &Value::Null, query: &[] },
     );
     assert_eq!(reply, Ok((204, Reply::Nothing)));
     assert!(txn.get::<Network>(&uuid).unwrap().standard.tags.is_empty());

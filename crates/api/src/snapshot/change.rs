@@ -46,6 +46,7 @@ impl Snapshot {
             MapDiff::Add(backend, _) | MapDiff::Remove(backend, _) => Fact::Probes(backend.port_id),
             MapDiff::Update { new: (backend, _), .. } => Fact::Probes(backend.port_id),
         }));
+        map_diff(&old.last_results, &new.last_results, Fact::LastResult, facts);
         if old.nb_global != new.nb_global {
             facts.insert(Fact::NbGlobal);
         }

@@ -1,6 +1,6 @@
 //! Load balancers as an operator is shown them: where clients connect, and which members serve.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -11,8 +11,7 @@ use crate::Caller;
 use crate::model::{FloatingIp, LoadBalancer, Member, Pool, Port, Router, Vip};
 use crate::report::Report;
 use crate::resource::Scene;
-use crate::resource::load_balancer::health::MemberHealth;
-use crate::resource::load_balancer::status;
+use crate::resource::load_balancer::{reason, status};
 use crate::world::{Kind, Link, Outside, World};
 
 /// As many failed members of a load balancer are named.
@@ -31,6 +30,9 @@ pub struct LoadBalancerStatus {
     pub provisioning_status: String,
     /// Whether it serves.
     pub operating_status: String,
+    /// Why it is in `ERROR`, or why nobody answers for its VIP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Where clients connect, the primary one first.
     pub vips: Vec<VipStatus>,
     /// The names of the routers with a port in a VIP's subnet; the ids of those without a name.
@@ -88,7 +90,7 @@ pub fn load_balancers(world: &World, report: &Report, now: Timestamp) -> Vec<Loa
 
 fn of(scene: &Scene<'_>, balancer: &LoadBalancer) -> LoadBalancerStatus {
     let both = status::of_load_balancer(scene, balancer);
-    let routers = routers(scene.world, balancer);
+    let routers = reason::routers(scene.world, balancer);
     let mut members = MemberTotals::default();
     let mut failed = Vec::new();
     for member in members_of(scene.world, balancer.id) {
@@ -100,7 +102,7 @@ fn of(scene: &Scene<'_>, balancer: &LoadBalancer) -> LoadBalancerStatus {
             members.failed += 1;
             if failed.len() < NAMED {
                 let (address, protocol_port) = (member.address.value, member.protocol_port);
-                let reason = reason(scene, member, health).unwrap_or_default();
+                let reason = reason::of_member(scene, member).unwrap_or_default();
                 failed.push(FailedMember { id: member.id, address, protocol_port, reason });
             }
         }
@@ -111,6 +113,7 @@ fn of(scene: &Scene<'_>, balancer: &LoadBalancer) -> LoadBalancerStatus {
         project_id: balancer.project.clone(),
         provisioning_status: both.provisioning.as_str().to_owned(),
         operating_status: both.operating.as_str().to_owned(),
+        reason: reason::of_load_balancer(scene, balancer),
         vips: balancer.vips.iter().map(|vip| of_vip(scene.world, vip)).collect(),
         routers: routers.iter().map(|router| name_of(router)).collect(),
         chassis: chassis(scene, &routers),
@@ -132,16 +135,6 @@ fn members_of(world: &World, balancer: Uuid) -> impl Iterator<Item = &Member> {
     pools.flat_map(|pool| world.linked::<Member>(Link::Inside(Kind::Member, pool.id))).map(|member| &**member)
 }
 
-/// The routers that answer for a VIP: those with an interface in its subnet, and the owner's own with a gateway there.
-pub(super) fn routers<'w>(world: &'w World, balancer: &LoadBalancer) -> Vec<&'w Router> {
-    let subnets = balancer.vips.iter().map(|vip| vip.subnet_id);
-    let ports = subnets.flat_map(|subnet| world.linked::<Port>(Link::PortsOfSubnet(subnet)));
-    let found = ports.filter_map(|port| Some((port, world.get::<Router>(&port.router_id()?)?)));
-    let answering = found.filter(|(port, router)| !port.is_gateway() || router.project == balancer.project);
-    let routers: BTreeMap<Uuid, &Router> = answering.map(|(_, router)| (router.id, &**router)).collect();
-    routers.into_values().collect()
-}
-
 /// The chassis that host the gateways of routers.
 pub(super) fn chassis(scene: &Scene<'_>, routers: &[&Router]) -> Vec<String> {
     let ports = routers
@@ -155,21 +148,4 @@ pub(super) fn chassis(scene: &Scene<'_>, routers: &[&Router]) -> Vec<String> {
 /// The name of a router, or its id.
 pub(super) fn name_of(router: &Router) -> String {
     if router.name.is_empty() { router.id.to_string() } else { router.name.clone() }
-}
-
-/// Why a member gets no connections, or not all that it could get.
-pub(super) fn reason(scene: &Scene<'_>, member: &Member, health: MemberHealth) -> Option<String> {
-    let port = scene.world.address_holder(member.subnet(), member.address.value);
-    match health {
-        _ if !member.admin_state_up => Some("it is disabled".to_owned()),
-        MemberHealth::Unprobeable(obstacle) => Some(obstacle.as_str().to_owned()),
-        MemberHealth::Offline => Some(match port {
-            Some(port) if !scene.report.port_up(port) => "its port is not up: no chassis has it".to_owned(),
-            _ => "it does not answer the probes of its health monitor".to_owned(),
-        }),
-        _ if member.weight == 0 => Some("its weight is 0: it keeps its connections".to_owned()),
-        MemberHealth::Unknown if member.backup => Some("it waits as a backup".to_owned()),
-        MemberHealth::Unknown => Some("it has not been probed yet".to_owned()),
-        MemberHealth::Unmonitored | MemberHealth::Online => None,
-    }
 }

@@ -20,8 +20,8 @@ async fn every_page_is_read() {
         let made = server.ask("POST", "/v2.0/networks", json!({"networks": networks})).await;
         assert_eq!(made.status, 201);
     }
-    let source = Source::new(&server.url, Credentials::None, None).unwrap();
-    let document = source.read().await.unwrap();
+    let source = Source::network(&server.url, Credentials::None, None).unwrap();
+    let document = source.read_network().await.unwrap();
     let mut names: Vec<&str> =
         document.get("networks").iter().map(|network| network["name"].as_str().unwrap()).collect();
     names.sort_unstable();
@@ -37,7 +37,7 @@ async fn every_page_is_read() {
 async fn a_cloud_of_every_noun_is_the_same_afterwards() {
     let (old, new) = (Server::open().await, Server::open().await);
     let furnished = old.furnish().await;
-    let document = Source::new(&old.url, Credentials::None, None).unwrap().read().await.unwrap();
+    let document = Source::network(&old.url, Credentials::None, None).unwrap().read_network().await.unwrap();
     let takeover = prepare(&document, None, &Settings::default(), SystemTime::now());
     assert_eq!(takeover.left_out, []);
     takeover.store(&new.store).await.unwrap();
@@ -68,10 +68,10 @@ async fn who_has_no_rights_is_told_so() {
         (Credentials::Basic("a".into(), "b".into()), false),
         (Credentials::Token("s3cret".into()), true),
     ] {
-        let read = Source::new(&server.url, credentials, None).unwrap().read().await;
+        let read = Source::network(&server.url, credentials, None).unwrap().read_network().await;
         assert_eq!(read.is_ok(), reads);
         assert!(read.err().is_none_or(|error| error.is_refusal()));
     }
-    let nobody = Source::new("http://127.0.0.1:1", Credentials::None, None).unwrap().read().await;
+    let nobody = Source::network("http://127.0.0.1:1", Credentials::None, None).unwrap().read_network().await;
     assert!(matches!(nobody, Err(SourceError::Read(..))), "{nobody:?}");
 }

@@ -7,7 +7,7 @@
 //! | `{"request":"metrics"}` | the metrics, as a string |
 //! | `{"request":"plan"}` | what its loops would do now: a list of [`reconcile::Preview`] |
 //! | `{"request":"allow-deletions"}` | nothing: the server deletes what it has withheld |
-//! | `{"request":"explain","ip":"172.24.4.10"}` | why the address is exposed, or why not: [`node::bgp::explain::Explanation`] |
+//! | `{"request":"explain","subject":"172.24.4.10"}` | `text`, a list of sentences: of an agent about an address, of a server about any object |
 //! | `{"request":"log-level"}` | the log's directives |
 //! | `{"request":"log-level","set":"debug"}` | sets them |
 //!
@@ -17,7 +17,6 @@ pub(crate) mod client;
 pub(crate) mod server;
 
 use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -94,7 +93,9 @@ pub(crate) enum Request {
     Plan,
     AllowDeletions,
     Explain {
-        ip: IpAddr,
+        /// An IP address; for a server also a MAC address, a name or an id. Programs of older versions send `ip`.
+        #[serde(alias = "ip")]
+        subject: String,
     },
     LogLevel {
         /// Directives to put in place; without, those in place are told.
@@ -148,8 +149,8 @@ mod tests {
             (Request::Plan, r#"{"request":"plan"}"#),
             (Request::AllowDeletions, r#"{"request":"allow-deletions"}"#),
             (
-                Request::Explain { ip: "10.0.0.1".parse().unwrap() },
-                r#"{"request":"explain","ip":"10.0.0.1"}"#,
+                Request::Explain { subject: "10.0.0.1".to_owned() },
+                r#"{"request":"explain","subject":"10.0.0.1"}"#,
             ),
             (Request::LogLevel { set: None }, r#"{"request":"log-level"}"#),
             (Request::LogLevel { set: Some("debug".into()) }, r#"{"request":"log-level","set":"debug"}"#),
@@ -157,6 +158,8 @@ mod tests {
             assert_eq!(serde_json::to_string(&request).unwrap(), text);
             assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);
         }
+        let older = serde_json::from_str::<Request>(r#"{"request":"explain","ip":"10.0.0.1"}"#).unwrap();
+        assert_eq!(older, Request::Explain { subject: "10.0.0.1".to_owned() });
         assert!(serde_json::from_str::<Request>(r#"{"request":"log-level","sett":"debug"}"#).is_err());
     }
 }

@@ -150,8 +150,8 @@ async fn answer(line: &[u8], process: &Process) -> Answer {
         Request::AllowDeletions => {
             process.subject().allow_deletions().map_or_else(Answer::Error, |()| Answer::Result(().into()))
         }
-        Request::Explain { ip } => {
-            process.subject().explain(ip).await.map_or_else(Answer::Error, Answer::Result)
+        Request::Explain { subject } => {
+            process.subject().explain(&subject).await.map_or_else(Answer::Error, Answer::Result)
         }
         Request::LogLevel { set } => {
             if let Some(directives) = set {

@@ -1,7 +1,6 @@
-//! `meridian explain`: why an address is exposed on this node, or why not; whose metadata it gets; and which members serve at a load
-//! balancer's address.
+//! `meridian explain`: asks a running agent about an address, or a running server about any object of the network, and prints the
+//! sentences that it answers.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{given, json, print};
@@ -13,21 +12,23 @@ use crate::output::Said;
 /// The agent may have to read the whole Southbound database for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Explain an address: why it is announced, whose metadata it gets, which members serve it
+/// Explain an address or an object: where it is, what it needs, and why it does not work
 ///
-/// The BGP agent names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is
+/// A server explains every object of the network: a port, a router, a network, a floating IP, a load balancer or a chassis, by its
+/// address, MAC address, name or id. It names the chassis that carries it, the gateways that lead outside, and what is missing.
+/// Of a load balancer it names the members that serve, and why others do not.
+///
+/// Agents explain addresses. The BGP agent names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is
 /// still to be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent
 /// that reads the Southbound database takes a look at all of it.
 ///
 /// The metadata agent says which instance a request from this address would be, on each network.
-///
-/// A server explains the addresses of load balancers: which chassis answers, and which members serve and why others do not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// The address, e.g. 172.24.4.10
-    ip: IpAddr,
-    /// The admin socket of the process [default: that of the agent of this host]
+    /// An address, e.g. 172.24.4.10; for a server also a MAC address, a name or a UUID
+    subject: String,
+    /// The admin socket of the process [default: that of the process of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
     /// How the explanation is printed
@@ -43,7 +44,8 @@ impl Args {
 
 pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     let within = config.ovsdb.timeout.value.max(PATIENCE);
-    let value = client::ask(&admin::socket(config)?, &Request::Explain { ip: args.ip }, within).await?;
+    let request = Request::Explain { subject: args.subject.clone() };
+    let value = client::ask(&admin::socket(config)?, &request, within).await?;
     if args.output == Said::Json {
         return print(&(json(&value) + "\n"));
     }

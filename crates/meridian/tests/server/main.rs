@@ -13,6 +13,7 @@ mod core;
 mod crowd;
 mod dying;
 mod encrypted;
+mod explaining;
 mod failover;
 mod gateways;
 mod hostile_import;

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::asks;
 use super::cloud::{Cloud, Ovn, Sql};
-use super::journal::{Journal, Rows};
 use super::load::{Load, Pace};
 use super::report::Goal;
 use super::{Bench, EXTERNALS};
+use crate::bench::journal::{Journal, Rows};
 use crate::command::{heading, output};
 
 /// Where all of this is measured.

@@ -1,13 +1,11 @@
 //! `cargo xtask bench api`: measures the network API server on both of its databases, and compares it with its goals and
 //! Neutron.
 //!
-//! `cloud` is the server under measurement, `load` the process that sends requests, `asks` the requests, `journal` the written
-//! transactions. `operations`, `scale`, `goals` and `takeover` measure, `neutron` is the peer, `report` prints.
+//! `cloud` is the server under measurement, `load` the process that sends requests, `asks` the requests. `operations`, `scale`, `goals` and `takeover` measure, `neutron` is the peer, `report` prints.
 
 mod asks;
 mod cloud;
 mod goals;
-mod journal;
 mod load;
 mod neutron;
 mod operations;

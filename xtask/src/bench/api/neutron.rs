@@ -13,7 +13,8 @@ use super::asks;
 use super::load::{Load, Pace, Ran, Request};
 use super::operations::{GATEWAYS, INTERFACE, NETWORK, PORT, ROUTER, SHOW};
 use crate::command::heading;
-use crate::neutron::{Neutron, PACKAGES, WORKERS};
+use crate::neutron::{Neutron, PACKAGES};
+use crate::uwsgi::WORKERS;
 
 /// The number of requests of each kind; a hundred times as many would take a hundred times as long.
 const FEW: usize = 5;
@@ -89,7 +90,7 @@ impl Bench<'_> {
 impl Neutron {
     /// Its process and those of its workers.
     fn processes(&self) -> Vec<u32> {
-        let pid = self.uwsgi.id();
+        let pid = self.uwsgi.pid();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).chain([pid]).collect()
     }

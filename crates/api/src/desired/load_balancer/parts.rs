@@ -75,8 +75,8 @@ impl ProbeFacts for Look<'_, '_> {
         self.probe_source(subnet)
     }
 
-    fn result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
-        self.probe_result(backend)
+    fn result(&self, member: Uuid, backend: &ProbedBackend) -> Option<ProbeResult> {
+        self.probe_result(member, backend)
     }
 }
 

@@ -74,7 +74,7 @@ async fn run_root(request: ApiRequest<'_>, action: &'static Action) -> Result<An
 }
 
 fn call<'a>(caller: &'a Caller, body: &'a Value) -> ActionCall<'a> {
-    ActionCall { caller, id: uuid::Uuid::nil(), name: "", args: &[], body }
+    ActionCall { caller, id: uuid::Uuid::nil(), name: "", args: &[], body, query: &[] }
 }
 
 async fn on_noun(request: ApiRequest<'_>, noun: &'static dyn Noun, rest: &[&str]) -> Result<Answer, Fault> {
@@ -139,7 +139,7 @@ async fn on_tags(
     let (id, tag) = (id.to_owned(), tag.map(str::to_owned));
     let change = move |txn: &mut Txn, by: &ChangeRequest<'_>, body: &Value| {
         let args: Vec<_> = tag.iter().map(String::as_str).collect();
-        noun.set_tags(txn, by, method, ActionRequest { id: &id, args: &args, body })
+        noun.set_tags(txn, by, method, ActionRequest { id: &id, args: &args, body, query: by.query })
     };
     let ((status, reply), wait) = request.change(None, change).await?;
     Ok(wait.mark(Answer::reply(status, noun.name(), reply, None)))

@@ -3,12 +3,14 @@
 //!
 //! The same tree is served under `/load-balancer`, where web servers in front of Octavia usually have it.
 
+mod accept;
 mod dispatch;
 mod document;
 mod nothing;
 mod openapi;
 mod settling;
 
+use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -37,6 +39,10 @@ impl HttpDialect for Octavia {
 
     fn keeps_suffix(&self, segments: &[String]) -> bool {
         segments.last().is_some_and(|last| last == "openapi.json")
+    }
+
+    fn check_accept(&self, headers: &HeaderMap, request_id: &str) -> Option<Answer> {
+        accept::check(headers, request_id)
     }
 
     fn is_health(&self, path: &str) -> bool {

@@ -38,7 +38,7 @@ pub(super) async fn wait(api: &Api, whole: Uuid) {
     let settled = report.wait_for(|report| match report.applied_generation(whole) {
         AppliedGeneration::At(applied) => applied.is_some_and(|applied| applied >= generation),
         // No Northbound was read since the start: nothing to wait for.
-        AppliedGeneration::Unknown => true,
+        AppliedGeneration::Unknown | AppliedGeneration::Refused(_) => true,
     });
     drop(timeout(MOMENT, settled).await);
 }

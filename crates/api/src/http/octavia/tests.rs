@@ -64,6 +64,18 @@ async fn load_balancers_are_served_under_all_their_paths() {
     }
     let gone = json!({"faultcode": "Client", "faultstring": "Pool x not found.", "debuginfo": null});
     assert_eq!(ask(Verb::GET, "/v2/lbaas/pools/x", Value::Null).await, (404, gone));
+    let accept = async |path: &str, accept: &str| {
+        let request = Client::new().get(format!("http://{to}{path}")).header("Accept", accept);
+        let answer = request.send().await.unwrap();
+        let id = answer.headers()["x-openstack-request-id"].to_str().unwrap().to_owned();
+        (answer.status().as_u16(), id, answer.text().await.unwrap())
+    };
+    let (status, request_id, body) = accept("/v2/lbaas/loadbalancers", "text/html").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["errors"][0]["status"]), (406, &json!(406)));
+    assert_eq!(body["errors"][0]["request_id"], request_id);
+    assert_eq!(accept("/v2/lbaas/loadbalancers", "").await.0, 200);
+    assert_eq!(accept("/healthcheck", "text/plain").await.0, 200, "web servers ask for anything");
     let (status, refused) = ask(Verb::POST, "/v2/lbaas/l7policies", json!({"l7policy": {}})).await;
     assert_eq!((status, &refused["faultcode"]), (501, &json!("Server")));
     assert_eq!(ask(Verb::PUT, "/v2/lbaas/quotas/p", json!({"quota": {"pool": 1}})).await.0, 202);

@@ -225,7 +225,9 @@ impl Common {
 }
 
 /// Null stands for what is not set in many places.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 

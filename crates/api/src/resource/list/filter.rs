@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::query::{Query, truth};
+use super::query::Query;
 use crate::dialect::Refusal;
 use crate::resource::{Attribute, Shape, Values};
 
@@ -60,7 +60,7 @@ impl Filters {
                 (Some(rule), _) if tagged => {
                     filters.tags.push((rule, value.split(',').map(str::to_owned).collect()));
                 }
-                (None, Some(attribute)) => filters.add(attribute, value)?,
+                (None, Some(attribute)) => filters.add(attribute, value, query)?,
                 _ => unknown.push(key),
             }
         }
@@ -74,7 +74,7 @@ impl Filters {
         }
     }
 
-    fn add(&mut self, attribute: &'static Attribute, value: &str) -> Result<(), Refusal> {
+    fn add(&mut self, attribute: &'static Attribute, value: &str, query: &Query) -> Result<(), Refusal> {
         let at = self.attributes.iter().position(|(name, _)| *name == attribute.name);
         if let Some(fields) = elements(&attribute.shape) {
             let (key, value) = value.split_once('=').unwrap_or((value, ""));
@@ -84,7 +84,8 @@ impl Filters {
                 let reason = format!("'{key}' is not a key to filter {name} by");
                 return Err(Refusal::bad_value(name, value, reason));
             };
-            let value = if plain == key { normal(key, &field.shape, value)? } else { value.to_owned() };
+            let value =
+                if plain == key { normal(key, &field.shape, value, query)? } else { value.to_owned() };
             let at = at.unwrap_or_else(|| {
                 self.attributes.push((attribute.name, Test::Element(Vec::new())));
                 self.attributes.len() - 1
@@ -97,7 +98,7 @@ impl Filters {
             }
             return Ok(());
         }
-        let value = normal(attribute.name, &attribute.shape, value)?;
+        let value = normal(attribute.name, &attribute.shape, value, query)?;
         match at.map(|at| &mut self.attributes[at]) {
             Some((_, Test::Any(values))) => values.push(value),
             _ => self.attributes.push((attribute.name, Test::Any(vec![value]))),
@@ -236,12 +237,12 @@ fn elements(shape: &Shape) -> Option<&'static [crate::resource::Field]> {
 
 /// A value in the form in which objects show it. Truth values and numbers must be such; other text may be anything, and
 /// finds nothing if it is nonsense.
-fn normal(name: &str, shape: &Shape, value: &str) -> Result<String, Refusal> {
+fn normal(name: &str, shape: &Shape, value: &str, query: &Query) -> Result<String, Refusal> {
     match shape {
         Shape::Nullable(_) if value.is_empty() => Ok(String::new()),
-        Shape::Nullable(of) => normal(name, of, value),
-        Shape::List { of, .. } => normal(name, of, value),
-        Shape::Bool => truth(name, value).map(|it| it.to_string()),
+        Shape::Nullable(of) => normal(name, of, value, query),
+        Shape::List { of, .. } => normal(name, of, value, query),
+        Shape::Bool => query.truth(name, value).map(|it| it.to_string()),
         Shape::Integer { .. } => match value.parse::<i64>() {
             Ok(number) => Ok(number.to_string()),
             Err(_) => Err(Refusal::bad_value(name, value, format!("'{value}' is not an integer"))),

@@ -23,7 +23,7 @@ use crate::world::{Entity, Link};
 use order::{Order, Rank};
 
 pub use filter::Filters;
-pub use query::{Direction, LinkRule, Query, QueryGrammar};
+pub use query::{Direction, LinkRule, Query, QueryGrammar, SortGrammar};
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,6 +16,8 @@ pub struct Query {
     pairs: Vec<(String, String)>,
     /// Which pages beside this one have links.
     links: LinkRule,
+    /// Whether a word that is no boolean means false.
+    lenient_bool: bool,
     /// Attributes to show; empty means all.
     pub fields: Vec<String>,
     /// Sort keys, the first decides first.
@@ -53,8 +55,10 @@ impl Direction {
 /// How the lists of an API are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryGrammar {
-    /// Whether `sort=name:asc,id:desc` is understood beside `sort_key` and `sort_dir`.
-    pub colon_sort: bool,
+    /// The spelling of sort keys.
+    pub sort: SortGrammar,
+    /// Whether a word that is no boolean means false, and `yes`, `on`, `t` and `y` mean true. Otherwise such words are refused.
+    pub lenient_bool: bool,
     /// Whether a limit that is no size of a page means "no paging". Otherwise it is refused.
     pub lenient_limit: bool,
     /// The order of a list whose query names none. The id decides last in any case.
@@ -75,37 +79,88 @@ pub enum LinkRule {
     FullOrMarked,
 }
 
+/// The spelling of sort keys in a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortGrammar {
+    /// `sort_key=name&sort_dir=asc`, each pair once per key. Neutron's.
+    Pairs,
+    /// `sort=name:asc,id:desc`, or comma lists in `sort_key` and `sort_dir`. A key without a direction goes up, and a direction without a
+    /// key means nothing. Octavia's.
+    Lists,
+}
+
+impl SortGrammar {
+    /// The keys in order, from the values of `sort`, `sort_key` and `sort_dir`.
+    fn keys(
+        self,
+        colon: Vec<(String, Direction)>,
+        keys: &[String],
+        directions: &[String],
+    ) -> Result<Vec<(String, Direction)>, Refusal> {
+        match self {
+            SortGrammar::Pairs => {
+                if keys.len() != directions.len() {
+                    return Err(Refusal::UnpairedSort);
+                }
+                let pair = |(key, towards): (&String, &String)| Ok((key.clone(), direction(towards)?));
+                keys.iter().zip(directions).map(pair).collect()
+            }
+            SortGrammar::Lists if !colon.is_empty() => Ok(colon),
+            SortGrammar::Lists => {
+                let keys = keys.iter().flat_map(|keys| keys.split(',')).filter(|key| !key.is_empty());
+                let mut directions =
+                    directions.iter().flat_map(|it| it.split(',')).filter(|it| !it.is_empty());
+                let pair = |key: &str| {
+                    let towards = directions.next().unwrap_or("asc").to_ascii_lowercase();
+                    Ok((key.to_owned(), direction(&towards)?))
+                };
+                keys.map(pair).collect()
+            }
+        }
+    }
+}
+
 impl Query {
     /// Reads the pairs of a query string.
     pub fn parse(pairs: Vec<(String, String)>, grammar: &QueryGrammar) -> Result<Self, Refusal> {
-        let mut query = Query { links: grammar.links, ..Query::default() };
-        let mut keys = Vec::new();
-        let mut directions = Vec::new();
+        let mut query =
+            Query { links: grammar.links, lenient_bool: grammar.lenient_bool, ..Query::default() };
+        let (mut colon, mut keys, mut directions) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in &pairs {
             match key.as_str() {
                 "fields" => query.fields.extend(non_empty(value)),
-                "sort" if grammar.colon_sort => query.sort.extend(colon_sort(value)?),
+                "sort" if grammar.sort == SortGrammar::Lists => colon.extend(colon_sort(value)?),
                 "sort_key" => keys.push(value.clone()),
-                "sort_dir" => directions.push(direction(value)?),
+                "sort_dir" => directions.push(value.clone()),
                 "limit" if grammar.lenient_limit => query.limit = lenient_size(value)?,
                 "limit" => query.limit = size(value)?,
                 "marker" => query.marker = non_empty(value),
-                "page_reverse" => query.page_reverse = truth("page_reverse", value)?,
+                "page_reverse" => query.page_reverse = query.truth("page_reverse", value)?,
                 "changed_since" => query.changed_since = Some(time(value)?),
                 word if grammar.reserved.contains(&word) => {}
                 _ => query.filters.push((key.clone(), value.clone())),
             }
         }
-        if keys.len() != directions.len() {
-            return Err(Refusal::UnpairedSort);
-        }
-        query.sort.extend(keys.into_iter().zip(directions));
+        query.sort = grammar.sort.keys(colon, &keys, &directions)?;
         if query.sort.is_empty() {
             let sort = grammar.default_sort.iter().map(|(key, direction)| ((*key).to_owned(), *direction));
             query.sort = sort.collect();
         }
         query.pairs = pairs;
         Ok(query)
+    }
+
+    /// A boolean, as the API reads it.
+    pub(super) fn truth(&self, name: &str, value: &str) -> Result<bool, Refusal> {
+        match value.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            word if self.lenient_bool => Ok(["yes", "on", "t", "y"].contains(&word)),
+            _ => {
+                let reason = format!("'{value}' cannot be converted to boolean");
+                Err(Refusal::bad_value(name, value, reason))
+            }
+        }
     }
 
     /// The size of a page, if there are pages, where the operator allows `most`.
@@ -176,7 +231,7 @@ fn colon_sort(value: &str) -> Result<Vec<(String, Direction)>, Refusal> {
     let keys = value.split(',').filter(|key| !key.is_empty());
     keys.map(|key| {
         let (key, towards) = key.split_once(':').unwrap_or((key, "asc"));
-        Ok((key.to_owned(), direction(towards)?))
+        Ok((key.to_owned(), direction(&towards.to_ascii_lowercase())?))
     })
     .collect()
 }
@@ -195,17 +250,6 @@ fn size(value: &str) -> Result<Option<usize>, Refusal> {
         Ok(0) => Ok(None),
         Ok(limit) => Ok(Some(limit)),
         Err(_) => Err(Refusal::BadLimit(value.to_owned())),
-    }
-}
-
-pub(super) fn truth(name: &str, value: &str) -> Result<bool, Refusal> {
-    match value.to_ascii_lowercase().as_str() {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => {
-            let reason = format!("'{value}' cannot be converted to boolean");
-            Err(Refusal::bad_value(name, value, reason))
-        }
     }
 }
 

@@ -119,6 +119,11 @@ fn nonsense_in_queries_is_refused() {
             "['up'] is invalid value for sort_dirs, valid value is 'asc' and 'desc'",
         ),
         ("sort_key=name&sort_key=id&sort_dir=asc", "The number of sort_keys and sort_dirs must be same"),
+        ("sort=name:asc", "['sort'] is invalid attribute for filtering"),
+        (
+            "admin_state_up=yes",
+            "Invalid input for admin_state_up. Reason: 'yes' cannot be converted to boolean.",
+        ),
         ("sort_key=name", "The number of sort_keys and sort_dirs must be same"),
         ("sort_dir=asc", "The number of sort_keys and sort_dirs must be same"),
         ("sort_key=colour&sort_dir=asc", "['colour'] is invalid attribute for sort_keys"),

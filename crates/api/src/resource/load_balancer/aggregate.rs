@@ -20,7 +20,7 @@ pub(in crate::resource) fn found(world: &World, id: Uuid) -> Result<&Arc<LoadBal
 
 /// How far OVN has come with a load balancer, for a request that wants to change it.
 pub(super) fn provisioning(txn: &Txn, load_balancer: &LoadBalancer) -> Provisioning {
-    let applied = status::applied(txn.report(), load_balancer.id);
+    let applied = status::applied(txn.report(), load_balancer);
     status::provisioning(load_balancer, status::own_generation(load_balancer), applied, txn.now())
 }
 

@@ -75,8 +75,8 @@ pub trait ProbeFacts {
     fn holder(&self, subnet: Uuid, address: IpAddr) -> Option<&Port>;
     /// The address in a subnet that probes come from.
     fn source(&self, subnet: Uuid) -> Option<IpAddr>;
-    /// The result of probing a backend.
-    fn result(&self, backend: &ProbedBackend) -> Option<ProbeResult>;
+    /// The result of probing the backend of a member.
+    fn result(&self, member: Uuid, backend: &ProbedBackend) -> Option<ProbeResult>;
 }
 
 impl ProbeFacts for (&World, &Report) {
@@ -89,8 +89,8 @@ impl ProbeFacts for (&World, &Report) {
         monitor_port::of(self.0, subnet).map(|(_, address)| address)
     }
 
-    fn result(&self, backend: &ProbedBackend) -> Option<ProbeResult> {
-        self.1.probe_result(backend)
+    fn result(&self, member: Uuid, backend: &ProbedBackend) -> Option<ProbeResult> {
+        self.1.probe_result(member, backend)
     }
 }
 
@@ -113,7 +113,7 @@ pub fn of_monitored(facts: &impl ProbeFacts, member: &Member, protocol: LbProtoc
     };
     let (address, protocol_port) = (member.address.value, member.protocol_port);
     let backend = ProbedBackend { port_id: path.port_id, address, protocol_port, protocol };
-    match facts.result(&backend) {
+    match facts.result(member.id, &backend) {
         None | Some(ProbeResult::Unknown) => MemberHealth::Unknown,
         Some(ProbeResult::Online) => MemberHealth::Online,
         Some(ProbeResult::Offline) => MemberHealth::Offline,

@@ -2,7 +2,8 @@
 //!
 //! No state is stored. Each write gives the load balancer a new generation, which its Northbound rows carry, and the report reads
 //! it back from there. An object whose last change is in no row yet is pending. So nothing can be pending for ever: after
-//! [`DEADLINE`] seconds it is shown as failed, until the rows come.
+//! [`DEADLINE`] seconds it is shown as failed, until the rows come. The server that writes shows a load balancer whose rows the
+//! Northbound refuses as failed at once.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -77,9 +78,17 @@ impl Operating {
     }
 }
 
-/// How far the Northbound has come with a load balancer.
-pub fn applied(report: &Report, load_balancer: Uuid) -> AppliedGeneration {
-    report.applied_generation(load_balancer)
+/// How far the Northbound has come with a load balancer, and whether it refuses to go on.
+pub fn applied(report: &Report, load_balancer: &LoadBalancer) -> AppliedGeneration {
+    let refusal = report.refusal(load_balancer.id);
+    match report.applied_generation(load_balancer.id) {
+        AppliedGeneration::At(present)
+            if refusal.is_some_and(|it| it.generation == load_balancer.generation) =>
+        {
+            AppliedGeneration::Refused(present)
+        }
+        applied => applied,
+    }
 }
 
 /// The provisioning status of a load balancer or of one of its parts, whose changes `object` tells.
@@ -94,7 +103,12 @@ pub fn provisioning(
         // Its owner may ask for the deletion again; the rows go in any case when the Northbound is back.
         _ if load_balancer.deleted && is_late => return Provisioning::Error,
         _ if load_balancer.deleted => return Provisioning::PendingDelete,
-        AppliedGeneration::At(Some(present)) if object.changed <= present => return Provisioning::Active,
+        AppliedGeneration::At(Some(present)) | AppliedGeneration::Refused(Some(present))
+            if object.changed <= present =>
+        {
+            return Provisioning::Active;
+        }
+        AppliedGeneration::Refused(_) => return Provisioning::Error,
         // Without a report nobody knows; most load balancers are as they were before the server started.
         AppliedGeneration::Unknown if is_late => return Provisioning::Active,
         AppliedGeneration::At(Some(present)) => object.created > present,
@@ -169,7 +183,7 @@ impl Status {
 
 fn of_part(scene: &Scene<'_>, load_balancer: Uuid, object: Generation) -> Provisioning {
     match scene.world.get::<LoadBalancer>(&load_balancer) {
-        Some(whole) => provisioning(whole, object, applied(scene.report, load_balancer), scene.now),
+        Some(whole) => provisioning(whole, object, applied(scene.report, whole), scene.now),
         None => Provisioning::PendingDelete,
     }
 }
@@ -178,7 +192,7 @@ fn of_part(scene: &Scene<'_>, load_balancer: Uuid, object: Generation) -> Provis
 pub fn of_load_balancer(scene: &Scene<'_>, load_balancer: &LoadBalancer) -> Status {
     let id = load_balancer.id;
     let own = own_generation(load_balancer);
-    let provisioning = provisioning(load_balancer, own, applied(scene.report, id), scene.now);
+    let provisioning = provisioning(load_balancer, own, applied(scene.report, load_balancer), scene.now);
     let listeners = scene.world.linked::<Listener>(Link::Inside(Kind::Listener, id));
     let behind: Vec<_> = listeners.map(|listener| listener_operating(scene, listener)).collect();
     Status::new(provisioning, operating_of_front(load_balancer.admin_state_up, &behind))

@@ -8,9 +8,10 @@ use crate::model::{HealthMonitor, LbProtocol, Member, Port, QuotaSet};
 use crate::report::{AppliedGeneration, ProbeResult, ProbedBackend, Report};
 use crate::resource::fixture::{Desk, id, network, subnet};
 use crate::resource::port::Ports;
-use crate::resource::{ChangeRequest, CreateAnswer, Noun, RenderedObject, of};
+use crate::resource::{ChangeRequest, CreateAnswer, Noun, Page, RenderedObject, of};
 use crate::world::{Outside, World};
 
+mod lists;
 mod monitor_ports;
 mod requests;
 mod states;
@@ -127,10 +128,16 @@ impl Cloud {
         shown.map(RenderedObject::into_value).map_err(|fault| (fault.status, fault.message))
     }
 
-    fn names(&self, path: &str, query: &str) -> Vec<String> {
+    fn page(&self, path: &str, query: &str) -> Result<Page, Refused> {
         let (parent, noun) = noun(path);
-        let query = noun.query(form_urlencoded::parse(query.as_bytes()).into_owned().collect()).unwrap();
-        let page = self.look(parent, |scene| noun.list(scene, &query)).unwrap();
+        let found = noun
+            .query(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+            .and_then(|query| self.look(parent, |scene| noun.list(scene, &query)));
+        found.map_err(|fault| (fault.status, fault.message))
+    }
+
+    fn names(&self, path: &str, query: &str) -> Vec<String> {
+        let page = self.page(path, query).unwrap();
         page.items.iter().map(|item| text(&item.into_value()["name"])).collect()
     }
 

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::aggregate;
 use super::status::{self, Status};
+use super::{aggregate, reason};
 use crate::dialect::octavia::{missing, validation};
 use crate::dialect::{Dialect, NounNames, Octavia, Refusal};
 use crate::model::{HealthMonitor, Listener, LoadBalancer, Member, Pool};
@@ -190,7 +190,7 @@ fn node(id: Uuid, name: &str, status: Status) -> Map<String, Value> {
     node.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn pool_node(scene: &Scene<'_>, pool: &Pool) -> Value {
+fn pool_node(scene: &Scene<'_>, pool: &Pool, detail: StatusDetail) -> Value {
     let mut tree = node(pool.id, &pool.name, status::of_pool(scene, pool));
     let mut monitors = scene.world.linked::<HealthMonitor>(Link::Inside(Kind::HealthMonitor, pool.id));
     if let Some(monitor) = monitors.next() {
@@ -202,22 +202,44 @@ fn pool_node(scene: &Scene<'_>, pool: &Pool) -> Value {
         let mut child = node(member.id, &member.name, status::of_member(scene, member));
         child.insert("address".into(), member.address.to_string().into());
         child.insert("protocol_port".into(), member.protocol_port.into());
+        detail.add(&mut child, || reason::of_member(scene, member));
         Value::Object(child)
     });
     tree.insert("members".into(), members.collect());
     Value::Object(tree)
 }
 
-/// The states of a load balancer, its listeners, and what is behind each of them.
-pub fn statuses(scene: &Scene<'_>, whole: &LoadBalancer) -> Value {
+/// How much a tree of states tells. Octavia's own tree has fixed keys, which clients count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusDetail {
+    /// Octavia's keys.
+    Standard,
+    /// A `reason` beside them.
+    Verbose,
+}
+
+impl StatusDetail {
+    fn add(self, node: &mut Map<String, Value>, reason: impl FnOnce() -> Option<String>) {
+        if self == StatusDetail::Verbose
+            && let Some(reason) = reason()
+        {
+            node.insert("reason".into(), reason.into());
+        }
+    }
+}
+
+/// The states of a load balancer, its listeners, and what is behind each of them. With `verbose` the load balancer and its members have
+/// a `reason` where one is not in service.
+pub fn statuses(scene: &Scene<'_>, whole: &LoadBalancer, detail: StatusDetail) -> Value {
     let mut tree = node(whole.id, &whole.name, status::of_load_balancer(scene, whole));
     let listeners = scene.world.linked::<Listener>(Link::Inside(Kind::Listener, whole.id)).map(|listener| {
         let mut child = node(listener.id, &listener.name, status::of_listener(scene, listener));
         let pool = listener.default_pool_id.and_then(|pool| scene.world.get::<Pool>(&pool));
-        let pools: Vec<Value> = pool.map(|pool| pool_node(scene, pool)).into_iter().collect();
+        let pools: Vec<Value> = pool.map(|pool| pool_node(scene, pool, detail)).into_iter().collect();
         child.insert("pools".into(), pools.into());
         Value::Object(child)
     });
     tree.insert("listeners".into(), listeners.collect());
+    detail.add(&mut tree, || reason::of_load_balancer(scene, whole));
     json!({"statuses": {"loadbalancer": tree}})
 }

@@ -36,6 +36,11 @@ const NAMES: [(&str, &str); 9] = [
     ("l7rule", "l7rule"),
 ];
 
+/// The limit that a name in a body means.
+pub(crate) fn limit_name(name: &str) -> Option<&'static str> {
+    NAMES.iter().find(|(spelling, _)| *spelling == name).map(|(_, limit)| *limit)
+}
+
 const LIMIT: Shape = Shape::Nullable(&Shape::Integer { min: -1, max: 2_000_000_000 });
 
 const fn named(name: &'static str) -> Attribute {

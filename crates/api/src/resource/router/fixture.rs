@@ -214,7 +214,7 @@ impl Cloud {
             .find_map(|action| Some((action, action.matches(&rest)?)));
         let (action, args) = found.unwrap();
         let id = id.to_string();
-        let asked = ActionRequest { id: &id, args: &args, body: &body };
+        let asked = ActionRequest { id: &id, args: &args, body: &body, query: &[] };
         let (reply, object) = match action.act {
             Act::Read(_) => (noun.look(&self.scene(), action, asked)?, None),
             Act::Change(_) => {

@@ -1,14 +1,17 @@
 //! `meridian import`: taking over what another program runs.
 
+mod destination;
 mod neutron;
-mod told;
+mod octavia;
+mod report;
+mod source;
 
 use clap::Subcommand;
 
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Outcome};
 
-/// Take over a cloud that another program runs
+/// Import a cloud that another program runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
@@ -19,12 +22,14 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Source {
     Neutron(Box<neutron::Args>),
+    Octavia(Box<octavia::Args>),
 }
 
 impl Args {
     pub(super) fn overrides(&self) -> Vec<Override> {
         match &self.source {
             Source::Neutron(args) => args.overrides(),
+            Source::Octavia(args) => args.overrides(),
         }
     }
 }
@@ -32,5 +37,6 @@ impl Args {
 pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     match &args.source {
         Source::Neutron(args) => neutron::run(args, config).await,
+        Source::Octavia(args) => octavia::run(args, config).await,
     }
 }

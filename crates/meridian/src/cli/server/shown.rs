@@ -1,10 +1,9 @@
 //! What the server says of itself: to `meridian status`, `meridian plan` and to health checks.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use api::northbound::{Northbound, Sight};
-use api::status::{NetworkStatus, explain_balancer};
+use api::status::{NetworkStatus, explain};
 use api::store::{Store, Url};
 use ovsdb::Client;
 use reconcile::{Class, Handle, Severity, State};
@@ -87,11 +86,12 @@ impl Subject for Shown {
         self.northbound.allow_deletions().map_err(|error| error.to_string())
     }
 
-    fn explain(&self, ip: IpAddr) -> Answering<'_> {
+    fn explain<'a>(&'a self, subject: &'a str) -> Answering<'a> {
         Box::pin(async move {
-            let (world, report) = (self.store.world(), self.sight.report().borrow().clone());
-            let text = explain_balancer(&world, &report, jiff::Timestamp::now(), ip);
-            Ok(serde_json::json!({"ip": ip, "text": text}))
+            let (report, fleet) = (self.sight.report(), self.sight.fleet());
+            let (report, fleet) = (report.borrow().clone(), fleet.borrow().clone());
+            let text = explain(&self.store.world(), &report, &fleet, jiff::Timestamp::now(), subject);
+            Ok(serde_json::json!({"subject": subject, "text": text}))
         })
     }
 

@@ -19,6 +19,9 @@ pub(super) fn text(balancers: &[LoadBalancerStatus], coloured: bool) -> String {
     }
     out.push_str(&table.render(coloured));
     for balancer in balancers {
+        if let (Some(reason), "ERROR") = (&balancer.reason, balancer.provisioning_status.as_str()) {
+            let _ = writeln!(out, "! {}: {reason}", label(balancer));
+        }
         for member in &balancer.failed {
             let (name, address, port) = (label(balancer), member.address, member.protocol_port);
             let _ = writeln!(out, "! {name}: member {address} port {port}: {}", member.reason);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -36,7 +37,7 @@ fn ports(site: &BalancerSite, balancer: &str) -> usize {
 fn whole(site: &BalancerSite) -> (String, String, String, String) {
     let balancer = site.balancer("lb1", &site.s1);
     let pool = site.pool("p1", &balancer);
-    let member = site.member(&pool, "10.0.0.107", &site.s1);
+    let member = site.member(&pool, "10.0.0.20", &site.s1);
     let listener = site.listener(&balancer, 80, &pool);
     (balancer, pool, member, listener)
 }
@@ -122,22 +123,23 @@ fn scenario_52_a_killed_server_goes_on_where_it_was() {
     plant.freeze();
     let path = format!("pools/{pool}/members");
     let member = |last: u8| json!({"member": {"address": format!("10.0.0.{last}"), "protocol_port": 80}});
-    assert_eq!(site.ask("POST", &path, Some(member(50))).status, 201);
+    assert_eq!(site.ask("POST", &path, Some(member(40))).status, 201);
     site.cloud.kill();
     plant.thaw();
     site.cloud.again();
     site.settled();
-    // Left to chance, a few times.
-    for last in 51..57 {
+    // A hundred times, at another moment after the answer each time.
+    for last in 51..151 {
         assert_eq!(site.ask("POST", &path, Some(member(last))).status, 201);
+        thread::sleep(Duration::from_micros(u64::from(last) * 37 % 3000));
         site.cloud.crash();
         site.settled();
     }
     site.cloud.converged();
     let row = site.row(&balancer);
     let backends = row["vips"].as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
-    assert_eq!(backends.split(',').count(), 8);
-    assert_eq!(ls_refs(&row), json!({format!("neutron-{}", site.n1): 9}));
+    assert_eq!(backends.split(',').count(), 102);
+    assert_eq!(ls_refs(&row), json!({format!("neutron-{}", site.n1): 103}));
     let before = contents(&site.cloud);
     site.cloud.crash();
     site.cloud.converged();
@@ -206,11 +208,11 @@ fn scenario_57_two_servers_take_members_of_one_pool() {
     let path = format!("/v2/lbaas/pools/{pool}/members");
     let urls = [site.cloud.load_balancer_url(), other.load_balancer_url()];
     thread::scope(|scope| {
-        for worker in 0..4_u8 {
+        for worker in 0..8_u8 {
             let (path, urls) = (&path, urls);
             scope.spawn(move || {
-                for n in 0..10_u8 {
-                    let last = 110 + worker * 10 + n;
+                for n in 0..25_u8 {
+                    let last = 50 + worker * 25 + n;
                     let body = json!({"member": {"address": format!("10.0.0.{last}"), "protocol_port": 80}})
                         .to_string();
                     let url = urls[usize::from(worker + n) % 2];
@@ -227,8 +229,8 @@ fn scenario_57_two_servers_take_members_of_one_pool() {
     site.settled();
     let row = site.row(&balancer);
     let backends = row["vips"].as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
-    assert_eq!(backends.split(',').count(), 41);
-    assert_eq!(ls_refs(&row), json!({format!("neutron-{}", site.n1): 42}));
+    assert_eq!(backends.split(',').count(), 201);
+    assert_eq!(ls_refs(&row), json!({format!("neutron-{}", site.n1): 202}));
     // The writer dies, and the other one goes on.
     site.cloud.kill();
     let listed = raw(

@@ -176,6 +176,19 @@ fn backup_members_serve_while_the_others_fail() {
 }
 
 #[test]
+fn a_server_that_starts_without_the_southbound_keeps_backups_in_service() {
+    let mut scene = monitored();
+    change(&mut scene, LB1, |txn, _| drop(txn.edit::<Member>(&id(0x1a2), |member| member.backup = true)));
+    let vips = |scene: &Scene| row(&rows(scene), LB1)["vips"].clone();
+    scene.snapshot.report.set_last_result(id(0x1a1), Some(ProbeResult::Offline));
+    assert_eq!(vips(&scene), "{10.0.0.10:82=10.0.0.107:80,20.0.0.107:80}");
+    assert_eq!(statuses(&rows(&scene), LB1)[0], "ERROR", "what other programs read stays");
+    // What the Southbound has counts from its first answer on.
+    scene.snapshot.report.set_southbound_read();
+    assert_eq!(vips(&scene), "{10.0.0.10:82=10.0.0.107:80}");
+}
+
+#[test]
 fn ipv6_members_are_mapped_in_brackets() {
     let mut scene = serving();
     scene.put(fixture::subnet(0x37, NET, "fd00::/64"));

@@ -17,6 +17,9 @@ fn the_state_follows_from_generation_report_and_deadline() {
         (new, AppliedGeneration::At(Some(4)), PendingCreate, Error),
         (changed, AppliedGeneration::At(Some(5)), Active, Active),
         (changed, AppliedGeneration::At(None), PendingUpdate, Error),
+        (old, AppliedGeneration::Refused(Some(4)), Active, Active),
+        (changed, AppliedGeneration::Refused(Some(4)), Error, Error),
+        (new, AppliedGeneration::Refused(None), Error, Error),
         (changed, AppliedGeneration::Unknown, PendingUpdate, Active),
         (new, AppliedGeneration::Unknown, PendingCreate, Active),
     ] {
@@ -124,7 +127,8 @@ fn operating_states_rise_from_the_members() {
     cloud.apply();
     cloud.update("loadbalancers", &whole, json!({"admin_state_up": null})).unwrap();
     assert_eq!(cloud.states("loadbalancers", &whole).1, "OFFLINE");
-    let tree = cloud.look(None, |scene| tree::statuses(scene, &cloud.whole(&whole)));
+    let tree =
+        cloud.look(None, |scene| tree::statuses(scene, &cloud.whole(&whole), tree::StatusDetail::Standard));
     let top = tree["statuses"]["loadbalancer"].as_object().unwrap();
     assert_eq!(top.len(), 5);
     let pool = &top["listeners"][0]["pools"][0];

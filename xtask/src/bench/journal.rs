@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// How many rows of each table a transaction touched.
-pub(super) type Rows = BTreeMap<String, usize>;
+pub(in crate::bench) type Rows = BTreeMap<String, usize>;
 
 /// How long nothing must be written until it counts as the end.
 const QUIET: Duration = Duration::from_millis(700);
@@ -20,20 +20,20 @@ const QUIET: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A place in a database's file; what is written after it is read once.
-pub(super) struct Journal {
+pub(in crate::bench) struct Journal {
     file: PathBuf,
     at: u64,
 }
 
 impl Journal {
     /// From the present end on.
-    pub(super) fn from_here(file: &Path) -> Result<Journal> {
+    pub(in crate::bench) fn from_here(file: &Path) -> Result<Journal> {
         let at = std::fs::metadata(file).with_context(|| format!("cannot see {}", file.display()))?.len();
         Ok(Journal { file: file.to_owned(), at })
     }
 
     /// The transactions since the last call.
-    pub(super) fn read(&mut self) -> Result<Vec<Rows>> {
+    pub(in crate::bench) fn read(&mut self) -> Result<Vec<Rows>> {
         let mut file = File::open(&self.file)?;
         file.seek(SeekFrom::Start(self.at))?;
         let mut text = Vec::new();
@@ -43,7 +43,7 @@ impl Journal {
     }
 
     /// Waits until the file has grown and is quiet again; returns the time from the call to the last record.
-    pub(super) fn wait(&self) -> Result<Duration> {
+    pub(in crate::bench) fn wait(&self) -> Result<Duration> {
         let begin = Instant::now();
         let (mut length, mut last) = (self.at, None);
         loop {

@@ -1,4 +1,4 @@
-//! What an import says at its end, for people and as JSON.
+//! The report at the end of an import, for people and as JSON.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -7,9 +7,13 @@ use std::fmt;
 use api::import::{Outlook, Remark, Takeover};
 use serde::Serialize;
 
+use crate::cli::{json, print};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::Said;
+
 /// The outcome.
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct ImportReport {
     /// Objects of each noun.
     pub(super) objects: BTreeMap<&'static str, usize>,
     /// Those that cannot be taken over.
@@ -21,9 +25,9 @@ pub(super) struct Told {
     pub(super) stored: Option<String>,
 }
 
-impl Told {
+impl ImportReport {
     pub(super) fn of(takeover: &Takeover) -> Self {
-        Told {
+        ImportReport {
             objects: takeover.counts(),
             left_out: takeover.left_out.clone(),
             notes: takeover.notes.clone(),
@@ -31,9 +35,26 @@ impl Told {
             stored: None,
         }
     }
+
+    /// Prints it. Fails if the import was refused, because of objects of `service`.
+    pub(super) fn finish(&self, output: Said, is_refused: bool, service: &str) -> Outcome {
+        print(&match output {
+            Said::Text => self.to_string(),
+            Said::Json => json(self) + "\n",
+        })?;
+        if is_refused {
+            let count = self.left_out.len();
+            return Err(Failure::told(
+                Exit::Refused,
+                format!("{count} objects cannot be taken over; nothing is stored"),
+            )
+            .try_(format!("--leave-out to go on without them, or change them in {service}")));
+        }
+        Ok(())
+    }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for ImportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "objects: {}", list(&self.objects))?;
         if let Some(northbound) = &self.northbound {

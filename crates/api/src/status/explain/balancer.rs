@@ -1,23 +1,17 @@
-//! Why an address is served by a load balancer or is not, in sentences.
+//! Load balancers: the chassis that answer for their VIPs, the members behind each listener, and why some do not serve.
 
 use std::net::IpAddr;
 
-use jiff::Timestamp;
-
-use super::balancer::{self, name_of};
-use crate::Caller;
+use super::super::balancer::{self, name_of};
 use crate::model::{FloatingIp, HealthMonitor, Listener, LoadBalancer, Member, Pool};
-use crate::report::Report;
 use crate::resource::Scene;
-use crate::resource::load_balancer::status;
-use crate::world::{Kind, Link, Outside, World};
+use crate::resource::load_balancer::{reason, status};
+use crate::world::{Kind, Link};
 
 /// Explains an address: as the VIP of a load balancer, as a floating IP of one, or as a member. Networks of several tenants may
 /// use one address, so there may be several explanations.
-pub fn explain_balancer(world: &World, report: &Report, now: Timestamp, ip: IpAddr) -> Vec<String> {
-    let (outside, caller) = (Outside::default(), Caller::admin(""));
-    let scene = Scene { world, report, outside: &outside, caller: &caller, now, parent: None };
-    let mut lines = Vec::new();
+pub(super) fn explain_address(scene: &Scene<'_>, ip: IpAddr, lines: &mut Vec<String>) {
+    let world = scene.world;
     for balancer in world.table::<LoadBalancer>().iter().filter(|balancer| !balancer.deleted) {
         for vip in &balancer.vips {
             let floating = world.linked::<FloatingIp>(Link::FloatingIpsOfPort(vip.port_id));
@@ -25,33 +19,37 @@ pub fn explain_balancer(world: &World, report: &Report, now: Timestamp, ip: IpAd
             let floating =
                 floating.filter(|it| leads(it)).map(|it| IpAddr::V4(it.floating_ip_address)).next();
             if vip.address.value == ip {
-                lines.push(format!("{ip} is a VIP of {}", title(&scene, balancer)));
+                lines.push(format!("{ip} is a VIP of {}", title(scene, balancer)));
             } else if floating == Some(ip) {
                 lines.push(format!(
                     "{ip} is the floating IP of {}, a VIP of {}",
                     vip.address.value,
-                    title(&scene, balancer)
+                    title(scene, balancer)
                 ));
             } else {
                 continue;
             }
-            describe(&scene, balancer, floating, &mut lines);
+            describe(scene, balancer, floating, lines);
         }
     }
     for member in world.linked::<Member>(Link::MembersWithAddress(ip)) {
         let whole = world.get::<LoadBalancer>(&member.load_balancer_id);
-        let whole = whole.map(|balancer| title(&scene, balancer)).unwrap_or_default();
+        let whole = whole.map(|balancer| title(scene, balancer)).unwrap_or_default();
         lines.push(format!("{ip} is a member of {whole}"));
-        lines.push(of_member(&scene, member));
+        lines.push(of_member(scene, member));
     }
-    if lines.is_empty() {
-        lines.push(format!("{ip} is no address of a load balancer and of no member"));
-        lines.push(
-            "whether a node announces it is explained by the agent there: meridian explain on that node"
-                .to_owned(),
-        );
+}
+
+/// Explains a load balancer: its VIPs, who answers, and what is behind each listener.
+pub(super) fn explain(scene: &Scene<'_>, balancer: &LoadBalancer, lines: &mut Vec<String>) {
+    lines.push(title(scene, balancer));
+    lines.extend(reason::of_load_balancer(scene, balancer));
+    for vip in &balancer.vips {
+        let mut floating = scene.world.linked::<FloatingIp>(Link::FloatingIpsOfPort(vip.port_id));
+        let floating = floating.find(|it| it.fixed_ip_address.map(IpAddr::V4) == Some(vip.address.value));
+        lines.push(format!("its VIP is {}", vip.address.value));
+        describe(scene, balancer, floating.map(|it| IpAddr::V4(it.floating_ip_address)), lines);
     }
-    lines
 }
 
 fn title(scene: &Scene<'_>, balancer: &LoadBalancer) -> String {
@@ -62,7 +60,7 @@ fn title(scene: &Scene<'_>, balancer: &LoadBalancer) -> String {
 
 /// Who answers, and what is behind each listener.
 fn describe(scene: &Scene<'_>, balancer: &LoadBalancer, floating: Option<IpAddr>, lines: &mut Vec<String>) {
-    let routers = balancer::routers(scene.world, balancer);
+    let routers = reason::routers(scene.world, balancer);
     let names: Vec<String> = routers.iter().map(|router| name_of(router)).collect();
     let chassis = balancer::chassis(scene, &routers);
     match names.as_slice() {
@@ -124,13 +122,12 @@ fn of_listener(scene: &Scene<'_>, listener: &Listener, lines: &mut Vec<String>) 
 }
 
 fn of_member(scene: &Scene<'_>, member: &Member) -> String {
-    let health = status::health_of_member(scene, member);
     let state = status::of_member(scene, member).operating.as_str();
     let endpoint = ovn::text::Endpoint::new(member.address.value, member.protocol_port);
     let port = scene.world.address_holder(member.subnet(), member.address.value);
     let place = port.and_then(|port| scene.report.bound_host(port)).map(|host| format!(" on {host}"));
     let place = place.unwrap_or_default();
-    match balancer::reason(scene, member, health) {
+    match reason::of_member(scene, member) {
         Some(reason) => format!("  member {endpoint}{place} is {state}: {reason}"),
         None => format!("  member {endpoint}{place} is {state}"),
     }
@@ -138,11 +135,15 @@ fn of_member(scene: &Scene<'_>, member: &Member) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
+    use super::super::super::explain;
     use super::*;
     use crate::desired::tests::load_balancers::{
         balancer as put_balancer, change, listener, member, monitor, pool,
     };
     use crate::desired::tests::scene::{N1, NET, S1, SUB, Scene as Small};
+    use crate::fleet::Fleet;
     use crate::model::{LbProtocol, MonitorKind};
     use crate::report::{Place, ProbeResult, ProbedBackend};
     use crate::resource::fixture::id;
@@ -174,9 +175,9 @@ mod tests {
         scene
     }
 
-    fn explained(scene: &Small, ip: &str) -> String {
-        let report = &scene.snapshot.report;
-        explain_balancer(scene.world(), report, Timestamp::UNIX_EPOCH, ip.parse().unwrap()).join("\n")
+    fn explained(scene: &Small, subject: &str) -> String {
+        let (report, fleet) = (&scene.snapshot.report, Fleet::default());
+        explain(scene.world(), report, &fleet, Timestamp::UNIX_EPOCH, subject).join("\n")
     }
 
     #[test]
@@ -201,9 +202,13 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
-        assert!(explained(&scene, "192.0.2.200").starts_with("192.0.2.200 is the floating IP of 10.0.0.10"));
-        assert!(explained(&scene, "10.0.0.108").starts_with("10.0.0.108 is a member of load balancer"));
-        assert!(explained(&scene, "10.0.0.200").contains("no address of a load balancer"));
+        assert!(explained(&scene, "192.0.2.200").contains("192.0.2.200 is the floating IP of 10.0.0.10"));
+        assert!(explained(&scene, "10.0.0.108").contains("10.0.0.108 is a member of load balancer"));
+        let by_id = explained(&scene, &id(0x100).to_string());
+        assert!(
+            by_id.starts_with("load balancer \"lb100\"") && by_id.contains("every chassis answers"),
+            "{by_id}"
+        );
         change(&mut scene, 0x100, |txn, _| {
             drop(txn.edit::<Pool>(&id(0x101), |pool| pool.admin_state_up = false))
         });

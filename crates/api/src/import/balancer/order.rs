@@ -1,0 +1,35 @@
+//! The order of a pool's members, as the Northbound has it.
+//!
+//! OVN chooses a backend by its place in the list, so another order would move connections to other members. The API shows times of
+//! creation in whole seconds only: members of one batch have the same time. The rows of Octavia's provider list them in their order.
+
+use std::collections::BTreeMap;
+
+use ovn::nb::LoadBalancer;
+use ovn::text::octavia::{Members, ObjectKey, ObjectKind};
+use ovsdb::Snapshot;
+use uuid::Uuid;
+
+/// The place of each member in the list of its pool.
+#[derive(Debug, Default)]
+pub(super) struct MemberOrder(BTreeMap<Uuid, usize>);
+
+impl MemberOrder {
+    /// Reads the lists of all pools. A list that does not parse leaves the order to the times of creation.
+    pub(super) fn of(northbound: &Snapshot) -> Self {
+        let mut order = BTreeMap::new();
+        for (_, row) in northbound.table::<LoadBalancer>().iter() {
+            for (key, value) in row.external_ids.iter() {
+                let is_pool = key.parse().is_ok_and(|key: ObjectKey| key.kind == ObjectKind::Pool);
+                let members = is_pool.then(|| value.parse::<Members>().ok()).flatten().unwrap_or_default();
+                order.extend(members.0.iter().enumerate().map(|(place, member)| (member.id, place)));
+            }
+        }
+        MemberOrder(order)
+    }
+
+    /// The place of a member; members that no row has come last.
+    pub(super) fn place(&self, member: Uuid) -> usize {
+        self.0.get(&member).copied().unwrap_or(usize::MAX)
+    }
+}

@@ -1,0 +1,105 @@
+//! A Northbound that refuses the rows of one load balancer: it fails at once with the reason, the others go on, and its owner can
+//! delete it.
+
+use std::process::Command;
+
+use central::{Database, find_program};
+use serde_json::{Value, json};
+
+use super::site::BalancerSite;
+use crate::cloud::eventually;
+use crate::plant::Plant;
+use crate::world::id;
+
+/// Changes the schema of a running Northbound, so that a load balancer has at most so many VIPs.
+fn limit_vips(plant: &Plant, vips: usize) {
+    let text = std::fs::read_to_string(Database::Northbound.schema()).unwrap();
+    let mut schema: Value = serde_json::from_str(&text).unwrap();
+    schema["tables"]["Load_Balancer"]["columns"]["vips"]["type"]["max"] = json!(vips);
+    let path = plant.dir().join(format!("limited-to-{vips}.ovsschema"));
+    std::fs::write(&path, schema.to_string()).unwrap();
+    let mut convert = Command::new(find_program("ovsdb-client").unwrap());
+    convert.arg("convert").arg(format!("unix:{}/nb.sock", plant.dir().display())).arg(&path);
+    let out = convert.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn a_refused_load_balancer_fails_at_once_with_its_reason_and_can_be_deleted() {
+    let plant = Plant::start();
+    limit_vips(&plant, 2);
+    let site = BalancerSite::on(plant.cloud(&[]));
+    let whole = |name: &str| {
+        let balancer = site.balancer(name, &site.s1);
+        let pool = site.pool("p", &balancer);
+        site.member(&pool, "10.0.0.107", &site.s1);
+        site.listener(&balancer, 81, &pool);
+        site.listener(&balancer, 82, &pool);
+        (balancer, pool)
+    };
+    let ((refused, pool), (other, _)) = (whole("refused"), whole("other"));
+
+    // A third VIP is more than this Northbound takes.
+    let listener =
+        json!({"loadbalancer_id": refused, "protocol": "TCP", "protocol_port": 83, "default_pool_id": pool});
+    let answer = site.ask("POST", "listeners", Some(json!({"listener": listener})));
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let listener = id(&answer.body["listener"]);
+    let state =
+        |path: &str, noun: &str| site.get(path)[noun]["provisioning_status"].as_str().unwrap().to_owned();
+    let path = format!("loadbalancers/{refused}");
+    let verbose = || site.get(&format!("{path}/status?verbose=true"))["statuses"]["loadbalancer"].clone();
+    // The deadline has another reason, so this is not the deadline.
+    let reason = eventually("it is refused", || {
+        let tree = verbose();
+        let reason = tree["reason"].as_str()?.to_owned();
+        (tree["provisioning_status"] == "ERROR").then_some(reason)
+    });
+    assert!(reason.contains("refuses its rows") && reason.contains("constraint violation"), "{reason}");
+    assert_eq!(state(&format!("listeners/{listener}"), "listener"), "ERROR");
+    assert_eq!(state(&format!("loadbalancers/{other}"), "loadbalancer"), "ACTIVE");
+    let plain = site.get(&format!("{path}/status"))["statuses"]["loadbalancer"].clone();
+    assert_eq!(plain.as_object().unwrap().len(), 5, "clients count the keys: {plain}");
+    let shown = site.cloud.meridian(&["status"]);
+    assert!(shown.contains("! refused: the Northbound refuses its rows"), "{shown}");
+    assert!(site.cloud.meridian(&["explain", "refused"]).contains("the Northbound refuses its rows"));
+
+    // Only its deletion is left to its owner. The others may be changed.
+    let rename = json!({"listener": {"name": "x"}});
+    let (status, text) = site.refusal("PUT", &format!("listeners/{listener}"), rename);
+    assert_eq!((status, text), (409, format!("Load Balancer {refused} is immutable and cannot be updated.")));
+    let answer =
+        site.ask("PUT", &format!("loadbalancers/{other}"), Some(json!({"loadbalancer": {"name": "o"}})));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let answer = site.ask("DELETE", &format!("{path}?cascade=true"), None);
+    assert_eq!(answer.status, 204, "{answer:?}");
+    eventually("it is gone", || (site.ask("GET", &path, None).status == 404).then_some(()));
+    site.settled();
+    assert_eq!(site.rows(&refused), Vec::<Value>::new());
+    assert_eq!(site.rows(&other).len(), 1);
+}
+
+#[test]
+fn a_refused_load_balancer_recovers_when_the_northbound_takes_it() {
+    let plant = Plant::start();
+    limit_vips(&plant, 2);
+    let site = BalancerSite::on(plant.cloud(&[]));
+    // All of it in one request, so the Northbound never had any of it.
+    let member = json!({"address": "10.0.0.107", "protocol_port": 80, "subnet_id": site.s1});
+    let pool = json!({"name": "p", "protocol": "TCP", "lb_algorithm": "SOURCE_IP_PORT", "members": [member]});
+    let listeners: Vec<Value> = (81..84)
+        .map(|port| json!({"protocol": "TCP", "protocol_port": port, "default_pool": {"name": "p"}}))
+        .collect();
+    let whole = json!({"vip_subnet_id": site.s1, "pools": [pool], "listeners": listeners});
+    let answer = site.ask("POST", "loadbalancers", Some(json!({"loadbalancer": whole})));
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let path = format!("loadbalancers/{}/status?verbose=true", id(&answer.body["loadbalancer"]));
+    eventually("it is refused", || {
+        let reason = site.get(&path)["statuses"]["loadbalancer"]["reason"].as_str()?.to_owned();
+        reason.contains("refuses its rows").then_some(())
+    });
+
+    limit_vips(&plant, 3);
+    site.settled();
+    assert_eq!(site.get(&path)["statuses"]["loadbalancer"].get("reason"), None);
+}
