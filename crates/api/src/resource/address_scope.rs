@@ -1,4 +1,4 @@
-//! Address scopes: spaces in which the addresses of pools do not overlap.
+//! Address scopes: sets of subnet pools whose prefixes do not overlap.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::sync::Arc;
@@ -115,12 +115,12 @@ impl Resource for AddressScopes {
     }
 }
 
-/// A scope, or 404.
+/// The scope with this id, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<AddressScope>, Fault> {
     world.get::<AddressScope>(&id).ok_or_else(|| super::absent::<AddressScopes>(id))
 }
 
-/// Whether a pool may be in a scope: one of the caller's, of the same family, with no prefix of another pool there.
+/// Whether a pool may join a scope: the scope is usable by the caller, has the pool's family, and no pool in it overlaps.
 pub fn check_pool(world: &World, caller: &Caller, id: Uuid, pool: &SubnetPool) -> Result<(), Fault> {
     let scope = found(world, id)?;
     if !is_usable(world, caller, scope) {

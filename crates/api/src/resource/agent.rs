@@ -1,7 +1,7 @@
-//! Agents: what reports from the chassis, and which routers each may host.
+//! Agents: the programs that report from the chassis, and the routers that each may host.
 //!
-//! Agents are read from the Southbound; only what an administrator notes on one is stored ([`AgentSetting`]). Deleting one is a
-//! note too: it is no longer shown, and whoever writes to the Southbound removes the rows of [`removed`] chassis.
+//! Agents are read from the Southbound; the store holds only what an administrator set on one ([`AgentSetting`]). A deletion is such a
+//! setting too: lists omit the agent, and the Southbound's writer removes the rows of [`removed`] chassis.
 
 mod hosting;
 
@@ -104,7 +104,7 @@ impl Computed for Agents {
     }
 }
 
-/// The controllers whose rows are to leave the Southbound: they were deleted as agents and have not come back.
+/// The deleted agents whose rows should leave the Southbound, because they have not reported again.
 pub fn removed<'r>(world: &World, report: &'r Report) -> Vec<&'r Agent> {
     if world.table::<AgentSetting>().is_empty() {
         return Vec::new();
@@ -114,7 +114,7 @@ pub fn removed<'r>(world: &World, report: &'r Report) -> Vec<&'r Agent> {
     report.agents().iter().filter(controller).filter(gone).collect()
 }
 
-/// The agents that are not deleted, with what is noted on them.
+/// The agents that are not deleted, with their settings.
 fn shown_agents<'a>(
     world: &'a World,
     report: &'a Report,
@@ -126,7 +126,7 @@ fn shown_agents<'a>(
         .filter(|(agent, setting)| !is_removed(agent, *setting))
 }
 
-/// One that reports again after it was deleted is back.
+/// Whether an agent is deleted. One that reports again after its deletion is not.
 fn is_removed(agent: &Agent, setting: Option<&AgentSetting>) -> bool {
     let removed_at = setting.and_then(|setting| setting.removed_at);
     removed_at.is_some_and(|at| !agent.alive && agent.heartbeat <= at)
@@ -164,12 +164,12 @@ fn row(agent: &Agent, setting: Option<&AgentSetting>) -> Map<String, Value> {
     }
 }
 
-/// As the agents API has always written times.
+/// A time in the format of the agents API.
 fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// What is noted on an agent, to be changed.
+/// The settings of an agent, ready for a change.
 fn setting_of(world: &World, row: &Map<String, Value>) -> AgentSetting {
     let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let agent = text("id");

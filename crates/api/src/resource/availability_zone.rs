@@ -1,4 +1,4 @@
-//! Availability zones: those that the chassis with gateways say they are in.
+//! Availability zones: the zones of the gateway chassis.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Map, Value};

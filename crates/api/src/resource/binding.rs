@@ -1,4 +1,4 @@
-//! Where ports are bound: what the host is told, and the hosts that a port may move to.
+//! Port bindings: the host of a port, the details for plugging it there, and the hosts that the port may move to.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use ovn::text::chassis::ChassisName;
@@ -13,7 +13,7 @@ use crate::policy;
 use crate::report::Report;
 use crate::world::Txn;
 
-/// Kinds of interface.
+/// The known kinds of interface.
 pub const VNIC_TYPES: &[&str] = &[
     "normal",
     "direct",
@@ -28,10 +28,10 @@ pub const VNIC_TYPES: &[&str] = &[
     "remote-managed",
 ];
 
-/// The name of a host, or nothing.
+/// A host name, or an empty string.
 pub const HOST: Shape = Shape::Word { format: "hostname", parse: parse_host };
 
-/// A host's name goes into a list of chassis, where a comma would name another one.
+/// Parses a host name. A comma is refused: in a list of chassis it would begin another name.
 fn parse_host(text: &str) -> Result<String, String> {
     if text.chars().count() > 255 {
         return Err(format!("'{text}' exceeds maximum length of 255"));
@@ -42,10 +42,10 @@ fn parse_host(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Longest profile, as JSON.
+/// The maximum length of a profile, as JSON.
 const LONGEST_PROFILE: usize = 4095;
 
-/// What can be asked of the bindings of a port.
+/// The actions on the bindings of a port.
 pub const ACTIONS: &[Action] = &[
     Action::get("bindings", "The hosts that the port is bound to or may move to.", list)
         .by(policy::ADMIN_OR_SERVICE)
@@ -67,7 +67,7 @@ pub const ACTIONS: &[Action] = &[
         .with(Method::Delete, 204),
 ];
 
-/// Takes over what a request says about the binding, and decides again how the host plugs the port where that says so.
+/// Applies the binding attributes of a request. Chooses the VIF type again if the request names the host or changes the VNIC type.
 pub fn set(binding: &mut Binding, request: &Checked, fleet: &Fleet, network: &Network) -> Result<(), Fault> {
     let before = (binding.host_id.clone(), binding.vnic_type.clone());
     if request.has("binding:host_id") {
@@ -77,7 +77,7 @@ pub fn set(binding: &mut Binding, request: &Checked, fleet: &Fleet, network: &Ne
     if request.has("binding:profile") {
         binding.profile = checked_profile(request.get("binding:profile"))?;
     }
-    // Naming the host again is how a caller asks to try again.
+    // A caller names the same host again to retry the binding.
     if request.named("binding:host_id") || before != (binding.host_id.clone(), binding.vnic_type.clone()) {
         binding.vif_type = choose(fleet, network, &binding.host_id, &binding.vnic_type, &binding.profile);
     }
@@ -92,12 +92,12 @@ pub fn is_plugged(binding: &Binding) -> bool {
     )
 }
 
-/// The host that a port is on: of a gateway, the one that OVN chose for this very port.
+/// The host of a port. For a gateway it is the chassis that OVN chose for this very port.
 pub fn host<'a>(port: &'a Port, report: &'a Report) -> &'a str {
     if port.is_gateway() { report.gateway_host(port.id).unwrap_or_default() } else { &port.binding.host_id }
 }
 
-/// How a port is plugged.
+/// The VIF type of a port: how the host plugs it.
 pub fn vif_type(port: &Port, report: &Report) -> VifType {
     match (port.is_gateway(), report.gateway_host(port.id)) {
         (true, Some(_)) => VifType::Ovs,
@@ -106,7 +106,7 @@ pub fn vif_type(port: &Port, report: &Report) -> VifType {
     }
 }
 
-/// What the host needs to know to plug a port.
+/// The details that the host needs to plug a port.
 pub fn vif_details(port: &Port, scene: &Scene<'_>) -> Value {
     details(port, vif_type(port, scene.report), scene)
 }
@@ -159,7 +159,7 @@ fn choose(
         return VifType::Unbound;
     }
     if vnic_type == "baremetal" {
-        // The machine is no chassis.
+        // The machine is not a chassis.
         return VifType::Other;
     }
     let reaches = |chassis: &&Chassis| match &network.segment.physical_network {
@@ -209,7 +209,7 @@ fn show(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     Ok(Reply::Value(json!({"binding": found.ok_or_else(|| absent(port, host))?})))
 }
 
-/// The binding that is in use, then those that are prepared.
+/// The active binding, then the prepared ones.
 fn all(port: &Port, scene: &Scene<'_>) -> Vec<Value> {
     let mut found = Vec::new();
     if !port.binding.host_id.is_empty() {
@@ -244,7 +244,7 @@ fn shown(
     })
 }
 
-/// What a request to prepare a host may say.
+/// The body of a request to prepare a host.
 const BINDING: &[Field] = &[
     Field::required("host", HOST),
     Field::new("vnic_type", Shape::Nullable(&Shape::OneOf(VNIC_TYPES))),
@@ -267,7 +267,7 @@ fn checked_body(body: &Value) -> Result<Map<String, Value>, Fault> {
 
 fn prepare(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let port = port::found(txn, call.id)?.clone();
-    // Only what migrates has a second binding: instances, and servers of shared file systems.
+    // Only what can migrate gets a second binding: instances, and servers of shared file systems.
     if !["compute:", "manila:"].iter().any(|prefix| port.device_owner.starts_with(prefix)) {
         let message =
             format!("Invalid port {}. Operation only valid on compute and shared filesystem ports", port.id);

@@ -1,4 +1,4 @@
-//! Nouns that are stored nowhere: read from OVN's reports or counted from other nouns whenever they are asked for.
+//! Nouns that are not stored: computed from OVN's reports or from other nouns at each request.
 
 use std::marker::PhantomData;
 
@@ -14,37 +14,37 @@ use crate::dialect::{Dialect, NounNames, Refusal};
 use crate::policy::PolicyTarget;
 use crate::{Caller, Fault, Txn, World};
 
-/// A noun that is read from elsewhere.
+/// A noun that is not stored.
 pub trait Computed: 'static {
-    /// In bodies.
+    /// The name in bodies.
     const NAME: &'static str;
-    /// In answers to lists.
+    /// The name in list responses.
     const COLLECTION: &'static str;
-    /// In paths.
+    /// The name in paths.
     const PATH: &'static str;
-    /// The attribute that paths name one by; none if single ones cannot be asked for.
+    /// The attribute that identifies an object in paths; none if there are only lists.
     const KEY: Option<&'static str>;
-    /// Type and first word of the fault if there is none.
+    /// The type and the first word of the fault for an unknown object.
     const ABSENT: (&'static str, &'static str);
-    /// What can be done besides looking.
+    /// The verbs besides reading.
     const VERBS: &'static [Verb] = &[];
 
-    /// The words and rules of its API.
+    /// The dialect of its API.
     const DIALECT: &'static dyn Dialect;
 
     /// Its attributes.
     fn attributes() -> &'static [Attribute];
-    /// What else can be asked of one.
+    /// Further actions on one object.
     fn actions() -> &'static [Action] {
         &[]
     }
-    /// All that the caller may see, with all attributes.
+    /// All objects that the caller may see, with all attributes.
     fn rows(scene: &Scene<'_>) -> Vec<Map<String, Value>>;
-    /// The rows that a list begins with. Filters that mean more than a comparison with what is shown are taken out here.
+    /// The rows of a list before filtering. An implementation takes out filters that mean more than a comparison with a shown value.
     fn listed(scene: &Scene<'_>, _filters: &mut Filters) -> Vec<Map<String, Value>> {
         Self::rows(scene)
     }
-    /// Changes one; the row is as the caller sees it.
+    /// Changes one object; `_row` is its present state as the caller sees it.
     fn update(
         _txn: &mut Txn,
         _caller: &Caller,
@@ -53,12 +53,12 @@ pub trait Computed: 'static {
     ) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
-    /// Removes one; the row is as the caller sees it.
+    /// Deletes one object; `_row` is its present state as the caller sees it.
     fn delete(_txn: &mut Txn, _caller: &Caller, _row: &Map<String, Value>) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
 
-    /// A refusal of the engine, in the words of the noun's API.
+    /// Renders a refusal of the engine in the dialect of the noun's API.
     fn refuse(refusal: Refusal) -> Fault {
         Self::DIALECT.refuse(NounNames { name: Self::NAME, absent: Self::ABSENT }, refusal)
     }
@@ -79,7 +79,7 @@ fn row<C: Computed>(scene: &Scene<'_>, id: &str) -> Result<Map<String, Value>, F
         .ok_or_else(|| C::refuse(Refusal::Absent { id: id.to_owned() }))
 }
 
-/// Writes a row.
+/// Writes a row into a view.
 pub(super) fn write(row: &Map<String, Value>, attributes: &[Attribute], view: &mut View<'_>) {
     for attribute in attributes {
         view.value(attribute.name, row.get(attribute.name).unwrap_or(&Value::Null));

@@ -1,7 +1,7 @@
-//! Routes that a router's owner asks for.
+//! Extra routes: static routes that a router's owner sets.
 //!
-//! `routes` of an update replaces them; the two sub-methods add and take away without naming the others, and repeating what is
-//! there or taking away what is not changes nothing. Several next hops for one destination share the traffic.
+//! `routes` of an update replaces them all. The two sub-methods add and remove routes without listing the others; adding a present route or
+//! removing an absent one changes nothing. Traffic to a destination with several next hops is spread over them.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use crate::fault::Fault;
 use crate::model::{ExtraRoute, Router};
 use crate::world::Txn;
 
-/// What `routes` looks like.
+/// The value of the attribute `routes`.
 pub const ROUTES: Shape = Shape::List { of: &ROUTE, max: usize::MAX, unique: false };
 const ROUTE: Shape = Shape::Object(&[
     Field::required("destination", Shape::Word { format: "cidr", parse: destination }),
     Field::required("nexthop", Shape::Address),
 ]);
 
-/// What the bodies of both sub-methods look like.
+/// The body of both sub-methods.
 pub const BODY: Shape =
     Shape::Object(&[Field::required("router", Shape::Object(&[Field::required("routes", ROUTES)]))]);
 
@@ -46,8 +46,8 @@ pub fn remove(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     Ok(Reply::Object)
 }
 
-/// Replaces all routes of a router by a checked value of [`ROUTES`]; no value removes them all. As in Neutron, a route that is listed
-/// twice is an error here.
+/// Replaces all routes of a router by a checked value of [`ROUTES`]; no value removes them all. As in Neutron, a duplicate is an error
+/// here.
 pub fn replace(txn: &mut Txn, id: Uuid, value: Option<&Value>) -> Result<(), Fault> {
     let routes = value.map(read).transpose()?.unwrap_or_default();
     let mut listed = BTreeSet::new();
@@ -68,7 +68,7 @@ fn body(body: &Value) -> Result<Vec<ExtraRoute>, Fault> {
     read(&checked)
 }
 
-/// A checked value as routes.
+/// Deserializes a checked value.
 fn read(value: &Value) -> Result<Vec<ExtraRoute>, Fault> {
     let routes: Vec<ExtraRoute> =
         serde_json::from_value(value.clone()).map_err(|error| Fault::invalid("routes", error))?;
@@ -94,7 +94,7 @@ fn set_checked(txn: &mut Txn, id: Uuid, routes: Vec<ExtraRoute>, new: &[ExtraRou
     Ok(())
 }
 
-/// A prefix without host bits: what a route with some would mean is anybody's guess.
+/// Parses a destination. Host bits are refused because their meaning would be ambiguous.
 fn destination(text: &str) -> Result<String, String> {
     let prefix: IpNet = text.parse().map_err(|_| format!("'{text}' is not a valid IP subnet"))?;
     if prefix.trunc() == prefix {

@@ -16,12 +16,12 @@ use crate::world::{Outside, Txn, World, after, before};
 
 pub(crate) use desk::{Desk, fault};
 
-/// An id that reads well in a failed assertion.
+/// A UUID that is readable in a failed assertion.
 pub(crate) fn id(n: u128) -> Uuid {
     Uuid::from_u128(0x1000_0000_0000_4000_8000_0000_0000_0000 + n)
 }
 
-/// A transaction on an empty world, with the settings' defaults.
+/// A transaction on an empty world, with default settings.
 pub(crate) fn txn() -> Txn {
     txn_with(Outside::default())
 }
@@ -88,7 +88,7 @@ pub(crate) fn subnet(n: u128, network: u128, cidr: &str) -> Subnet {
     }
 }
 
-/// An address from text.
+/// Parses an address.
 pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }

@@ -1,7 +1,7 @@
 //! Floating IPs.
 //!
-//! The address is held by a port of its own, which belongs to no project and is never seen by one. To which port a floating IP
-//! leads, and through which router, is decided in `association`.
+//! A port holds the address of each floating IP. It belongs to no project, so only administrators see it. `association` decides which port
+//! and router a floating IP leads to.
 
 mod association;
 mod pool;
@@ -173,7 +173,7 @@ impl Resource for FloatingIps {
     fn update(txn: &mut Txn, caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault> {
         let fixed = change.parsed::<IpAddr>("fixed_ip_address");
         let present = txn.get::<FloatingIp>(&id).and_then(|floating| floating.port_id);
-        // A body that says nothing at all ends the association, as it always did.
+        // An update without any attribute ends the association, as in Neutron.
         let silent = ATTRIBUTES.iter().all(|attribute| !change.has(attribute.name));
         let port = match change.uuid("port_id") {
             Some(port) => Some(port),
@@ -230,7 +230,7 @@ fn check_network(world: &World, caller: &Caller, id: Uuid) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Makes the port that holds the address.
+/// Creates the port that holds the address.
 fn hold(txn: &mut Txn, network: Uuid, floating: Uuid, wanted: FixedIpRequest) -> Result<Arc<Port>, Fault> {
     let request = match wanted {
         FixedIpRequest { ip_address: Some(address), subnet_id } => {
@@ -259,7 +259,7 @@ fn hold(txn: &mut Txn, network: Uuid, floating: Uuid, wanted: FixedIpRequest) ->
     )
 }
 
-/// The subnets that floating IPs are taken from: those made for them, then those made for everybody.
+/// The subnets that floating IPs are allocated from: first those with their service type, then those without any.
 fn subnets(world: &World, network: Uuid) -> Vec<Arc<Subnet>> {
     let all = || {
         world
@@ -283,8 +283,8 @@ fn check_address(world: &World, network: Uuid, address: IpAddr, subnet: Option<U
     Ok(())
 }
 
-/// Why there is no address in the subnet that was asked for. A subnet that is not the network's gets one answer, whether it is
-/// somebody else's or nobody's: the network is all that the caller is known to see.
+/// The fault if the requested subnet has no address. Subnets outside of the network get one and the same message, whether they exist or
+/// not: the caller may know only the network.
 fn no_subnet(world: &World, network: Uuid, asked: Option<Uuid>) -> Fault {
     let Some(asked) = asked else { return no_address(network) };
     match world.get::<Subnet>(&asked) {

@@ -1,10 +1,9 @@
-//! The external gateways of a router: one, as `external_gateway_info` has it, or many.
+//! The external gateways of a router: one, as `external_gateway_info` shows, or many.
 //!
-//! A gateway is a port of the router on an external network. One of them is the compatibility gateway, which
-//! `external_gateway_info` shows and which comes first wherever all are listed; the others follow in the order in which they
-//! were made. [`add`], [`update`] and [`remove`] are the three sub-methods, [`set_info`] is the old single field.
-//! All of them change the world first and look at the outcome then (`check`): a request that leaves a floating IP or a route
-//! without its gateway fails, and nothing happened.
+//! A gateway is a port of the router on an external network. One of them is the compatibility gateway, which `external_gateway_info` shows
+//! and which is first in every list; the others follow in order of creation. [`add`], [`update`] and [`remove`] are the three sub-methods;
+//! [`set_info`] sets the old single attribute. All of them change the world first and then check the outcome (`check`). So a request that
+//! leaves a floating IP or a route without its gateway fails, and nothing changes.
 
 mod change;
 mod check;
@@ -39,7 +38,7 @@ pub fn of_router<'w>(world: &'w World, router: &Router) -> Vec<&'w Arc<Port>> {
     gateways
 }
 
-/// A gateway as answers show it.
+/// A gateway as JSON, for responses.
 pub fn shown(router: &Router, port: &Port) -> Value {
     let fixed = |fixed: &FixedIp| json!({"subnet_id": fixed.subnet_id, "ip_address": fixed.ip_address});
     let mut shown = Map::new();
@@ -65,8 +64,7 @@ pub fn update_action(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Faul
     Ok(Reply::Object)
 }
 
-/// `PUT /routers/{id}/remove_external_gateways`. An empty list removes nothing: the command line client sends one with every
-/// `router unset`.
+/// `PUT /routers/{id}/remove_external_gateways`. An empty list removes nothing: the `openstack` client sends one with every `router unset`.
 pub fn remove_action(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     if let Some(elements) = element::read_list(call.body, call.caller, Purpose::Remove)? {
         remove(txn, call.id, &elements)?;

@@ -13,7 +13,7 @@ use crate::model::{FixedIp, FloatingIp, Network, Port, RbacAction, Router, Subne
 use crate::world::{Kind, Link, Txn, World};
 
 const OPTIONAL_ID: Shape = Shape::Nullable(&Shape::Uuid);
-/// What a body may say. Newer clients send `advertise_host`, which means nothing here.
+/// The keys of a body. Newer clients send `advertise_host`, which has no effect here.
 pub const BODY: Shape = Shape::Object(FIELDS);
 const FIELDS: &[Field] = &[
     Field::new("subnet_id", OPTIONAL_ID),
@@ -21,7 +21,7 @@ const FIELDS: &[Field] = &[
     Field::new("advertise_host", Shape::Any),
 ];
 
-/// What a body names.
+/// The subnet and the port that a body names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Named {
     subnet: Option<Uuid>,
@@ -97,7 +97,7 @@ pub fn remove(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     answer(txn, call.id, &port, subnet, &leaving)
 }
 
-/// The router, the port as it is or was, and the subnets that the request was about.
+/// The response: the router, the port as it is or was, and the subnets of the request.
 fn answer(world: &World, router: Uuid, port: &Port, subnet: Uuid, subnets: &[Uuid]) -> Result<Reply, Fault> {
     let project = &super::router::found(world, router)?.project;
     Ok(Reply::Value(json!({
@@ -111,8 +111,8 @@ fn answer(world: &World, router: Uuid, port: &Port, subnet: Uuid, subnets: &[Uui
     })))
 }
 
-/// Attaches a subnet: the router takes the subnet's gateway address, on a port of its own or, for a further IPv6 subnet of a
-/// network, on the port that it has there.
+/// Attaches a subnet: the router takes the subnet's gateway address. It gets a new port, or, for a further IPv6 subnet of a network, the
+/// address goes to the port that the router has there.
 fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Result<Arc<Port>, Fault> {
     let absent = || Fault::absent("SubnetNotFound", "Subnet", subnet_id);
     let subnet = txn.get::<Subnet>(&subnet_id).cloned().ok_or_else(absent)?;
@@ -157,7 +157,7 @@ fn add_subnet(txn: &mut Txn, caller: &Caller, id: Uuid, subnet_id: Uuid) -> Resu
     Ok(port)
 }
 
-/// Attaches a port that exists and that nobody uses, with the addresses it has.
+/// Attaches an existing unused port with its present addresses.
 fn add_port(txn: &mut Txn, caller: &Caller, id: Uuid, port_id: Uuid) -> Result<(Arc<Port>, Uuid), Fault> {
     let port = port::found(txn, port_id)?.clone();
     if !caller.changes_project(&port.project) {
@@ -208,8 +208,8 @@ fn add_port(txn: &mut Txn, caller: &Caller, id: Uuid, port_id: Uuid) -> Result<(
     Ok((attached.unwrap_or(port), subnet))
 }
 
-/// That the gateway address of a subnet is the caller's to take: the subnet or its network is its own, or the owner shares the
-/// network with that very project. Sharing with everybody lets everybody have ports, and nobody be the gateway of the others.
+/// Checks that the caller may take the gateway address of a subnet: it owns the subnet or the network, or the network is shared with this
+/// very project. A network that is shared with all projects lets them create ports, but none may become the gateway of the others.
 fn check_gives_gateway(world: &World, caller: &Caller, subnet: &Subnet) -> Result<(), Fault> {
     if rules_subnet(world, caller, subnet)
         || rbac_policy::names(world, subnet.network_id, RbacAction::AccessAsShared, &caller.project)
@@ -223,8 +223,8 @@ fn check_gives_gateway(world: &World, caller: &Caller, subnet: &Subnet) -> Resul
     Err(Fault::senseless("router", text))
 }
 
-/// That the addresses of a port are such that anybody could have been given them: in the pools, and so no gateway address.
-/// Others are for those who rule the subnet.
+/// Checks that any tenant could have got the addresses of a port: they are in the allocation pools, so none is a gateway address. Only a
+/// caller that controls the subnet may attach other addresses.
 fn check_in_pools(world: &World, caller: &Caller, port: &Port) -> Result<(), Fault> {
     for fixed in &port.fixed_ips {
         let Some(subnet) = world.get::<Subnet>(&fixed.subnet_id) else { continue };
@@ -243,7 +243,7 @@ fn check_in_pools(world: &World, caller: &Caller, port: &Port) -> Result<(), Fau
     Ok(())
 }
 
-/// Whether the caller may say what a subnet's addresses are for: its owner, its network's, an administrator.
+/// Whether the caller controls the addresses of a subnet: it owns the subnet or its network, or is an administrator.
 fn rules_subnet(world: &World, caller: &Caller, subnet: &Subnet) -> bool {
     let network = world.get::<Network>(&subnet.network_id);
     caller.changes_project(&subnet.project)
@@ -276,7 +276,7 @@ fn ipv6_port(world: &World, router: Uuid, network: Uuid) -> Option<&Arc<Port>> {
     })
 }
 
-/// The interface that a removal names, and the subnet it is about.
+/// The interface and the subnet that a removal names.
 fn found(world: &World, router: Uuid, named: Named) -> Result<(Arc<Port>, Uuid), Fault> {
     let Some(id) = named.port else {
         let subnet = named.subnet.unwrap_or_default();
@@ -305,7 +305,7 @@ fn found(world: &World, router: Uuid, named: Named) -> Result<(Arc<Port>, Uuid),
     }
 }
 
-/// That neither a floating IP nor a route of the router needs an interface.
+/// Checks that neither a floating IP nor a route of the router needs the interface.
 fn check_unused(world: &World, router: Uuid, port: &Port, subnet_id: Uuid) -> Result<(), Fault> {
     let through = world.linked::<FloatingIp>(Link::FloatingIpsOfRouter(router));
     let needs = |floating: &FloatingIp| {

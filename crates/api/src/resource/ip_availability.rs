@@ -1,6 +1,6 @@
-//! How many addresses networks have, and how many of them are taken.
+//! The number of total and used addresses of networks.
 //!
-//! An IPv6 subnet has more than 2^64 of them, so the numbers are written as JSON numbers of any length.
+//! An IPv6 subnet has up to 2^128 addresses, so responses contain JSON numbers beyond 64 bits.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::net::IpAddr;
@@ -58,7 +58,7 @@ impl Computed for NetworkIpAvailabilities {
         counted(scene, None)
     }
 
-    /// A family counts only its own subnets, and finds only networks that have some.
+    /// `ip_version` selects the subnets to count, and only networks that have some.
     fn listed(scene: &Scene<'_>, filters: &mut Filters) -> Vec<Map<String, Value>> {
         let families: Option<Vec<u8>> = filters
             .take("ip_version")
@@ -112,7 +112,7 @@ fn row(network: &Network, scene: &Scene<'_>, families: Option<&[u8]>) -> Option<
     row.as_object().cloned()
 }
 
-/// How many addresses there are from one to another, both included.
+/// The number of addresses in a range, both ends included.
 fn between(first: IpAddr, last: IpAddr) -> u128 {
     let number = |address| match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),

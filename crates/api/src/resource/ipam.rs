@@ -1,11 +1,10 @@
-//! Which addresses a port gets.
+//! Address allocation: chooses the addresses of a port.
 //!
-//! A port that says nothing gets one address of IPv4, one of IPv6 where addresses are given out, and one that it forms
-//! itself in each subnet whose hosts do that. A port that says something gets that. Automatic addresses come from the allocation
-//! pools, the lowest free one first, and are never a subnet's gateway; addresses that are asked for may be anywhere in
-//! the prefix.
+//! A port without a request gets one IPv4 address, one IPv6 address if a subnet assigns them, and one self-formed address in each subnet
+//! with SLAAC. A port with a request gets that. Automatic addresses come from the allocation pools, the lowest free one first, and are
+//! never a subnet's gateway; requested addresses may be anywhere in the prefix.
 //!
-//! Nothing is stored here: an address is taken when the port that has it is put into the world.
+//! This module stores nothing: an address is used from the moment its port is in the world.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +19,12 @@ use crate::fault::Fault;
 use crate::model::{FixedIp, Port, Subnet, owner};
 use crate::world::{Link, World, after};
 
-/// What is asked of one address: the subnet, the address, or both.
+/// A request for one address: by subnet, by address, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FixedIpRequest {
-    /// Any address of this subnet, if no address is given.
+    /// Any address of this subnet, unless an address is given.
     pub subnet_id: Option<Uuid>,
-    /// This address; the subnet is looked for if none is given.
+    /// This address. Its subnet is found if none is given.
     pub ip_address: Option<IpAddr>,
 }
 
@@ -35,7 +34,7 @@ impl From<FixedIp> for FixedIpRequest {
     }
 }
 
-/// Chooses the addresses of a new port. No request leaves the choice free; an empty one asks for none.
+/// Chooses the addresses of a new port. `None` leaves the choice free; an empty request means no address.
 pub fn allocate(
     world: &World,
     network: Uuid,
@@ -50,8 +49,8 @@ pub fn allocate(
     }
 }
 
-/// Chooses the addresses of a port that exists: what it has and asks for again stays, and so does what its host forms by
-/// itself, but for a new MAC.
+/// Chooses new addresses for an existing port. Addresses that it has and requests again stay. So do the addresses that its host forms,
+/// unless the MAC is new.
 pub fn reallocate(
     world: &World,
     port: &Port,
@@ -67,7 +66,7 @@ pub fn lowest_free(world: &World, subnet: &Subnet) -> Option<IpAddr> {
     free_from(world, subnet, None, &BTreeSet::new())
 }
 
-/// The address that a host with this MAC forms in a prefix of 64 bits (RFC 4291, appendix A).
+/// The address that a host with this MAC forms in a /64 prefix (RFC 4291, appendix A).
 pub fn self_formed(prefix: IpNet, mac: MacAddr) -> IpAddr {
     let host = u128::from(mac.link_local()) & u128::from(u64::MAX);
     match prefix.network() {
@@ -76,7 +75,7 @@ pub fn self_formed(prefix: IpNet, mac: MacAddr) -> IpAddr {
     }
 }
 
-/// Whether a port may have this address of a prefix: inside of it, and neither the network's nor the broadcast address.
+/// Whether a port may have this address: it is in the prefix and neither the network nor the broadcast address.
 pub fn is_usable(prefix: IpNet, address: IpAddr) -> bool {
     prefix.contains(&address)
         && match prefix {
@@ -87,13 +86,13 @@ pub fn is_usable(prefix: IpNet, address: IpAddr) -> bool {
         }
 }
 
-/// 409 of an address that somebody else has.
+/// The fault for an address in use: 409.
 pub fn already_allocated(address: IpAddr, subnet: Uuid) -> Fault {
     let message = format!("IP address {address} already allocated in subnet {subnet}");
     Fault::conflict("IpAddressAlreadyAllocated", message)
 }
 
-/// 409 of a network whose pools are empty.
+/// The fault for a network without free addresses: 409.
 pub fn exhausted(network: Uuid) -> Fault {
     let message = format!("No more IP addresses available on network {network}.");
     Fault::conflict("IpAddressGenerationFailure", message)
@@ -120,7 +119,7 @@ fn free_from(
     })
 }
 
-/// One port's choice in the making.
+/// The state of one port's allocation.
 struct Choice<'w> {
     world: &'w World,
     network: Uuid,
@@ -129,7 +128,7 @@ struct Choice<'w> {
     mac: MacAddr,
     own: &'w [FixedIp],
     picked: BTreeSet<(Uuid, IpAddr)>,
-    /// Where the search in a subnet goes on, so that a long request looks at each address once.
+    /// The next address to check in each subnet, so that a long request checks each address once.
     next: BTreeMap<Uuid, IpAddr>,
 }
 
@@ -174,7 +173,7 @@ impl<'w> Choice<'w> {
 
     fn listed(mut self, request: &[FixedIpRequest]) -> Result<Vec<FixedIp>, Fault> {
         let mut fixed: Vec<Option<FixedIp>> = Vec::with_capacity(request.len());
-        // Addresses by name come first, so that "any" does not take what a later element names.
+        // Literal addresses come first, so that "any" does not take one that a later element names.
         for wanted in request {
             fixed.push(match wanted.ip_address {
                 Some(address) => Some(self.named(*wanted, address)?),
@@ -194,7 +193,7 @@ impl<'w> Choice<'w> {
             *slot = Some(found.ok_or_else(|| exhausted(self.network))?);
         }
         let mut fixed: Vec<FixedIp> = fixed.into_iter().flatten().collect();
-        // A gateway's addresses are exactly those of the request; a host forms its own whatever the request says.
+        // A gateway has exactly the requested addresses. Hosts form theirs in any case.
         if self.device_owner != owner::ROUTER_GATEWAY {
             let candidates = self.candidates();
             self.add_self_formed(&candidates, &mut fixed)?;
@@ -202,7 +201,7 @@ impl<'w> Choice<'w> {
         Ok(fixed)
     }
 
-    /// Subnets that may serve this device owner: those made for it, then those made for everybody.
+    /// The subnets for this device owner: first those with its service type, then those without any.
     fn candidates(&self) -> Vec<&'w Arc<Subnet>> {
         let made_for = |subnet: &&Arc<Subnet>| subnet.service_types.iter().any(|of| of == self.device_owner);
         let special = self.subnets.iter().copied().filter(made_for);
@@ -210,7 +209,7 @@ impl<'w> Choice<'w> {
         special.chain(general).collect()
     }
 
-    /// Hosts form their address there; a router's own interface is given one.
+    /// Whether the host forms its own address in a subnet. A router interface does not; it gets one assigned.
     fn forms_its_own(&self, subnet: &Subnet) -> bool {
         subnet.is_autoconfigured() && self.device_owner != owner::ROUTER_INTERFACE
     }
@@ -220,7 +219,7 @@ impl<'w> Choice<'w> {
         candidates: &[&'w Arc<Subnet>],
         fixed: &mut Vec<FixedIp>,
     ) -> Result<(), Fault> {
-        // Floating IPs hold an address for others; nothing there forms one.
+        // A floating IP's port only reserves an address; no host is behind it that could form one.
         if self.device_owner == owner::FLOATING_IP {
             return Ok(());
         }
@@ -261,7 +260,7 @@ impl<'w> Choice<'w> {
         let formed = self_formed(subnet.cidr, self.mac);
         if self.forms_its_own(subnet) && self.device_owner != owner::ROUTER_GATEWAY && address != formed {
             if self.has(subnet, address) {
-                // Formed from the MAC that it had.
+                // The address was formed from the previous MAC.
                 return self.pick(subnet, formed);
             }
             let message = format!(
@@ -284,7 +283,7 @@ impl<'w> Choice<'w> {
         self.pick(subnet, address).ok()
     }
 
-    /// What the port has in a subnet already and did not name.
+    /// An address that the port already has in a subnet and that the request did not name.
     fn kept(&mut self, subnet: &Subnet) -> Option<FixedIp> {
         let free = |own: &&FixedIp| {
             own.subnet_id == subnet.id && !self.picked.contains(&(subnet.id, own.ip_address))

@@ -1,4 +1,4 @@
-//! Listeners: the ports of a load balancer's VIPs.
+//! Listeners: the protocols and ports that a load balancer's VIPs accept.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ static ATTRIBUTES: &[Attribute] = &[
     inert("hsts_preload", Shape::Bool, Preset::Bool(false)),
 ];
 
-/// Certificates and what goes with them: only for protocols that OVN does not have.
+/// TLS attributes, which belong only to protocols that OVN does not support.
 const TLS: [&str; 8] = [
     "default_tls_container_ref",
     "sni_container_refs",
@@ -249,7 +249,7 @@ impl Resource for Listeners {
     }
 }
 
-/// Makes one in a load balancer that may be changed.
+/// Creates a listener in a load balancer that is not immutable.
 pub(super) fn make(
     txn: &mut Txn,
     whole: &LoadBalancer,
@@ -290,7 +290,7 @@ pub(super) fn make(
     Ok(id)
 }
 
-/// What a request names and any listener can have.
+/// Applies the attributes of a request that all listeners have.
 fn set(listener: &mut Listener, request: &Checked) {
     request.set_text("name", &mut listener.name);
     request.set_bool("admin_state_up", &mut listener.admin_state_up);
@@ -318,7 +318,7 @@ fn check_pool(world: &World, whole: Uuid, listener: &str, request: &Checked) -> 
     protocol::check_match(listener, pool.protocol.as_str())
 }
 
-/// Refuses certificates and headers where the protocol has neither. Protocols that have them are refused later.
+/// Refuses certificates and headers for protocols without them. The protocols that do have them are refused later.
 fn check_plain(request: &Checked, protocol: &str) -> Result<(), Fault> {
     if ["HTTP", "HTTPS", "TERMINATED_HTTPS", "PROMETHEUS"].contains(&protocol) {
         return Ok(());
@@ -341,7 +341,7 @@ fn check_plain(request: &Checked, protocol: &str) -> Result<(), Fault> {
     }
 }
 
-/// The prefixes that a request names. A prefix of a family that no VIP has would let nobody in.
+/// The allowed prefixes of a request. Refuses a prefix of a family without a VIP, which would admit nobody.
 fn allowed_cidrs(request: &Checked, whole: &LoadBalancer) -> Result<Vec<GivenCidr>, Fault> {
     let list = request.get("allowed_cidrs").and_then(Value::as_array);
     let texts = list.into_iter().flatten().filter_map(Value::as_str);

@@ -25,7 +25,7 @@ use crate::{Caller, Fault};
 #[derive(Debug)]
 pub struct Members;
 
-/// Where instances ask for their metadata. A member there would let a tenant reach it.
+/// The address of the metadata service. A member there would let a tenant reach it.
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
 static ATTRIBUTES: &[Attribute] = &[
@@ -185,7 +185,7 @@ impl Resource for Members {
         aggregate::settle(txn, member.load_balancer_id)
     }
 
-    /// Address and port tell two members apart.
+    /// Members are identified by address and port.
     fn replace_all(txn: &mut Txn, caller: &Caller, all: &[Checked], request: &Checked) -> Result<(), Fault> {
         let pool = request.parent().unwrap_or_default();
         let whole = whole_of(txn, pool)?;
@@ -255,7 +255,7 @@ fn key_of(new: &Checked) -> (IpAddr, u16) {
     (address, new.integer("protocol_port").unwrap_or(0))
 }
 
-/// Makes one in a pool that may be changed.
+/// Creates a member in a pool whose load balancer is not immutable.
 pub(super) fn make(
     txn: &mut Txn,
     caller: &Caller,
@@ -276,7 +276,7 @@ pub(super) fn make(
         vip::usable_subnet(txn, caller, id)?;
     }
     let is_same = |other: &Member| (other.address.value, other.protocol_port) == (address, port);
-    // By address, since a pool may have thousands of members.
+    // Found by address, because a pool may have thousands of members.
     if txn.linked::<Member>(Link::MembersWithAddress(address)).any(|it| it.pool_id == pool && is_same(it)) {
         return Err(conflict(format!(
             "Another member on this pool is already using ip {address} on protocol_port {port}"
@@ -322,7 +322,7 @@ pub(super) fn make(
     Ok(id)
 }
 
-/// What a request names and any member can have.
+/// Applies the attributes of a request that all members have.
 fn set(member: &mut Member, request: &Checked) {
     request.set_text("name", &mut member.name);
     request.set_bool("admin_state_up", &mut member.admin_state_up);

@@ -1,8 +1,8 @@
-//! The metadata port of a network: chassis answer at its addresses for the metadata of their instances.
+//! The metadata port of a network: the chassis serve instance metadata at its addresses.
 //!
-//! It has an address in every IPv4 subnet, and in IPv6 subnets with DHCP as Neutron's has. Instances without DHCP reach it
-//! through a router (`desired/metadata_route.rs`). Subnets of external networks without DHCP are left out: their addresses are
-//! scarce, and what is connected there has no router of ours.
+//! As in Neutron, it has an address in every IPv4 subnet and in IPv6 subnets with DHCP. Instances without DHCP reach it through a router
+//! (`desired/metadata_route.rs`). External subnets without DHCP are omitted: their addresses are scarce, and instances there have no router
+//! of ours.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::model::{FixedIp, Network, Port, Subnet, owner};
 use crate::settings::Settings;
 use crate::world::{Link, Txn, World};
 
-/// What its device id begins with; the network's id follows.
+/// The prefix of its device id; the network's id follows.
 pub const PREFIX: &str = "ovnmeta-";
 
 /// The metadata port of a network, if it has one.
@@ -27,16 +27,16 @@ pub fn of(world: &World, network: Uuid) -> Option<&Port> {
         .find(|port| is_metadata(port))
 }
 
-/// Whether a port is the metadata port of its network. Neutron before its Wallaby release gave it the owner `network:dhcp`, and
-/// ports that were imported keep theirs.
+/// Whether a port is the metadata port of its network. Neutron before its Wallaby release gave it the owner `network:dhcp`, and imported
+/// ports keep theirs.
 pub fn is_metadata(port: &Port) -> bool {
     let is_owner = matches!(port.device_owner.as_str(), owner::DISTRIBUTED | owner::DHCP);
     is_owner
         && port.device_id.strip_prefix(PREFIX).is_some_and(|id| Uuid::try_parse(id) == Ok(port.network_id))
 }
 
-/// Makes the metadata port of a network if it should have one, and gives it its addresses. To be called after a network or one
-/// of its subnets came or changed.
+/// Creates the metadata port of a network if it should have one, and sets its addresses. Callers invoke this after creating or changing the
+/// network or one of its subnets.
 pub fn keep(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
     if !txn.outside().settings.ovn_metadata_enabled {
         return Ok(());
@@ -65,12 +65,12 @@ pub fn keep(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a network lacks its metadata port, or the port an IPv4 address that it could have.
+/// Whether a network lacks its metadata port, or that port an IPv4 address that it could have.
 pub fn lacks(world: &World, settings: &Settings, network: Uuid) -> bool {
     of(world, network).is_none_or(|port| !missing(world, settings, port).is_empty())
 }
 
-/// Gives a network the metadata port or the IPv4 addresses that it lacks. An imported port keeps all that it has.
+/// Adds the metadata port or the IPv4 addresses that a network lacks. An imported port keeps its addresses.
 pub fn repair(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
     let Some(port) = of(txn, network) else { return keep(txn, network) };
     let (id, missing) = (port.id, missing(txn, &txn.outside().settings, port));
@@ -87,7 +87,7 @@ fn missing(world: &World, settings: &Settings, port: &Port) -> Vec<FixedIp> {
     addresses(world, settings, port).into_iter().filter(lacks).collect()
 }
 
-/// The addresses that a metadata port should have: those that it has, and one in each further subnet that it serves.
+/// The addresses that a metadata port should have: its present ones, and one in each further subnet that it serves.
 fn addresses(world: &World, settings: &Settings, port: &Port) -> Vec<FixedIp> {
     let is_external = world.get::<Network>(&port.network_id).is_some_and(|network| network.external);
     let without_dhcp = settings.metadata_ip_on_nodhcp && !is_external;
@@ -102,7 +102,7 @@ fn addresses(world: &World, settings: &Settings, port: &Port) -> Vec<FixedIp> {
                 let formed = ipam::self_formed(subnet.cidr, port.mac);
                 Some(formed).filter(|address| world.address_holder(subnet.id, *address).is_none())
             } else {
-                // A pool that is used up is no reason to refuse the subnet: its ports do without metadata.
+                // An exhausted pool is no reason to refuse the subnet: its ports go without metadata.
                 ipam::lowest_free(world, subnet)
             }
         });

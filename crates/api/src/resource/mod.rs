@@ -1,12 +1,12 @@
 //! The nouns of the API: one file each, and the rules that hold for all of them.
 //!
-//! A noun is a [`Resource`]: a table of [`Attribute`]s, a view, and what create, update and delete do, as functions of a
-//! [`Txn`]. [`Computed`] nouns are read from elsewhere and stored nowhere. [`Noun`] is either kind with its type forgotten;
-//! it carries the rules that are the same for all (checks, policy, revisions, bulk, lists), and is all that `http` sees.
+//! A noun is a [`Resource`]: a table of [`Attribute`]s, a view, and create, update and delete as functions of a [`Txn`]. [`Computed`] nouns
+//! are not stored. [`Noun`] is the dynamic interface of both kinds. It applies the common rules (checks, policy, revisions, bulk, lists),
+//! and `http` uses nothing else.
 //!
-//! Each noun belongs to one API, and speaks its [`Dialect`].
+//! Each noun belongs to one API and uses its [`Dialect`].
 //!
-//! Nothing here does input or output, and nothing here knows of HTTP beyond the numbers in a [`Fault`].
+//! Nothing here does IO or depends on HTTP, beyond the status codes in a [`Fault`].
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod action;
@@ -62,32 +62,32 @@ pub use list::{Filters, Page, Query};
 pub use stored::of;
 pub use view::{RenderedList, RenderedObject, Selection, Values, View};
 
-/// What a view may look at.
+/// The inputs of a view.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// What is stored.
+    /// The stored state.
     pub world: &'a World,
-    /// What OVN reports back.
+    /// OVN's reports.
     pub report: &'a Report,
-    /// The operator's choices and the chassis.
+    /// The settings and the chassis.
     pub outside: &'a Outside,
-    /// Who asks.
+    /// The caller.
     pub caller: &'a Caller,
     /// The time of the request.
     pub now: Timestamp,
-    /// The id of the object that the path names before this one, for nouns that are inside of another.
+    /// The id of the parent in the path, for nouns inside of another.
     pub parent: Option<&'a str>,
 }
 
-/// The noun that the paths of another name before it: pools, for `pools/{id}/members`.
+/// The parent noun in a noun's paths: pools, for `pools/{id}/members`.
 pub struct Parent<E> {
     /// The noun.
     pub noun: &'static dyn Noun,
-    /// The parent of an object. The model notes the way back: [`Link::Inside`].
+    /// The parent of an object. The model declares the opposite direction: [`Link::Inside`].
     pub of: fn(&E) -> Uuid,
 }
 
-// Derived, these would ask the same of the entity.
+// A derive would require these traits of the entity too.
 impl<E> Copy for Parent<E> {}
 impl<E> Clone for Parent<E> {
     fn clone(&self) -> Self {
@@ -97,62 +97,61 @@ impl<E> Clone for Parent<E> {
 
 /// A noun that is stored.
 ///
-/// What the caller may see and change is asked before `update`, `delete` and actions run; attributes are checked. Revision
-/// and `updated_at` of the object grow by themselves when it comes out changed; a noun that changes its parent too calls
-/// [`touch`].
+/// The engine checks attributes, visibility and permissions before `update`, `delete` and actions run. It increments the object's revision
+/// and `updated_at` if the object changed. A noun that changes its parent too calls [`touch`].
 pub trait Resource: 'static {
-    /// What is stored.
+    /// The stored type.
     type Entity: Entity<Key = Uuid>;
-    /// The words and rules of its API.
+    /// The dialect of its API.
     const DIALECT: &'static dyn Dialect;
-    /// The noun that its paths name before it. A request then reaches only the objects inside of the parent that it names.
+    /// The parent noun in its paths. A request then reaches only the objects inside of the parent that it names.
     const PARENT: Option<Parent<Self::Entity>> = None;
-    /// In bodies: `security_group`.
+    /// The name in bodies: `security_group`.
     const NAME: &'static str;
-    /// In answers to lists: `security_groups`.
+    /// The name in list responses: `security_groups`.
     const COLLECTION: &'static str;
-    /// In paths: `security-groups`.
+    /// The name in paths: `security-groups`.
     const PATH: &'static str;
-    /// Type of the fault if there is none with an id, and how its text begins: `("NetworkNotFound", "Network")`.
+    /// The fault for an unknown id: its type, and the first word of its message, such as `("NetworkNotFound", "Network")`.
     const ABSENT: (&'static str, &'static str);
-    /// What can be done with it besides looking.
+    /// The verbs besides reading.
     const VERBS: &'static [Verb] = &[Verb::Create, Verb::Update, Verb::Delete];
     /// Whether it has the sub-resource `tags`.
     const TAGGED: bool = true;
 
     /// Its attributes, in the order in which views write them.
     fn attributes() -> &'static [Attribute];
-    /// What else can be asked of one.
+    /// Further actions on one object.
     fn actions() -> &'static [Action] {
         &[]
     }
-    /// The query parameters of a change that mean something, such as `cascade`. Others are passed over.
+    /// The query parameters of a change, such as `cascade`. The engine ignores others.
     fn parameters() -> &'static [Attribute] {
         &[]
     }
-    /// The owner.
+    /// The project that owns an object.
     fn project(entity: &Self::Entity) -> &str;
-    /// Revision, times, description, labels, if it has them.
+    /// The revision, times, description and tags, if the noun has them.
     fn standard(entity: &Self::Entity) -> Option<&Standard>;
-    /// The same, to change.
+    /// Mutable access to the same.
     fn standard_mut(entity: &mut Self::Entity) -> Option<&mut Standard>;
 
-    /// Who may know that it exists.
+    /// The rule for knowing that an object exists.
     const GET: Rule = policy::READER;
-    /// Who may make one.
+    /// The rule for creating one.
     const CREATE: Rule = policy::MEMBER;
-    /// Who may change one.
+    /// The rule for changing one.
     const UPDATE: Rule = policy::MEMBER;
-    /// Who may remove one.
+    /// The rule for deleting one.
     const DELETE: Rule = policy::MEMBER;
-    /// Who may change its labels.
+    /// The rule for changing its tags.
     const TAGS: Rule = policy::MEMBER;
 
-    /// What the rules look at.
+    /// The properties of an object that the rules check.
     fn target<'w>(entity: &'w Self::Entity, _world: &'w World) -> PolicyTarget<'w> {
         PolicyTarget::of(Self::project(entity))
     }
-    /// The same of one that a request asks for. A fault if what it is to be on is not there for the caller.
+    /// The same properties for an object to be created. Fails if the caller does not see the objects that it refers to.
     fn target_of_new<'w>(
         _world: &'w World,
         _caller: &Caller,
@@ -160,29 +159,29 @@ pub trait Resource: 'static {
     ) -> Result<PolicyTarget<'w>, Fault> {
         Ok(PolicyTarget::of(new.project()))
     }
-    /// The project that one which a request asks for will belong to.
+    /// The project of an object to be created.
     fn project_of_new<'w>(_world: &'w World, new: &'w Checked) -> &'w str {
         new.project()
     }
-    /// Whether the caller may know that it exists.
+    /// Whether the caller may know that an object exists.
     fn visible(entity: &Self::Entity, world: &World, caller: &Caller) -> bool {
         Self::GET.permits(caller, &Self::target(entity, world), None)
     }
-    /// Where a filtered list need look: what these links lead to holds all that the filters let through.
+    /// Links that together contain every object that passes the filters, so that a list need not scan all. `None` scans all.
     fn reach(_filters: &Filters) -> Option<Vec<Link>> {
         None
     }
-    /// Writes all attributes.
+    /// Writes all attributes into a view.
     fn view(entity: &Self::Entity, scene: &Scene<'_>, view: &mut View<'_>);
 
-    /// Makes one for [`Checked::project`].
+    /// Creates an object for [`Checked::project`].
     fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault>;
-    /// Changes one that is there.
+    /// Changes an existing object.
     fn update(txn: &mut Txn, caller: &Caller, id: Uuid, change: &Checked) -> Result<(), Fault>;
-    /// Removes one that is there. `request` has the query parameters and no attributes.
+    /// Deletes an existing object. `request` contains the query parameters and no attributes.
     fn delete(txn: &mut Txn, caller: &Caller, id: Uuid, request: &Checked) -> Result<(), Fault>;
-    /// Makes the collection, or what of it is inside of [`Checked::parent`], what `all` says: for nouns with
-    /// [`Verb::ReplaceAll`]. Each element is checked as a create request is. The noun checks the quota of those that it makes.
+    /// Replaces the collection, or the part inside of [`Checked::parent`], by `all`, for nouns with [`Verb::ReplaceAll`]. The engine checks
+    /// each element like a create request. The noun checks the quota for new objects.
     fn replace_all(
         _txn: &mut Txn,
         _caller: &Caller,
@@ -191,23 +190,23 @@ pub trait Resource: 'static {
     ) -> Result<(), Fault> {
         Err(Fault::not_allowed())
     }
-    /// What has to be made before the caller's list can be read, if anything: some nouns come to be by being looked for.
+    /// A change that a list requires first, if any. For example, a project's default security group is created by its first list.
     fn prepare(_world: &World, _caller: &Caller) -> Option<Preparation> {
         None
     }
 
-    /// A refusal of the engine, in the words of the noun's API.
+    /// Renders a refusal of the engine in the dialect of the noun's API.
     fn refuse(refusal: Refusal) -> Fault {
         Self::DIALECT.refuse(NounNames { name: Self::NAME, absent: Self::ABSENT }, refusal)
     }
 }
 
-/// The fault if there is none with this id.
+/// The fault for an unknown id.
 pub fn absent<R: Resource>(id: impl std::fmt::Display) -> Fault {
     R::refuse(Refusal::Absent { id: id.to_string() })
 }
 
-/// Counts a change of something that belongs to it: an interface of a router, a rule of a group.
+/// Increments the revision of an object because something inside of it changed: an interface of a router, a rule of a group.
 pub fn touch<R: Resource>(txn: &mut Txn, id: Uuid) {
     let now = txn.now();
     txn.edit::<R::Entity>(&id, |entity| {
@@ -217,7 +216,7 @@ pub fn touch<R: Resource>(txn: &mut Txn, id: Uuid) {
     });
 }
 
-/// All nouns, in the order in which documents list them.
+/// All nouns of Neutron's API, in the order of documents.
 pub static NOUNS: &[&dyn Noun] = &[
     of::<network::Networks>(),
     of::<subnet::Subnets>(),
@@ -236,7 +235,7 @@ pub static NOUNS: &[&dyn Noun] = &[
     computed::of::<service_provider::ServiceProviders>(),
 ];
 
-/// What can be asked of no object: the path is all that follows `/v2.0/`.
+/// Actions on no object: the path is all that follows `/v2.0/`.
 pub static ROOT: &[Action] = &[Action::put(
     "meridian/rebalance",
     "Move gateways off chassis that have more than their share",
@@ -245,8 +244,7 @@ pub static ROOT: &[Action] = &[Action::put(
 .with(Method::Post, 200)
 .by(policy::ADMIN)];
 
-/// The noun that a path names. As in Neutron, a dash and an underscore are the same: clients ask for `floatingip-pools` and for
-/// `floatingip_pools`.
+/// The noun of a path. As in Neutron, a dash and an underscore are the same: clients use both `floatingip-pools` and `floatingip_pools`.
 pub fn at_path(path: &str) -> Option<&'static dyn Noun> {
     let same = |one: u8, other: u8| one == other || matches!((one, other), (b'-', b'_') | (b'_', b'-'));
     let is_path = |noun: &&dyn Noun| {

@@ -29,7 +29,7 @@ const ZONES: Shape = Shape::List { of: &ZONE, max: 64, unique: true };
 const DOMAIN: Shape = Shape::Word { format: "fqdn", parse: domain };
 const TYPES: Shape = Shape::Nullable(&Shape::OneOf(&["geneve", "vlan", "flat", "local"]));
 const PHYSICAL: Shape = Shape::Nullable(&Shape::Text { max: 64 });
-/// Tunnel keys have 24 bits; VLAN tags are checked where the type is known.
+/// Tunnel keys have 24 bits. VLAN tags are checked once the type is known.
 const SEGMENT: Shape = Shape::Nullable(&Shape::Integer { min: 1, max: (1 << 24) - 1 });
 
 static ATTRIBUTES: &[Attribute] = &[
@@ -117,7 +117,7 @@ impl Resource for Networks {
 
     fn reach(filters: &Filters) -> Option<Vec<Link>> {
         let physical = filters.values("provider:physical_network")?;
-        // The empty value asks for networks that have none.
+        // An empty value selects networks without a physical network.
         let all = physical.iter().all(|name| !name.is_empty());
         all.then(|| physical.iter().map(|name| Link::NetworksOnPhysical(name.into())).collect())
     }
@@ -220,7 +220,7 @@ impl Resource for Networks {
     }
 
     fn delete(txn: &mut Txn, _caller: &Caller, id: Uuid, _: &Checked) -> Result<(), Fault> {
-        // Ports that the API made for itself go with the network, and so do floating IPs that lead nowhere.
+        // The network's own ports are deleted with it, and so are floating IPs without an association.
         let unused: Vec<_> = txn
             .linked::<FloatingIp>(Link::FloatingIpsOfNetwork(id))
             .filter(|floating| floating.port_id.is_none())
@@ -268,12 +268,12 @@ pub fn visible<'w>(world: &'w World, caller: &Caller, id: Uuid) -> Result<&'w Ne
         .ok_or_else(|| absent::<Networks>(id))
 }
 
-/// Whether a network of somebody else is there to be used by the caller.
+/// Whether a network is shared with the caller's project.
 pub fn is_shared_with(world: &World, id: Uuid, caller: &Caller) -> bool {
     rbac_policy::permits(world, id, RbacAction::AccessAsShared, &caller.project)
 }
 
-/// Gives or takes the permission that the `shared` flag stands for; taking it must leave nobody outside.
+/// Creates or removes the RBAC policy behind the `shared` flag. Removing it fails while another project uses the network.
 fn set_shared(txn: &mut Txn, id: Uuid, shared: bool) -> Result<(), Fault> {
     let (project, name) = {
         let network = found(txn, id)?;
@@ -289,7 +289,7 @@ fn set_shared(txn: &mut Txn, id: Uuid, shared: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// That nothing hangs on a network being external.
+/// Checks that no gateway and no floating IP needs the network to be external.
 pub(super) fn check_not_external(world: &World, id: Uuid) -> Result<(), Fault> {
     let used = |port: &Port| matches!(port.device_owner.as_str(), owner::ROUTER_GATEWAY | owner::FLOATING_IP);
     if world.linked::<Port>(Link::PortsOfNetwork(id)).any(|port| used(port)) {
@@ -303,7 +303,7 @@ pub(super) fn check_not_external(world: &World, id: Uuid) -> Result<(), Fault> {
     Ok(())
 }
 
-/// There is one default external network at most.
+/// Checks that there is at most one default external network.
 fn check_default(world: &World, network: &Network) -> Result<(), Fault> {
     if !network.is_default {
         return Ok(());
@@ -320,12 +320,12 @@ fn check_default(world: &World, network: &Network) -> Result<(), Fault> {
     }
 }
 
-/// Ports that exist because the network does.
+/// Whether a port exists only because its network does.
 fn is_own(device_owner: &str) -> bool {
     matches!(device_owner, owner::DISTRIBUTED | owner::DHCP)
 }
 
-/// That every zone is one that a gateway chassis is in.
+/// Checks that every zone is one of a gateway chassis.
 pub fn check_zones(fleet: &Fleet, zones: &[String]) -> Result<(), Fault> {
     let known = fleet.gateway_zones();
     match zones.iter().find(|zone| !known.contains(zone.as_str())) {
@@ -334,7 +334,7 @@ pub fn check_zones(fleet: &Fleet, zones: &[String]) -> Result<(), Fault> {
     }
 }
 
-/// The MTU of a network of a kind; zero asks for the largest.
+/// The MTU of a network of a type; zero requests the maximum.
 fn mtu(settings: &Settings, kind: NetworkType, asked: u32) -> Result<u32, Fault> {
     let most = match kind {
         NetworkType::Geneve => settings.global_physnet_mtu.saturating_sub(settings.geneve_overhead()),
@@ -350,8 +350,7 @@ fn mtu(settings: &Settings, kind: NetworkType, asked: u32) -> Result<u32, Fault>
     }
 }
 
-/// That the MTU of a network is enough for the families of its subnets (RFC 791, RFC 8200). A network without subnets may have
-/// any.
+/// Checks that the MTU of a network suffices for the families of its subnets (RFC 791, RFC 8200). A network without subnets may have any.
 pub(super) fn check_mtu(network: &Network, families: impl IntoIterator<Item = u8>) -> Result<(), Fault> {
     let least = |family| if family == 4 { 68 } else { 1280 };
     match families.into_iter().map(least).find(|least| network.mtu < *least) {
@@ -363,7 +362,7 @@ pub(super) fn check_mtu(network: &Network, families: impl IntoIterator<Item = u8
     }
 }
 
-/// A domain name with a dot at the end, or nothing.
+/// Parses a domain name, which ends with a dot, or an empty string.
 pub(super) fn domain(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Ok(String::new());

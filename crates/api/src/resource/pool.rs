@@ -1,4 +1,4 @@
-//! Pools: sets of members that serve the same.
+//! Pools: sets of interchangeable members.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::net::IpAddr;
@@ -224,7 +224,7 @@ impl Resource for Pools {
     }
 }
 
-/// The load balancer that a new pool is for: named itself, or by one of its listeners.
+/// The load balancer of a new pool: named directly, or through one of its listeners.
 fn whole_of_new(world: &World, new: &Checked) -> Result<Uuid, Fault> {
     match (new.uuid("listener_id"), new.uuid("loadbalancer_id")) {
         (Some(id), named) => {
@@ -239,7 +239,7 @@ fn whole_of_new(world: &World, new: &Checked) -> Result<Uuid, Fault> {
     }
 }
 
-/// Makes one in a load balancer that may be changed.
+/// Creates a pool in a load balancer that is not immutable.
 pub(super) fn make(
     txn: &mut Txn,
     whole: &LoadBalancer,
@@ -269,7 +269,7 @@ pub(super) fn make(
     Ok(id)
 }
 
-/// Refuses to choose members by the addresses of IPv6 clients if OVN cannot hash these: all clients would get one member.
+/// Refuses to choose members by the addresses of IPv6 clients if OVN cannot hash those: all clients would get one member.
 fn check_family(txn: &Txn, whole: &LoadBalancer, algorithm: Option<Algorithm>) -> Result<(), Fault> {
     let is_ipv6 = whole.vips.iter().any(|vip| vip.address.value.is_ipv6());
     let hashes_ipv6 = txn.outside().ability.is_none_or(|ability| ability.ipv6_selection);
@@ -297,7 +297,7 @@ fn check_tls(request: &Checked) -> Result<(), Fault> {
     }
 }
 
-/// What a request says of clients that stay, for a pool of this protocol.
+/// The session persistence of a request, for a pool of this protocol.
 fn read_persistence(request: &Checked, protocol: &str) -> Result<Option<Persistence>, Fault> {
     let Some(asked) = request.get("session_persistence") else { return Ok(None) };
     let kind = asked["type"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Ports: what connects an instance, a router or a service to a network.
+//! Ports: the connections of instances, routers and services to a network.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod addresses;
@@ -60,16 +60,16 @@ const OPTIONS: Shape = Shape::Nullable(&Shape::List { of: &OPTION, max: 256, uni
 const NAMES: Shape = Shape::List { of: &Shape::Any, max: usize::MAX, unique: false };
 const DEVICE: Shape = Shape::Text { max: 255 };
 
-/// The callers that may have a port on a network.
+/// The rule for creating a port on a network.
 const ON_NETWORK: Rule =
     Rule(&[Term::Admin, Term::Service, Term::Member(Party::Network), Term::SharedMember]);
-/// Who may say what could be used to pose as another port of a network: those whose network it is.
+/// The rule for attributes that would let a port impersonate another port of the network: members of the network's project.
 const NETWORK_OWNER: Rule = Rule(&[Term::Admin, Term::Service, Term::Member(Party::Network)]);
-/// Who may change the MAC of a port that is there.
+/// The rule for changing the MAC of an existing port.
 const NETWORK_MANAGER: Rule = Rule(&[Term::Admin, Term::Service, Term::Manager(Party::Network)]);
-/// Who may say what a port is for. The network's owner may look on, and delete it.
+/// The rule for changing the use of a port. The network's owner may only read and delete it.
 const OWN: Rule = Rule(&[Term::Admin, Term::Service, Term::Member(Party::Owner)]);
-/// Device owners of the network itself are for those whose network it is.
+/// The rule for `device_owner`: values beginning with `network:` need a member of the network's project.
 const DEVICE_OWNER: Rule =
     Rule(&[Term::NoNetworkDevice, Term::Admin, Term::Service, Term::Member(Party::Network)]);
 
@@ -207,7 +207,7 @@ impl Resource for Ports {
     }
 
     fn reach(filters: &Filters) -> Option<Vec<Link>> {
-        // The empty value asks for ports that belong to nothing, which no link leads to.
+        // An empty value selects ports without a device, which no link contains.
         let devices = filters.values("device_id").filter(|ids| ids.iter().all(|id| !id.is_empty()));
         if let Some(devices) = devices {
             return Some(devices.iter().map(|id| Link::PortsOfDevice(id.as_str().into())).collect());
@@ -345,20 +345,19 @@ impl Resource for Ports {
     }
 }
 
-/// Takes a port away, with all that hangs on it: floating IPs lead nowhere from then on. Whether it may go is the caller's
-/// business.
+/// Deletes a port and what depends on it, and ends the association of floating IPs. The caller checks whether the port may be deleted.
 pub fn remove(txn: &mut Txn, id: Uuid) {
     floating_ip::release_port(txn, id);
     txn.remove::<Placement>(&id);
     txn.remove::<Port>(&id);
 }
 
-/// A port, or 404.
+/// The port with this id, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<Port>, Fault> {
     world.get::<Port>(&id).ok_or_else(|| super::absent::<Ports>(id))
 }
 
-/// The project whose limits a port's addresses are under: its own, or that of the router whose gateway it is.
+/// The project whose quota limits a port's addresses: its own, or that of the router whose gateway it is.
 fn counted_in(world: &World, port: &Port) -> String {
     let router = port.router_id().and_then(|id| world.get::<Router>(&id));
     match router {
@@ -389,7 +388,7 @@ fn asked_mac(request: &Checked) -> Result<Option<MacAddr>, Fault> {
     }
 }
 
-/// The MAC that an update asks for; none asks for a new one. An instance that runs would not learn of it.
+/// The MAC that an update requests; `None` requests a new one. Refused while an instance uses the port, because it would not learn of it.
 fn new_mac(txn: &mut Txn, before: &Port, asked: Option<MacAddr>) -> Result<MacAddr, Fault> {
     if asked == Some(before.mac) {
         return Ok(before.mac);
@@ -407,7 +406,7 @@ fn new_mac(txn: &mut Txn, before: &Port, asked: Option<MacAddr>) -> Result<MacAd
     Ok(mac)
 }
 
-/// Address pairs and DHCP options, where a request names them.
+/// Applies the address pairs and DHCP options of a request.
 fn lists(port: &mut Port, request: &Checked, most_pairs: usize) -> Result<(), Fault> {
     if request.has("allowed_address_pairs") {
         let asked = request.get("allowed_address_pairs").cloned().unwrap_or_else(|| json!([]));
@@ -419,7 +418,7 @@ fn lists(port: &mut Port, request: &Checked, most_pairs: usize) -> Result<(), Fa
     Ok(())
 }
 
-/// An address as views have it; what is stored has another order.
+/// An address in the key order of responses; the stored type has another order.
 #[derive(Serialize)]
 struct ShownAddress {
     ip_address: IpAddr,

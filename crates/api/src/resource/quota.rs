@@ -1,4 +1,4 @@
-//! Limits on how many objects a project may have.
+//! Quotas: limits on the number of objects of a project.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod addresses;
@@ -19,24 +19,24 @@ use crate::{Caller, Fault, Txn, World};
 
 pub use addresses::{check_shared_addresses, shared_addresses};
 
-/// The name of a limit, and how much a project has of what it limits.
+/// A limit's name, and the measure of its use.
 pub type Limited = (&'static str, Measure);
 
-/// How much of something there is.
+/// The measure of a limit's use.
 #[derive(Clone, Copy)]
 pub enum Measure {
     /// Objects of a noun in the project.
     Objects(Kind),
-    /// In each object by itself: the limit is for one, and the one with the most is told.
+    /// A count within each object: the limit applies to each one, and reports show the largest.
     Each(fn(&World, &str) -> usize),
-    /// Over several nouns.
+    /// A sum over several nouns.
     Sum(fn(&World, &str) -> usize),
 }
 
-/// The limits of the network API. Each API has a list of its own; the limits that projects set are in one table, by name.
+/// The limits of the network API. Each API has its own list; the limits that projects set are in one table, by name.
 pub const NETWORK: &[Limited] = &LIMITED;
 
-/// What can be limited.
+/// The limits by name.
 const LIMITED: [(&str, Measure); 14] = [
     ("address_scope", Measure::Objects(Kind::AddressScope)),
     ("floatingip", Measure::Objects(Kind::FloatingIp)),
@@ -77,17 +77,17 @@ fn most_gateways(world: &World, project: &str) -> usize {
     routers(world, project).map(|router| gateway::of_router(world, router).len()).max().unwrap_or(0)
 }
 
-/// Of the project's ports, and of the gateways of its routers, which are nobody's ports.
+/// Counts the project's ports, and the gateways of its routers, whose ports belong to no project.
 fn most_addresses(world: &World, project: &str) -> usize {
     let own = world.table::<Port>().iter().filter(|port| port.project == project);
     let gateways = routers(world, project).flat_map(|router| gateway::of_router(world, router));
     own.chain(gateways).map(|port| port.fixed_ips.len()).max().unwrap_or(0)
 }
 
-/// What a limit may be.
+/// The shape of a limit.
 const LIMIT: Shape = Shape::Integer { min: -1, max: i32::MAX as i64 };
 
-/// What a body of limits looks like, for the API document.
+/// The JSON schema of a body of limits, for the API document.
 pub fn body_schema() -> Value {
     let mut properties: Map<_, _> =
         LIMITED.iter().map(|(name, _)| ((*name).to_owned(), LIMIT.schema())).collect();
@@ -98,17 +98,17 @@ pub fn body_schema() -> Value {
     json!({"type": "object", "properties": {"quota": quota}, "required": ["quota"]})
 }
 
-/// Whether something of this name can be limited.
+/// Whether there is a limit of this name.
 pub fn is_limited(name: &str) -> bool {
     LIMITED.iter().any(|(known, _)| *known == name)
 }
 
-/// Refuses `more` objects of a noun that would be over the project's limit. What belongs to no project is not limited.
+/// Refuses `more` objects of a noun beyond the project's limit. Objects without a project are not limited.
 pub fn check(txn: &Txn, kind: Kind, project: &str, more: u64) -> Result<(), Fault> {
     check_objects(txn, NETWORK, kind, project, more).map_err(refuse)
 }
 
-/// The same for the quotas of any API.
+/// The same for the limits of any API.
 pub fn check_objects(
     txn: &Txn,
     limited: &[Limited],
@@ -123,7 +123,7 @@ pub fn check_objects(
     }
 }
 
-/// Refuses `count` of something that is limited by name: the routes of one router are `router_route`.
+/// Refuses `count` beyond a limit by name: the routes of one router are `router_route`.
 pub fn check_count(txn: &Txn, name: &'static str, project: &str, count: u64) -> Result<(), Fault> {
     within(txn, name, project, count).map_err(refuse)
 }
@@ -136,13 +136,13 @@ fn within(txn: &Txn, name: &'static str, project: &str, count: u64) -> Result<()
     }
 }
 
-/// Refusals of quotas that Neutron's nouns check, and of Neutron's own quota documents.
+/// Renders the refusals of quotas for Neutron's nouns, and of Neutron's own quota documents.
 fn refuse(refusal: Refusal) -> Fault {
     Neutron.refuse(NounNames { name: "quota", absent: ("TenantQuotaNotFound", "Quota for tenant") }, refusal)
 }
 
-/// Refuses to make something that is limited in each object larger than its limit. What is larger already, because it was
-/// imported or the limit was lowered, stays as it is and may become smaller.
+/// Refuses to grow a limited object beyond its limit. An object that exceeds the limit already, because it was imported or the limit was
+/// lowered, stays as it is and may shrink.
 pub fn check_growth(
     txn: &Txn,
     name: &'static str,
@@ -156,7 +156,7 @@ pub fn check_growth(
     check_count(txn, name, project, u64::try_from(after).unwrap_or(u64::MAX))
 }
 
-/// One limit of a project; below zero is none.
+/// A limit of a project; negative means unlimited.
 pub fn limit(world: &World, settings: &Settings, project: &str, name: &str) -> i64 {
     let own = world.get::<QuotaSet>(&project.to_owned()).and_then(|set| set.limits.get(name).copied());
     own.unwrap_or_else(|| settings.quotas.limit(name))
@@ -169,7 +169,7 @@ fn limits(world: &World, settings: &Settings, project: &str) -> Map<String, Valu
         .collect()
 }
 
-/// `GET /quotas`: the projects that have limits of their own.
+/// `GET /quotas`: the projects with limits of their own.
 pub fn list(world: &World, settings: &Settings, caller: &Caller) -> Result<Value, Fault> {
     require_admin(caller, "get_quota")?;
     let sets = world.table::<QuotaSet>().iter().map(|set| {
@@ -193,7 +193,7 @@ pub fn default(settings: &Settings, caller: &Caller, project: &str) -> Result<Va
     Ok(json!({"quota": limits(&World::default(), settings, project)}))
 }
 
-/// `GET /quotas/{project}/details`: how much of each limit is used.
+/// `GET /quotas/{project}/details`: the limits and their use.
 pub fn details(world: &World, settings: &Settings, caller: &Caller, project: &str) -> Result<Value, Fault> {
     require_sight(caller, project)?;
     let quota: Map<_, _> = LIMITED
@@ -207,7 +207,7 @@ pub fn details(world: &World, settings: &Settings, caller: &Caller, project: &st
     Ok(json!({"quota": quota}))
 }
 
-/// `PUT /quotas/{project}`: sets limits. With `check_limit` no limit may be below what is used already.
+/// `PUT /quotas/{project}`: sets limits. With `check_limit`, no limit may be below the present use.
 pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Result<Value, Fault> {
     require_admin(caller, "update_quota")?;
     let named = Shape::Text { max: 255 }.check(&project.into());
@@ -217,7 +217,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
     for (name, value) in unwrap("quota", body).map_err(refuse)? {
         match name.as_str() {
             "check_limit" => strict = flag(name, value)?,
-            // Limits below the use are set anyway unless `check_limit` says otherwise.
+            // Limits below the present use are accepted unless `check_limit` is set, so `force` changes nothing.
             "force" => drop(flag(name, value)?),
             "tenant_id" | "project_id" if value.as_str() == Some(project) => {}
             "tenant_id" | "project_id" => {
@@ -241,7 +241,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
     Ok(json!({"quota": limits(txn, &outside.settings, project)}))
 }
 
-/// `DELETE /quotas/{project}`: back to the defaults.
+/// `DELETE /quotas/{project}`: restores the defaults.
 pub fn reset(txn: &mut Txn, caller: &Caller, project: &str) -> Result<(), Fault> {
     require_admin(caller, "delete_quota")?;
     match remove_limits(txn, project, NETWORK) {
@@ -250,7 +250,7 @@ pub fn reset(txn: &mut Txn, caller: &Caller, project: &str) -> Result<(), Fault>
     }
 }
 
-/// Forgets the limits that one API sets. A project's limits of other APIs stay.
+/// Deletes the limits of one API. A project's limits of other APIs stay.
 fn remove_limits(txn: &mut Txn, project: &str, limited: &[Limited]) -> bool {
     let key = project.to_owned();
     let is_own = |name: &str| limited.iter().any(|(known, _)| *known == name);
@@ -258,7 +258,7 @@ fn remove_limits(txn: &mut Txn, project: &str, limited: &[Limited]) -> bool {
     let (own, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
         set.limits.clone().into_iter().partition(|(name, _)| is_own(name));
     match others.is_empty() {
-        // A set without limits is one of the network API.
+        // A set without any limits belongs to the network API.
         true => drop(txn.remove::<QuotaSet>(&key)),
         false => drop(txn.edit::<QuotaSet>(&key, |set| set.limits = others)),
     }
@@ -286,7 +286,7 @@ fn require_admin(caller: &Caller, rule: &str) -> Result<(), Fault> {
     if caller.admin { Ok(()) } else { Err(Fault::forbidden(rule)) }
 }
 
-/// Limits of other projects are nobody's business but an administrator's.
+/// Only administrators may see limits of other projects.
 fn require_sight(caller: &Caller, project: &str) -> Result<(), Fault> {
     if caller.admin || caller.owns(project) { Ok(()) } else { Err(Fault::forbidden("get_quota")) }
 }

@@ -1,4 +1,4 @@
-//! Policies that let other projects use an object.
+//! RBAC policies, which let other projects use an object.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod permission;
@@ -32,7 +32,7 @@ pub struct RbacPolicies;
 const OBJECTS: Shape = Shape::OneOf(&["network", "security_group", "subnetpool", "address_scope"]);
 const PERMISSIONS: Shape = Shape::OneOf(&["access_as_shared", "access_as_external"]);
 
-/// Sharing with everybody is for administrators.
+/// Only administrators may share with all projects.
 const NOT_EVERYBODY: Rule = Rule(&[Term::Admin, Term::NotEverybody]);
 
 static ATTRIBUTES: &[Attribute] = &[
@@ -135,7 +135,7 @@ impl Resource for RbacPolicies {
     }
 }
 
-/// Raises the revision of the object that a policy is about: who may use an object is part of what clients know of it.
+/// Increments the revision of a policy's object: its users are a part of what clients know of it.
 fn touch_object(txn: &mut Txn, policy: &RbacPolicy) {
     match policy.object_type {
         RbacObject::Network => touch::<Networks>(txn, policy.object_id),
@@ -145,12 +145,12 @@ fn touch_object(txn: &mut Txn, policy: &RbacPolicy) {
     }
 }
 
-/// A policy, or 404.
+/// The policy with this id, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<RbacPolicy>, Fault> {
     world.get::<RbacPolicy>(&id).ok_or_else(|| absent::<RbacPolicies>(id))
 }
 
-/// The owner of the object that a policy is about, if the object is there.
+/// The project that owns a policy's object, if the object exists.
 fn owner_of<'w>(world: &'w World, policy: &RbacPolicy) -> Option<&'w str> {
     let id = &policy.object_id;
     match policy.object_type {
@@ -161,7 +161,7 @@ fn owner_of<'w>(world: &'w World, policy: &RbacPolicy) -> Option<&'w str> {
     }
 }
 
-/// Whether the object is there for the caller, and its own.
+/// Checks that the caller sees the object and owns it.
 fn check_object(world: &World, caller: &Caller, policy: &RbacPolicy) -> Result<(), Fault> {
     let id = &policy.object_id;
     let (visible, missing) = match policy.object_type {
@@ -201,8 +201,8 @@ fn check_new(world: &World, policy: &RbacPolicy) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A network that is external for somebody is an external network. One that was open to all without a policy for it stays
-/// open to all until that policy, which it gets now, is deleted.
+/// Makes a network external. A network that was open to all without a policy gets the policy for all now and stays open until that is
+/// deleted.
 fn make_external(txn: &mut Txn, policy: &RbacPolicy) -> Result<(), Fault> {
     let id = policy.object_id;
     let network = network::found(txn, id)?.clone();
@@ -214,8 +214,8 @@ fn make_external(txn: &mut Txn, policy: &RbacPolicy) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What follows when a policy is gone: nobody may be left who uses the object and may not any more, and a network that is
-/// external for nobody is no external network.
+/// Applies the removal of a policy: fails if a project still uses the object without permission, and makes a network internal that is
+/// external for nobody.
 fn withdrawn(txn: &mut Txn, policy: &RbacPolicy) -> Result<(), Fault> {
     if policy.action == RbacAction::AccessAsShared {
         return unused(txn, policy);

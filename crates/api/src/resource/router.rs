@@ -1,6 +1,6 @@
 //! Routers.
 //!
-//! Only what is the router's own: names, switches, zones. What hangs on it has files of its own: [`gateway`], [`interface`] and
+//! This file has only the router's own attributes: names, flags, zones. The rest has files of its own: [`gateway`], [`interface`] and
 //! [`extra_route`].
 
 pub mod reach;
@@ -30,7 +30,7 @@ const FIXED_IP: Shape = Shape::Object(&[
     Field::new("ip_address", Shape::Nullable(&Shape::Address)),
 ]);
 const FIXED_IPS: Shape = Shape::Nullable(&Shape::List { of: &FIXED_IP, max: usize::MAX, unique: false });
-/// An empty object takes the gateway away, so nothing in it can be required here.
+/// An empty object removes the gateway, so no key can be mandatory here.
 const GATEWAY: Shape = Shape::Object(&[
     Field::new("network_id", Shape::Uuid),
     Field::new("enable_snat", Shape::Bool),
@@ -234,7 +234,7 @@ pub fn found(world: &World, id: Uuid) -> Result<&Arc<Router>, Fault> {
     world.get::<Router>(&id).ok_or_else(|| absent::<Routers>(id))
 }
 
-/// Every router fails over; one that does not cannot be had.
+/// Refuses `ha: false`: every router fails over.
 fn check_ha(checked: &Checked) -> Result<(), Fault> {
     match checked.bool("ha") {
         Some(false) => Err(Fault::invalid("ha", "routers without high availability are not supported")),
@@ -242,7 +242,7 @@ fn check_ha(checked: &Checked) -> Result<(), Fault> {
     }
 }
 
-/// Where floating IPs leave is the operator's choice for all routers.
+/// Refuses a value of `distributed` other than the operator's: distributed floating IPs are on or off for all routers.
 fn check_distributed(settings: &Settings, checked: &Checked) -> Result<(), Fault> {
     match checked.bool("distributed") {
         Some(asked) if asked != settings.enable_distributed_floating_ip => {

@@ -1,4 +1,4 @@
-//! Security groups: sets of rules that ports are put under, and the group that every project has from its first use on.
+//! Security groups: sets of rules for ports, and the default group that every project has from its first use on.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::world::{Kind, Link, Txn, World};
 /// The name of the group that every project has.
 pub const DEFAULT: &str = "default";
 
-/// Rules that a group begins with: everything that leaves, by IPv4 and by IPv6.
+/// The number of rules of a new group: all egress, IPv4 and IPv6.
 const FIRST_RULES: u64 = 2;
 
 /// Security groups.
@@ -92,7 +92,7 @@ impl Resource for SecurityGroups {
 
     fn create(txn: &mut Txn, _caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
         let name = new.text("name").unwrap_or_default();
-        // Counted before the default group is there: the group that comes by itself does not use up the first of a project's own.
+        // Checked before the default group exists, because that does not count against the project's first own group.
         quota::check(txn, Kind::SecurityGroup, new.project(), 1)?;
         ensure_default(txn, new.project());
         if name == DEFAULT {
@@ -120,7 +120,7 @@ impl Resource for SecurityGroups {
         if renamed == Some(DEFAULT) && !group.is_default {
             return Err(default_exists());
         }
-        // Connections that are tracked would be cut, those that are not would stay open.
+        // The change would cut tracked connections and leave untracked ones open.
         if change.bool("stateful").is_some_and(|stateful| stateful != group.stateful) {
             unused(txn, id)?;
         }
@@ -142,7 +142,7 @@ impl Resource for SecurityGroups {
         for rule in own {
             txn.remove::<SecurityGroupRule>(&rule);
         }
-        // A rule about a group that is gone would match nothing.
+        // A rule whose remote group is deleted would match nothing.
         let naming: Vec<_> = txn.linked::<SecurityGroupRule>(Link::RulesNamingGroup(id)).cloned().collect();
         for rule in naming {
             txn.remove::<SecurityGroupRule>(&rule.id);
@@ -153,7 +153,7 @@ impl Resource for SecurityGroups {
         Ok(())
     }
 
-    /// Whoever lists groups for the first time sees the project's own.
+    /// The first list of a project creates its default group.
     fn prepare(world: &World, caller: &Caller) -> Option<fn(&mut Txn, &Caller) -> Result<(), Fault>> {
         if caller.project.is_empty() || default_of(world, &caller.project).is_some() {
             return None;
@@ -165,12 +165,12 @@ impl Resource for SecurityGroups {
     }
 }
 
-/// A group, or 404.
+/// The group with this id, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<SecurityGroup>, Fault> {
     world.get::<SecurityGroup>(&id).ok_or_else(|| super::absent::<SecurityGroups>(id))
 }
 
-/// A group that the caller may put ports under and name in rules, or 404.
+/// The group with this id, or 404 if the caller may not use it for ports and in rules.
 pub fn usable<'w>(world: &'w World, caller: &Caller, id: Uuid) -> Result<&'w Arc<SecurityGroup>, Fault> {
     let group = found(world, id)?;
     if SecurityGroups::visible(group, world, caller) || caller.service {
@@ -180,12 +180,12 @@ pub fn usable<'w>(world: &'w World, caller: &Caller, id: Uuid) -> Result<&'w Arc
     }
 }
 
-/// The group of a project for ports that name none.
+/// The default group of a project.
 pub fn default_of(world: &World, project: &str) -> Option<Uuid> {
     world.linked::<SecurityGroup>(Link::DefaultGroupOf(project.into())).next().map(|group| group.id)
 }
 
-/// Makes the group of a project for ports that name none, if it is not there yet.
+/// Creates the default group of a project, unless it exists.
 pub fn ensure_default(txn: &mut Txn, project: &str) -> Option<Uuid> {
     if project.is_empty() {
         return None;
@@ -204,7 +204,7 @@ pub fn ensure_default(txn: &mut Txn, project: &str) -> Option<Uuid> {
     Some(put(txn, group))
 }
 
-/// Stores a new group with the rules that it begins with.
+/// Stores a new group with its initial rules.
 fn put(txn: &mut Txn, group: SecurityGroup) -> Uuid {
     let (id, is_default, project) = (group.id, group.is_default, group.project.clone());
     txn.put(group);

@@ -1,4 +1,4 @@
-//! Rules of security groups: what each allows, and when two are the same.
+//! Rules of security groups: the traffic that each allows, and the check for duplicates.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod protocol;
@@ -22,7 +22,7 @@ use crate::world::{Kind, Link, Txn, World};
 pub(crate) use protocol::names;
 pub use protocol::number;
 
-/// Who may change what a group does.
+/// The rule for changing the rules of a group.
 const MEMBER_OF_GROUP: Rule = Rule(&[Term::Admin, Term::Member(Party::Group)]);
 
 /// Security group rules.
@@ -102,7 +102,7 @@ impl Resource for SecurityGroupRules {
         Some(&mut rule.standard)
     }
 
-    /// The group's project counts, whoever made the rule.
+    /// Members of the group's project may change a rule, even if another project created it.
     fn target<'w>(rule: &'w SecurityGroupRule, world: &'w World) -> PolicyTarget<'w> {
         let group = world.get::<SecurityGroup>(&rule.security_group_id);
         PolicyTarget { group: group.map(|group| group.project.as_str()), ..PolicyTarget::of(&rule.project) }
@@ -140,7 +140,7 @@ impl Resource for SecurityGroupRules {
     }
 
     fn create(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
-        // As in Neutron, an id that is none names a group that is not there.
+        // As in Neutron, a malformed id is reported as an unknown group.
         if let Some(group) = new.text("remote_group_id").filter(|group| Uuid::try_parse(group).is_err()) {
             return Err(super::absent::<SecurityGroups>(group));
         }
@@ -169,7 +169,7 @@ impl Resource for SecurityGroupRules {
     }
 }
 
-/// Stores a rule that allows a whole family, from everywhere or from a group.
+/// Stores a rule that allows a whole family, from anywhere or from a group.
 pub(super) fn put_open(
     txn: &mut Txn,
     project: &str,
@@ -253,7 +253,7 @@ fn check(rule: &SecurityGroupRule) -> Result<(), Fault> {
     protocol::check_ports(rule)
 }
 
-/// What a rule allows, with one spelling for each thing. Two rules that have it in common are the same.
+/// The traffic that a rule allows, normalized. Two rules with equal traffic are duplicates.
 fn meaning(rule: &SecurityGroupRule) -> impl PartialEq + use<> {
     let number = rule.protocol.as_deref().map(|protocol| protocol::number_for(protocol, rule.ethertype));
     let ports = match (rule.port_range_min, rule.port_range_max) {
@@ -264,7 +264,7 @@ fn meaning(rule: &SecurityGroupRule) -> impl PartialEq + use<> {
     (rule.direction, rule.ethertype, number, ports, prefix, rule.remote_group_id)
 }
 
-/// The word the API uses.
+/// The direction as a string of the API.
 pub fn direction_word(direction: Direction) -> &'static str {
     match direction {
         Direction::Ingress => "ingress",
@@ -272,7 +272,7 @@ pub fn direction_word(direction: Direction) -> &'static str {
     }
 }
 
-/// The word the API uses.
+/// The family as a string of the API.
 pub fn ethertype_word(ethertype: Ethertype) -> &'static str {
     match ethertype {
         Ethertype::IPv4 => "IPv4",
@@ -289,7 +289,7 @@ fn ethertype(text: &str) -> Result<String, String> {
     Err(format!("'{text}' is not in ('IPv4', 'IPv6')"))
 }
 
-/// A prefix with its host bits, or an address as the prefix of full length.
+/// Parses a prefix, whose host bits are kept, or an address as a prefix of full length.
 fn prefix(text: &str) -> Result<String, String> {
     let prefix = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
     prefix.map(|prefix| prefix.to_string()).ok_or_else(|| format!("'{text}' is not a valid IP subnet"))

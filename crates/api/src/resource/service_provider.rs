@@ -1,4 +1,4 @@
-//! Who provides which service: OVN, all of them.
+//! Service providers: OVN provides all services.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Map, Value, json};

@@ -1,8 +1,8 @@
-//! Nouns that are stored: how the engine finds, checks, changes and shows their objects.
+//! Stored nouns: how the engine finds, checks, changes and renders their objects.
 //!
-//! Order of a change in Neutron's dialect: is there such an object that the caller may see (404), may the caller change it
-//! (403), is it still at the expected revision (412), is the body in order (400), may the caller set these attributes (403),
-//! and only then the noun's own function. Octavia's dialect checks the body first.
+//! Neutron's dialect checks a change in this order. Does the object exist for the caller (404)? May the caller change it (403)? Does it
+//! have the expected revision (412)? Is the body valid (400)? May the caller set these attributes (403)? Then the noun's own function runs.
+//! Octavia's dialect checks the body first.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -30,8 +30,8 @@ pub const fn of<R: Resource>() -> &'static dyn Noun {
     const { &StoredNoun::<R>(PhantomData) }
 }
 
-/// The parent that the path names, for nouns that have one. Whoever makes something inside of it must be allowed to change it
-/// (`find` is then [`Noun::find_changeable`]): to see it, because it is shared, is not enough.
+/// The parent that the path names, for nouns with one. A caller that creates something inside of it must be allowed to change it (`find` is
+/// then [`Noun::find_changeable`]); seeing it, because it is shared, is not enough.
 fn parent_of<R: Resource>(
     named: Option<&str>,
     find: impl FnOnce(&'static dyn Noun, &str) -> Result<Uuid, Fault>,
@@ -43,12 +43,12 @@ fn parent_of<R: Resource>(
     }
 }
 
-/// The parent inside of which a request makes something.
+/// The parent in which a request creates something.
 fn parent_to_fill<R: Resource>(txn: &Txn, request: &ChangeRequest<'_>) -> Result<Option<Uuid>, Fault> {
     parent_of::<R>(request.parent, |noun, id| noun.find_changeable(txn, request.caller, id))
 }
 
-/// Refuses to replace a collection with objects in it that the caller may not change and remove.
+/// Refuses to replace a collection with objects that the caller may not change and delete.
 fn permit_replacement<R: Resource>(txn: &Txn, caller: &Caller, parent: Option<Uuid>) -> Result<(), Fault> {
     let is_inside =
         |entity: &R::Entity| R::PARENT.zip(parent).is_none_or(|(noun, parent)| (noun.of)(entity) == parent);
@@ -63,7 +63,7 @@ fn permit_replacement<R: Resource>(txn: &Txn, caller: &Caller, parent: Option<Uu
     }
 }
 
-/// An object that the caller may see, inside of the parent that the path names.
+/// An object that the caller may see, inside of the parent in the path.
 fn find<'w, R: Resource>(
     world: &'w World,
     caller: &Caller,
@@ -108,7 +108,7 @@ fn expect_revision<R: Resource>(request: &ChangeRequest<'_>, entity: &R::Entity)
     }
 }
 
-/// Counts the change if the object is another than before and nobody counted it yet.
+/// Increments the revision if the object changed and the noun has not incremented it.
 fn count<R: Resource>(txn: &mut Txn, id: Uuid, before: &R::Entity) {
     let revision = |entity: &R::Entity| R::standard(entity).map(|standard| standard.revision);
     let changed = |after: &Arc<R::Entity>| **after != *before && revision(after) == revision(before);
@@ -126,26 +126,26 @@ fn rendered<R: Resource>(txn: &Txn, request: &ChangeRequest<'_>, id: Uuid) -> Re
     Ok(view.finish())
 }
 
-/// A create request, checked as far as it can be without looking at the world.
+/// A create request, after the checks that do not need the world.
 fn check_new<R: Resource>(
     request: &ChangeRequest<'_>,
     body: &Map<String, Value>,
 ) -> Result<Checked, Refusal> {
     let new = Checked::create(R::attributes(), request.caller, body)?;
-    // What belongs to nobody would be under no quota, and nobody could delete it but an administrator.
+    // An object without a project would be under no quota, and only an administrator could delete it.
     if new.project().is_empty() {
         return Err(Refusal::NoOwner);
     }
     new.with_parameters(R::parameters(), request.query)
 }
 
-/// An update, checked as far as it can be without looking at the world.
+/// An update, after the checks that do not need the world.
 fn check_change<R: Resource>(request: &ChangeRequest<'_>, body: &Value) -> Result<Checked, Refusal> {
     let change = Checked::update(R::attributes(), unwrap(R::NAME, body)?)?;
     change.with_parameters(R::parameters(), request.query)
 }
 
-/// Refuses to make one if the caller may not make such a one.
+/// Refuses a create request that the caller has no permission for.
 fn permit_new<R: Resource>(txn: &Txn, caller: &Caller, new: &Checked) -> Result<(), Fault> {
     let target = R::target_of_new(txn, caller, new)?;
     if !R::CREATE.permits(caller, &target, None) {
@@ -154,7 +154,7 @@ fn permit_new<R: Resource>(txn: &Txn, caller: &Caller, new: &Checked) -> Result<
     new.permit_create(R::attributes(), caller, &target).map_err(R::refuse)
 }
 
-/// Makes one, if the caller may make such a one.
+/// Creates an object, if the caller has permission.
 fn make<R: Resource>(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uuid, Fault> {
     permit_new::<R>(txn, caller, new)?;
     if R::DIALECT.check_order() == CheckOrder::BodyFirst {
@@ -163,7 +163,7 @@ fn make<R: Resource>(txn: &mut Txn, caller: &Caller, new: &Checked) -> Result<Uu
     R::create(txn, caller, new)
 }
 
-/// Refuses objects that would be, all together, over the limits of their projects.
+/// Refuses objects that would together exceed the limits of their projects.
 fn check_quota<R: Resource>(txn: &Txn, all: &[Checked]) -> Result<(), Fault> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for new in all {
@@ -175,7 +175,7 @@ fn check_quota<R: Resource>(txn: &Txn, all: &[Checked]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks the elements of a bulk request before the first is made.
+/// Checks all elements of a bulk request before the first is created.
 fn check_many<R: Resource>(
     txn: &Txn,
     request: &ChangeRequest<'_>,
@@ -203,7 +203,7 @@ fn list_in<R: Resource>(body: &Value) -> Result<Option<&Vec<Value>>, Refusal> {
     }
 }
 
-/// Whether the caller may run an action on an object that it sees.
+/// Whether the caller may run an action on a visible object.
 fn may_act<R: Resource>(
     action: &Action,
     entity: &R::Entity,
@@ -219,7 +219,7 @@ fn may_act<R: Resource>(
     if may { Ok(()) } else { Err(R::refuse(Refusal::ForbiddenAction { rule: action.rule.to_owned() })) }
 }
 
-/// Writes the attributes that the engine itself keeps. Labels are in the body only where the noun's table says so.
+/// Applies the attributes that the engine itself keeps. The body contains tags only if the noun's table allows that.
 fn set_standard<R: Resource>(txn: &mut Txn, id: Uuid, change: &Checked) {
     let (description, tags) = (change.text("description"), change.read("tags"));
     if description.is_none() && tags.is_none() {
@@ -298,7 +298,7 @@ impl<R: Resource> Noun for StoredNoun<R> {
 
     fn list(&self, scene: &Scene<'_>, query: &Query) -> Result<Page, Fault> {
         let parent = parent_of::<R>(scene.parent, |noun, id| noun.find(scene.world, scene.caller, id))?;
-        // Where hidden objects are forbidden ones, a caller without any role that reads gets no empty list either.
+        // In a dialect that answers 403 for hidden objects, a caller without any reading role gets no empty list either.
         if R::DIALECT.hidden_object() == HiddenObject::Forbidden && !R::GET.may_permit(scene.caller) {
             return Err(R::refuse(Refusal::ForbiddenObject));
         }
@@ -345,7 +345,7 @@ impl<R: Resource> Noun for StoredNoun<R> {
         check_quota::<R>(txn, &checked)?;
         let ids: Vec<Uuid> =
             checked.iter().map(|new| make::<R>(txn, caller, new)).collect::<Result<_, _>>()?;
-        // Shown when all are there: a later one may have changed an earlier one.
+        // Rendered when all exist: a later one may have changed an earlier one.
         ids.into_iter()
             .map(|id| rendered::<R>(txn, request, id))
             .collect::<Result<_, _>>()
@@ -361,7 +361,7 @@ impl<R: Resource> Noun for StoredNoun<R> {
     ) -> Result<RenderedObject, Fault> {
         let checked = check_change::<R>(request, body);
         let checked = match (R::DIALECT.check_order(), checked) {
-            // An attribute that nobody may change is refused whatever the object, also by Neutron.
+            // An attribute that no caller may change is refused for any object, as Neutron does too.
             (CheckOrder::BodyFirst, Err(refusal)) | (_, Err(refusal @ Refusal::NotUpdatable(_))) => {
                 return Err(R::refuse(refusal));
             }

@@ -1,8 +1,7 @@
-//! Subnets: a prefix on a network, where its addresses come from, and what DHCP tells about it.
+//! Subnets: a prefix on a network, its allocation pools and its DHCP options.
 //!
-//! A subnet that comes, changes or goes moves other things: the network's metadata port has an address in each subnet with
-//! DHCP, hosts form an address in each subnet that lets them, and gateway ports on an external network get one of a new
-//! family ([`gateway::subnet_added`]).
+//! A change of a subnet affects other objects. The network's metadata port has an address in each subnet with DHCP, hosts form an address
+//! in each subnet with SLAAC, and gateway ports on an external network get an address of a new family ([`gateway::subnet_added`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod checks;
@@ -31,7 +30,7 @@ use crate::model::{AddressRange, HostRoute, Network, Port, Standard, Subnet, own
 use crate::policy::{Party, PolicyTarget, Rule, Term};
 use crate::world::{Kind, Link, Txn, World};
 
-/// Who may change a subnet: its members and those of its network.
+/// The rule for changing a subnet: members of its project and of the network's.
 const MEMBERS: Rule = Rule(&[Term::Admin, Term::Member(Party::Owner), Term::Member(Party::Network)]);
 
 /// The noun `subnet`.
@@ -44,7 +43,7 @@ const POOL: Shape =
 const ROUTE: Shape =
     Shape::Object(&[Field::required("destination", Shape::Cidr), Field::required("nexthop", Shape::Address)]);
 const POOLS: Shape = Shape::Nullable(&Shape::List { of: &POOL, max: 256, unique: false });
-/// The operator's limit is lower; this one keeps the check of repeats short.
+/// The operator's limit is lower. This one bounds the cost of finding duplicates.
 const ROUTES: Shape = Shape::Nullable(&Shape::List { of: &ROUTE, max: 256, unique: true });
 const RESOLVERS: Shape = Shape::Nullable(&Shape::List { of: &Shape::Address, max: 256, unique: true });
 const SERVICES: Shape = Shape::Nullable(&Shape::List { of: &SERVICE, max: 64, unique: true });
@@ -184,7 +183,7 @@ impl Resource for Subnets {
     fn reach(filters: &Filters) -> Option<Vec<Link>> {
         let networks =
             filters.uuids("network_id").map(|ids| ids.into_iter().map(Link::SubnetsOfNetwork).collect());
-        // The empty value asks for subnets that come from no pool.
+        // An empty value selects subnets without a pool.
         let from_pools = |pools: Vec<Uuid>| {
             let all = filters.values("subnetpool_id").is_some_and(|values| values.len() == pools.len());
             all.then(|| pools.into_iter().map(Link::SubnetsOfPool).collect())
@@ -229,7 +228,7 @@ impl Resource for Subnets {
         if let Some(gateway) = gateway_ip {
             pools::check_gateway(cidr, gateway)?;
         }
-        // As in Neutron, an empty list asks for the default pools: a subnet without any would serve nobody.
+        // As in Neutron, an empty list means the default pools: a subnet without any pool could not assign addresses.
         let asked: Vec<AddressRange> = new.read("allocation_pools").unwrap_or_default();
         let allocation_pools = match asked.is_empty() {
             true => pools::default_pools(cidr, gateway_ip),
@@ -317,12 +316,12 @@ impl Resource for Subnets {
     }
 }
 
-/// A subnet, or 404.
+/// The subnet with this id, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<Subnet>, Fault> {
     world.get::<Subnet>(&id).ok_or_else(|| super::absent::<Subnets>(id))
 }
 
-/// Whether a port gives up its addresses with the subnet: the metadata port, and hosts that formed theirs.
+/// Whether a port gives up its addresses when the subnet is deleted: the metadata port, and hosts that formed theirs.
 fn yields(world: &World, subnet: &Subnet, port: &Port) -> bool {
     let is_vip = world.has_linked(Link::LoadBalancerOfVipPort(port.id));
     let is_source = port.device_owner == owner::LB_HEALTH_MONITOR;
@@ -353,7 +352,7 @@ fn check_new_gateway(world: &World, before: &Subnet, gateway: Option<IpAddr>) ->
     }
 }
 
-/// Host routes as they are stored: without host bits in the destination.
+/// Host routes in stored form: without host bits in the destination.
 fn routes(request: &Checked) -> Vec<HostRoute> {
     let routes: Vec<HostRoute> = request.read("host_routes").unwrap_or_default();
     routes.into_iter().map(|route| HostRoute { destination: route.destination.trunc(), ..route }).collect()

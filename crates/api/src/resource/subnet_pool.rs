@@ -1,4 +1,4 @@
-//! Subnet pools: prefixes that subnets are cut from.
+//! Subnet pools: prefixes from which subnets are allocated.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod cut;
@@ -118,7 +118,7 @@ impl Resource for SubnetPools {
         view.text("name", &pool.name);
         view.texts("prefixes", &pool.prefixes);
         view.put("ip_version", pool.ip_version);
-        // Neutron's answers have these as texts, and its clients compare them as such.
+        // Neutron sends these as strings, and its clients compare strings.
         view.text("min_prefixlen", &pool.min_prefixlen);
         view.text("max_prefixlen", &pool.max_prefixlen);
         view.text("default_prefixlen", &pool.default_prefixlen);
@@ -205,18 +205,18 @@ impl Resource for SubnetPools {
     }
 }
 
-/// A pool, or 404.
+/// The pool with this id, or 404.
 pub fn found(world: &World, id: Uuid) -> Result<&Arc<SubnetPool>, Fault> {
     world.get::<SubnetPool>(&id).ok_or_else(|| super::absent::<SubnetPools>(id))
 }
 
-/// A pool that the caller may cut from, or 404.
+/// The pool with this id, or 404 if the caller may not allocate from it.
 pub fn usable<'w>(world: &'w World, caller: &Caller, id: Uuid) -> Result<&'w SubnetPool, Fault> {
     let pool = found(world, id)?;
     if is_usable(world, caller, pool) { Ok(pool) } else { Err(super::absent::<SubnetPools>(id)) }
 }
 
-/// Whether the caller may cut from a pool: its own, or one that is shared with it.
+/// Whether the caller may allocate from a pool: it is its own, or shared with it.
 pub fn is_usable(world: &World, caller: &Caller, pool: &SubnetPool) -> bool {
     caller.admin
         || caller.owns(&pool.project)
@@ -224,7 +224,7 @@ pub fn is_usable(world: &World, caller: &Caller, pool: &SubnetPool) -> bool {
         || rbac_policy::permits(world, pool.id, RbacAction::AccessAsShared, &caller.project)
 }
 
-/// The pool for subnets of a family that ask for the default one.
+/// The default pool of a family.
 pub fn default_of(world: &World, version: u8) -> Option<&SubnetPool> {
     world
         .table::<SubnetPool>()
@@ -269,8 +269,7 @@ fn check(world: &World, caller: &Caller, pool: &SubnetPool) -> Result<(), Fault>
     Ok(())
 }
 
-/// A pool that an administrator put into a scope of another project is no longer its owner's to change: the scope's owner relies on
-/// its prefixes.
+/// Refuses changes of a pool that an administrator put into another project's scope: the scope's owner relies on its prefixes.
 fn check_scope_is_own(world: &World, caller: &Caller, pool: &SubnetPool) -> Result<(), Fault> {
     let Some(scope) = pool.address_scope_id.and_then(|id| world.get::<AddressScope>(&id)) else {
         return Ok(());
@@ -285,7 +284,7 @@ fn check_scope_is_own(world: &World, caller: &Caller, pool: &SubnetPool) -> Resu
     Err(Fault::new(400, "IllegalSubnetPoolUpdate", format!("Illegal subnetpool update : {text}.")))
 }
 
-/// Networks with subnets of this pool and of others keep one scope for each family.
+/// Checks that networks with subnets of this pool and of others keep one scope for each family.
 fn check_scope_of_networks(world: &World, pool: &SubnetPool) -> Result<(), Fault> {
     let scope_of = |id: Option<Uuid>| id.and_then(|id| world.get::<SubnetPool>(&id)?.address_scope_id);
     for subnet in world.linked::<Subnet>(Link::SubnetsOfPool(pool.id)) {

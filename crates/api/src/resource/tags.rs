@@ -1,4 +1,4 @@
-//! Labels on objects: the sub-resource `tags`, the same for every noun that has them.
+//! Tags of objects: the sub-resource `tags`, the same for all nouns that have it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::{Method, Reply};
 use crate::Fault;
 
-/// Most labels of one object.
+/// The maximum number of tags of an object.
 pub const MOST: usize = 50;
-/// Most characters of a label.
+/// The maximum length of a tag in characters.
 const LONGEST: usize = 255;
 
-/// A label in a body or path.
+/// Parses a tag.
 pub fn parse(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("a tag is not empty".into());
@@ -27,8 +27,8 @@ pub fn parse(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// One request on the labels of an object: the method, the label in the path, the body. Gives back the status and the
-/// answer; `tags` is as it is to be afterwards.
+/// Runs one request on the tags of an object, given the method, the tag in the path and the body. Updates `tags` and returns the status and
+/// the response.
 pub fn apply(
     tags: &mut BTreeSet<String>,
     id: &str,

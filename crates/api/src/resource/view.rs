@@ -1,9 +1,8 @@
-//! What an answer shows of an object: attributes in the order of the noun's table, only those that the caller sees and
-//! asked for.
+//! The rendering of objects: attributes in the order of the noun's table, and only those that the caller may see and requested.
 //!
-//! A noun writes all its attributes into a [`View`]; what is not wanted is dropped before it is made. That keeps the nouns
-//! free of "who sees what", and a list of thousands cheap: what is wanted is written straight as the text of the answer.
-//! Only filters and the order of a list, which compare, get [`Values`].
+//! A noun writes all its attributes into a [`View`], which drops unwanted ones before their values are computed. This keeps visibility
+//! rules out of the nouns. It also keeps a list of thousands cheap: the view writes JSON directly into the response. Only filtering and
+//! sorting, which compare, use [`Values`].
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt::Display;
@@ -17,10 +16,10 @@ use super::{Attribute, Audience, Shape};
 use crate::Caller;
 use crate::model::Standard;
 
-/// Stands for a number that is too large for a [`Value`].
+/// A marker for a number that is too large for a [`Value`].
 const NUMERAL: &str = "$numeral";
 
-/// A whole number for an attribute of shape [`Shape::Count`]: JSON's numbers have no limit, but [`Value`]'s do.
+/// An integer for an attribute of shape [`Shape::Count`]. JSON's numbers have no limit, but [`Value`]'s do.
 pub fn numeral(number: u128) -> Value {
     match u64::try_from(number) {
         Ok(small) => small.into(),
@@ -28,7 +27,7 @@ pub fn numeral(number: u128) -> Value {
     }
 }
 
-/// Which attributes an answer shows.
+/// The attributes that a response contains.
 #[derive(Clone, Debug)]
 pub struct Selection {
     attributes: &'static [Attribute],
@@ -36,7 +35,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What the caller sees, cut down to `fields` if there are any. Unknown fields select nothing.
+    /// The attributes that the caller may see, limited to `fields` unless empty. Unknown fields select nothing.
     pub fn new(attributes: &'static [Attribute], caller: &Caller, fields: &[String]) -> Self {
         let wanted = attributes.iter().map(|attribute| {
             attribute.shown.includes(caller)
@@ -45,7 +44,7 @@ impl Selection {
         Selection { attributes, wanted: wanted.collect() }
     }
 
-    /// These attributes and no others, of those that the caller sees or that nobody does: the latter are there to filter by.
+    /// Only these attributes, if the caller may see them or if nobody does: the latter exist for filters.
     pub fn only<'n>(
         attributes: &'static [Attribute],
         caller: &Caller,
@@ -58,12 +57,12 @@ impl Selection {
         Selection { attributes, wanted: wanted.collect() }
     }
 
-    /// Whether an attribute is shown.
+    /// Whether an attribute is selected.
     pub fn wants(&self, name: &str) -> bool {
         self.attributes.iter().position(|it| it.name == name).is_some_and(|at| self.wanted[at])
     }
 
-    /// Whether some of them may be [`numeral`]s. Elsewhere an object is an object, whatever its keys.
+    /// Whether the noun may contain a [`numeral`]. In other nouns an object with such a key is an ordinary object.
     fn counts(&self) -> bool {
         self.attributes.iter().any(|attribute| matches!(attribute.shape, Shape::Count))
     }
@@ -73,7 +72,7 @@ impl Selection {
     }
 }
 
-/// The attributes of one object, being collected.
+/// The attributes of one object while a noun writes them.
 #[derive(Debug)]
 pub struct View<'s> {
     selection: &'s Selection,
@@ -83,30 +82,30 @@ pub struct View<'s> {
 
 #[derive(Debug)]
 enum To {
-    /// What an answer says.
+    /// JSON for a response.
     Text(Vec<u8>),
-    /// What is compared.
+    /// Values for comparisons.
     Values(Vec<(&'static str, Value)>),
 }
 
-/// Room for most objects, a port among them.
+/// The initial capacity for one object; most fit, even ports.
 const ROOM: usize = 1536;
-/// For no more objects than these room is made before they are there.
+/// The maximum number of objects for which capacity is reserved in advance.
 const MUCH: usize = 10_000;
 
 impl<'s> View<'s> {
-    /// An empty one that becomes text.
+    /// An empty view that writes JSON.
     pub fn new(selection: &'s Selection) -> Self {
         Self::after(selection, Vec::with_capacity(ROOM))
     }
 
-    /// The same, with its text after another.
+    /// An empty view that appends to existing JSON.
     fn after(selection: &'s Selection, mut text: Vec<u8>) -> Self {
         text.push(b'{');
         View { selection, next: 0, to: To::Text(text) }
     }
 
-    /// What `write` writes, as values.
+    /// Collects the attributes that `write` writes as values.
     pub fn values(selection: &'s Selection, write: impl FnOnce(&mut Self)) -> Values {
         let fields = Vec::with_capacity(selection.size());
         let mut view = View { selection, next: 0, to: To::Values(fields) };
@@ -117,7 +116,7 @@ impl<'s> View<'s> {
         }
     }
 
-    /// Where the attribute is in the table, if it is wanted. Writing in the table's order makes this one comparison.
+    /// The attribute's name from the table, if it is selected. One comparison suffices while the noun writes in the table's order.
     fn wanted(&mut self, name: &str) -> Option<&'static str> {
         let attributes = self.selection.attributes;
         let at = match attributes.get(self.next) {
@@ -128,12 +127,12 @@ impl<'s> View<'s> {
         self.selection.wanted[at].then_some(attributes[at].name)
     }
 
-    /// Shows a value that costs nothing to make.
+    /// Writes a value that is cheap to compute.
     pub fn put(&mut self, name: &str, value: impl Serialize) {
         self.put_with(name, || value);
     }
 
-    /// Shows a value that is made only if it is wanted.
+    /// Writes a value, which is computed only if it is selected.
     pub fn put_with<T: Serialize>(&mut self, name: &str, value: impl FnOnce() -> T) {
         let Some(name) = self.wanted(name) else { return };
         match &mut self.to {
@@ -145,7 +144,7 @@ impl<'s> View<'s> {
         }
     }
 
-    /// Shows a value in which [`numeral`]s may be, as far as the noun has any.
+    /// Writes a value that may contain a [`numeral`].
     pub(super) fn value(&mut self, name: &str, value: &Value) {
         let Some(name) = self.wanted(name) else { return };
         match &mut self.to {
@@ -155,34 +154,34 @@ impl<'s> View<'s> {
         }
     }
 
-    /// Shows something by its text.
+    /// Writes a value in its `Display` form.
     pub fn text(&mut self, name: &str, value: &(impl Display + ?Sized)) {
         self.put(name, Text(value));
     }
 
-    /// Shows something by its text, or `null`.
+    /// Writes a value in its `Display` form, or `null`.
     pub fn optional(&mut self, name: &str, value: Option<&impl Display>) {
         self.put(name, value.map(Text));
     }
 
-    /// Shows many things.
+    /// Writes a list.
     pub fn list<T: Serialize>(&mut self, name: &str, values: impl IntoIterator<Item = T, IntoIter: Clone>) {
         self.put(name, List(values.into_iter()));
     }
 
-    /// Shows many things by their texts.
+    /// Writes a list of values in their `Display` form.
     pub fn texts<T: Display>(&mut self, name: &str, values: impl IntoIterator<Item = T, IntoIter: Clone>) {
         self.list(name, values.into_iter().map(Text));
     }
 
-    /// Shows an id and the owner under both its names.
+    /// Writes the id, and the project under both its names.
     pub fn identity(&mut self, id: Uuid, project: &str) {
         self.text("id", &id);
         self.put("tenant_id", project);
         self.put("project_id", project);
     }
 
-    /// Shows revision, times, description and labels.
+    /// Writes the revision, times, description and tags.
     pub fn standard(&mut self, standard: &Standard) {
         self.put("description", standard.description.as_str());
         self.list("tags", &standard.tags);
@@ -191,7 +190,7 @@ impl<'s> View<'s> {
         self.text("updated_at", &standard.updated_at);
     }
 
-    /// The text.
+    /// Ends the object.
     pub fn finish(self) -> RenderedObject {
         RenderedObject(self.into_text())
     }
@@ -207,7 +206,7 @@ impl<'s> View<'s> {
     }
 }
 
-/// Names of attributes are plain words, which JSON writes as they are.
+/// Attribute names need no escaping in JSON.
 fn write_field(text: &mut Vec<u8>, name: &'static str, value: &impl Serialize) {
     let begin: &[u8] = if text.ends_with(b"{") { b"\"" } else { b",\"" };
     text.extend_from_slice(begin);
@@ -218,7 +217,7 @@ fn write_field(text: &mut Vec<u8>, name: &'static str, value: &impl Serialize) {
     }
 }
 
-/// Something by its text.
+/// Serializes a value in its `Display` form.
 #[derive(Clone, Copy)]
 struct Text<T>(T);
 
@@ -228,7 +227,7 @@ impl<T: Display> Serialize for Text<T> {
     }
 }
 
-/// What an iterator gives.
+/// Serializes the items of an iterator.
 struct List<I>(I);
 
 impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
@@ -237,33 +236,33 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
     }
 }
 
-/// The attributes of one object as values, to be compared.
+/// The attributes of one object as values, for comparisons.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(Vec<(&'static str, Value)>);
 
 impl Values {
-    /// One attribute.
+    /// The value of one attribute.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// As a JSON object.
+    /// All attributes as a JSON object.
     pub fn into_value(self) -> Value {
         Value::Object(self.0.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
-/// The objects of a list as an answer shows them: texts of JSON objects with commas between them, in one piece. A text of its
-/// own for each of thousands would be most of the work.
+/// A rendered list: JSON objects with commas between them, in one buffer. Separate buffers for thousands of objects would dominate the cost
+/// of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderedList {
     text: Vec<u8>,
-    /// Where each object ends.
+    /// The offset of each object's end.
     ends: Vec<usize>,
 }
 
 impl RenderedList {
-    /// An empty one with room for so many objects.
+    /// An empty list with capacity for so many objects.
     pub fn with_room(objects: usize) -> Self {
         RenderedList { text: Vec::with_capacity(objects.min(MUCH) * ROOM), ends: Vec::with_capacity(objects) }
     }
@@ -280,39 +279,39 @@ impl RenderedList {
         self.ends.push(self.text.len());
     }
 
-    /// All of the text, without brackets.
+    /// The whole buffer, without brackets.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
     }
 
-    /// One by one.
+    /// The objects one by one.
     pub fn iter(&self) -> impl Iterator<Item = RenderedObject> + '_ {
         let begins = std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
         begins.zip(&self.ends).map(|(begin, end)| RenderedObject(self.text[begin..*end].to_vec()))
     }
 
-    /// How many there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 }
 
-/// The attributes of one object as an answer shows them: the text of a JSON object.
+/// One rendered object: JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedObject(Vec<u8>);
 
 impl RenderedObject {
-    /// The text.
+    /// The JSON bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Read back.
+    /// Parses the JSON.
     pub fn into_value(self) -> Value {
         match serde_json::from_slice(&self.0) {
             Ok(value) => value,
@@ -321,7 +320,7 @@ impl RenderedObject {
     }
 }
 
-/// A value whose [`numeral`]s are written as numbers.
+/// Serializes a value with each [`numeral`] as a number.
 struct Exact<'v>(&'v Value);
 
 impl Serialize for Exact<'_> {
@@ -362,7 +361,7 @@ mod tests {
     }
 
     proptest! {
-        /// What an answer says is what filters and order compare.
+        /// JSON and the values for comparisons agree.
         #[test]
         fn text_and_values_say_the_same(
             name in any::<String>(),

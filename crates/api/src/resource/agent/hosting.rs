@@ -1,4 +1,4 @@
-//! Which routers a chassis may host: the lists, and what an administrator pins.
+//! The routers that a chassis hosts or may host: the lists, and the pins of an administrator.
 
 use std::collections::BTreeMap;
 
@@ -56,13 +56,13 @@ pub(super) fn routers(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply,
 }
 
 const LEVEL: Shape = Shape::Nullable(&Shape::Integer { min: 0, max: 32_767 });
-/// What the body of a pin looks like.
+/// The body of `POST /agents/{id}/l3-routers`.
 pub(super) const PIN: Shape =
     Shape::Object(&[Field::required("router_id", Shape::Uuid), Field::new("ha_chassis_priority", LEVEL)]);
-/// What the body of a priority looks like.
+/// The body of `PUT /agents/{id}/l3-routers/{router}`.
 pub(super) const PRIORITY: Shape = Shape::Object(&[Field::required("ha_chassis_priority", LEVEL)]);
 
-/// `POST /agents/{id}/l3-routers`: the chassis joins the group of every gateway of the router that it can carry, and stays.
+/// `POST /agents/{id}/l3-routers`: pins the chassis into the chassis group of every gateway of the router that it can carry.
 pub(super) fn pin(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> {
     let id = match call.body.get("router_id") {
         Some(value) => Shape::Uuid.check(value).map_err(|reason| Fault::invalid("router_id", reason))?,
@@ -76,7 +76,7 @@ pub(super) fn pin(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault> 
         let outside = txn.outside();
         scheduler::pin(txn, &outside, port, call.name, priority)
     })?;
-    // Clients parse the answer.
+    // Clients parse the response, so it needs a body.
     Ok(Reply::Value(Value::Null))
 }
 
@@ -102,8 +102,8 @@ pub(super) fn unpin(txn: &mut Txn, call: &ActionCall<'_>) -> Result<Reply, Fault
     Ok(Reply::Nothing)
 }
 
-/// `POST /meridian/rebalance`: moves primaries off chassis that have more than their share. Answers which ports moved and where
-/// to.
+/// `POST /meridian/rebalance`: moves primaries away from chassis that have more than their share. Returns the moved ports and their new
+/// chassis.
 pub fn rebalance(txn: &mut Txn, caller: &Caller) -> Result<Value, Fault> {
     if !caller.admin {
         return Err(Fault::forbidden("rebalance"));
@@ -138,8 +138,8 @@ fn priority(body: &Value) -> Result<Option<u16>, Fault> {
     }
 }
 
-/// Changes the group of every gateway of a router that a chassis has a part in. A chassis that can carry some of the gateways
-/// only is fine; one that can carry none is not.
+/// Changes the chassis group of every gateway of a router that involves the chassis. It is enough if the chassis can carry some of the
+/// gateways; if it can carry none, the request fails.
 fn change(
     txn: &mut Txn,
     chassis: &str,

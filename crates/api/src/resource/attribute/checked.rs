@@ -1,4 +1,4 @@
-//! A request body after the check: known names, right shapes, presets filled in, nothing the caller may not set.
+//! A checked request body: known names, matching shapes, presets filled in, no attribute that the caller may not set.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -17,9 +17,9 @@ use crate::resource::Verb;
 
 /// The attributes of a create or update request in their normal form.
 ///
-/// After a create every attribute with a [`Preset`](super::Preset) has a value; after an update only those named have one.
-/// The getters give `None` both for what is absent and for `null`; [`Checked::has`] and [`Checked::is_null`] tell them
-/// apart. A getter of another type than the attribute's shape gives `None` too.
+/// After a create, every attribute with a [`Preset`](super::Preset) has a value; after an update, only the named ones do. The getters
+/// return `None` both for an absent value and for `null`; [`Checked::has`] and [`Checked::is_null`] distinguish them. A getter for another
+/// type than the attribute's shape returns `None` too.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     values: BTreeMap<&'static str, Value>,
@@ -30,7 +30,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks the body of a create request, but for who may say it: see [`Checked::permit_create`].
+    /// Checks the body of a create request, except for permissions: see [`Checked::permit_create`].
     pub fn create(
         attributes: &'static [Attribute],
         caller: &Caller,
@@ -55,7 +55,7 @@ impl Checked {
         Ok(checked)
     }
 
-    /// Whether the caller may name what a create request names.
+    /// Checks that the caller may set the attributes of a create request.
     pub fn permit_create(
         &self,
         attributes: &'static [Attribute],
@@ -63,7 +63,7 @@ impl Checked {
         target: &PolicyTarget<'_>,
     ) -> Result<(), Refusal> {
         for (attribute, value) in self.named_of(attributes) {
-            // Naming what one would get anyway needs no permission: clients send whole objects.
+            // A value equal to the preset needs no permission: clients send whole objects.
             if attribute.preset.value().as_ref() == Some(value) {
                 continue;
             }
@@ -78,7 +78,7 @@ impl Checked {
         Ok(())
     }
 
-    /// Whether the caller may name what an update names.
+    /// Checks that the caller may set the attributes of an update.
     pub fn permit_update(
         &self,
         attributes: &'static [Attribute],
@@ -105,7 +105,7 @@ impl Checked {
         named.filter_map(|attribute| Some((attribute, self.values.get(attribute.name)?)))
     }
 
-    /// Checks the query parameters of a request that changes something. Those that nobody declared mean nothing.
+    /// Checks the query parameters of a change and ignores undeclared ones.
     pub fn with_parameters(
         mut self,
         declared: &'static [Attribute],
@@ -119,13 +119,13 @@ impl Checked {
         Ok(self)
     }
 
-    /// The same request, on an object inside of `parent`.
+    /// The same request for an object inside of `parent`.
     pub fn inside(self, parent: Option<Uuid>) -> Self {
         Checked { parent, ..self }
     }
 
-    /// Checks the body of an update, but for who may say it: see [`Checked::permit_update`]. `null` is checked like any value,
-    /// unless [`Attribute::null`] says what it stands for.
+    /// Checks the body of an update, except for permissions: see [`Checked::permit_update`]. `null` is checked like any value, unless
+    /// [`Attribute::null`] gives it a meaning.
     pub fn update(attributes: &'static [Attribute], body: &Map<String, Value>) -> Result<Self, Refusal> {
         known(attributes, body)?;
         let read_only = |attribute: &&Attribute| {
@@ -155,32 +155,32 @@ impl Checked {
         Ok(checked)
     }
 
-    /// The owner of what is created: the caller, or whom an administrator named.
+    /// The owner of the new object: the caller's project, or the one that an administrator named.
     pub fn project(&self) -> &str {
         &self.project
     }
 
-    /// The object that the path names before this one, for nouns that are inside of another.
+    /// The parent object from the path, such as the pool of `pools/{id}/members`, for nouns inside of another.
     pub fn parent(&self) -> Option<Uuid> {
         self.parent
     }
 
-    /// A query parameter of the request.
+    /// The value of a query parameter.
     pub fn parameter(&self, name: &str) -> Option<&Value> {
         self.parameters.get(name)
     }
 
-    /// Whether a query parameter is set.
+    /// Whether a boolean query parameter is `true`.
     pub fn flag(&self, name: &str) -> bool {
         self.parameter(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// Whether the request itself named the attribute.
+    /// Whether the request named the attribute.
     pub fn named(&self, name: &str) -> bool {
         self.named.contains(&name)
     }
 
-    /// Whether there is a value, be it `null`.
+    /// Whether there is a value, including `null`.
     pub fn has(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
@@ -195,51 +195,51 @@ impl Checked {
         self.values.get(name).filter(|value| !value.is_null())
     }
 
-    /// A truth value.
+    /// The value as a boolean.
     pub fn bool(&self, name: &str) -> Option<bool> {
         self.get(name)?.as_bool()
     }
 
-    /// A text.
+    /// The value as a string.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_str()
     }
 
-    /// A number, if it fits.
+    /// The value as an integer, if it fits into the type.
     pub fn integer<N: TryFrom<i64>>(&self, name: &str) -> Option<N> {
         self.get(name)?.as_i64()?.try_into().ok()
     }
 
-    /// A UUID.
+    /// The value as a UUID.
     pub fn uuid(&self, name: &str) -> Option<Uuid> {
         self.parsed(name)
     }
 
-    /// A text as what it stands for: an address, a prefix, a MAC.
+    /// A string value, parsed as an address, a prefix or a MAC.
     pub fn parsed<T: FromStr>(&self, name: &str) -> Option<T> {
         self.text(name)?.parse().ok()
     }
 
-    /// A structure as the type that reads it.
+    /// The value, deserialized.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         T::deserialize(self.get(name)?).ok()
     }
 
-    /// Description and labels of what is created, made at `now`.
+    /// The description, tags and creation time of a new object.
     pub fn standard(&self, now: Timestamp) -> Standard {
         let mut standard = Standard::new(now, self.text("description").unwrap_or_default());
         standard.tags = self.read("tags").unwrap_or_default();
         standard
     }
 
-    /// Writes a named text into `slot`.
+    /// Copies a string value into `slot`, if there is one.
     pub fn set_text(&self, name: &str, slot: &mut String) {
         if let Some(text) = self.text(name) {
             text.clone_into(slot);
         }
     }
 
-    /// Writes a named truth value into `slot`.
+    /// Copies a boolean value into `slot`, if there is one.
     pub fn set_bool(&self, name: &str, slot: &mut bool) {
         if let Some(value) = self.bool(name) {
             *slot = value;
@@ -247,7 +247,7 @@ impl Checked {
     }
 }
 
-/// An attribute that the caller may not set, or a key inside of it.
+/// The refusal of an attribute, or of a key in it, that the caller may not set.
 fn refused(verb: Verb, attribute: &Attribute, part: Option<&Part>) -> Refusal {
     Refusal::ForbiddenAttribute { verb, attribute: attribute.name, part: part.map(|part| part.name) }
 }
@@ -269,7 +269,7 @@ fn known(attributes: &[Attribute], body: &Map<String, Value>) -> Result<(), Refu
     if unknown.is_empty() { Ok(()) } else { Err(Refusal::UnknownAttributes(unknown)) }
 }
 
-/// Whom the new object will belong to.
+/// The project that will own the new object.
 fn owner(caller: &Caller, body: &Map<String, Value>) -> Result<String, Refusal> {
     let [tenant, project] = ["tenant_id", "project_id"].map(|name| body.get(name).and_then(Value::as_str));
     let asked = match (tenant, project) {

@@ -1,8 +1,8 @@
-//! What a noun's attributes are: one table per noun, read by everything that has to know.
+//! The attributes of nouns: one table per noun, which all other code reads.
 //!
-//! A row of the table says what a value looks like ([`Shape`]), who may set it and when, who may see it, and whether lists
-//! can be filtered and sorted by it. The check of request bodies ([`Checked`]), the trimming of answers
-//! ([`View`](super::View)), the list rules and the OpenAPI document all follow from it, so that they cannot disagree.
+//! A row of the table declares the [`Shape`] of an attribute's values, who may set it and when, who may see it, and whether lists can be
+//! filtered and sorted by it. The check of request bodies ([`Checked`]), the responses ([`View`](super::View)), the list queries and the
+//! OpenAPI document all follow from the table, so they cannot disagree.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod checked;
@@ -16,48 +16,48 @@ use crate::policy::{PolicyTarget, Rule};
 pub use checked::Checked;
 pub use shape::{Field, Shape};
 
-/// One attribute of a noun. Made with [`Attribute::new`] and the methods that follow it.
+/// One attribute of a noun, built with [`Attribute::new`] and the methods below.
 #[derive(Clone, Copy, Debug)]
 pub struct Attribute {
-    /// Its name in bodies and queries.
+    /// The name in bodies and queries.
     pub name: &'static str,
-    /// What values look like.
+    /// The accepted values.
     pub shape: Shape,
     /// One sentence for the API document.
     pub about: &'static str,
     /// Whether a create request must name it.
     pub required: bool,
-    /// What a create request that does not name it gets.
+    /// The value if a create request omits the attribute.
     pub preset: Preset,
-    /// What `null` in an update stands for; [`Preset::Absent`] if `null` is checked like any other value.
+    /// The meaning of `null` in an update; [`Preset::Absent`] if `null` is checked like any other value.
     pub null: Preset,
-    /// Who may name it in a create request.
+    /// Callers that may set it in a create request.
     pub create: Permission,
-    /// Who may name it in an update.
+    /// Callers that may set it in an update.
     pub update: Permission,
-    /// Keys inside of it that have rules of their own.
+    /// Keys of the value that have rules of their own.
     pub parts: &'static [Part],
-    /// Who sees it.
+    /// Callers that see it.
     pub shown: Audience,
-    /// Lists can be filtered by it.
+    /// Whether lists can be filtered by it.
     pub filter: bool,
-    /// Lists can be sorted by it.
+    /// Whether lists can be sorted by it.
     pub sort: bool,
 }
 
-/// Who may set an attribute or call an action, among those who may change the object at all.
+/// The callers that may set an attribute or call an action, out of those that may change the object at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// Nobody: read-only.
     Nobody,
-    /// Whoever may change the object.
+    /// All callers that may change the object.
     Owner,
-    /// Of these, those whom a rule lets.
+    /// Only the callers that a rule permits.
     By(Rule),
 }
 
 impl Permission {
-    /// Whether the caller is one of them. That the caller may change the object at all is asked elsewhere.
+    /// Whether the permission includes the caller. The check that the caller may change the object at all happens elsewhere.
     pub fn includes(self, caller: &Caller, target: &PolicyTarget<'_>, value: Option<&Value>) -> bool {
         match self {
             Permission::Nobody => false,
@@ -67,24 +67,24 @@ impl Permission {
     }
 }
 
-/// A key inside an attribute's value that has rules of its own.
+/// A key inside of an attribute's value that has rules of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// The key, in the object or in the elements of the list.
+    /// The key, in the object or in each element of the list.
     pub name: &'static str,
-    /// Who may name it in a create request.
+    /// The rule for create requests.
     pub create: Rule,
-    /// Who may name it in an update.
+    /// The rule for updates.
     pub update: Rule,
 }
 
 impl Part {
-    /// A key with one rule for both.
+    /// A key with one rule for both requests.
     pub const fn new(name: &'static str, rule: Rule) -> Self {
         Part { name, create: rule, update: rule }
     }
 
-    /// Whether a value names the key.
+    /// Whether a value contains the key.
     fn is_in(&self, value: &Value) -> bool {
         match value {
             Value::Object(object) => object.contains_key(self.name),
@@ -94,10 +94,10 @@ impl Part {
     }
 }
 
-/// Who sees an attribute, among those who see the object.
+/// The callers that see an attribute, out of those that see the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Everybody.
+    /// All of them.
     All,
     /// Administrators and other services.
     Service,
@@ -108,7 +108,7 @@ pub enum Audience {
 }
 
 impl Audience {
-    /// Whether the caller is one of them.
+    /// Whether the caller sees the attribute.
     pub fn includes(self, caller: &Caller) -> bool {
         match self {
             Audience::All => true,
@@ -119,18 +119,18 @@ impl Audience {
     }
 }
 
-/// The value of an attribute that a create request does not name.
+/// The value of an attribute that a create request omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// Nothing: [`Checked`] has no value for it, and the noun decides.
+    /// No value: the noun decides.
     Absent,
     /// `null`.
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A number.
+    /// An integer.
     Integer(i64),
-    /// A text.
+    /// A string.
     Text(&'static str),
     /// `[]`.
     List,
@@ -139,7 +139,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// As JSON; none if absent.
+    /// The value as JSON; `None` if absent.
     pub fn value(self) -> Option<Value> {
         Some(match self {
             Preset::Absent => return None,
@@ -154,7 +154,7 @@ impl Preset {
 }
 
 impl Attribute {
-    /// A read-only attribute that everybody sees and that lists can be filtered and sorted by if it is a plain value.
+    /// A read-only attribute that all callers see. Lists can be filtered and sorted by it if its shape is plain.
     pub const fn new(name: &'static str, shape: Shape, about: &'static str) -> Self {
         let plain = shape.is_plain();
         Attribute {
@@ -173,90 +173,90 @@ impl Attribute {
         }
     }
 
-    /// A create request must name it.
+    /// Makes the attribute mandatory in create requests.
     pub const fn required(self) -> Self {
         Attribute { required: true, create: Permission::Owner, ..self }
     }
 
-    /// A create request may name it.
+    /// Allows the attribute in create requests.
     pub const fn create(self) -> Self {
         Attribute { create: Permission::Owner, ..self }
     }
 
-    /// These may name it in a create request; others may still name its preset.
+    /// Allows the attribute in create requests to the callers of a rule; others may only send the preset.
     pub const fn create_by(self, rule: Rule) -> Self {
         Attribute { create: Permission::By(rule), ..self }
     }
 
-    /// An update may name it.
+    /// Allows the attribute in updates.
     pub const fn update(self) -> Self {
         Attribute { update: Permission::Owner, ..self }
     }
 
-    /// These may name it in an update.
+    /// Allows the attribute in updates to the callers of a rule.
     pub const fn update_by(self, rule: Rule) -> Self {
         Attribute { update: Permission::By(rule), ..self }
     }
 
-    /// Keys inside of it that have rules of their own.
+    /// Adds rules for keys inside of the value.
     pub const fn parts(self, parts: &'static [Part]) -> Self {
         Attribute { parts, ..self }
     }
 
-    /// What a create request gets that does not name it.
+    /// Sets the value that a create request gets if it omits the attribute.
     pub const fn preset(self, preset: Preset) -> Self {
         Attribute { preset, ..self }
     }
 
-    /// `null` in an update stands for this.
+    /// Sets the meaning of `null` in an update.
     pub const fn null(self, meaning: Preset) -> Self {
         Attribute { null: meaning, ..self }
     }
 
-    /// Only these see it.
+    /// Limits the callers that see the attribute.
     pub const fn shown(self, shown: Audience) -> Self {
         Attribute { shown, ..self }
     }
 
-    /// Lists can be filtered by it, though it is no plain value.
+    /// Allows lists to be filtered by it even though its shape is not plain.
     pub const fn filter(self) -> Self {
         Attribute { filter: true, ..self }
     }
 
-    /// Lists can be neither filtered nor sorted by it.
+    /// Forbids lists to be filtered or sorted by it.
     pub const fn unsearchable(self) -> Self {
         Attribute { filter: false, sort: false, ..self }
     }
 }
 
-/// The object's id.
+/// The id of the object.
 pub const ID: Attribute = Attribute::new("id", Shape::Uuid, "The id of the object.");
-/// The object's name: at most 255 characters, not unique.
+/// The name of the object: at most 255 characters, not unique.
 pub const NAME: Attribute =
     Attribute::new("name", Shape::Text { max: 255 }, "A name for people; it need not be unique.")
         .create()
         .update()
         .preset(Preset::Text(""));
-/// The owner, by its old name. Checked against [`PROJECT_ID`] before anything else.
+/// The owning project under its old name. Checked against [`PROJECT_ID`] first.
 pub const TENANT_ID: Attribute =
     Attribute::new("tenant_id", Shape::Text { max: 255 }, "The owning project; the same as project_id.")
         .create();
-/// The owner.
+/// The owning project.
 pub const PROJECT_ID: Attribute =
     Attribute::new("project_id", Shape::Text { max: 255 }, "The owning project.").create();
-/// Whether the object is in use.
+/// The administrative state.
 pub const ADMIN_STATE_UP: Attribute =
     Attribute::new("admin_state_up", Shape::Bool, "Whether the object is administratively up.")
         .create()
         .update()
         .preset(Preset::Bool(true));
-/// The owner's words.
+/// A description by the owner.
 pub const DESCRIPTION: Attribute =
     Attribute::new("description", Shape::Text { max: 255 }, "A description for people.")
         .create()
         .update()
         .preset(Preset::Text(""));
-/// The owner's labels. They are set through the sub-resource `tags` once the object exists.
+/// The tags. Once the object exists, clients set them through the sub-resource `tags`.
 pub const TAGS: Attribute = Attribute::new(
     "tags",
     Shape::List { of: &shape::TAG, max: super::tags::MOST, unique: true },
@@ -264,15 +264,15 @@ pub const TAGS: Attribute = Attribute::new(
 )
 .create_by(crate::policy::MEMBER)
 .preset(Preset::List);
-/// Grows with every change.
+/// The revision, which grows with every change.
 pub const REVISION_NUMBER: Attribute = Attribute::new(
     "revision_number",
     Shape::Integer { min: 0, max: i64::MAX },
     "Grows with every change; `If-Match: revision_number=N` makes a change conditional on it.",
 );
-/// When the object was made.
+/// The creation time.
 pub const CREATED_AT: Attribute = Attribute::new("created_at", Shape::Time, "When the object was made.");
-/// When the object was changed last.
+/// The time of the last change.
 pub const UPDATED_AT: Attribute =
     Attribute::new("updated_at", Shape::Time, "When the object was changed last.");
 

@@ -1,4 +1,4 @@
-//! What values look like: the check, the normal form, and the JSON schema of each shape.
+//! The shapes of attribute values: the check, the normal form and the JSON schema of each.
 
 use std::net::IpAddr;
 
@@ -10,71 +10,71 @@ use uuid::Uuid;
 use crate::dialect::Misfit;
 use crate::model::{GivenAddress, GivenCidr};
 
-/// What a value looks like.
+/// The accepted values of an attribute.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// `true` or `false`; also as text and as 0 or 1, because clients send these.
+    /// `true` or `false`. Clients also send strings and 0 or 1.
     Bool,
-    /// Any text up to a length in characters.
+    /// Any string up to a length.
     Text {
-        /// Most characters.
+        /// The maximum number of characters.
         max: usize,
     },
-    /// Text that a function accepts and brings into its normal form.
+    /// A string that a function parses and normalizes.
     Word {
-        /// What it is, for the API document.
+        /// The format, for the API document.
         format: &'static str,
-        /// The check; an error says what is wrong with the text.
+        /// The parser; its error becomes a part of the response.
         parse: fn(&str) -> Result<String, String>,
     },
-    /// The same, where a whole number stands for its digits.
+    /// The same, but an integer is accepted as its digits.
     WordOrNumber {
-        /// What it is, for the API document.
+        /// The format, for the API document.
         format: &'static str,
-        /// The check; an error says what is wrong with the text.
+        /// The parser; its error becomes a part of the response.
         parse: fn(&str) -> Result<String, String>,
     },
-    /// A UUID in its usual form.
+    /// A UUID in its hyphenated form.
     Uuid,
-    /// A whole number, both ends included; also as text.
+    /// An integer in a range, or a string with one.
     Integer {
-        /// Least.
+        /// The minimum, included.
         min: i64,
-        /// Most.
+        /// The maximum, included.
         max: i64,
     },
-    /// How many, without a limit. Only shown, see [`numeral`](crate::resource::view::numeral).
+    /// A count without a limit. Only in responses, see [`numeral`](crate::resource::view::numeral).
     Count,
-    /// One of these words.
+    /// One of these strings.
     OneOf(&'static [&'static str]),
     /// An IPv4 or IPv6 address.
     Address,
     /// An address and a prefix length.
     Cidr,
-    /// An address that is shown as it was written.
+    /// An address in the spelling of the request.
     GivenAddress,
-    /// The same with a prefix length.
+    /// An address and a prefix length in the spelling of the request.
     GivenCidr,
     /// A MAC address.
     Mac,
-    /// A time, as answers show it.
+    /// A time in the format of responses.
     Time,
     /// A list.
     List {
-        /// What its elements look like.
+        /// The shape of its elements.
         of: &'static Shape,
-        /// Most elements.
+        /// The maximum number of elements.
         max: usize,
-        /// Whether repeats are refused.
+        /// Whether duplicates are refused.
         unique: bool,
     },
     /// An object with known keys.
     Object(&'static [Field]),
     /// An object with any keys.
     Free,
-    /// Or `null`.
+    /// The shape, or `null`.
     Nullable(&'static Shape),
-    /// Anything. For what is only shown.
+    /// Any value. Only in responses.
     Any,
 }
 
@@ -83,29 +83,29 @@ pub enum Shape {
 pub struct Field {
     /// The key.
     pub name: &'static str,
-    /// What its value looks like.
+    /// The shape of its value.
     pub shape: Shape,
-    /// Whether it must be there.
+    /// Whether the key is mandatory.
     pub required: bool,
 }
 
 impl Field {
-    /// A key that may be left out.
+    /// An optional key.
     pub const fn new(name: &'static str, shape: Shape) -> Self {
         Field { name, shape, required: false }
     }
 
-    /// A key that must be there.
+    /// A mandatory key.
     pub const fn required(name: &'static str, shape: Shape) -> Self {
         Field { name, shape, required: true }
     }
 }
 
-/// A label.
+/// A tag.
 pub(super) const TAG: Shape = Shape::Word { format: "tag", parse: crate::resource::tags::parse };
 
 impl Shape {
-    /// Whether it is one value, not a structure.
+    /// Whether values are scalars, rather than lists or objects.
     pub const fn is_plain(&self) -> bool {
         match self {
             Shape::List { .. } | Shape::Object(_) | Shape::Free | Shape::Any | Shape::Count => false,
@@ -114,7 +114,7 @@ impl Shape {
         }
     }
 
-    /// The value in its normal form, or what is wrong with it.
+    /// The value in its normal form, or an error.
     pub fn check(&self, value: &Value) -> Result<Value, String> {
         match self {
             Shape::Nullable(_) if value.is_null() => Ok(Value::Null),
@@ -162,7 +162,7 @@ impl Shape {
             }
             Shape::Mac => {
                 let text = text(value, LONGEST)?;
-                // Some clients write dashes; answers have colons.
+                // Some clients send dashes; responses have colons.
                 let mac: Result<MacAddr, _> = text.replace('-', ":").parse();
                 mac.map(|it| it.to_string().into())
                     .map_err(|_| format!("'{text}' is not a valid MAC address"))
@@ -182,7 +182,7 @@ impl Shape {
         }
     }
 
-    /// How a value misses the shape, where that is the choice of words or a number's size.
+    /// Why a value does not fit, for wrong strings of [`Shape::OneOf`] and integers out of range.
     pub fn misfit(&self, value: &Value) -> Option<Misfit> {
         match self {
             Shape::Nullable(of) => of.misfit(value),
@@ -196,7 +196,7 @@ impl Shape {
         }
     }
 
-    /// What the API document says about it.
+    /// The JSON schema, for the API document.
     pub fn schema(&self) -> Value {
         match self {
             Shape::Bool => json!({"type": "boolean"}),
@@ -254,7 +254,7 @@ impl Shape {
     }
 }
 
-/// Longer than anything that has a form of its own.
+/// The maximum length of strings with a format, longer than any valid one.
 const LONGEST: usize = 4096;
 
 fn truth(value: &Value) -> Result<bool, String> {
@@ -275,14 +275,14 @@ fn text(value: &Value, max: usize) -> Result<&str, String> {
     if text.contains('\0') {
         return Err(NUL.to_owned());
     }
-    // The length in bytes is never less, so that short texts need no count.
+    // The length in bytes is never less than that in characters, so short strings need no count.
     if text.len() > max && text.chars().count() > max {
         return Err(format!("'{}' exceeds maximum length of {max}", shown(value)));
     }
     Ok(text)
 }
 
-/// Neither PostgreSQL's text nor OVSDB's can hold it, and nothing that people write does.
+/// Neither PostgreSQL's TEXT nor OVSDB's strings can hold it.
 const NUL: &str = "it contains a NUL character";
 
 fn has_nul(value: &Value) -> bool {
@@ -364,7 +364,7 @@ fn quoted_names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("'{}'", field.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// A value in an error text: without quotes around text, and cut where it would fill the page.
+/// A value for an error message: strings without quotes, and long values cut.
 fn shown(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! To which port a floating IP leads, and through which router.
+//! The association of a floating IP: the port that it leads to, and the router in between.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::resource::router::reach;
 use crate::resource::{port, touch};
 use crate::world::{Link, Txn, World};
 
-/// Leads a floating IP to an address of a port.
+/// Associates a floating IP with an address of a port.
 pub(super) fn associate(
     txn: &mut Txn,
     caller: &Caller,
@@ -62,7 +62,7 @@ pub(super) fn associate(
     Ok(())
 }
 
-/// Ends an association; nothing if there is none.
+/// Ends the association, if there is one.
 pub(super) fn release(txn: &mut Txn, id: Uuid) {
     txn.edit::<FloatingIp>(&id, |floating| {
         floating.port_id = None;
@@ -71,12 +71,12 @@ pub(super) fn release(txn: &mut Txn, id: Uuid) {
     });
 }
 
-/// Ends the associations with a port that goes.
+/// Ends the associations with a port that is being deleted.
 pub fn release_port(txn: &mut Txn, port: Uuid) {
     release_where(txn, port, |_| true);
 }
 
-/// Ends the associations with addresses that a port has no longer.
+/// Ends the associations with addresses that a port no longer has.
 pub fn release_lost(txn: &mut Txn, port: Uuid) {
     let kept: Vec<IpAddr> = txn
         .get::<Port>(&port)
@@ -96,7 +96,7 @@ fn release_where(txn: &mut Txn, port: Uuid, ends: impl Fn(&FloatingIp) -> bool) 
     }
 }
 
-/// The address of a port that is meant: the given one, or the only one of IPv4.
+/// The address of a port for an association: the requested one, or its only IPv4 address.
 fn address(port: &Port, fixed: Option<IpAddr>) -> Result<FixedIp, Fault> {
     let refused = |text: String| Err(Fault::senseless("floatingip", text));
     if let Some(fixed) = fixed {
@@ -121,9 +121,9 @@ fn address(port: &Port, fixed: Option<IpAddr>) -> Result<FixedIp, Fault> {
     }
 }
 
-/// The router from a port's subnet to an external network: one with an interface here and any gateway there. Of several, the one
-/// that is the subnet's gateway. A router that anybody could attach to a shared network is none: it has to be the gateway, or
-/// belong to the port's project or to those whose subnet and network it is.
+/// The router from a port's subnet to an external network: it has an interface here and any gateway there. If several do, the one that is
+/// the subnet's gateway wins. On a shared network anybody can attach a router, so a router counts only if it is the subnet's gateway, or
+/// belongs to the project of the port, the subnet or the network.
 fn router_between(world: &World, port: &Port, subnet_id: Uuid, external: Uuid) -> Option<Uuid> {
     let subnet = world.get::<Subnet>(&subnet_id)?;
     let network = world.get::<Network>(&subnet.network_id)?;

@@ -1,4 +1,4 @@
-//! Where floating IPs come from: the IPv4 subnets of external networks.
+//! The pools of floating IPs: the IPv4 subnets of external networks.
 
 use serde_json::{Map, Value, json};
 

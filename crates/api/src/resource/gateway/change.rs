@@ -36,7 +36,8 @@ pub fn add(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) -> Re
     finish(txn, &before, compat, snat)
 }
 
-/// Makes the gateways of a router those of a list: ports that an element means keep their ids, the others go, new ones come.
+/// Replaces the gateways of a router by a list. Ports that match an element keep their ids; the other ports are deleted, and the other
+/// elements get new ports.
 pub fn update(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) -> Result<(), Fault> {
     let before = Before::of(txn, id)?;
     check::limits(txn, &before, elements.len(), elements)?;
@@ -46,7 +47,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) ->
     for port in &found.removed {
         port::remove(txn, *port);
     }
-    // Addresses that ports give up come before those that ports take, so that they can move between them.
+    // Ports release addresses before others take them, so that an address can move between ports.
     let kept = || elements.iter().zip(&found.ports).filter_map(|(element, port)| Some((element, (*port)?)));
     for (element, port) in kept().filter(|(element, _)| !element.fixed_ips.is_empty()) {
         release(txn, port, &element.fixed_ips);
@@ -58,7 +59,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, id: Uuid, elements: &[Element]) ->
     let made = create_many(txn, &before, new)?;
     let first_new = made.iter().find(|(at, _)| *at == 0).map(|(_, port)| *port);
     let compat = found.ports.first().copied().flatten().or(first_new);
-    // The list is the whole truth, as in Neutron: a first gateway that does not name source NAT gets the default.
+    // The list is complete, as in Neutron: if the first gateway does not set `enable_snat`, the router gets the default.
     let snat = match elements.first() {
         None => before.router.enable_snat,
         Some(first) => first.enable_snat.unwrap_or(txn.outside().settings.enable_snat_by_default),
@@ -84,8 +85,8 @@ pub fn remove(txn: &mut Txn, id: Uuid, elements: &[Element]) -> Result<(), Fault
     finish(txn, &before, compat, before.router.enable_snat)
 }
 
-/// Sets the single gateway of the old API: the compatibility gateway is made, changed, replaced or taken away; other gateways
-/// stay, and the oldest of them takes its place if it goes.
+/// Sets the single gateway of the old API: creates, changes, replaces or deletes the compatibility gateway. Other gateways stay; if the
+/// compatibility gateway is deleted, the oldest of them succeeds it.
 pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>) -> Result<(), Fault> {
     let before = Before::of(txn, id)?;
     let present = before.router.gw_port_id.and_then(|port| txn.get::<Port>(&port).cloned());
@@ -114,7 +115,7 @@ pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>
             create_many(txn, &before, std::iter::once((0, element)))?.first().map(|(_, port)| *port)
         }
     };
-    // A router with one gateway behaves as it always did; with more, silence changes nothing.
+    // Without `enable_snat`, a router with one gateway gets the default, as in Neutron. A router with several keeps its value.
     let silent = if before.gateways.len() > 1 {
         before.router.enable_snat
     } else {
@@ -123,7 +124,7 @@ pub fn set_info(txn: &mut Txn, caller: &Caller, id: Uuid, info: Option<&Element>
     finish(txn, &before, compat, element.enable_snat.unwrap_or(silent))
 }
 
-/// Removes every gateway of a router that is going to be deleted.
+/// Removes all gateways of a router before its deletion.
 pub fn remove_all(txn: &mut Txn, router: &Router) {
     let gateways: Vec<Uuid> = of_router(txn, router).iter().map(|port| port.id).collect();
     for port in gateways {
@@ -131,7 +132,7 @@ pub fn remove_all(txn: &mut Txn, router: &Router) {
     }
 }
 
-/// What a router had when the request came.
+/// The router and its gateways before the request.
 pub(super) struct Before {
     pub(super) router: Arc<Router>,
     pub(super) gateways: Vec<Arc<Port>>,
@@ -156,13 +157,13 @@ fn unmatched(router: Uuid, error: MatchError) -> Fault {
     Fault::new(400, "UnableToMatchGateways", text)
 }
 
-/// Who is the compatibility gateway when nobody says: the present one, or the oldest that is left.
+/// The compatibility gateway of a request that names none: the present one, or the oldest remaining one.
 fn heir(world: &World, router: &Router) -> Option<Uuid> {
     of_router(world, router).first().map(|port| port.id)
 }
 
-/// Makes a gateway for each element, given with its place in the request. Those that name addresses are made first, so that
-/// no other is given one of them by chance; ages follow the request's order all the same.
+/// Creates a gateway for each element, which comes with its position in the request. Elements with addresses are first, so that no other
+/// element gets one of these addresses by chance. The ordinals still follow the order of the request.
 fn create_many<'e>(
     txn: &mut Txn,
     before: &Before,
@@ -178,7 +179,7 @@ fn create_many<'e>(
         made.push((ordinal, at, create_port(txn, &before.router, element, ordinal)?));
     }
     made.sort_unstable();
-    // Placed when all are there and by age, so that siblings see each other whatever order the addresses asked for.
+    // Scheduled once all exist, and by age: siblings then see each other, whatever order the addresses required.
     for (_, _, port) in &made {
         place(txn, *port);
     }
@@ -210,7 +211,7 @@ fn place(txn: &mut Txn, port: Uuid) {
     }
 }
 
-/// Gives up the addresses of a port that are not asked for again.
+/// Releases the addresses of a port that the request does not keep.
 fn release(txn: &mut Txn, port: Uuid, request: &[FixedIpRequest]) {
     let named: BTreeSet<IpAddr> = request.iter().filter_map(|asked| asked.ip_address).collect();
     let any_of: BTreeSet<Uuid> = request
@@ -222,7 +223,7 @@ fn release(txn: &mut Txn, port: Uuid, request: &[FixedIpRequest]) {
     txn.edit::<Port>(&port, |port| port.fixed_ips.retain(again));
 }
 
-/// Makes the addresses of a port exactly those of a request; the port and its MAC stay.
+/// Replaces the addresses of a port by those of a request; the port and its MAC stay.
 fn readdress(txn: &mut Txn, router: &Router, port: Uuid, request: &[FixedIpRequest]) -> Result<(), Fault> {
     let Some(entity) = txn.get::<Port>(&port).cloned() else { return Ok(()) };
     let fixed_ips = ipam::reallocate(txn, &entity, request, &entity.device_owner, entity.mac)?;
@@ -232,7 +233,7 @@ fn readdress(txn: &mut Txn, router: &Router, port: Uuid, request: &[FixedIpReque
     Ok(())
 }
 
-/// Writes the router, looks whether the outcome is one that may be, and counts the change.
+/// Writes the router, checks the outcome and increments the revision.
 fn finish(txn: &mut Txn, before: &Before, compat: Option<Uuid>, snat: bool) -> Result<(), Fault> {
     let id = before.router.id;
     txn.edit::<Router>(&id, |router| {

@@ -1,4 +1,4 @@
-//! What gateways may not be.
+//! Checks of gateway requests and of their outcome.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,8 +16,7 @@ use crate::resource::router::reach;
 use crate::resource::{ipam, network, quota};
 use crate::world::{Link, Txn, World};
 
-/// What can be said of the elements alone: external networks that the caller sees, addresses that are not a subnet's gateway and
-/// do not repeat.
+/// Checks elements without their ports: the caller sees the external networks, no address is a subnet's gateway, and none repeats.
 pub(super) fn elements(world: &World, caller: &Caller, elements: &[Element]) -> Result<(), Fault> {
     let mut named = BTreeSet::new();
     for element in elements {
@@ -38,18 +37,19 @@ pub(super) fn elements(world: &World, caller: &Caller, elements: &[Element]) -> 
     Ok(())
 }
 
-/// That a router takes no more of what everybody shares than its project may: gateways, and addresses of each. Asked before
-/// anything is looked up for an element, so that a long list costs nothing.
+/// Checks that a router stays within its project's quotas of shared resources: gateways, and addresses of each. This comes before any
+/// lookup for an element, so that a long list costs little.
 pub(super) fn limits(txn: &Txn, before: &Before, count: usize, elements: &[Element]) -> Result<(), Fault> {
     let project = &before.router.project;
     quota::check_growth(txn, "router_gateway", project, before.gateways.len(), count)?;
-    // An element may stand for any gateway that is there, so none needs to shrink.
+    // An element may match any present gateway, so the largest one counts as the previous size.
     let largest = before.gateways.iter().map(|port| port.fixed_ips.len()).max().unwrap_or(0);
     let asked = elements.iter().map(|element| element.fixed_ips.len()).max().unwrap_or(0);
     quota::check_growth(txn, "port_fixed_ip", project, largest, asked)
 }
 
-/// That a gateway does not take the address that its default route goes through. `resource` is what the request is about.
+/// Checks that a gateway does not take the address that its own default route points to. `resource` is the subject of the request, for the
+/// error.
 fn not_the_next_hop(world: &World, resource: &str, network: Uuid, address: IpAddr) -> Result<(), Fault> {
     let mut subnets = world.linked::<Subnet>(Link::SubnetsOfNetwork(network));
     if subnets.any(|subnet| subnet.gateway_ip == Some(address)) {
@@ -59,7 +59,7 @@ fn not_the_next_hop(world: &World, resource: &str, network: Uuid, address: IpAdd
     Ok(())
 }
 
-/// What the addresses of a router's port may not be, when they change by other ways than the router.
+/// Checks the new addresses of a router's port when a request on the port, not on the router, changes them.
 pub fn check_readdressed(world: &World, router: &Router, port: &Port) -> Result<(), Fault> {
     if port.is_gateway() {
         for fixed in &port.fixed_ips {
@@ -69,7 +69,7 @@ pub fn check_readdressed(world: &World, router: &Router, port: &Port) -> Result<
     own_addresses(router, &port.fixed_ips)
 }
 
-/// That no subnet of a network overlaps with what the router is attached to, unless it is attached to this network already.
+/// Checks that no subnet of a network overlaps with those that the router is attached to, unless it is already attached to this network.
 pub(super) fn overlap(world: &World, router_id: Uuid, network: Uuid) -> Result<(), Fault> {
     let router = router(world, router_id)?;
     if of_router(world, router).iter().any(|port| port.network_id == network) {
@@ -82,7 +82,7 @@ pub(super) fn overlap(world: &World, router_id: Uuid, network: Uuid) -> Result<(
     Ok(())
 }
 
-/// That no address of the router is what one of its routes goes through.
+/// Checks that no address of the router is the next hop of one of its routes.
 pub(super) fn own_addresses(router: &Router, fixed_ips: &[FixedIp]) -> Result<(), Fault> {
     let through = |fixed: &FixedIp| router.routes.iter().any(|route| route.nexthop == fixed.ip_address);
     match fixed_ips.iter().find(|fixed| through(fixed)) {
@@ -91,7 +91,7 @@ pub(super) fn own_addresses(router: &Router, fixed_ips: &[FixedIp]) -> Result<()
     }
 }
 
-/// That the router's project holds no more addresses on networks of others than it may.
+/// Checks that the router's project stays within its quota of addresses on networks of others.
 pub(super) fn addresses(txn: &Txn, before: &Before) -> Result<(), Fault> {
     let project = &before.router.project;
     let addresses = |port: &Arc<Port>| quota::shared_addresses(txn, project, port);
@@ -100,7 +100,7 @@ pub(super) fn addresses(txn: &Txn, before: &Before) -> Result<(), Fault> {
     quota::check_shared_addresses(txn, project, had, has)
 }
 
-/// That nothing lost its gateway: floating IPs theirs to their network, routes theirs to their next hop.
+/// Checks that no floating IP lost its gateway, and no route its next hop.
 pub(super) fn outcome(world: &World, before: &Before) -> Result<(), Fault> {
     let router = router(world, before.router.id)?;
     let gateways = of_router(world, router);

@@ -1,4 +1,4 @@
-//! What a request says about gateways: `external_gateway_info`, and the lists of the three sub-methods.
+//! The gateways in a request: `external_gateway_info`, and the lists of the three sub-methods.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::resource::ipam::FixedIpRequest;
 use crate::resource::{Field, Shape};
 
-/// What the bodies of the three sub-methods look like. An empty object stands for an empty list, as old clients send it.
+/// The body of the three sub-methods. An empty object stands for an empty list, as old clients send it.
 pub const BODY: Shape = Shape::Object(&[Field::required(
     "router",
     Shape::Object(&[Field::new("external_gateways", Shape::Nullable(&ELEMENTS))]),
@@ -25,30 +25,30 @@ const ELEMENT: Shape = Shape::Object(&[
 const FIXED_IP: Shape =
     Shape::Object(&[Field::new("subnet_id", Shape::Uuid), Field::new("ip_address", Shape::Address)]);
 
-/// One gateway as a request describes it.
+/// One gateway of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     /// The external network.
     pub network_id: Uuid,
-    /// What is said about addresses; empty if nothing is.
+    /// The requested addresses; empty if the request names none.
     pub fixed_ips: Vec<FixedIpRequest>,
-    /// What is said about source NAT.
+    /// The requested source NAT, if any.
     pub enable_snat: Option<bool>,
 }
 
 impl Element {
-    /// A gateway on a network, with all else left open.
+    /// A gateway on a network without further requests.
     pub fn on(network_id: Uuid) -> Self {
         Element { network_id, fixed_ips: Vec::new(), enable_snat: None }
     }
 
-    /// The addresses that are named.
+    /// The requested addresses that are given literally.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.fixed_ips.iter().filter_map(|fixed| fixed.ip_address)
     }
 }
 
-/// Which sub-method, for what may be said and by whom.
+/// The sub-method, which determines the allowed keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Add,
@@ -66,7 +66,7 @@ impl Purpose {
     }
 }
 
-/// The list of a sub-method's body. None if the body says nothing about gateways.
+/// The list of a sub-method's body. `None` if the body does not mention gateways.
 pub(super) fn read_list(
     body: &Value,
     caller: &Caller,
@@ -78,7 +78,7 @@ pub(super) fn read_list(
     let elements = match router.get("external_gateways") {
         None => return Ok(None),
         Some(Value::Null) => return Ok(Some(Vec::new())),
-        // What the command line client sends when it means nothing at all.
+        // The `openstack` client sends an empty object for an empty list.
         Some(Value::Object(object)) if object.is_empty() => return Ok(Some(Vec::new())),
         Some(Value::Array(elements)) => elements,
         Some(_) => return Err(Fault::invalid("external_gateways", "it is not a list of gateways")),
@@ -95,7 +95,7 @@ pub(super) fn read_list(
     elements.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
-/// The value of `external_gateway_info`: none takes the gateway away. Who may say what in it is asked before.
+/// The value of `external_gateway_info`; `None` removes the gateway. Permissions on its keys are checked before.
 pub fn read_info(value: &Value) -> Result<Option<Element>, Fault> {
     match value {
         Value::Null => Ok(None),
@@ -105,7 +105,7 @@ pub fn read_info(value: &Value) -> Result<Option<Element>, Fault> {
     }
 }
 
-/// Addresses and source NAT are for administrators to choose.
+/// Checks that only administrators choose addresses and source NAT.
 fn may_say(caller: &Caller, object: &Map<String, Value>, rule: &str, attribute: &str) -> Result<(), Fault> {
     let said = ["enable_snat", "external_fixed_ips"].into_iter().find(|key| object.contains_key(*key));
     match said {

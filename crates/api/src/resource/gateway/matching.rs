@@ -1,6 +1,6 @@
-//! Which gateways a request is about: its elements against what a router has.
+//! Matches the elements of a request with the present gateways of a router.
 //!
-//! Pure tables. Elements and ports are matched one to one, so that two elements never mean the same port.
+//! This module is pure. It matches elements and ports one to one, so that two elements never mean the same port.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::element::Element;
 use crate::model::Port;
 
-/// A gateway as far as matching cares. Lists of them are in order of ordinal.
+/// The properties of a gateway that matter for matching. Lists of them are ordered by ordinal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Existing {
     /// The gateway port.
@@ -19,7 +19,7 @@ pub struct Existing {
     pub network: Uuid,
     /// Its addresses.
     pub addresses: BTreeSet<IpAddr>,
-    /// The subnets they are of.
+    /// The subnets of these addresses.
     pub subnets: BTreeSet<Uuid>,
 }
 
@@ -34,13 +34,13 @@ impl From<&Port> for Existing {
     }
 }
 
-/// Why a request cannot be matched.
+/// A request that cannot be matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
-    /// Several ports on the network, and nothing tells which.
+    /// Several ports are on the network, and the element has no addresses to choose between them.
     #[error("several gateway ports are on network {0} and no external_fixed_ips tell which one is meant")]
     Ambiguous(Uuid),
-    /// No port on the network.
+    /// No port is on the network.
     #[error("no gateway port is on network {0}")]
     NoPort(Uuid),
     /// No port on the network has any of the addresses.
@@ -48,12 +48,12 @@ pub enum MatchError {
     NoAddress(Uuid),
 }
 
-/// What `update_external_gateways` is to do.
+/// The changes that `update_external_gateways` requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// The port of each element, in the request's order; none asks for a new one. The first is the compatibility gateway.
+    /// The port of each element, in the order of the request; `None` needs a new port. The first is the compatibility gateway.
     pub ports: Vec<Option<Uuid>>,
-    /// Ports that no element means.
+    /// Ports that no element matches.
     pub removed: Vec<Uuid>,
 }
 
@@ -73,7 +73,7 @@ pub fn update(
     Ok(Update { ports, removed })
 }
 
-/// Finds the ports that `remove_external_gateways` names: each once, in order of ordinal.
+/// The ports that `remove_external_gateways` names: each once, in order of ordinal.
 pub fn remove(existing: &[Existing], elements: &[Element]) -> Result<Vec<Uuid>, MatchError> {
     let mut named = BTreeSet::new();
     for element in elements {
@@ -121,7 +121,7 @@ impl<'a> Matching<'a> {
         self.existing.iter().filter(move |it| it.network == network && self.is_free(it.port))
     }
 
-    /// Elements that name addresses, each to the first free port on its network that fits.
+    /// Matches each element with addresses to the first free port on its network that fits.
     fn by_address(&mut self, fits: impl Fn(&BTreeSet<IpAddr>, &BTreeSet<IpAddr>) -> bool) {
         for (at, element) in self.elements.iter().enumerate() {
             let asked: BTreeSet<IpAddr> = element.addresses().collect();
@@ -133,8 +133,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Elements without addresses share out the ports that are left on their network, if there are elements enough to leave
-    /// no doubt.
+    /// Matches elements without addresses to the remaining ports on their network, if there are enough elements to be unambiguous.
     fn by_network(&mut self) -> Result<(), MatchError> {
         let mut open: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
         for (at, element) in self.elements.iter().enumerate() {
@@ -146,7 +145,7 @@ impl<'a> Matching<'a> {
             if self.free_on(network).count() > places.len() {
                 return Err(MatchError::Ambiguous(network));
             }
-            // A subnet is a hint: those who give one choose first.
+            // A subnet is a hint, so elements with one choose first.
             for at in &places {
                 let hints: BTreeSet<_> =
                     self.elements[*at].fixed_ips.iter().filter_map(|it| it.subnet_id).collect();
@@ -163,8 +162,8 @@ impl<'a> Matching<'a> {
         Ok(())
     }
 
-    /// The first element, if it is for the network of the compatibility gateway and nobody means that, is that gateway with
-    /// other addresses.
+    /// Matches the first element to the compatibility gateway if both are on one network and no other element means it. The gateway then
+    /// changes its addresses.
     fn first_keeps(&mut self, compat: Option<Uuid>) {
         let (Some(compat), Some(first)) = (compat, self.elements.first()) else { return };
         let same_network = self.existing.iter().any(|it| it.port == compat && it.network == first.network_id);

@@ -1,4 +1,4 @@
-//! How the gateways of a router are doing.
+//! The state of a router's gateways.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,18 +18,17 @@ use crate::world::World;
 /// A default route that a gateway gives its router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultRoute {
-    /// The gateway port it goes out of.
+    /// The gateway port that it leaves through.
     pub port: Uuid,
-    /// The subnet that its next hop comes from.
+    /// The subnet whose gateway is the next hop.
     pub subnet: Uuid,
-    /// Everything, of one family.
+    /// `0.0.0.0/0` or `::/0`.
     pub destination: IpNet,
     /// The subnet's gateway.
     pub nexthop: IpAddr,
 }
 
-/// The default routes of a router: those of the compatibility gateway or, with ECMP, of all gateways, in the order of the
-/// gateways.
+/// The default routes of a router: those of the compatibility gateway or, with ECMP, of all gateways in their order.
 pub fn default_routes(world: &World, router: &Router) -> Vec<DefaultRoute> {
     let gateways = of_router(world, router).into_iter();
     let in_use =
@@ -43,7 +42,7 @@ fn routes_of(world: &World, port: &Port) -> Vec<DefaultRoute> {
         let Some(nexthop) = world.get::<Subnet>(&fixed.subnet_id).and_then(|subnet| subnet.gateway_ip) else {
             continue;
         };
-        // Several addresses of one subnet share its route.
+        // Several addresses in one subnet share its route.
         if !routes.iter().any(|route| route.nexthop == nexthop) {
             let destination = everything(nexthop);
             routes.push(DefaultRoute { port: port.id, subnet: fixed.subnet_id, destination, nexthop });
@@ -59,7 +58,7 @@ fn everything(like: IpAddr) -> IpNet {
     }
 }
 
-/// What an operator should know about a router's gateways though nothing is wrong with the request that made them.
+/// Warnings about a router's gateways: configurations that are valid but probably not intended.
 pub fn warnings(world: &World, router: &Router) -> Vec<String> {
     let gateways = of_router(world, router).len();
     if router.enable_snat && gateways > 1 {
@@ -74,42 +73,42 @@ pub fn warnings(world: &World, router: &Router) -> Vec<String> {
     }
 }
 
-/// How one gateway is doing.
+/// The state of one gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayStatus {
     /// Its port.
     pub port_id: Uuid,
     /// The external network.
     pub network_id: Uuid,
-    /// The chassis that hosts it now, if any does.
+    /// The chassis that hosts it now, if any.
     pub chassis: Option<String>,
     /// Its host name.
     pub host: Option<String>,
-    /// The default routes that it can give.
+    /// Its possible default routes.
     pub routes: Vec<RouteStatus>,
 }
 
-/// How one default route is doing.
+/// The state of one default route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteStatus {
-    /// Everything, of one family.
+    /// `0.0.0.0/0` or `::/0`.
     pub destination: IpNet,
     /// The subnet's gateway.
     pub nexthop: IpAddr,
-    /// What BFD says of the next hop, if it is watched: `up`, `down`, `init`, `admin_down`.
+    /// The BFD state of the next hop, if monitored: `up`, `down`, `init`, `admin_down`.
     pub bfd: Option<String>,
     /// Whether the route is in the Northbound.
     pub installed: bool,
 }
 
 impl RouteStatus {
-    /// Whether packets take the route: it is in the Northbound, and BFD does not report its next hop as away.
+    /// Whether packets take the route: it is in the Northbound, and BFD does not report its next hop as down.
     pub fn is_used(&self) -> bool {
         self.installed && self.bfd.as_deref().is_none_or(|state| state == "up")
     }
 }
 
-/// How the gateways of a router are doing, in their order.
+/// The states of a router's gateways, in their order.
 pub fn statuses(world: &World, report: &Report, router: &Router) -> Vec<GatewayStatus> {
     let wanted = default_routes(world, router);
     let route = |route: DefaultRoute| {

@@ -1,4 +1,4 @@
-//! What a new subnet means for gateways that are on its network already.
+//! The effect of a new subnet on gateways that are already on its network.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::resource::router::{Routers, reach};
 use crate::resource::touch;
 use crate::world::{Link, Txn};
 
-/// A subnet came to a network: it may not overlap with what the routers with a gateway there are attached to elsewhere, and
-/// every such gateway that has no address of its family gets one. Gateways for which the pool has no address left go without.
+/// Applies a new subnet of an external network to the gateways there. The subnet must not overlap with other subnets of their routers.
+/// Every gateway without an address of the subnet's family gets one, as long as the pool has any.
 pub fn subnet_added(txn: &mut Txn, id: Uuid) -> Result<(), Fault> {
     let Some(subnet) = txn.get::<Subnet>(&id).cloned() else { return Ok(()) };
     if !txn.get::<Network>(&subnet.network_id).is_some_and(|network| network.external) {

@@ -9,18 +9,18 @@ use crate::Caller;
 use crate::dialect::Refusal;
 use crate::resource::{Attribute, Selection, View};
 
-/// What a list is sorted by.
+/// The sort order of a list.
 #[derive(Debug)]
 pub(super) struct Order {
     keys: Vec<(String, Direction)>,
-    /// Whether the id itself is among the keys, which then decides its direction.
+    /// Whether the id is among the keys, and then gives its direction.
     by_id: bool,
     id: Direction,
-    /// What has to be known of an object.
+    /// The attributes that sorting needs.
     needed: Selection,
 }
 
-/// What one object is compared by. Nothing sorts before something.
+/// The sort value of an object for one key. `Nothing` is first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Nothing,
@@ -44,7 +44,7 @@ impl Order {
         if !unknown.is_empty() {
             return Err(Refusal::UnknownSortKeys(unknown));
         }
-        // What comes after the id decides nothing.
+        // Keys after the id have no effect.
         let end = query.sort.iter().position(|(key, _)| key == "id");
         let id = end.map_or(Direction::Ascending, |at| query.sort[at].1);
         let keys = query.sort[..end.unwrap_or(query.sort.len())].to_vec();
@@ -87,7 +87,7 @@ impl Rank {
             Some(Value::Number(number)) => {
                 number.as_i64().map_or_else(|| Rank::Text(number.to_string()), Rank::Number)
             }
-            // Without case, as people look for names.
+            // Without case, as people expect of names.
             Some(Value::String(text)) => Rank::Text(text.to_uppercase()),
             _ => Rank::Nothing,
         }

@@ -1,14 +1,14 @@
-//! How a new network goes from chassis to chassis: what was asked for, or the next free tunnel key or VLAN.
+//! The segment of a new network: the requested type and number, or the next free tunnel key or VLAN.
 
 use crate::model::{NetworkType, Segment};
 use crate::resource::Checked;
 use crate::world::Link;
 use crate::{Fault, Txn, World};
 
-/// Largest VLAN tag.
+/// The largest VLAN tag.
 const LAST_VLAN: u32 = 4094;
 
-/// The segment that a create request asks for, or the operator's choice if it asks for none; free and complete.
+/// The requested segment, or the operator's default if none is requested; free and complete.
 pub(super) fn choose(txn: &mut Txn, new: &Checked) -> Result<Segment, Fault> {
     let network_type = match new.text("provider:network_type") {
         None if new.get("provider:physical_network").is_some()
@@ -65,7 +65,7 @@ pub(super) fn choose(txn: &mut Txn, new: &Checked) -> Result<Segment, Fault> {
     Ok(Segment { id: txn.new_id(), network_type, physical_network, segmentation_id })
 }
 
-/// The first of the operator's types that has room.
+/// The first of the operator's network types that has a free number.
 fn unasked(txn: &mut Txn) -> Result<Segment, Fault> {
     let outside = txn.outside();
     for network_type in &outside.settings.tenant_network_types {
@@ -95,7 +95,7 @@ fn unasked(txn: &mut Txn) -> Result<Segment, Fault> {
     Err(no_network())
 }
 
-/// Gives a network another VLAN tag or tunnel key.
+/// Changes the VLAN tag or tunnel key of a network.
 pub(super) fn renumber(world: &World, segment: &mut Segment, tag: u32) -> Result<(), Fault> {
     if segment.segmentation_id == Some(tag) {
         return Ok(());
@@ -136,8 +136,8 @@ fn is_taken(world: &World, kind: NetworkType, physical: Option<&str>, tag: Optio
     world.has_linked(Link::NetworkOfSegment(kind, physical.unwrap_or_default().into(), tag))
 }
 
-/// A free number from the operator's ranges. A random one first, so that a number that was given back is not used again at
-/// once; if the ranges are nearly full, the first that is free.
+/// A free number from the operator's ranges. Random at first, so that a released number is not used again at once; if the ranges are nearly
+/// full, the first free one.
 fn next_free(txn: &mut Txn, kind: NetworkType, physical: Option<&str>) -> Result<u32, Fault> {
     let outside = txn.outside();
     let tunnel = [outside.settings.vni_range];

@@ -1,4 +1,4 @@
-//! What a port belongs to: who may say so, and what follows from it.
+//! The device of a port: who may set it, and what follows from it.
 
 use ovn::text::neutron::device_owner::LB_VIP;
 use uuid::Uuid;
@@ -9,8 +9,8 @@ use crate::resource::load_balancer::monitor_port;
 use crate::resource::{gateway, load_balancer, metadata_port};
 use crate::world::{Link, World};
 
-/// Refuses a port that poses as one that a router, a floating IP or a network makes for itself: it would be counted as such
-/// without having been checked. A port of a router that is not there is none either, and the store would not take it.
+/// Refuses a port that claims to be one of a router, a floating IP or a network: it would count as such without the checks. The device must
+/// not claim an unknown router either, because the store would refuse it.
 pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -> Result<(), Fault> {
     let id = Uuid::try_parse(device_id).ok();
     let (taken, instead) = match device_owner {
@@ -25,7 +25,7 @@ pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -
         LB_VIP => {
             let id = device_id.strip_prefix(load_balancer::vip::DEVICE_PREFIX);
             let id = id.and_then(|id| Uuid::try_parse(id).ok());
-            // Load balancers of an Octavia that uses this network API are not known here, and their ports are made so.
+            // Ports of load balancers that this API does not know are fine: an Octavia that uses this API creates them.
             (
                 id.is_some_and(|id| world.get::<LoadBalancer>(&id).is_some()),
                 "a load balancer makes its own ports",
@@ -44,7 +44,7 @@ pub(super) fn check_device(world: &World, device_id: &str, device_owner: &str) -
     Ok(())
 }
 
-/// Whether a port was made by something that still has it.
+/// Whether the object that created a port still uses it.
 pub fn is_in_service(world: &World, port: &Port) -> bool {
     if world.has_linked(Link::LoadBalancerOfVipPort(port.id)) {
         return true;
@@ -61,7 +61,7 @@ pub fn is_in_service(world: &World, port: &Port) -> bool {
     }
 }
 
-/// Refuses to delete what a router, a floating IP or a network needs.
+/// Refuses to delete a port that a router, a floating IP or a network needs.
 pub(super) fn check_delete(world: &World, port: &Port) -> Result<(), Fault> {
     if is_in_service(world, port) {
         let message = format!(
@@ -73,7 +73,7 @@ pub(super) fn check_delete(world: &World, port: &Port) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What may not change of a port that a router, a floating IP or a network made.
+/// Refuses changes that would break a port of a router, a floating IP or a network.
 pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result<(), Fault> {
     if !is_in_service(world, before) {
         return Ok(());
@@ -92,7 +92,7 @@ pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result
         return Ok(());
     }
     let subnets = |of: &[FixedIp]| of.iter().map(|fixed| fixed.subnet_id).collect::<Vec<_>>();
-    // The address of a floating IP, a VIP or a source of probes is written down in more places than its port.
+    // Other objects repeat the address of a floating IP, a VIP or a probe source, so a change here would not reach them.
     let is_vip = world.has_linked(Link::LoadBalancerOfVipPort(before.id));
     let is_source = before.device_owner == owner::LB_HEALTH_MONITOR;
     if is_vip || is_source || before.device_owner == owner::FLOATING_IP || subnets(&old) != subnets(&new) {
@@ -113,7 +113,7 @@ pub(super) fn check_update(world: &World, before: &Port, after: &Port) -> Result
     }
 }
 
-/// Refuses to take away an address that a floating IP leads to.
+/// Refuses to remove an address that a floating IP leads to.
 pub(super) fn check_floating(world: &World, before: &Port, after: &Port) -> Result<(), Fault> {
     for floating in world.linked::<FloatingIp>(Link::FloatingIpsOfPort(before.id)) {
         let Some(address) = floating.fixed_ip_address else { continue };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::fault::Fault;
 use crate::model::{ExtraDhcpOpt, Port};
 
-/// One option of a request; no value takes the option away.
+/// One option of a request; without a value it removes the option.
 #[derive(Clone, Debug, Deserialize)]
 struct DhcpOptionRequest {
     opt_name: String,
@@ -18,9 +18,9 @@ struct DhcpOptionRequest {
     ip_version: Option<u8>,
 }
 
-/// An option's name in a request.
+/// Parses an option's name.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
-    // A comma and an exclamation mark are in the names that bare metal has for the stages of its boot.
+    // Bare metal uses commas and exclamation marks in names, for the stages of its boot.
     let fits =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b',' | b'!');
     if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
@@ -29,7 +29,7 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The options that a port has after a request named some of them.
+/// The options of a port after merging those of a request.
 pub(super) fn merge(mut options: Vec<ExtraDhcpOpt>, value: &Value) -> Result<Vec<ExtraDhcpOpt>, Fault> {
     let asked: Vec<DhcpOptionRequest> = Vec::deserialize(value).unwrap_or_default();
     let mut seen: Vec<(String, u8)> = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn merge(mut options: Vec<ExtraDhcpOpt>, value: &Value) -> Result<Vec
         seen.push((opt_name.clone(), ip_version));
         let at = options.iter().position(|it| it.opt_name == opt_name && it.ip_version == ip_version);
         match (at, opt_value) {
-            // `tag:` and the like may stand without a value; OVN's options may not.
+            // Options such as `tag:` may have an empty value in dnsmasq; OVN's options may not.
             (_, Some(text)) if text.trim().is_empty() => {
                 return refused(format!("the value of '{opt_name}' is empty"));
             }
@@ -64,9 +64,9 @@ pub(super) fn merge(mut options: Vec<ExtraDhcpOpt>, value: &Value) -> Result<Vec
     Ok(options)
 }
 
-/// Refuses a value that is not of the type that OVN gives the option. Options that OVN does not know are not written, so that
-/// they may have any value. Neither is an address of the other family, which Neutron's clients send for `server-ip-address`:
-/// `desired` reports it for the port.
+/// Refuses a value that does not have the type that OVN gives the option. Unknown options are not written to OVN, so they may have any
+/// value. An address of the other family passes too, because Neutron's clients send one for `server-ip-address`; `desired` then reports a
+/// problem for the port.
 fn check(extra: &ExtraDhcpOpt) -> Result<(), Fault> {
     match extra.typed() {
         Some((_, Err(_))) if extra.opt_value.parse::<IpAddr>().is_ok() => Ok(()),
@@ -80,7 +80,7 @@ fn check(extra: &ExtraDhcpOpt) -> Result<(), Fault> {
     }
 }
 
-/// The options as the API shows them.
+/// The options as JSON, for responses.
 pub(super) fn show(port: &Port) -> Value {
     let option = |option: &ExtraDhcpOpt| {
         json!({

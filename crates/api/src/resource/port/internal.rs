@@ -1,4 +1,4 @@
-//! Ports that the API makes for itself: router interfaces, gateways, floating IPs, metadata.
+//! Ports that the API creates itself: router interfaces, gateways, floating IPs, metadata.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,37 +12,37 @@ use crate::model::{Binding, Network, Port, Standard};
 use crate::resource::ipam::{self, FixedIpRequest};
 use crate::world::Txn;
 
-/// What differs from one internal port to the next. They are up and under no security group.
+/// The properties that differ between internal ports. All of them are up and in no security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Internal {
-    /// Where it is.
+    /// The network.
     pub network_id: Uuid,
-    /// Owner; empty if the port uses up nobody's quota.
+    /// The owning project; empty if the port counts in no quota.
     pub project: String,
-    /// Usually empty.
+    /// The name, usually empty.
     pub name: String,
-    /// What it belongs to.
+    /// The id of the device.
     pub device_id: String,
     /// See [`owner`](crate::model::owner).
     pub device_owner: String,
-    /// Addresses; none leaves the choice free, an empty list asks for none.
+    /// The requested addresses. `None` leaves the choice free; an empty list means none.
     pub fixed_ips: Option<Vec<FixedIpRequest>>,
-    /// A random one if none.
+    /// The MAC; `None` for a random one.
     pub mac: Option<MacAddr>,
-    /// Whether security groups can be set on it.
+    /// Whether it may have security groups.
     pub has_port_security: bool,
-    /// Of gateways, see [`Port::gateway_ordinal`].
+    /// The position among the gateways, see [`Port::gateway_ordinal`].
     pub gateway_ordinal: Option<u64>,
 }
 
 impl Internal {
-    /// A port on a network, with all else left open.
+    /// A port on a network, with defaults for all else.
     pub fn on(network_id: Uuid) -> Self {
         Internal { network_id, ..Internal::default() }
     }
 }
 
-/// Makes one. Quotas and who may do it are the caller's business.
+/// Creates an internal port. The caller checks quotas and permissions.
 pub fn create_internal(txn: &mut Txn, internal: Internal) -> Result<Arc<Port>, Fault> {
     let network = internal.network_id;
     if txn.get::<Network>(&network).is_none() {

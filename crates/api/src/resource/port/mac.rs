@@ -1,4 +1,4 @@
-//! MAC addresses of ports: unique in their network, random after the operator's first bytes.
+//! MAC addresses of ports: unique in their network, random after the operator's prefix.
 
 use ovn::MacAddr;
 use uuid::Uuid;
@@ -6,10 +6,10 @@ use uuid::Uuid;
 use crate::fault::Fault;
 use crate::world::{Link, Txn};
 
-/// How often a random MAC is drawn before the network counts as full. With 50,000 ports, one draw in 335 hits a taken one.
+/// The number of random draws after which the network counts as full. With 50,000 ports, one draw in 335 hits a used MAC.
 const DRAWS: usize = 64;
 
-/// The MAC that is asked for, or a new one.
+/// The requested MAC if it is free, or a new one.
 pub fn choose(txn: &mut Txn, network: Uuid, wanted: Option<MacAddr>) -> Result<MacAddr, Fault> {
     match wanted {
         Some(mac) if txn.has_linked(Link::PortWithMac(network, mac)) => Err(in_use(network, mac)),
@@ -18,7 +18,7 @@ pub fn choose(txn: &mut Txn, network: Uuid, wanted: Option<MacAddr>) -> Result<M
     }
 }
 
-/// A random MAC that no port of the network has.
+/// A random MAC that no port of the network uses.
 pub fn generate(txn: &mut Txn, network: Uuid) -> Result<MacAddr, Fault> {
     let base = txn.outside().settings.base_mac;
     for _ in 0..DRAWS {
@@ -31,7 +31,7 @@ pub fn generate(txn: &mut Txn, network: Uuid) -> Result<MacAddr, Fault> {
     Err(Fault::unavailable(message))
 }
 
-/// Three bytes of the base, or four where the fourth is not zero, and chance for the rest.
+/// Three bytes of the base (four if the fourth is not zero), then random ones.
 pub fn random(chance: &mut fastrand::Rng, base: MacAddr) -> MacAddr {
     let mut bytes = base.octets();
     let kept = if bytes[3] == 0 { 3 } else { 4 };
@@ -39,7 +39,7 @@ pub fn random(chance: &mut fastrand::Rng, base: MacAddr) -> MacAddr {
     MacAddr(bytes)
 }
 
-/// 409 of a MAC that another port of the network has.
+/// The fault for a MAC in use in the network: 409.
 pub fn in_use(network: Uuid, mac: MacAddr) -> Fault {
     let message =
         format!("Unable to complete operation for network {network}. The mac address {mac} is in use.");

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::model::Port;
 
-/// A host name in a request: labels of letters, digits and dashes, or nothing.
+/// Parses a host name: labels of letters, digits and dashes, or an empty string.
 pub(super) fn parse(text: &str) -> Result<String, String> {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     Err(format!("'{text}' is not a valid DNS name"))
 }
 
-/// What an address is called.
+/// The DNS names of one address.
 #[derive(Serialize)]
 pub(super) struct Assignment {
     fqdn: String,
@@ -29,7 +29,7 @@ pub(super) struct Assignment {
     ip_address: IpAddr,
 }
 
-/// What each address of a port is called.
+/// The DNS names of each address of a port.
 pub(super) fn assignment(port: &Port, domain: &str) -> impl Iterator<Item = Assignment> + Clone {
     let name = move |ip_address: IpAddr| {
         let hostname = match port.dns_name.split('.').next() {

@@ -1,4 +1,4 @@
-//! Address pairs: what else a port may send with.
+//! Allowed address pairs: further addresses that a port may send from.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ struct ActionRequest {
     mac_address: Option<MacAddr>,
 }
 
-/// An address or prefix in a request.
+/// Parses an address or prefix.
 pub(super) fn parse_address(text: &str) -> Result<String, String> {
     read(text)
         .map(|prefix| shown(&prefix))
@@ -56,7 +56,7 @@ pub(super) fn read_all(value: &Value, most: usize) -> Result<Vec<AddressPair>, F
     Ok(pairs)
 }
 
-/// Refuses pairs with an address of the network's metadata port: its owner would answer for the service on other chassis.
+/// Refuses pairs with an address of the network's metadata port: their owner could serve false metadata on other chassis.
 pub(super) fn check(world: &World, port: &Port) -> Result<(), Fault> {
     let Some(metadata) = metadata_port::of(world, port.network_id) else { return Ok(()) };
     let is_taken = |pair: &&AddressPair| {
@@ -71,7 +71,7 @@ pub(super) fn check(world: &World, port: &Port) -> Result<(), Fault> {
     }
 }
 
-/// The pairs as the API shows them: a pair without a MAC goes with the port's.
+/// The pairs as JSON, for responses. A pair without a MAC has the port's.
 pub(super) fn show(port: &Port) -> Value {
     let pair = |pair: &AddressPair| {
         let mac = pair.mac_address.unwrap_or(port.mac);

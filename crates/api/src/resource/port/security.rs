@@ -1,4 +1,4 @@
-//! Port security and security groups: which go together.
+//! Port security and security groups, and the valid combinations.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use crate::resource::Checked;
 use crate::resource::security_group;
 use crate::world::{Txn, World};
 
-/// Whether OVN believes what a port sends, because the network itself made it.
+/// Whether OVN trusts the packets of a port, because the network itself created the port.
 pub fn is_trusted(device_owner: &str) -> bool {
     device_owner.starts_with("network:")
 }
 
-/// Port security of a new port: what is asked for, nothing for ports that are trusted, else the network's.
+/// The port security of a new port: the requested value; else off for trusted ports, and the network's for others.
 pub(super) fn of_new(new: &Checked, network: &Network, device_owner: &str) -> bool {
     let unsaid = || network.port_security_enabled && !is_trusted(device_owner);
     new.bool("port_security_enabled").unwrap_or_else(unsaid)
 }
 
-/// The groups of a new port: those of the request (null asks for none), or the project's own.
+/// The groups of a new port: those of the request (`null` means none), or the project's default group.
 pub(super) fn groups_of_new(
     txn: &mut Txn,
     caller: &Caller,
@@ -33,12 +33,12 @@ pub(super) fn groups_of_new(
     if new.has("security_groups") {
         return asked_groups(txn, caller, new);
     }
-    // Whoever makes a port has a default group from then on, even if this port is not under it.
+    // A project gets its default group with its first port, even if this port is not in it.
     let own = security_group::ensure_default(txn, new.project());
     Ok(own.filter(|_| enabled && !is_trusted(device_owner)).into_iter().collect())
 }
 
-/// The groups that a request names, each there for the caller.
+/// The groups that a request names; the caller must see each.
 pub(super) fn asked_groups(
     world: &World,
     caller: &Caller,
@@ -49,7 +49,7 @@ pub(super) fn asked_groups(
     for group in &groups {
         stateful.insert(security_group::usable(world, caller, *group)?.stateful);
     }
-    // A stateless rule and a stateful one for the same packet would contradict each other.
+    // A stateless and a stateful rule for the same packet would contradict each other.
     if stateful.len() > 1 {
         return Err(Fault::conflict(
             "SecurityGroupConflict",
@@ -59,7 +59,7 @@ pub(super) fn asked_groups(
     Ok(groups)
 }
 
-/// Groups and address pairs need port security: without it nothing looks at what a port sends.
+/// Checks that groups and address pairs go with port security: without it OVN does not check what a port sends.
 pub(super) fn check(port: &Port, groups_named: bool) -> Result<(), Fault> {
     if port.port_security_enabled {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Addresses that a project holds on networks of other projects.
 //!
-//! A shared or external network has few addresses for many projects. The limits of one port and of one router do not protect
-//! them: a project may have many ports and many routers. So this counts the sum over the project's ports, the gateways of its
-//! routers and its floating IPs. On its own networks a project may do as it likes.
+//! A shared or external network has few addresses for many projects. Limits per port and per router do not protect them, because a project
+//! may have many ports and routers. So this limit counts the sum over the project's ports, the gateways of its routers and its floating
+//! IPs. On its own networks a project is free.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::world::{Kind, Link, Txn, World};
 /// The name of the limit.
 pub(super) const SHARED_ADDRESS: &str = "shared_address";
 
-/// The addresses of one port, if its network belongs to another project; else none.
+/// The number of addresses of a port if its network belongs to another project; else zero.
 pub fn shared_addresses(world: &World, project: &str, port: &Port) -> usize {
     let foreign = world.get::<Network>(&port.network_id).is_none_or(|network| network.project != project);
     if foreign { port.fixed_ips.len() } else { 0 }
 }
 
-/// All addresses of a project on networks of other projects.
+/// The number of a project's addresses on networks of other projects.
 pub(super) fn total(world: &World, project: &str) -> usize {
     let owned = |kind| Link::OwnedBy(kind, project.into());
     let ports = world.linked::<Port>(owned(Kind::Port)).map(Arc::as_ref);
@@ -33,11 +33,10 @@ pub(super) fn total(world: &World, project: &str) -> usize {
     ports.chain(gateways).chain(holders).map(|port| shared_addresses(world, project, port)).sum()
 }
 
-/// Refuses a change that took `after` such addresses where there were `before`, if the project has more than its limit now.
-/// A project that was over its limit already, because it was imported or the limit was lowered, keeps its addresses and may
-/// give some back.
+/// Refuses a change from `before` to `after` such addresses if it exceeds the project's limit. A project that was over its limit already,
+/// because it was imported or the limit was lowered, keeps its addresses and may release some.
 pub fn check_shared_addresses(txn: &Txn, project: &str, before: usize, after: usize) -> Result<(), Fault> {
-    // The sum walks over all ports of the project, so it is taken only if it can matter.
+    // The sum scans all ports of the project, so it is computed only if it matters.
     if after <= before || super::limit(txn, &txn.outside().settings, project, SHARED_ADDRESS) < 0 {
         return Ok(());
     }

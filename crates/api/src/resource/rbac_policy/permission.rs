@@ -1,4 +1,4 @@
-//! What the stored policies permit. The `shared` flag of a network is the policy that lets everybody use it.
+//! The permissions of the stored policies. The `shared` flag of a network stands for the policy that lets all projects use it.
 
 use uuid::Uuid;
 
@@ -7,35 +7,35 @@ use crate::model::{
 };
 use crate::world::{Kind, Link, Txn, World};
 
-/// The target that means everybody.
+/// The target project that means all projects.
 pub const EVERYBODY: &str = "*";
 
-/// Whether a project may do this with an object of another.
+/// Whether a project may use an object of another in this way.
 pub fn permits(world: &World, object: Uuid, action: RbacAction, project: &str) -> bool {
     policies(world, object, action).any(|policy| {
         policy.target_project == EVERYBODY || (!project.is_empty() && policy.target_project == project)
     })
 }
 
-/// Whether a policy names this very project. One for everybody does not: it lets a project use an object beside all others,
-/// and gives it no right that the others have to yield to.
+/// Whether a policy names this very project. A policy for all projects does not count here: it lets a project use an object beside all
+/// others, and gives it no priority over them.
 pub fn names(world: &World, object: Uuid, action: RbacAction, project: &str) -> bool {
     !project.is_empty() && policies(world, object, action).any(|policy| policy.target_project == project)
 }
 
-/// Whether everybody may do this with an object.
+/// Whether all projects may use an object in this way.
 pub fn open_to_all(world: &World, object: Uuid, action: RbacAction) -> bool {
     policies(world, object, action).any(|policy| policy.target_project == EVERYBODY)
 }
 
-/// Whether a project may have gateways and floating IPs on a network. An external one without a policy is open to all.
+/// Whether a project may have gateways and floating IPs on a network. An external network without a policy is open to all.
 pub fn permits_external(world: &World, network: &Network, project: &str) -> bool {
     network.external
         && (permits(world, network.id, RbacAction::AccessAsExternal, project)
             || policies(world, network.id, RbacAction::AccessAsExternal).next().is_none())
 }
 
-/// A project that has a gateway or a floating IP on a network of `owner` though nothing permits it (any more).
+/// Other projects with a gateway or floating IP on a network, without a permission for it (any more).
 pub fn foreign_guests<'w>(world: &'w World, network: &'w Network) -> impl Iterator<Item = &'w str> {
     let gateways = world.linked::<Port>(Link::PortsOfNetwork(network.id)).filter(|port| port.is_gateway());
     let routers = gateways.filter_map(|port| world.get::<Router>(&port.router_id()?));
@@ -48,7 +48,7 @@ pub fn foreign_guests<'w>(world: &'w World, network: &'w Network) -> impl Iterat
     })
 }
 
-/// Opens an object to everybody, or ends that. Who uses it then without permission is found by [`foreign_users`].
+/// Opens an object to all projects, or ends that. [`foreign_users`] then finds projects that use it without permission.
 pub fn set_open_to_all(
     txn: &mut Txn,
     object_type: RbacObject,
@@ -78,7 +78,7 @@ pub fn set_open_to_all(
     }
 }
 
-/// Removes every policy of an object that goes.
+/// Removes all policies of an object that is being deleted.
 pub fn forget(txn: &mut Txn, object: Uuid) {
     let found: Vec<Uuid> = txn.linked::<RbacPolicy>(Link::PoliciesOfObject(object)).map(|it| it.id).collect();
     for id in found {
@@ -86,7 +86,7 @@ pub fn forget(txn: &mut Txn, object: Uuid) {
     }
 }
 
-/// Opens a network to the gateways of everybody, or ends every permission for gateways on it.
+/// Opens a network to the gateways of all projects, or removes all permissions for gateways on it.
 pub fn set_external(txn: &mut Txn, network: Uuid, owner: &str, external: bool) {
     let action = RbacAction::AccessAsExternal;
     if external {
@@ -98,7 +98,7 @@ pub fn set_external(txn: &mut Txn, network: Uuid, owner: &str, external: bool) {
     }
 }
 
-/// A project that uses an object of `owner` as shared though nothing permits it (any more).
+/// Projects other than `owner` that use an object as shared, without a permission for it (any more).
 pub fn foreign_users<'w>(
     world: &'w World,
     object_type: RbacObject,

@@ -1,4 +1,4 @@
-//! What a router is attached to, and what follows: subnets that may not overlap, next hops that must be reachable.
+//! The subnets that a router is attached to, and the checks on them: overlaps and reachable next hops.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ pub fn interfaces(world: &World, router: Uuid) -> impl Iterator<Item = &Arc<Port
     ports(world, router).filter(|port| port.is_router_interface())
 }
 
-/// The subnets that nothing else may overlap with: those of interfaces, and all of a gateway's network whether the gateway
-/// has an address there or not.
+/// The subnets that no other may overlap with: those of interfaces, and all subnets of a gateway's network, even those without an address
+/// of the gateway.
 pub fn attached(world: &World, router: Uuid) -> Vec<Arc<Subnet>> {
     let mut subnets: Vec<Arc<Subnet>> = Vec::new();
     for port in ports(world, router) {
@@ -37,12 +37,12 @@ pub fn attached(world: &World, router: Uuid) -> Vec<Arc<Subnet>> {
     subnets
 }
 
-/// The subnets that a port has addresses of.
+/// The subnets of a port's addresses.
 fn connected<'w>(world: &'w World, port: &'w Port) -> impl Iterator<Item = &'w Arc<Subnet>> {
     port.fixed_ips.iter().filter_map(|fixed| world.get::<Subnet>(&fixed.subnet_id))
 }
 
-/// 400 if a subnet overlaps with any of the others. `resource` is what the request is about.
+/// Fails with 400 if a subnet overlaps with another. `resource` is the subject of the request, for the error.
 pub fn refuse_overlap(resource: &str, new: &Subnet, others: &[Arc<Subnet>]) -> Result<(), Fault> {
     let overlaps = |old: &&Arc<Subnet>| old.cidr.contains(&new.cidr) || new.cidr.contains(&old.cidr);
     match others.iter().find(overlaps) {
@@ -57,7 +57,7 @@ pub fn refuse_overlap(resource: &str, new: &Subnet, others: &[Arc<Subnet>]) -> R
     }
 }
 
-/// That each route's next hop is in a subnet of a port of the router.
+/// Checks that the next hop of each route is in a subnet of one of the router's ports.
 pub fn check_connected(world: &World, router: Uuid, routes: &[ExtraRoute]) -> Result<(), Fault> {
     if routes.is_empty() {
         return Ok(());
@@ -69,7 +69,7 @@ pub fn check_connected(world: &World, router: Uuid, routes: &[ExtraRoute]) -> Re
     }
 }
 
-/// That no route's next hop is an address of the router itself.
+/// Checks that no next hop is an address of the router itself.
 pub fn check_not_own(world: &World, router: Uuid, routes: &[ExtraRoute]) -> Result<(), Fault> {
     let own = |route: &&ExtraRoute| {
         ports(world, router).any(|port| port.fixed_ips.iter().any(|fixed| fixed.ip_address == route.nexthop))
@@ -80,7 +80,7 @@ pub fn check_not_own(world: &World, router: Uuid, routes: &[ExtraRoute]) -> Resu
     }
 }
 
-/// 400 of routes that cannot be.
+/// The fault for invalid routes: 400.
 pub fn invalid_routes(routes: &[ExtraRoute], reason: &str) -> Fault {
     let text = format!("Invalid format for routes: {}, {reason}", json!(routes));
     Fault::new(400, "InvalidRoutes", text)

@@ -1,12 +1,12 @@
-//! Protocols of security group rules: names, numbers, and what a port range means for each.
+//! Protocols of security group rules: names, numbers, and the meaning of the port range for each.
 
 use crate::fault::Fault;
 use crate::model::{Ethertype, SecurityGroupRule};
 
-/// What stands for every protocol; stored as none.
+/// The name for all protocols; stored as no protocol.
 pub(super) const ANY: &str = "any";
 
-/// Names that the API knows. A rule keeps the spelling it was given.
+/// The names that the API knows. A rule keeps its spelling.
 const NAMES: [(&str, u8); 26] = [
     ("ah", 51),
     ("dccp", 33),
@@ -38,11 +38,11 @@ const NAMES: [(&str, u8); 26] = [
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// Those whose rules have ports: SCTP, TCP, UDP. OVN cannot match the ports of DCCP and UDP-Lite.
+/// The protocols whose rules may have ports: SCTP, TCP, UDP. OVN cannot match the ports of DCCP and UDP-Lite.
 const WITH_PORTS: [u8; 3] = [132, 6, 17];
 const WITH_PORTS_NAMES: &str = "sctp, tcp, udp";
 
-/// A protocol in a request, as it is kept: a known name in lower case, or a number of one byte.
+/// Parses a protocol: a known name in any case, or a number of one byte.
 pub(super) fn parse(text: &str) -> Result<String, String> {
     let text = text.to_ascii_lowercase();
     if text == ANY || NAMES.iter().any(|(name, _)| *name == text) {
@@ -54,13 +54,13 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     }
 }
 
-/// A port, or the type or code of ICMP, in a request.
+/// Parses a port, or an ICMP type or code.
 pub(super) fn parse_port(text: &str) -> Result<String, String> {
     let port: Result<u16, _> = text.parse();
     port.map(|port| port.to_string()).map_err(|_| format!("Invalid value for port {text}"))
 }
 
-/// All names that a rule may have.
+/// All names of protocols.
 #[cfg(test)]
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
@@ -72,7 +72,7 @@ pub fn number(protocol: &str) -> Option<u8> {
     named.or_else(|| protocol.parse().ok())
 }
 
-/// The same, where `icmp` in an IPv6 rule means ICMPv6.
+/// The number of a stored protocol, where `icmp` in an IPv6 rule means ICMPv6.
 pub(super) fn number_for(protocol: &str, ethertype: Ethertype) -> u8 {
     match (protocol, number(protocol)) {
         ("icmp", _) if ethertype == Ethertype::IPv6 => ICMPV6,
@@ -85,13 +85,13 @@ pub(super) fn has_ports(number: u8) -> bool {
     WITH_PORTS.contains(&number)
 }
 
-/// Whether a protocol makes no sense in IPv4, by its name or by its number.
+/// Whether a protocol exists only in IPv6, by its name or by its number.
 pub(super) fn is_ipv6_only(protocol: &str) -> bool {
     const IPV6_ONLY: [u8; 6] = [41, 43, 44, ICMPV6, 59, 60];
     number(protocol).is_some_and(|number| IPV6_ONLY.contains(&number))
 }
 
-/// Whether the two ends of a range mean something for a protocol: ports, or ICMP's type and code.
+/// Checks a rule's range: ports, or the ICMP type and code.
 pub(super) fn check_ports(rule: &SecurityGroupRule) -> Result<(), Fault> {
     let (min, max) = (rule.port_range_min, rule.port_range_max);
     if min.is_none() && max.is_none() {
@@ -103,7 +103,7 @@ pub(super) fn check_ports(rule: &SecurityGroupRule) -> Result<(), Fault> {
         return fault("SecurityGroupProtocolRequiredWithPorts", message.into());
     };
     match number(protocol) {
-        // ICMPv6 by its number in an IPv4 rule is a protocol as any other, without types.
+        // In an IPv4 rule, the number of ICMPv6 is a protocol like any other, without types.
         Some(number) if number == ICMP || (number == ICMPV6 && rule.ethertype == Ethertype::IPv6) => {
             for (value, name, field) in [(min, "port_range_min", "type"), (max, "port_range_max", "code")] {
                 if let Some(value) = value.filter(|value| *value > 255) {

@@ -1,4 +1,4 @@
-//! Whether the attributes of a subnet fit each other.
+//! Checks that the attributes of a subnet are consistent.
 
 use crate::fault::Fault;
 use crate::model::Subnet;
@@ -6,9 +6,9 @@ use crate::settings::Settings;
 
 use super::pools::wrong_family;
 
-/// A device owner that a subnet can be for: one that some service puts on its ports.
+/// Parses a service type: the device owner of the ports that a subnet is for.
 pub(super) fn service_type(text: &str) -> Result<String, String> {
-    // The last one is that of Neutron's own tests.
+    // Neutron's own tests use the last one.
     const PREFIXES: [&str; 6] = ["network:", "compute:", "neutron:", "baremetal:", "manila:", "test:"];
     if text.len() <= 255 && PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
         return Ok(text.to_owned());
@@ -16,12 +16,12 @@ pub(super) fn service_type(text: &str) -> Result<String, String> {
     Err(format!("'{text}' is not a device owner; one begins with {}", PREFIXES.join(", ")))
 }
 
-/// Everything that can be said of a subnet without looking at others.
+/// Checks a subnet without regard to other objects.
 pub(super) fn whole(subnet: &Subnet, settings: &Settings) -> Result<(), Fault> {
     ipv6_modes(subnet)?;
     let version = subnet.ip_version();
     let v4 = version == 4;
-    // Broadcast and the server's own address leave nothing for clients.
+    // The broadcast address and the server's own would leave no address for clients.
     let too_long = if v4 { 30 } else { 126 };
     if subnet.enable_dhcp && subnet.cidr.prefix_len() > too_long {
         return Err(Fault::input(format!(

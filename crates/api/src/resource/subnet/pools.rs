@@ -1,4 +1,4 @@
-//! Gateway and allocation pools of a subnet: what they are if nobody says, and what they may be.
+//! The gateway and the allocation pools of a subnet: defaults and checks.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,14 @@ use crate::model::AddressRange;
 use crate::resource::ipam::is_usable;
 use crate::world::{after, before};
 
-/// The gateway of a subnet that names none: the first host address of IPv4, and the subnet-router anycast address (the first of all)
-/// of IPv6, as in Neutron. A prefix of one address has none to spare.
+/// The default gateway: the first host address for IPv4, and the subnet-router anycast address (the very first) for IPv6, as in Neutron. A
+/// prefix of one address has none.
 pub fn default_gateway(cidr: IpNet) -> Option<IpAddr> {
     let second = after(cidr.network()).filter(|address| cidr.contains(address))?;
     Some(if cidr.addr().is_ipv4() { second } else { cidr.network() })
 }
 
-/// Refuses a gateway that cannot be one. Outside of the prefix it may be anything that a host can have.
+/// Refuses an impossible gateway. Outside of the prefix it may be any host address.
 pub fn check_gateway(cidr: IpNet, gateway: IpAddr) -> Result<(), Fault> {
     let version = if cidr.addr().is_ipv4() { 4 } else { 6 };
     if gateway.is_ipv4() != cidr.addr().is_ipv4() {
@@ -30,7 +30,7 @@ pub fn check_gateway(cidr: IpNet, gateway: IpAddr) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The pools of a subnet that names none: every host address but the gateway.
+/// The default pools: all host addresses except the gateway.
 pub fn default_pools(cidr: IpNet, gateway: Option<IpAddr>) -> Vec<AddressRange> {
     let Some((first, last)) = hosts(cidr) else { return Vec::new() };
     let Some(gateway) = gateway.filter(|gateway| (first..=last).contains(gateway)) else {
@@ -41,7 +41,7 @@ pub fn default_pools(cidr: IpNet, gateway: Option<IpAddr>) -> Vec<AddressRange> 
     below.into_iter().chain(above).filter(|pool| pool.start <= pool.end).collect()
 }
 
-/// Pools as they are stored: in order, inside of the prefix, without overlap, without the gateway.
+/// The pools in stored form: sorted, inside of the prefix, without overlap and without the gateway.
 pub fn check_pools(
     cidr: IpNet,
     gateway: Option<IpAddr>,
@@ -68,7 +68,7 @@ pub fn check_pools(
     Ok(pools)
 }
 
-/// 409 if the gateway is in a pool.
+/// Fails with 409 if the gateway is in a pool.
 pub fn keep_gateway_out(gateway: Option<IpAddr>, pools: &[AddressRange]) -> Result<(), Fault> {
     let Some(gateway) = gateway else { return Ok(()) };
     match pools.iter().find(|pool| (pool.start..=pool.end).contains(&gateway)) {
@@ -80,12 +80,12 @@ pub fn keep_gateway_out(gateway: Option<IpAddr>, pools: &[AddressRange]) -> Resu
     }
 }
 
-/// 400 of an address or prefix of the other family.
+/// The fault for an address or prefix of the other family: 400.
 pub fn wrong_family(name: &str, value: impl std::fmt::Display, version: u8) -> Fault {
     Fault::input(format!("{name} '{value}' does not match the ip_version '{version}'"))
 }
 
-/// First and last address that a host may have without asking. The first of an IPv6 prefix means "any router".
+/// The first and the last address that allocation may choose. The first of an IPv6 prefix means "any router".
 fn hosts(cidr: IpNet) -> Option<(IpAddr, IpAddr)> {
     let (network, last) = (cidr.network(), cidr.broadcast());
     match cidr {

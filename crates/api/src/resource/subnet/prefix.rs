@@ -1,4 +1,4 @@
-//! Where the prefix of a new subnet comes from: the request, or a pool.
+//! The prefix of a new subnet, from the request or from a subnet pool.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use crate::model::{Subnet, SubnetPool};
 use crate::resource::{Checked, subnet_pool};
 use crate::world::{Link, Txn, World};
 
-/// Delegated prefixes, which nothing here can ask for.
+/// The pool id of prefix delegation, which is not supported.
 const DELEGATED: &str = "prefix_delegation";
 
-/// A pool's id in a request.
+/// Parses a pool's id.
 pub(super) fn pool_id(text: &str) -> Result<String, String> {
     if text == DELEGATED {
         return Err("prefix delegation is not supported: name a subnet pool or give a cidr".into());
@@ -24,7 +24,7 @@ pub(super) fn pool_id(text: &str) -> Result<String, String> {
     Ok(id.to_string())
 }
 
-/// The prefix of a new subnet and the pool that it was taken from.
+/// The prefix of a new subnet, and the pool that it comes from.
 pub(super) fn choose(
     txn: &Txn,
     caller: &Caller,
@@ -74,7 +74,7 @@ pub(super) fn choose(
     Ok((cidr, pool.map(|pool| pool.id)))
 }
 
-/// Whether two prefixes have an address in common.
+/// Whether two prefixes overlap.
 pub(super) fn overlap(one: IpNet, two: IpNet) -> bool {
     one.contains(&two.network()) || two.contains(&one.network())
 }
@@ -96,7 +96,7 @@ fn pool_of(world: &World, caller: &Caller, version: u8, new: &Checked) -> Result
     }
 }
 
-/// Prefixes that no network can have.
+/// Refuses prefixes that are impossible on a network.
 fn check(cidr: IpNet, version: u8) -> Result<(), Fault> {
     if cidr.addr().is_ipv4() != (version == 4) {
         return Err(wrong_family("cidr", cidr, version));
@@ -116,8 +116,8 @@ fn check(cidr: IpNet, version: u8) -> Result<(), Fault> {
     Err(Fault::input(reason))
 }
 
-/// Subnets of one family on one network share an address scope or, without one, a pool, so that what is routed between
-/// them does not depend on which of them a port is in.
+/// Checks that subnets of one family on one network share an address scope or, without one, a pool. Otherwise the routing between them
+/// would depend on which of them a port is in.
 fn check_affinity(world: &World, network: Uuid, version: u8, pool: Option<&SubnetPool>) -> Result<(), Fault> {
     let others = || {
         world.linked::<Subnet>(Link::SubnetsOfNetwork(network)).filter(|other| other.ip_version() == version)

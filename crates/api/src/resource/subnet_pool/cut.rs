@@ -1,4 +1,4 @@
-//! Cutting a subnet out of a pool.
+//! The allocation of a prefix from a pool.
 
 use ipnet::IpNet;
 
@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::model::{Subnet, SubnetPool};
 use crate::world::{Link, World};
 
-/// The prefix that a project gets: the one it asks for, or the lowest free one of a length.
+/// The prefix for a project: the requested one, or the lowest free one of a length.
 pub fn cut(
     world: &World,
     pool: &SubnetPool,
@@ -31,7 +31,7 @@ pub fn cut(
     }
 }
 
-/// The first aligned block of a length that overlaps with nothing.
+/// The first aligned block of a length that overlaps with no used one.
 fn lowest(pool: &SubnetPool, length: u8, taken: &[IpNet]) -> Option<IpNet> {
     let v4 = pool.ip_version == 4;
     let width: u8 = if v4 { 32 } else { 128 };
@@ -76,7 +76,7 @@ fn check_length(pool: &SubnetPool, length: u8) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The quota counts addresses of IPv4 and networks of 64 bits of IPv6; what is smaller counts as the part that it is.
+/// Checks the pool's quota per project. It counts IPv4 addresses and IPv6 /64 networks; a smaller IPv6 prefix counts as a fraction.
 fn check_quota(world: &World, pool: &SubnetPool, project: &str, length: u8) -> Result<(), Fault> {
     let Some(quota) = pool.default_quota else { return Ok(()) };
     let (width, unit) = if pool.ip_version == 4 { (32u8, 1u128) } else { (128, 1 << 64) };

@@ -1,4 +1,4 @@
-//! Sets of prefixes: merged, compared, and with parts taken out.
+//! Sets of prefixes: merging, comparison and subtraction.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ use ipnet::{IpNet, IpSubnets, Ipv4Subnets, Ipv6Subnets};
 
 use crate::fault::Fault;
 
-/// The prefixes of a pool as they are stored: one family, without host bits, merged, in order.
+/// The prefixes of a pool in stored form: one family, without host bits, merged, sorted.
 pub(super) fn merged(prefixes: Vec<IpNet>) -> Result<Vec<IpNet>, Fault> {
     let Some(first) = prefixes.first() else {
         return Err(Fault::new(400, "EmptySubnetPoolPrefixList", "Empty subnet pool prefix list."));
@@ -24,17 +24,17 @@ pub(super) fn merged(prefixes: Vec<IpNet>) -> Result<Vec<IpNet>, Fault> {
     Ok(aggregate(prefixes.iter().map(IpNet::trunc).collect()))
 }
 
-/// Whether the prefixes hold all of another.
+/// Whether one of the prefixes contains another.
 pub(super) fn cover(prefixes: &[IpNet], other: &IpNet) -> bool {
     prefixes.iter().any(|prefix| prefix.contains(other))
 }
 
-/// Whether two prefixes have an address in common.
+/// Whether two prefixes overlap.
 pub(crate) fn overlap(one: IpNet, two: IpNet) -> bool {
     one.contains(&two.network()) || two.contains(&one.network())
 }
 
-/// What is left of prefixes when others are taken out.
+/// The prefixes minus the removed ones.
 pub(super) fn without(prefixes: &[IpNet], removed: &[IpNet]) -> Vec<IpNet> {
     let mut left: Vec<IpNet> = prefixes.to_vec();
     for hole in removed.iter().map(IpNet::trunc) {
@@ -43,7 +43,7 @@ pub(super) fn without(prefixes: &[IpNet], removed: &[IpNet]) -> Vec<IpNet> {
     aggregate(left)
 }
 
-/// A prefix but for a hole in it.
+/// A prefix without the hole, as smaller prefixes.
 fn around(prefix: IpNet, hole: IpNet) -> Vec<IpNet> {
     if !overlap(prefix, hole) {
         return vec![prefix];
@@ -61,7 +61,7 @@ fn around(prefix: IpNet, hole: IpNet) -> Vec<IpNet> {
     left
 }
 
-/// First and last address of a prefix, as numbers.
+/// The first and the last address of a prefix, as numbers.
 pub(super) fn span(prefix: IpNet) -> (u128, u128) {
     let number = |address| match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),
@@ -70,7 +70,7 @@ pub(super) fn span(prefix: IpNet) -> (u128, u128) {
     (number(prefix.network()), number(prefix.broadcast()))
 }
 
-/// The address that a number stands for; numbers past the end of IPv4 stand for its last address.
+/// The address of a number; beyond IPv4's range, its last address.
 pub(super) fn address(v4: bool, number: u128) -> IpAddr {
     if v4 {
         IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX)))
