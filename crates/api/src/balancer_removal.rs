@@ -1,8 +1,8 @@
 //! Removes deleted load balancers once the Northbound has none of their rows.
 //!
-//! A request that deletes a load balancer only marks it, because its VIP must not be given away while OVN still answers for it.
-//! When the report shows no row any more, this loop removes the load balancer and the VIP ports that were made for it, in one
-//! transaction of the store. Only the server that writes the Northbound does this, or two would answer one change.
+//! A request that deletes a load balancer only marks it: while OVN still answers for its VIP, no other port may get that address. When the
+//! report contains no row of it any more, this loop removes the load balancer and its automatically created VIP ports, in one transaction
+//! of the store. Only the server that writes the Northbound runs this loop; otherwise two servers would react to one event.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::resource::port;
 use crate::store::Store;
 use crate::world::{Link, Txn, World};
 
-/// The loop, not yet running: its remote control, and what runs it.
+/// Builds the loop without running it. Returns its handle and its driver.
 pub fn start(
     store: Store,
     report: watch::Receiver<Report>,
@@ -47,7 +47,7 @@ pub fn start(
     (handle, driver.run())
 }
 
-/// Decides which load balancers go.
+/// Decides which load balancers to remove.
 struct RemoveDeleted;
 
 impl Desire for RemoveDeleted {
@@ -59,7 +59,7 @@ impl Desire for RemoveDeleted {
     }
 }
 
-/// The deleted load balancers without a row. As long as the Northbound was not read, a missing row means nothing.
+/// The deleted load balancers without a row. Before the server has read the Northbound, a missing row means nothing.
 fn removable(world: &World, report: &Report) -> Vec<Uuid> {
     if !report.has_northbound() {
         return Vec::new();
@@ -68,7 +68,7 @@ fn removable(world: &World, report: &Report) -> Vec<Uuid> {
     deleted.filter(|id| report.balancer(*id).is_none()).collect()
 }
 
-/// Removes a deleted load balancer with the VIP ports that were made for it. Ports of its owner stay.
+/// Removes a deleted load balancer and its automatically created VIP ports. Ports that its owner created stay.
 fn remove(txn: &mut Txn, id: Uuid) {
     if !txn.get::<LoadBalancer>(&id).is_some_and(|balancer| balancer.deleted) {
         return;

@@ -1,47 +1,47 @@
-//! Who asks: project and roles, as the credentials told.
+//! The caller of a request: project and roles, from its credentials.
 
-/// The one a request is made by.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The project the credentials are scoped to; empty if they have none.
+    /// The project of the credentials; empty if they have no project scope.
     pub project: String,
-    /// The user, for logs.
+    /// The user id, for logs.
     pub user: String,
-    /// Everything, in every project.
+    /// May do everything, in every project.
     pub admin: bool,
-    /// Chooses in its project what members may not, such as the address of a floating IP.
+    /// May choose more than members in its project, such as the address of a floating IP.
     pub manager: bool,
-    /// Reads and writes in its project.
+    /// May read and write in its project.
     pub member: bool,
-    /// Reads in its project.
+    /// May read in its project.
     pub reader: bool,
-    /// Other OpenStack services: bindings and the like, in every project.
+    /// Is another OpenStack service: may set bindings and the like, in every project.
     pub service: bool,
-    /// Reads in every project.
+    /// May read in every project.
     pub auditor: bool,
-    /// Octavia's own roles, which count where the operator has chosen them.
+    /// Octavia's own roles, which count only if the operator chose [`BalancerRoleSet::Own`].
     pub balancer: BalancerRoles,
 }
 
-/// The roles that Octavia had before Keystone's general ones: `load-balancer_admin` and so on.
+/// Octavia's roles from before Keystone's general ones: `load-balancer_admin` and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalancerRoles {
-    /// Everything, in every project.
+    /// May do everything, in every project.
     pub admin: bool,
-    /// Reads and writes in its project.
+    /// May read and write in its project.
     pub member: bool,
-    /// Reads in its project.
+    /// May read in its project.
     pub observer: bool,
-    /// Reads in every project.
+    /// May read in every project.
     pub global_observer: bool,
-    /// Sets quotas.
+    /// May set quotas.
     pub quota_admin: bool,
 }
 
-/// The roles that decide about load balancers.
+/// The roles that permit requests on load balancers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BalancerRoleSet {
-    /// Keystone's general ones: admin, member, reader.
+    /// Keystone's general roles: admin, member, reader.
     #[default]
     General,
     /// [`BalancerRoles`], and `admin`.
@@ -49,7 +49,7 @@ pub enum BalancerRoleSet {
 }
 
 impl Caller {
-    /// An administrator working in `project`, where nobody else is there to be another service either.
+    /// An administrator in `project` who is also a service, for set-ups without other services.
     pub fn admin(project: impl Into<String>) -> Self {
         Caller { admin: true, manager: true, service: true, ..Self::member(project) }
     }
@@ -70,7 +70,7 @@ impl Caller {
         }
     }
 
-    /// Somebody who may only read in `project`.
+    /// A caller who may only read in `project`.
     pub fn reader(project: impl Into<String>) -> Self {
         Caller { member: false, ..Self::member(project) }
     }
@@ -80,7 +80,7 @@ impl Caller {
         !project.is_empty() && self.project == project
     }
 
-    /// The caller as the load-balancer API sees it.
+    /// The caller with the roles that count in the load-balancer API.
     pub fn of_load_balancers(self, roles: BalancerRoleSet) -> Self {
         let own = self.balancer;
         match roles {
@@ -97,17 +97,17 @@ impl Caller {
         }
     }
 
-    /// Whether the caller, as [`of_load_balancers`](Self::of_load_balancers) gives it, may read and set quotas of any project.
+    /// Whether the caller may read and set quotas of any project. Applies to the result of [`of_load_balancers`](Self::of_load_balancers).
     pub fn sets_balancer_quotas(&self) -> bool {
         self.admin || self.balancer.quota_admin
     }
 
-    /// Whether objects of `project` are there for the caller.
+    /// Whether the caller may see objects of `project`.
     pub fn sees_project(&self, project: &str) -> bool {
         self.admin || self.service || self.auditor || ((self.reader || self.member) && self.owns(project))
     }
 
-    /// Whether the caller may make, change and delete objects of `project`.
+    /// Whether the caller may create, change and delete objects of `project`.
     pub fn changes_project(&self, project: &str) -> bool {
         self.admin || (self.member && self.owns(project))
     }

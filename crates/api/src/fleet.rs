@@ -1,35 +1,35 @@
-//! The chassis, as a request or the scheduler sees them: what the Southbound tells, read once and kept as plain data.
+//! The chassis as plain data, read once from the Southbound for requests and the scheduler.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
 
-/// Every chassis at one instant, in order of name.
+/// All chassis at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
-    /// In order of name.
+    /// Sorted by name.
     pub chassis: Vec<Chassis>,
 }
 
 /// One chassis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chassis {
-    /// `system-id`; what groups and agents name it by.
+    /// The `system-id`, by which groups and agents refer to it.
     pub name: String,
-    /// What `binding:host_id` names it by.
+    /// The host name, by which `binding:host_id` refers to it.
     pub hostname: String,
-    /// Whether it says that it can carry gateways (`enable-chassis-as-gw`).
+    /// Whether it is gateway-capable (`enable-chassis-as-gw`).
     pub gateway: bool,
-    /// Whether it says that it can carry external ports (`enable-chassis-as-extport-host`).
+    /// Whether it can host external ports (`enable-chassis-as-extport-host`).
     pub external_ports: bool,
-    /// Physical networks it has a bridge for.
+    /// The physical networks with a bridge on it.
     pub physical_networks: BTreeSet<String>,
-    /// How its switch forwards: `system`, or `netdev` in user space; empty if it does not say.
+    /// The datapath of its switch: `system`, or `netdev` in user space; empty if unknown.
     pub datapath_type: String,
-    /// Kinds of interface its switch can have.
+    /// The kinds of interface that its switch supports.
     pub interface_types: BTreeSet<String>,
     /// Its availability zones.
     pub zones: BTreeSet<String>,
-    /// Whether its controller reports in time.
+    /// Whether its controller has reported recently.
     pub alive: bool,
 }
 
@@ -44,7 +44,7 @@ impl Fleet {
         self.chassis.iter().find(|chassis| chassis.hostname == host)
     }
 
-    /// The availability zones of chassis that carry gateways.
+    /// The availability zones of gateway-capable chassis.
     pub fn gateway_zones(&self) -> BTreeSet<&str> {
         let gateways = self.chassis.iter().filter(|chassis| chassis.gateway);
         gateways.flat_map(|chassis| chassis.zones.iter().map(String::as_str)).collect()

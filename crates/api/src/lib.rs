@@ -6,15 +6,15 @@
 //!               └───────────── answers read from the World ◀────────────────┴──── report ◀── Northbound, Southbound
 //! ```
 //!
-//! The whole state of the API is one value, the [`World`]: immutable tables that share what did not change, so that a copy
-//! costs nothing. A request that changes something runs as a function of the present world ([`world::Txn`]): it looks,
-//! checks, and puts or removes entities in its own copy. If it fails, the copy is dropped and nothing happened. If it
-//! succeeds, what it changed is written to SQL in one transaction, and only then does the copy become the world that
-//! everybody sees. Requests that wait at the same time share one SQL transaction.
+//! The whole state of the API is one value, the [`World`]: immutable tables that share unchanged parts, so that a copy costs nothing. A
+//! request that changes something runs as a function of the present world ([`world::Txn`]): it reads, checks, and stores or removes
+//! entities in its own copy. If it fails, the copy is dropped and nothing changes. If it succeeds, its changes are written to SQL in one
+//! transaction, and only then does the copy become the world that all readers see. Requests that are queued at the same time share one SQL
+//! transaction.
 //!
-//! Reading order: [`model`] (what is stored), [`world`] (how it hangs together), [`fault`] and [`dialect`] (how a request
-//! fails, and in whose words), [`caller`] (who asks), [`fleet`] and [`settings`] (what else a request depends on), [`report`]
-//! (what OVN reports back), [`scheduler`] (where gateways are), [`status`] (what operators are shown).
+//! Reading order: [`model`] (the stored types), [`world`] (tables and indexes), [`fault`] and [`dialect`] (errors, and their format in each
+//! API), [`caller`] (identity and roles), [`fleet`] and [`settings`] (other inputs of a request), [`report`] (OVN's reports), [`scheduler`]
+//! (the chassis of gateways), [`status`] (reports for operators).
 
 pub mod auth;
 pub mod balancer_removal;

@@ -1,9 +1,9 @@
-//! Gives networks the metadata ports that they lack, and takes them away where metadata is switched off.
+//! Adds missing metadata ports to networks, and removes them where metadata is switched off.
 //!
-//! A request that creates a network or a subnet keeps the metadata port itself. This loop finds the rest when the server starts
-//! and at every full resync: networks that were imported without one, or created while `ovn_metadata_enabled` was off, and
-//! subnets whose pool was used up and has a free address again. Only the server that writes the Northbound does this, or two
-//! would answer one change.
+//! A request that creates a network or a subnet maintains the metadata port itself. When the server starts and at every full resync, this
+//! loop finds the rest: networks that were imported without one, or created while `ovn_metadata_enabled` was off, and subnets whose
+//! exhausted pool has a free address again. Only the server that writes the Northbound runs this loop; otherwise two servers would react to
+//! one event.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::resource::{metadata_port, port};
 use crate::store::Store;
 use crate::world::{Outside, Txn, World};
 
-/// The loop, not yet running: its remote control, and what runs it.
+/// Builds the loop without running it. Returns its handle and its driver.
 pub fn start(
     store: Store,
     outside: watch::Receiver<Arc<Outside>>,
@@ -69,12 +69,12 @@ fn repairs(world: &World, outside: &Outside) -> Vec<Repair> {
     }
 }
 
-/// What a network needs.
+/// The repair that a network needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Repair {
-    /// A metadata port with all its addresses.
+    /// Add the metadata port or its missing addresses.
     Keep(Uuid),
-    /// No metadata port.
+    /// Remove the metadata port.
     Remove(Uuid),
 }
 
@@ -129,7 +129,7 @@ impl Target for PortStore {
 
     async fn apply(&mut self, plan: &Plan<Repair>) -> Result<Applied, TargetError> {
         let repairs: Vec<Repair> = plan.steps.iter().map(|step| step.op).collect();
-        // One network whose port cannot be made does not keep the others from theirs. It is tried again after a while.
+        // A failure of one network does not affect the others. The loop retries it later.
         let stored = self.store.execute(move |txn: &mut Txn| {
             Ok(repairs.iter().map(|repair| repair.apply(txn).err()).collect::<Vec<_>>())
         });

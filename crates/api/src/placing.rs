@@ -1,8 +1,8 @@
 //! Keeps gateways on chassis that can carry them, as chassis come and go.
 //!
-//! A request that makes a gateway places it at once. What happens afterwards (a chassis is gone, has lost a bridge, a new one
-//! has come) is found here: [`scheduler::reschedule`] decides, and the store is the target. Only the server that writes the
-//! Northbound does this, or two would answer one change.
+//! A request that creates a gateway places it at once. This loop handles later events: a chassis is gone or has lost a bridge, or a new one
+//! has appeared. [`scheduler::reschedule`] decides, and the store is the target. Only the server that writes the Northbound runs this loop;
+//! otherwise two servers would react to one event.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::scheduler;
 use crate::store::Store;
 use crate::world::{Outside, Txn, World};
 
-/// The loop, not yet running: its remote control, and what runs it.
+/// Builds the loop without running it. Returns its handle and its driver.
 pub fn start(
     store: Store,
     outside: watch::Receiver<Arc<Outside>>,
@@ -52,7 +52,7 @@ pub fn start(
     (handle, driver.run())
 }
 
-/// The reason why this server does not write, if it does not. A server without a connection does not know of others.
+/// The reason why this server does not write, if it does not. A server without a connection does not know whether others write.
 pub(crate) fn waits_for(northbound: Progress, lock: &LockState) -> Option<Waiting> {
     match (lock, northbound) {
         (LockState::Held, _) => None,
@@ -69,7 +69,7 @@ struct Inputs {
     outside: Arc<Outside>,
 }
 
-/// Decides which groups change. The seed matters to the scheduler `chance` alone; a fixed one keeps this pure.
+/// Decides which placements change. Only the scheduler `chance` uses the seed; a fixed one keeps this pure.
 struct Reschedule;
 
 impl Desire for Reschedule {
@@ -82,21 +82,21 @@ impl Desire for Reschedule {
     }
 }
 
-/// What is to move, and what that was decided from.
+/// The placements to change, and the inputs of that decision.
 #[derive(Default)]
 struct Decided {
     moves: Vec<Move>,
     of: Basis,
 }
 
-/// The change of the world, and what was seen besides.
+/// The inputs of a decision: the sequence number of the world, and the outside.
 type Basis = (u64, Arc<Outside>);
 
 fn moves(world: &World, outside: &Outside) -> Vec<Move> {
     scheduler::reschedule(world, outside, world.seq()).into_iter().map(Move).collect()
 }
 
-/// A group as it is to be.
+/// The placement of one port as it should become.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Move(Placement);
 
@@ -135,7 +135,7 @@ impl Target for Placements {
         let (seq, seen) = self.planned.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let planned: Vec<Move> = plan.steps.iter().map(|step| step.op.clone()).collect();
         let stored = self.store.execute(move |txn: &mut Txn| {
-            // The world may have moved on since the decision; what is right now is decided inside the transaction.
+            // The world may have changed since the decision, so the transaction decides again on the present one.
             let outside = txn.outside();
             let moves = match txn.seq() == seq && Arc::ptr_eq(&outside, &seen) {
                 true => planned.clone(),

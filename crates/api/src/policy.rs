@@ -1,7 +1,7 @@
-//! Who may do what: rules as data.
+//! Permissions: rules as data.
 //!
-//! A [`Rule`] is a list of [`Term`]s, and whoever one of them fits may. Each noun declares its rules beside its attributes, and the
-//! engine asks them, so the declarations are the policy. They are held against those of Neutron 29 by the tests here.
+//! A [`Rule`] is a list of [`Term`]s and permits a caller that satisfies one of them. Each noun declares its rules beside its attributes,
+//! and the engine evaluates them, so the declarations are the policy. The tests here compare them with Neutron 29.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::Value;
@@ -11,49 +11,49 @@ use crate::model::{Network, RbacAction};
 use crate::resource::rbac_policy;
 use crate::{Caller, World};
 
-/// The object whose project has to be the caller's.
+/// The project that a term compares with the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// The object's.
+    /// The object's project.
     Owner,
-    /// That of the network which the object is on.
+    /// The project of the network that the object is on.
     Network,
-    /// That of the security group which the object is in.
+    /// The project of the security group that the object is in.
     Group,
 }
 
-/// One way to be allowed.
+/// One condition that permits a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     /// Administrators.
     Admin,
     /// Other OpenStack services.
     Service,
-    /// Managers of this project.
+    /// Managers of the party's project.
     Manager(Party),
-    /// Members of this project.
+    /// Members of the party's project.
     Member(Party),
-    /// Readers of this project.
+    /// Readers of the party's project.
     Reader(Party),
-    /// Everybody with whom the object, or the network it is on, is shared.
+    /// All callers with whom the object, or its network, is shared.
     Shared,
     /// Members of a project with which it is shared.
     SharedMember,
-    /// Everybody for whose gateways the network is open.
+    /// All callers whose gateways may be on the network.
     External,
-    /// Everybody, as long as the value is not the device owner of a port that the network makes for itself.
+    /// All callers, unless the value is the device owner of a port that the network creates itself.
     NoNetworkDevice,
-    /// Everybody, as long as the value does not name all projects.
+    /// All callers, unless the value names all projects.
     NotEverybody,
 }
 
-/// Who may: whoever one of the terms fits.
+/// A rule permits a caller if one of its terms does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule(pub &'static [Term]);
 
 /// Administrators.
 pub const ADMIN: Rule = Rule(&[Term::Admin]);
-/// Other services, and nobody else: what one of them wrote is read by another.
+/// Other services only: one of them writes the value and another reads it.
 pub const SERVICE: Rule = Rule(&[Term::Service]);
 /// Administrators and other services.
 pub const ADMIN_OR_SERVICE: Rule = Rule(&[Term::Admin, Term::Service]);
@@ -64,34 +64,34 @@ pub const MEMBER: Rule = Rule(&[Term::Admin, Term::Member(Party::Owner)]);
 /// Administrators, and readers of the object's project.
 pub const READER: Rule = Rule(&[Term::Admin, Term::Reader(Party::Owner)]);
 
-/// The object that a rule is asked about.
+/// The object that a rule is evaluated for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PolicyTarget<'a> {
     /// Its project.
     pub project: &'a str,
-    /// The project of the network it is on, if it is on one.
+    /// The project of its network, if it has one.
     pub network: Option<&'a str>,
-    /// The project of the security group it is in, if it is in one.
+    /// The project of its security group, if it has one.
     pub group: Option<&'a str>,
-    /// What tells with whom it is shared. Looked at only if a rule asks.
+    /// The data about sharing, which is evaluated only if a term needs it.
     pub sharing: Option<Sharing<'a>>,
 }
 
-/// With whom something is shared.
+/// The data that determine with whom an object is shared.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing<'a> {
-    /// Where the policies are.
+    /// The world, which contains the RBAC policies.
     pub world: &'a World,
     /// The shared object.
     pub object: Uuid,
-    /// Shared with everybody by a flag of its own.
+    /// Whether a flag of the object itself shares it with all projects.
     pub open: bool,
-    /// The network, where being external counts.
+    /// The network, if the object can be used by being external.
     pub network: Option<&'a Network>,
 }
 
 impl<'a> PolicyTarget<'a> {
-    /// An object of a project, and no more.
+    /// An object of a project, without network, group or sharing.
     pub fn of(project: &'a str) -> Self {
         PolicyTarget { project, ..PolicyTarget::default() }
     }
@@ -104,7 +104,7 @@ impl<'a> PolicyTarget<'a> {
         }
     }
 
-    /// An object on a network, which may be the network itself.
+    /// An object on a network, or the network itself.
     pub fn on(project: &'a str, world: &'a World, network: &'a Network) -> Self {
         let sharing = Sharing { world, object: network.id, open: false, network: Some(network) };
         PolicyTarget { network: Some(&network.project), sharing: Some(sharing), ..PolicyTarget::of(project) }
@@ -154,7 +154,7 @@ impl Term {
         }
     }
 
-    /// Whether there are objects that it fits this caller for.
+    /// Whether the term can permit this caller for some object.
     fn may_fit(self, caller: &Caller) -> bool {
         match self {
             Term::Admin => caller.admin,
@@ -168,12 +168,12 @@ impl Term {
 }
 
 impl Rule {
-    /// Whether the caller may, with this object and, for a rule about an attribute, this value of it.
+    /// Whether the caller is permitted for this object and, in a rule of an attribute, for this value.
     pub fn permits(self, caller: &Caller, target: &PolicyTarget<'_>, value: Option<&Value>) -> bool {
         self.0.iter().any(|term| term.fits(caller, target, value))
     }
 
-    /// Whether the caller may with any object at all.
+    /// Whether the caller is permitted for any object at all.
     pub fn may_permit(self, caller: &Caller) -> bool {
         self.0.iter().any(|term| term.may_fit(caller))
     }

@@ -1,18 +1,18 @@
-//! The nouns that are stored: one entry each, from which kind, SQL table, schema step, fact and unit follow.
+//! The stored nouns: one entry each, from which kind, SQL table, schema step, fact and unit follow.
 //!
-//! To add a noun, see "How to add a noun" in ARCHITECTURE.md. The order is that in which rows are written: no noun comes before
-//! what it refers to.
+//! To add a noun, see "How to add a noun" in ARCHITECTURE.md. Rows are written in the order of this list, so a noun comes after those that
+//! it refers to.
 //!
 //! - `table`: the SQL table.
-//! - `key`: the type of the key and the field that has it.
-//! - `since`: the schema step that creates the table. Nouns of step 1 are created by the text in `store/schema.rs`. For a later
-//!   step the statement is made from the entry: `id`, `columns` if there are any, `body`.
-//! - `columns`: SQL columns beside `id` and `body`, for what a database can check by itself. They go with
+//! - `key`: the type of the key and its field.
+//! - `since`: the schema step that creates the table. `store/schema.rs` contains the SQL of step 1. For later steps the statement is
+//!   generated from the entry: `id`, `columns` if there are any, `body`.
+//! - `columns`: SQL columns besides `id` and `body`, for what a database can check by itself. They correspond to
 //!   [`Record::columns`](crate::world::Record::columns), and never change after a release.
-//! - `unit`: the function in `desired/` that makes the noun's Northbound rows.
-//! - `touches`: the function in `snapshot/change.rs` that notes which facts besides its own a change of an object touches.
+//! - `unit`: the function in `desired/` that compiles the noun's Northbound rows.
+//! - `touches`: the function in `snapshot/change.rs` that records which other facts a change of an object touches.
 
-/// Hands the list of nouns to a macro.
+/// Passes the list of nouns to a macro.
 macro_rules! with_nouns {
     ($macro:ident) => {
         $macro! {
@@ -32,7 +32,7 @@ macro_rules! with_nouns {
                 unit: nat::compile_floating_ip, touches: touched_by_floating_ip
             }
             RbacPolicy { table: rbac_policies, key: Uuid = id, since: 1 }
-            // Apart from the port, since it changes by itself, and for thousands at once.
+            // Not a part of the port: placements change by themselves, thousands at once.
             Placement {
                 table: placements, key: Uuid = port_id, since: 1,
                 unit: chassis_group::compile, touches: touched_by_placement
@@ -64,7 +64,7 @@ pool_id TEXT NOT NULL REFERENCES pools (id) DEFERRABLE INITIALLY DEFERRED",
                 columns: "project_id TEXT NOT NULL, \
 pool_id TEXT NOT NULL REFERENCES pools (id) DEFERRABLE INITIALLY DEFERRED"
             }
-            // Apart from the port, since it outlives it until Nova has heard that the port is gone.
+            // Not a part of the port: a notice stays until Nova has received it, even if the port is deleted before.
             PlugNotice { table: plug_notices, key: Uuid = port_id, since: 4 }
             QuotaSet { table: quotas, key: String = project, since: 1 }
             AgentSetting { table: agent_settings, key: String = agent, since: 1 }

@@ -1,9 +1,9 @@
-//! What OVN reports back: where ports are, whether they are up, which next hops answer, which agents live.
+//! OVN's reports: where ports are, whether they are up, which next hops answer, which agents are alive.
 //!
-//! A [`Report`] is a value like the [`World`](crate::World): a copy costs nothing and never changes under its holder. It is
-//! kept current from the changes of the Northbound and Southbound replicas (`follow`), never read from them on demand, so
-//! that views and `desired` need no database. Nothing of it is stored. [`Report::default`] knows nothing: every port is down
-//! and no gateway is hosted, which is also the truth before OVN answered.
+//! A [`Report`] is a value like the [`World`](crate::World): a copy costs nothing and never changes under its holder. Changes of the
+//! Northbound and Southbound replicas update it (`follow`); nothing reads the replicas on demand, so that views and `desired` need no
+//! database. A report is not stored. [`Report::default`] is empty: every port is down and no chassis hosts a gateway, which is also the
+//! truth before OVN answered.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agent;
@@ -26,30 +26,30 @@ pub use balancer::{AppliedGeneration, ProbeResult, ProbedBackend, Refusal};
 pub use follow::{northbound_model, southbound_model};
 pub use plugging::Claim;
 
-/// What OVN reports, at one instant.
+/// OVN's reports at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Ports whose switch port is up.
     pub(crate) up: OrdSet<Uuid>,
     /// Ports whose switch port is down. A port in neither set has no row, or one that northd has not seen yet.
     down: OrdSet<Uuid>,
-    /// Where VIFs are bound.
+    /// The chassis of bound VIFs.
     pub(crate) bound: OrdMap<Uuid, Place>,
-    /// Hosts of the chassis that have a VIF, and since when: two while its instance moves.
+    /// The chassis that have a VIF, and since when. There are two while its instance migrates.
     claims: OrdMap<(Uuid, SmolStr), Claim>,
     /// Networks whose metadata service is ready, by chassis.
     metadata: OrdMap<SmolStr, OrdSet<Uuid>>,
-    /// Which port claimed a virtual port.
+    /// The port that claimed a virtual port.
     pub(crate) parents: OrdMap<Uuid, Uuid>,
-    /// Which chassis hosts a gateway port.
+    /// The chassis that hosts a gateway port.
     pub(crate) gateways: OrdMap<Uuid, Place>,
     /// Floating IPs with a NAT row.
     pub(crate) nat: OrdSet<Uuid>,
-    /// Sessions by router port and peer.
+    /// BFD sessions by router port and peer.
     pub(crate) bfd: OrdMap<(SmolStr, IpAddr), BfdState>,
-    /// Rows of gateway default routes, with the session each refers to.
+    /// Rows of gateway default routes, and the BFD session of each.
     pub(crate) routes: OrdMap<Uuid, Option<Uuid>>,
-    /// Default routes that are there, by gateway port and next hop.
+    /// Present default routes, by gateway port and next hop.
     pub(crate) installed: OrdSet<(Uuid, IpAddr)>,
     /// Generations of load balancers, by load balancer and row.
     balancers: OrdMap<(Uuid, Uuid), u64>,
@@ -63,16 +63,16 @@ pub struct Report {
     refusals: Arc<BTreeMap<Uuid, Refusal>>,
     /// Whether the Northbound was read since the start.
     has_northbound: bool,
-    /// The one row of `NB_Global`, once there is one.
+    /// The one row of `NB_Global`, if it exists.
     pub(crate) nb_global: Option<Uuid>,
-    /// Chassis by row, for those who refer to them.
+    /// Chassis by row, for rows that refer to them.
     places: OrdMap<Uuid, Place>,
-    /// Bindings by the chassis row they refer to, so that a chassis that changes its name takes its ports along.
+    /// Bindings by chassis row, so that a renamed chassis keeps its ports.
     bindings: OrdMap<Uuid, follow::Binding>,
     agents: Arc<Vec<Agent>>,
 }
 
-/// A chassis, as far as ports care.
+/// The properties of a chassis that matter for ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Its `system-id`.
@@ -84,18 +84,18 @@ pub struct Place {
 /// State of a BFD session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BfdState {
-    /// Nothing refers to the session.
+    /// No row refers to the session.
     AdminDown,
-    /// The peer is not heard.
+    /// No packets from the peer arrive.
     Down,
-    /// The peer is heard and does not hear us.
+    /// Packets from the peer arrive, but it receives none of ours.
     Init,
-    /// Both hear each other.
+    /// Both sides receive packets.
     Up,
 }
 
 impl BfdState {
-    /// OVN's word.
+    /// OVN's name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             BfdState::AdminDown => "admin_down",
@@ -106,19 +106,19 @@ impl BfdState {
     }
 }
 
-/// What `status` of a port shows.
+/// The `status` of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PortStatus {
-    /// It forwards.
+    /// The port forwards.
     Active,
-    /// It does not.
+    /// The port does not forward.
     Down,
-    /// It only holds an address.
+    /// The port only holds an address.
     NotApplicable,
 }
 
 impl PortStatus {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             PortStatus::Active => "ACTIVE",
@@ -129,12 +129,12 @@ impl PortStatus {
 }
 
 impl Report {
-    /// Whether OVN says that the port's switch port is up.
+    /// Whether OVN reports the port's switch port as up.
     pub fn port_up(&self, port: Uuid) -> bool {
         self.up.contains(&port)
     }
 
-    /// What `status` of a port shows. A gateway works where it is hosted, whatever its switch side says.
+    /// The `status` of a port. A gateway is active if a chassis hosts it, whatever its switch port reports.
     pub fn port_status(&self, port: &Port) -> PortStatus {
         let active = match port.device_owner.as_str() {
             owner::FLOATING_IP => return PortStatus::NotApplicable,
@@ -144,17 +144,17 @@ impl Report {
         if active && port.admin_state_up { PortStatus::Active } else { PortStatus::Down }
     }
 
-    /// Host name of the chassis that hosts a gateway port.
+    /// The host name of the chassis that hosts a gateway port.
     pub fn gateway_host(&self, port: Uuid) -> Option<&str> {
         self.gateways.get(&port).map(|place| place.host.as_str())
     }
 
-    /// Name of the chassis that hosts a gateway port.
+    /// The name of the chassis that hosts a gateway port.
     pub fn gateway_chassis(&self, port: Uuid) -> Option<&str> {
         self.gateways.get(&port).map(|place| place.chassis.as_str())
     }
 
-    /// Host name of the chassis that a VIF is bound to.
+    /// The host name of the chassis that a VIF is bound to.
     pub fn bound_host(&self, port: Uuid) -> Option<&str> {
         self.bound.get(&port).map(|place| place.host.as_str())
     }
@@ -164,7 +164,7 @@ impl Report {
         self.parents.get(&port).copied()
     }
 
-    /// State of the session from a router port (`lrp-<port>`) to a next hop.
+    /// The state of the BFD session from a router port (`lrp-<port>`) to a next hop.
     pub fn bfd(&self, router_port: &str, nexthop: IpAddr) -> Option<BfdState> {
         self.bfd.get(&(SmolStr::new(router_port), nexthop)).copied()
     }
@@ -179,12 +179,12 @@ impl Report {
         self.nat.contains(&floating_ip)
     }
 
-    /// Everything that reports as an agent, in order of id.
+    /// All agents, sorted by id.
     pub fn agents(&self) -> &[Agent] {
         &self.agents
     }
 
-    /// Whether another report says the same. Costs as much as there is difference.
+    /// Whether two reports are equal. The cost grows with the number of differences only.
     pub fn is_same(&self, other: &Report) -> bool {
         fn alike<K: Ord + Clone, V: Clone + PartialEq>(a: &OrdMap<K, V>, b: &OrdMap<K, V>) -> bool {
             a.diff(b).next().is_none()
@@ -209,7 +209,7 @@ impl Report {
             && (Arc::ptr_eq(&self.agents, &other.agents) || self.agents == other.agents)
     }
 
-    /// Says that a port is up, or is not.
+    /// Records whether a port is up.
     pub fn set_up(&mut self, port: Uuid, up: bool) {
         match up {
             true => drop(self.up.insert(port)),
@@ -217,22 +217,22 @@ impl Report {
         }
     }
 
-    /// Says where a VIF is bound.
+    /// Records the chassis that a VIF is bound to.
     pub fn set_bound(&mut self, port: Uuid, place: Option<Place>) {
         set(&mut self.bound, port, place);
     }
 
-    /// Says where a gateway port is hosted.
+    /// Records the chassis that hosts a gateway port.
     pub fn set_gateway(&mut self, port: Uuid, place: Option<Place>) {
         set(&mut self.gateways, port, place);
     }
 
-    /// Says how a session stands.
+    /// Records the state of a BFD session.
     pub fn set_bfd(&mut self, router_port: impl Into<SmolStr>, nexthop: IpAddr, state: Option<BfdState>) {
         set(&mut self.bfd, (router_port.into(), nexthop), state);
     }
 
-    /// Says whether a floating IP has its NAT row.
+    /// Records whether a floating IP has its NAT row.
     pub fn set_nat(&mut self, floating_ip: Uuid, present: bool) {
         match present {
             true => drop(self.nat.insert(floating_ip)),
@@ -240,7 +240,7 @@ impl Report {
         }
     }
 
-    /// Says which agents there are.
+    /// Records all agents.
     pub fn set_agents(&mut self, agents: Vec<Agent>) {
         if *self.agents != agents {
             self.agents = Arc::new(agents);

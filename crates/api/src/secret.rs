@@ -1,7 +1,7 @@
-//! Passwords, tokens, and URLs that may hold them: they can be used, and not printed.
+//! Passwords, tokens, and URLs that may contain them. Code can use them but not print them.
 //!
-//! A secret in a log, an error or a printed configuration is read by more people than the file it came from. So the types here
-//! have no way to show it but [`Secret::expose`] and [`SecretUrl::expose`], which are easy to search for.
+//! More people read a log, an error or a printed configuration than the file that the secret came from. So these types reveal it only
+//! through [`Secret::expose`] and [`SecretUrl::expose`], which are easy to search for.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt;
@@ -9,15 +9,15 @@ use std::net::Ipv4Addr;
 
 use zeroize::Zeroizing;
 
-/// Stands where something is not shown.
+/// The replacement of a hidden part.
 pub const HIDDEN: &str = "[hidden]";
 
-/// A password or a token. Its memory is overwritten when it is dropped.
+/// A password or a token. Dropping it overwrites its memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The secret itself, for whoever needs it to show who we are.
+    /// The secret itself, for authentication.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -41,12 +41,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A URL that may hold a password, or a text that was meant to be one. It shows itself without the password.
+/// A URL that may contain a password, or a malformed one. It prints without the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(Secret);
 
 impl SecretUrl {
-    /// All of it.
+    /// The whole URL.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
@@ -70,10 +70,10 @@ impl fmt::Display for SecretUrl {
     }
 }
 
-/// Schemes of URLs that are expected.
+/// The known schemes of URLs.
 const SCHEMES: [&str; 5] = ["http", "https", "postgres", "postgresql", "sqlite"];
 
-/// Parameters whose values are no secrets. Those of others are not shown, whatever they are called.
+/// Parameters whose values are not secret. All other values are hidden.
 const SHOWN: [&str; 12] = [
     "application_name",
     "connect_timeout",
@@ -89,11 +89,11 @@ const SHOWN: [&str; 12] = [
     "user",
 ];
 
-/// A text without what may be a password in it, whether or not it is a proper URL. Anything that is not certainly harmless is hidden:
-/// people forget to encode `@`, `/` and `?` in a password, and mistype schemes.
+/// A string without possible passwords, whether or not it is a valid URL. Anything that is not certainly harmless is hidden: people forget
+/// to encode `@`, `/` and `?` in a password, and mistype schemes.
 pub fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
-        // No URL. A word or a path may help whoever looks for a mistake.
+        // Not a URL. A plain name or a path may help to find the mistake.
         let harmless = !text.contains(['@', '=', ':', ' ', '?', '&', '%', '#']);
         return if harmless { text.to_owned() } else { HIDDEN.to_owned() };
     };
@@ -103,15 +103,15 @@ pub fn redacted(text: &str) -> String {
     if !plain {
         return HIDDEN.to_owned();
     }
-    // With another scheme, what follows may be anything: `u://s3cret@h` is a user and a password without one.
+    // With another scheme, the rest may be anything: in `u://s3cret@h` the user could be a secret.
     if !SCHEMES.contains(&scheme) {
         return format!("{scheme}://{HIDDEN}");
     }
-    // An `@` may belong to the password: only the last one certainly ends it.
+    // An `@` may be a part of the password; only the last one certainly ends it.
     let (user, rest) = match rest.rsplit_once('@') {
         Some((who, rest)) => {
             let user = who.split([':', '/', '@', '?', '#', '%', '&']).next().unwrap_or_default();
-            // Beyond a `?` it may as well be a parameter's.
+            // After a `?`, the `@` may also belong to a parameter.
             if who.contains(['?', '#']) {
                 return format!("{scheme}://{user}@{HIDDEN}");
             }
@@ -132,7 +132,7 @@ pub fn redacted(text: &str) -> String {
         out.push_str(user);
         out.push('@');
     }
-    // `postgres://user:123` is a user and a password whose host was forgotten. Of HTTP, ports are usual and users are not.
+    // `postgres://user:123` is a user and a password without a host. In HTTP URLs, ports are usual and users are not.
     let certain = user.is_some() || scheme.starts_with("http");
     out.push_str(&of_host(host, certain));
     out.push_str(if path.contains([':', '#', '%']) { "/[hidden]" } else { path });
@@ -144,7 +144,7 @@ pub fn redacted(text: &str) -> String {
     out
 }
 
-/// A host, or several as PostgreSQL takes them, with their ports. Unless it is `certain` that these are hosts, a name and a number may
+/// One host, or several as PostgreSQL accepts them, with their ports. Unless it is `certain` that these are hosts, a name and a number may
 /// be a user and a password.
 fn of_host(hosts: &str, certain: bool) -> String {
     let one = |host: &str| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever a password stands in what people write, it is not in what they are shown.
+        /// No position of a password in a URL, valid or mistyped, makes it visible.
         #[test]
         fn a_password_is_shown_nowhere(
             scheme in "postgres|postgresql|postgress|pg|http|https|mysql|sqlite",

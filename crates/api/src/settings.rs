@@ -1,4 +1,4 @@
-//! What an operator can choose about the API. Names and defaults are Neutron's where Neutron has the option.
+//! The settings of the API. Names and defaults are Neutron's where Neutron has the option.
 
 mod quotas;
 
@@ -14,10 +14,10 @@ use crate::model::NetworkType;
 
 pub use quotas::DefaultQuotas;
 
-/// Writes the struct, its defaults and the list of its keys from one text.
+/// Generates the struct, its defaults and the list of its keys from one table.
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr,)*) => {
-        /// The choices, with their defaults.
+        /// The settings with their defaults.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Settings {
@@ -25,7 +25,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// Every key with what it means.
+            /// Every key and its description.
             pub const KEYS: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+)),)*];
         }
 
@@ -150,48 +150,48 @@ settings! {
     network_link_prefix: Option<String> = None,
 }
 
-/// How gateways are spread.
+/// The choice of a chassis for a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheduler {
-    /// Where the fewest are, siblings apart.
+    /// The chassis with the fewest gateways, siblings apart.
     LeastLoaded,
-    /// Anywhere.
+    /// A random chassis.
     Chance,
 }
 
-/// How soon a chassis is taken for dead.
+/// The time after which a chassis counts as dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HaFailover {
-    /// As OVN does by itself.
+    /// OVN's defaults.
     Normal,
-    /// In half the time, with twice the packets.
+    /// Half the time, with twice the packets.
     Aggressive,
-    /// In twice the time, with half the packets.
+    /// Twice the time, with half the packets.
     Conservative,
-    /// As `ha_bfd_min_rx`, `ha_bfd_min_tx` and `ha_bfd_mult` say.
+    /// The values of `ha_bfd_min_rx`, `ha_bfd_min_tx` and `ha_bfd_mult`.
     Manual,
 }
 
-/// How far a BFD session reaches.
+/// The scope of a BFD session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BfdSharing {
-    /// One for each gateway port and next hop.
+    /// One session for each gateway port and next hop.
     Port,
-    /// One for each chassis, network and next hop.
+    /// One session for each chassis, network and next hop.
     Chassis,
 }
 
 impl Settings {
-    /// Bytes that Geneve, UDP and IPv4 take of a packet.
+    /// The bytes of a packet that Geneve, UDP and IPv4 use.
     pub fn geneve_overhead(&self) -> u32 {
         self.geneve_max_header_size + 20 + 8
     }
 
-    /// `bfd-min-rx`, `bfd-min-tx` and `bfd-mult` of the tunnels. All are always said, so that going back to normal needs no
-    /// memory of what was there.
+    /// `bfd-min-rx`, `bfd-min-tx` and `bfd-mult` of the tunnels. All three are always written, so that a return to `normal` needs no memory
+    /// of the previous values.
     pub fn tunnel_bfd(&self) -> [(&'static str, u32); 3] {
         let (min_rx, min_tx, mult) = match self.ha_failover_strategy {
             HaFailover::Normal => (1000, 100, 3),
@@ -202,7 +202,7 @@ impl Settings {
         [("bfd-min-rx", min_rx), ("bfd-min-tx", min_tx), ("bfd-mult", mult)]
     }
 
-    /// What cannot work, as (key, why). Types have been checked by then.
+    /// The invalid settings, as (key, reason). The types are valid at this point.
     pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         let mut must = |holds: bool, key, why: &str| {
@@ -253,7 +253,7 @@ impl Settings {
     }
 }
 
-/// Why an option that all rows are to have cannot be written.
+/// The reason why a global DHCP option cannot be written, if any.
 fn dhcp_fault(version: DhcpVersion, name: &str, value: &str) -> Option<String> {
     let Ok(option) = DhcpOption::named(version, name) else {
         let names: Vec<_> = DhcpOption::all(version).iter().map(DhcpOption::name).collect();
@@ -263,7 +263,7 @@ fn dhcp_fault(version: DhcpVersion, name: &str, value: &str) -> Option<String> {
     Some(format!("the value of {name} must be {}: {error}", option.kind().expected()))
 }
 
-/// The resolvers of a resolv.conf that instances can reach too.
+/// The resolvers in a resolv.conf that instances can reach too.
 pub fn resolvers(resolv_conf: &str) -> Vec<IpAddr> {
     let reachable = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_unspecified() && !ip.is_link_local(),
@@ -353,7 +353,7 @@ mod tests {
             keys,
             ["bfd_min_tx", "bfd_detect_mult", "resync_interval", "tenant_network_types", "vni_range"]
         );
-        // Zero is "I do not need to hear from you" in BFD.
+        // In BFD, zero means that this side does not need to receive packets.
         assert_eq!(Settings { bfd_min_rx: Some(0), ..Settings::default() }.faults(), []);
     }
 }

@@ -1,7 +1,7 @@
-//! What decides the Northbound rows: the world, what OVN reports, the operator's choices, and which waits are over.
+//! The snapshot: all inputs of the Northbound rows. These are the world, OVN's reports, the settings, and the waits that are over.
 //!
-//! All of it at one instant, immutable, and a copy costs nothing. [`Fact`] is one question that can be put to it, and
-//! [`Snapshot::since`] says which answers may have changed from one snapshot to the next.
+//! A snapshot is of one instant and immutable, and a copy costs nothing. A [`Fact`] is one question to it, and [`Snapshot::since`] returns
+//! the questions whose answers may have changed since an older snapshot.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod change;
@@ -27,41 +27,41 @@ use sessions::Sessions;
 /// The inputs at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// What the API stores.
+    /// The stored state.
     pub world: World,
-    /// What OVN reports.
+    /// OVN's reports.
     pub report: Report,
-    /// The operator's choices.
+    /// The operator's settings.
     pub settings: Arc<Settings>,
     /// The chassis.
     pub fleet: Arc<Fleet>,
-    /// What the server's schema has.
+    /// The features of the server's schema.
     pub ability: Ability,
-    /// Waits that are over.
+    /// The waits that are over.
     pub late: Late,
-    /// BFD sessions that several routers share; empty where none do.
+    /// BFD sessions that several routers share; empty unless sharing is on.
     pub sessions: Sessions,
     /// Whether the writer may delete rows.
     pub removals: Removals,
 }
 
-/// What this OVN can do, as its schema tells.
+/// The features of this OVN, derived from its schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ability {
-    /// A router port may be without addresses.
+    /// A router port may have no addresses.
     pub bare_router_port: bool,
-    /// `DNS.options` is there.
+    /// The column `DNS.options` exists.
     pub dns_options: bool,
-    /// Port security takes virtual router MACs (OVN 26.03).
+    /// Port security accepts virtual router MACs (OVN 26.03).
     pub vrrp: bool,
     /// Load balancers can choose backends by IPv6 addresses (OVN 25.03).
     pub ipv6_selection: bool,
-    /// Load balancers can translate without state, as routers with several gateways need it (OVN 25.03).
+    /// Load balancers can translate without connection state, which routers with several gateways need (OVN 25.03).
     pub stateless_balancers: bool,
 }
 
 impl Ability {
-    /// What a Northbound of this schema can do.
+    /// The features of a Northbound with this schema.
     pub fn of(schema: &DatabaseSchema) -> Self {
         let column = |table: &str, column: &str| schema.tables.get(table)?.columns.get(column);
         let mut version = schema.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
@@ -72,13 +72,13 @@ impl Ability {
             dns_options: column("DNS", "options").is_some(),
             vrrp: version >= (7, 18),
             ipv6_selection,
-            // No schema lists options, but both came with one release.
+            // No schema lists options, but both features came with one release.
             stateless_balancers: ipv6_selection,
         }
     }
 }
 
-/// Whether a column that lists packet fields takes the source address of IPv6.
+/// Whether a column of packet fields accepts the IPv6 source address.
 fn takes_ipv6_source(column: &ColumnSchema) -> bool {
     match &column.kind.key.limits().choices {
         Some(Datum::Set(words)) => words.contains(&Atom::String("ipv6_src".into())),
@@ -86,21 +86,21 @@ fn takes_ipv6_source(column: &ColumnSchema) -> bool {
     }
 }
 
-/// Waits that are over. Time itself is no input: whoever has a clock says what it has come to.
+/// The waits that are over. Time itself is not an input: a caller with a clock fills this in.
 #[derive(Clone, Debug, Default)]
 pub struct Late {
     /// Gateway ports that no chassis has hosted for longer than `unhosted_grace`.
     pub stranded: OrdSet<Uuid>,
-    /// BFD rows that have been starting for so long that routes go over to them, up or not.
+    /// BFD rows whose start takes so long that routes switch to them whether up or not.
     pub overdue: OrdSet<Uuid>,
 }
 
-/// One question to a snapshot; it stands for the answer, found or not.
+/// One question to a snapshot, standing for its answer, even if that is "not found".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fact {
-    /// Which units there are.
+    /// The set of units.
     Units,
-    /// What never changes between two snapshots of one run: settings and abilities.
+    /// The inputs that never change within one run: settings and abilities.
     Choices,
     /// The chassis.
     Fleet,
@@ -110,35 +110,35 @@ pub enum Fact {
     ExternalPorts(Uuid),
     /// The metadata port of a network.
     MetadataPort(Uuid),
-    /// Names and addresses of a network's ports.
+    /// The names and addresses of a network's ports.
     Names(Uuid),
-    /// Ports on a network that belong to routers.
+    /// The ports of routers on a network.
     RoutersOn(Uuid),
     /// The ports of a router.
     PortsOfRouter(Uuid),
-    /// Ports that may send with an address of others.
+    /// The ports with an allowed address pair for an address.
     Pair(IpAddr),
-    /// Whether a gateway port has any.
+    /// Whether a gateway port has a placement.
     HasPlacement(Uuid),
     /// Whether a port holds the VIP of a load balancer.
     VipPort(Uuid),
-    /// The members of load balancers with an address.
+    /// The members with an address.
     MembersAt(IpAddr),
-    /// The ports with an address, in whatever subnet.
+    /// The ports with an address, in any subnet.
     HolderOf(IpAddr),
-    /// The port of a subnet that probes come from.
+    /// The port of a subnet that sends health probes.
     MonitorPort(Uuid),
     /// The results of probing a port.
     Probes(Uuid),
-    /// The last result of a member, while the Southbound was never read.
+    /// The last result of a member, until the server has read the Southbound.
     LastResult(Uuid),
     /// The floating IPs of a port.
     FloatingIpsOf(Uuid),
-    /// Whether any row was taken over.
+    /// Whether any row was adopted from Neutron.
     AnyAdopted,
     /// Whether a port is up.
     Up(Uuid),
-    /// Where a port is bound or hosted.
+    /// The chassis where a port is bound or hosted.
     Place(Uuid),
     /// The parent of a virtual port.
     Parent(Uuid),
@@ -150,13 +150,13 @@ pub enum Fact {
     Session(Uuid),
 }
 
-/// What differs between two snapshots.
+/// The differences between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Questions whose answers may differ.
+    /// The questions whose answers may differ.
     pub facts: Vec<Fact>,
-    /// Units there were none of before.
+    /// The new units.
     pub came: Vec<Key>,
-    /// Units there are no more.
+    /// The removed units.
     pub gone: Vec<Key>,
 }

@@ -1,4 +1,4 @@
-//! The declarations of all nouns beside the default policies of Neutron 29, and the answers of the API beside both.
+//! Compares the declarations of all nouns with the default policies of Neutron 29, and the API's behaviour with both.
 
 mod walk;
 
@@ -10,7 +10,7 @@ use crate::resource::{Audience, NOUNS, Permission};
 /// Rules by name, as sorted terms.
 pub(super) type Table = BTreeMap<String, BTreeSet<String>>;
 
-/// Where we differ on purpose: the rule, our terms, and why.
+/// Deliberate differences: the rule, our terms, and the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     ("create_port", "admin | member@network | service | shared-member", "a reader does not write"),
     ("create_port:fixed_ips", "admin | member@network | service | shared-member", "the same"),
@@ -26,7 +26,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ("gateway_status", "admin", "an action of ours: chassis are the operator's"),
 ];
 
-/// What Neutron has rules for and this API has not, by how the names begin.
+/// Prefixes of Neutron's rules for features that this API does not have.
 const NOT_OFFERED: &[&str] = &[
     "create_port:hints",
     "update_port:hints",
@@ -39,14 +39,14 @@ const NOT_OFFERED: &[&str] = &[
     "create_network:segments",
     "get_network:segments",
     "update_network:segments",
-    // Fixed once the network is there.
+    // Immutable once the network exists.
     "update_network:provider:network_type",
     "update_network:provider:physical_network",
     "create_subnet:segment_id",
     "get_subnet:segment_id",
     "update_subnet:segment_id",
     "update_router:distributed",
-    // The same attribute by its other name.
+    // The same attribute under its other name.
     "create_rbac_policy:target_project",
     "update_rbac_policy:target_project",
     "onboard_network_subnets",
@@ -57,8 +57,8 @@ const NOT_OFFERED: &[&str] = &[
     "create_agent",
 ];
 
-/// Rules that are asked elsewhere than by a declaration: of computed nouns, of quotas, and of the lists of the sub-methods for gateways.
-/// Their own tests are beside them.
+/// Rules that are not evaluated through declarations: of computed nouns, of quotas, and of the lists of the gateway sub-methods. Their
+/// tests are beside them.
 const ELSEWHERE: &[&str] = &[
     "get_quota",
     "update_quota",
@@ -79,7 +79,7 @@ const ELSEWHERE: &[&str] = &[
     "delete_l3-router",
 ];
 
-/// Who sees labels is who sees the object, and who sets them may take them away.
+/// Tags have the visibility of their object, and the permission to set them includes deleting them.
 fn is_about_labels(name: &str) -> bool {
     name.ends_with(":tags") && (name.starts_with("get_") || name.starts_with("delete_"))
 }
@@ -88,7 +88,7 @@ fn terms(text: &str) -> BTreeSet<String> {
     text.split('|').map(|term| term.trim().to_owned()).filter(|term| !term.is_empty()).collect()
 }
 
-/// Neutron's table. The role `advsvc` is on its way out there, and was never here.
+/// Neutron's table. The role `advsvc` is deprecated there and does not exist here.
 pub(super) fn neutron() -> Table {
     let lines =
         include_str!("neutron-29.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -129,7 +129,7 @@ fn written(rule: Rule) -> BTreeSet<String> {
     rule.0.iter().map(term).collect()
 }
 
-/// What the nouns declare.
+/// The declarations of the nouns.
 fn declared() -> Table {
     let mut table = Table::new();
     for noun in NOUNS {
@@ -191,7 +191,7 @@ fn every_rule_of_neutron_is_declared_or_known_to_be_missing() {
     let missing: Vec<String> =
         neutron().into_keys().filter(|name| !declared.contains_key(name) && !known(name)).collect();
     assert!(missing.is_empty(), "{}", missing.join("\n"));
-    // And no list here has grown stale.
+    // No entry of the lists here is obsolete.
     let neutron = neutron();
     let stale: Vec<_> = NOT_OFFERED.iter().filter(|name| !neutron.contains_key(**name)).collect();
     assert!(stale.is_empty(), "{stale:?}");

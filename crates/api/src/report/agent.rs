@@ -1,4 +1,4 @@
-//! Agents: what each chassis reports of itself, as the API lists it.
+//! Agents: the self-reports of each chassis, as the API lists them.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use ovsdb::{Snapshot, Str};
 
 use crate::fleet::{self, Fleet};
 
-/// What kind of agent.
+/// A kind of agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AgentKind {
     /// ovn-controller.
     Controller,
-    /// ovn-controller on a chassis that carries gateways.
+    /// ovn-controller on a gateway-capable chassis.
     Gateway,
-    /// The metadata agent beside it.
+    /// The metadata agent on the chassis.
     Metadata,
-    /// Neutron's agent for further tasks beside it.
+    /// Neutron's OVN agent on the chassis.
     Neutron,
 }
 
 impl AgentKind {
-    /// What `agent_type` shows.
+    /// The value of `agent_type`.
     pub fn agent_type(self) -> &'static str {
         match self {
             AgentKind::Controller => "OVN Controller agent",
@@ -33,7 +33,7 @@ impl AgentKind {
         }
     }
 
-    /// What `binary` shows.
+    /// The value of `binary`.
     pub fn binary(self) -> &'static str {
         match self {
             AgentKind::Controller | AgentKind::Gateway => "ovn-controller",
@@ -46,52 +46,52 @@ impl AgentKind {
 /// One agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// The chassis' name for controllers; what the others registered.
+    /// The chassis name for controllers; the registered id for the others.
     pub id: String,
-    /// What it is.
+    /// The kind.
     pub kind: AgentKind,
     /// Its host; empty once the chassis row is gone.
     pub host: String,
     /// Its chassis.
     pub chassis: String,
-    /// Zones of the chassis.
+    /// The availability zones of the chassis.
     pub zones: BTreeSet<String>,
-    /// `ovn-bridge-mappings` of the chassis, as it says.
+    /// The `ovn-bridge-mappings` of the chassis.
     pub bridge_mappings: String,
-    /// The newest `nb_cfg` that it says to have carried out.
+    /// The newest `nb_cfg` that the agent has applied, as it reports.
     pub nb_cfg: i64,
-    /// When it last reported.
+    /// The time of its last report.
     pub heartbeat: Timestamp,
-    /// Whether that is recent enough.
+    /// Whether the agent counts as alive.
     pub alive: bool,
-    /// What it says of itself.
+    /// Its description of itself.
     pub description: String,
 }
 
-/// When and by what standard agents are judged.
+/// The criteria for an agent's liveness.
 #[derive(Clone, Copy, Debug)]
 pub struct Judgement {
-    /// The time.
+    /// The present time.
     pub now: Timestamp,
-    /// `NB_Global.nb_cfg`: what everybody should have carried out.
+    /// `NB_Global.nb_cfg`, which all agents should have applied.
     pub nb_cfg: i64,
-    /// Seconds of silence that are forgiven.
+    /// The seconds without a report after which an agent counts as dead.
     pub agent_down_time: u32,
 }
 
 impl Judgement {
-    /// Alive is who has carried out the newest or the one before, or said something lately.
+    /// Whether an agent has applied the newest `nb_cfg` or the one before, or has reported recently.
     fn alive(&self, nb_cfg: i64, at: Timestamp) -> bool {
         let silence = self.now.as_millisecond().saturating_sub(at.as_millisecond());
         self.nb_cfg.saturating_sub(nb_cfg) <= 1 || silence < i64::from(self.agent_down_time) * 1000
     }
 }
 
-/// Every agent that the Southbound tells of, in order of id. `known` are those of the look before.
+/// All agents in the Southbound, sorted by id. `known` are the agents of the previous call.
 ///
-/// A controller writes down when it reports. Those beside it write only what they have carried out, so that when they did is
-/// when that was seen to change. Of one that is seen for the first time nobody knows; it is believed to be as fresh as its
-/// controller, and from then on it has to report itself.
+/// A controller records the time of its report. The agents beside it record only the `nb_cfg` that they have applied, so their report's
+/// time is the time at which this server saw that value change. For an agent that is seen for the first time, the time is unknown. It gets
+/// its controller's, and has to report by itself from then on.
 pub fn agents(sb: &Snapshot, judge: Judgement, known: &[Agent]) -> Vec<Agent> {
     let mut all = Vec::new();
     for (_, private) in sb.table::<ChassisPrivate>().iter() {
@@ -111,7 +111,7 @@ pub fn agents(sb: &Snapshot, judge: Judgement, known: &[Agent]) -> Vec<Agent> {
                 .to_owned(),
             nb_cfg: private.nb_cfg,
             heartbeat,
-            // A chassis that is gone is dead at once, however short ago it was heard.
+            // A chassis without a row is dead at once, however recent its last report is.
             alive: chassis.is_some() && judge.alive(private.nb_cfg, heartbeat),
             description: said("neutron:description").to_owned(),
         };
@@ -156,9 +156,9 @@ pub fn agents(sb: &Snapshot, judge: Judgement, known: &[Agent]) -> Vec<Agent> {
     all
 }
 
-/// The chassis as the scheduler and bindings see them.
+/// The chassis, for the scheduler and bindings.
 pub fn fleet(sb: &Snapshot, agents: &[Agent]) -> Fleet {
-    // A chassis that no agent speaks for has not been heard to be dead.
+    // A chassis without an agent has not been reported dead.
     let dead: BTreeSet<&str> = agents
         .iter()
         .filter(|agent| !agent.alive && matches!(agent.kind, AgentKind::Controller | AgentKind::Gateway))

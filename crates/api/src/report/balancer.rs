@@ -29,11 +29,11 @@ pub struct ProbedBackend {
 /// The result of probing a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeResult {
-    /// There was no probe yet.
+    /// No probe has finished yet.
     Unknown,
-    /// It answers.
+    /// The backend answers.
     Online,
-    /// It does not, or cannot be probed.
+    /// The backend does not answer, or cannot be probed.
     Offline,
 }
 
@@ -46,19 +46,19 @@ pub struct Refusal {
     pub reason: Arc<str>,
 }
 
-/// How far the Northbound has come with a load balancer.
+/// The generation of a load balancer that the Northbound has applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppliedGeneration {
     /// The server has not read the Northbound since its start.
     Unknown,
-    /// The generation that its rows carry; none if it has no rows.
+    /// The generation of its rows; none without rows.
     At(Option<u64>),
-    /// The same, and the Northbound has refused a newer one.
+    /// The generation of its rows; the Northbound has refused a newer one.
     Refused(Option<u64>),
 }
 
 impl Report {
-    /// How far the Northbound has come with a load balancer.
+    /// The generation of a load balancer that the Northbound has applied.
     pub fn applied_generation(&self, load_balancer: Uuid) -> AppliedGeneration {
         match self.has_northbound {
             true => AppliedGeneration::At(self.balancer(load_balancer)),
@@ -66,8 +66,7 @@ impl Report {
         }
     }
 
-    /// The generation of a load balancer that the Northbound has: the lowest that one of its rows carries. None if it has no
-    /// row.
+    /// The lowest generation among a load balancer's rows in the Northbound; none if it has no row.
     pub fn balancer(&self, load_balancer: Uuid) -> Option<u64> {
         let rows = self.balancers.range((load_balancer, Uuid::nil())..=(load_balancer, Uuid::max()));
         rows.map(|(_, generation)| *generation).min()
@@ -87,31 +86,31 @@ impl Report {
         differs
     }
 
-    /// Takes over the refusals of another report. They come from the writer's loop and not from a database.
+    /// Copies the refusals of another report, because they come from the writer's loop and not from a database.
     pub(crate) fn with_refusals_of(mut self, other: &Report) -> Self {
         self.refusals = Arc::clone(&other.refusals);
         self
     }
 
-    /// Whether the Northbound was read since the start. Before that, a missing row means nothing.
+    /// Whether the server has read the Northbound since its start. Before that, a missing row means nothing.
     pub fn has_northbound(&self) -> bool {
         self.has_northbound
     }
 
-    /// The result of probing the backend of a member; none if nobody probes it.
+    /// The result of probing the backend of a member; none if there is no probe.
     ///
-    /// A server that starts without the Southbound goes by the last results, which the member's row has. Otherwise it would take backup
-    /// members out of service while the members that they stand in for still fail.
+    /// A server that starts without the Southbound uses the last results, which the member's row contains. Otherwise it would take backup
+    /// members out of service while the members that they replace still fail.
     pub fn probe_result(&self, member: Uuid, backend: &ProbedBackend) -> Option<ProbeResult> {
         self.probes.get(backend).or_else(|| self.last_results.get(&member)).copied()
     }
 
-    /// Records that a row of a load balancer carries a generation, or that there is no such row.
+    /// Records the generation of a load balancer's row, or that the row is gone.
     pub fn set_balancer(&mut self, load_balancer: Uuid, row: Uuid, generation: Option<u64>) {
         set(&mut self.balancers, (load_balancer, row), generation);
     }
 
-    /// Records the result of probing a backend, or that nobody probes it.
+    /// Records the result of probing a backend, or that there is no probe.
     pub fn set_probe(&mut self, backend: ProbedBackend, result: Option<ProbeResult>) {
         set(&mut self.probes, backend, result);
     }
@@ -126,7 +125,7 @@ impl Report {
         set(&mut self.last_results, member, result);
     }
 
-    /// Records that the Southbound was read: the last results have no say any more.
+    /// Records that the server has read the Southbound, and drops the last results.
     pub fn set_southbound_read(&mut self) {
         self.has_southbound = true;
         self.last_results.clear();
@@ -149,7 +148,7 @@ impl Report {
     }
 
     pub(super) fn probes_changed(&mut self, delta: &Delta) {
-        // First all that goes: a Southbound that was built anew has another row for the same backend in the same delta.
+        // Removals come first: a rebuilt Southbound has another row for the same backend in the same delta.
         for change in delta.table::<sb::ServiceMonitor>() {
             if let Some(backend) = change.before.as_ref().and_then(|row| backend(row)) {
                 self.set_probe(backend, None);
@@ -165,7 +164,7 @@ impl Report {
     }
 }
 
-/// The load balancer that a row belongs to, and the generation it carries. A row that lost the key has none of them.
+/// The load balancer of a row, and its generation. A row without the key has generation 0.
 fn generation(row: &nb::LoadBalancer) -> Option<(Uuid, u64)> {
     row.external_ids.get(octavia::key::VIP_PORT_ID)?;
     let balancer = Uuid::try_parse(&row.name).ok()?;
@@ -173,7 +172,7 @@ fn generation(row: &nb::LoadBalancer) -> Option<(Uuid, u64)> {
     Some((balancer, generation.and_then(|text| text.parse().ok()).unwrap_or(0)))
 }
 
-/// The results that a row has for other programs. A member in any other state has none.
+/// The results that a row contains for other programs. A member in any other state has none.
 fn last_results(row: &nb::LoadBalancer) -> Vec<(Uuid, Option<ProbeResult>)> {
     let text = row.external_ids.get(octavia::key::MEMBER_STATUS);
     let statuses: BTreeMap<String, String> =
@@ -190,7 +189,7 @@ fn last_results(row: &nb::LoadBalancer) -> Vec<(Uuid, Option<ProbeResult>)> {
 
 fn backend(row: &sb::ServiceMonitor) -> Option<ProbedBackend> {
     let protocol = match row.protocol.as_ref() {
-        // northd leaves it out where the load balancer has no protocol, which means TCP.
+        // northd omits it if the load balancer has no protocol, which means TCP.
         None | Some(sb::MonitorProtocol::Tcp) => LbProtocol::Tcp,
         Some(sb::MonitorProtocol::Udp) => LbProtocol::Udp,
         Some(_) => return None,

@@ -1,4 +1,4 @@
-//! The report follows the replicas: each change of a row changes what is reported, and nothing else is looked at.
+//! Keeps the report current: each changed row of a replica changes its part of the report.
 
 use std::net::IpAddr;
 
@@ -19,13 +19,13 @@ use uuid::Uuid;
 use super::agent::{Judgement, agents};
 use super::{BfdState, Place, Report, set};
 
-/// The tables of the Northbound that are written and reported from.
+/// The tables of the Northbound that the server writes and reports from.
 pub fn northbound_model() -> Model {
     target::Tables::northbound().model(None)
 }
 
-/// The tables of the Southbound that are reported from: chassis, probes, and bindings of ports that have a place. What grows with
-/// traffic (MAC bindings, flows) is never asked for.
+/// The tables of the Southbound that the server reports from: chassis, probes, and bindings of ports with a place. Tables that grow with
+/// traffic (MAC bindings, flows) are not monitored.
 pub fn southbound_model() -> Model {
     let kind = |kind: PortType| Condition::column(sb::PortBinding::KIND, Function::Equal, &kind);
     let placed = kind(PortType::Vif)
@@ -39,13 +39,13 @@ pub fn southbound_model() -> Model {
         .table_where::<sb::PortBinding>(placed)
 }
 
-/// A binding that has a place in the report.
+/// A binding that appears in the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
     Vif {
         port: Uuid,
         chassis: Uuid,
-        /// Chassis that have the port as well while its instance moves.
+        /// Further chassis that have the port while its instance migrates.
         additional: Vec<Uuid>,
     },
     Gateway {
@@ -105,7 +105,7 @@ impl Report {
         }
     }
 
-    /// Takes in a change of the Southbound, seen at `now`.
+    /// Takes in a change of the Southbound, observed at `now`.
     pub fn southbound_changed(&mut self, delta: &Delta, now: Timestamp) {
         self.set_southbound_read();
         self.probes_changed(delta);
@@ -140,14 +140,14 @@ impl Report {
             }
         }
         if !moved.is_empty() {
-            // Chassis come and go seldom; then every binding may have to be told anew.
+            // Chassis rarely change, so checking all bindings then is cheap enough.
             let concerns = |binding: &&Binding| binding.chassis().any(|chassis| moved.contains(&chassis));
             let concerned: Vec<Binding> = self.bindings.values().filter(concerns).cloned().collect();
             concerned.iter().for_each(|binding| self.place(binding, now));
         }
     }
 
-    /// Judges the agents anew.
+    /// Updates which agents are alive.
     pub fn judge_agents(&mut self, sb: &Snapshot, judge: Judgement) {
         let agents = agents(sb, judge, self.agents());
         self.set_agents(agents);

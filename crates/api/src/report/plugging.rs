@@ -1,4 +1,4 @@
-//! Ports of instances as OVN reports them: plugged in or not, on which chassis, and where their metadata service is ready.
+//! The state of instances' ports in OVN's reports: plugged in or not, on which chassis, and where their metadata service is ready.
 
 use imbl::OrdSet;
 use jiff::Timestamp;
@@ -9,22 +9,22 @@ use uuid::Uuid;
 
 use super::{Place, Report, set};
 
-/// A chassis that has a port.
+/// The presence of a port on a chassis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Its host name.
+    /// The host name of the chassis.
     pub host: SmolStr,
-    /// When this server first saw it there.
+    /// The time at which this server first saw the port there.
     pub since: Timestamp,
 }
 
 impl Report {
-    /// Whether OVN says that the port's switch port is down. False if it says nothing, as for a row that was just written.
+    /// Whether OVN reports the port's switch port as down. False without a report, as for a row that was just written.
     pub fn is_known_down(&self, port: Uuid) -> bool {
         self.down.contains(&port)
     }
 
-    /// The chassis that have a port, by name: two while its instance moves.
+    /// The chassis that have a port, by name. There are two while its instance migrates.
     pub fn claims(&self, port: Uuid) -> impl Iterator<Item = (&SmolStr, &Claim)> {
         let of_port = self.claims.range((port, SmolStr::default())..);
         of_port
@@ -37,7 +37,7 @@ impl Report {
         self.metadata.get(chassis).is_some_and(|networks| networks.contains(&network))
     }
 
-    /// Records whether OVN says that a port is down.
+    /// Records whether OVN reports a port as down.
     pub fn set_down(&mut self, port: Uuid, down: bool) {
         match down {
             true => drop(self.down.insert(port)),
@@ -45,7 +45,7 @@ impl Report {
         }
     }
 
-    /// Records the chassis that have a port. Those that had it before keep their time.
+    /// Records the chassis that have a port. A chassis that already had it keeps its time.
     pub fn set_claims(&mut self, port: Uuid, places: Vec<Place>, now: Timestamp) {
         let gone: Vec<SmolStr> = self
             .claims(port)

@@ -1,4 +1,4 @@
-//! The report says what the replicas say, change by change.
+//! The report agrees with the replicas after each change.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use super::*;
 const NB: &str = include_str!("../../../ovn/testdata/schema/ovn-nb-23.03.json");
 const SB: &str = include_str!("../../../ovn/testdata/schema/ovn-sb-23.03.json");
 
-/// A replica that is told by hand what the server would tell.
+/// A replica with hand-written updates in place of a server.
 struct Told(Replica);
 
 impl Told {
@@ -105,7 +105,7 @@ fn sessions_routes_and_translations_come_and_go() {
 fn gateways_are_where_their_redirect_port_is() {
     let (mut sb, mut report) = (Told::southbound(), Report::default());
     let (gateway, vif, chassis) = (id(1), id(2), id(10));
-    // The binding may be heard of before its chassis.
+    // The binding may arrive before its chassis.
     let binding = json!({"logical_port": format!("cr-lrp-{gateway}"), "type": "chassisredirect", "tunnel_key": 1,
         "datapath": reference(id(99)), "chassis": reference(chassis)});
     report.southbound_changed(&sb.tell("Port_Binding", id(20), "insert", binding), Timestamp::UNIX_EPOCH);
@@ -189,7 +189,7 @@ fn agents_beside_a_controller_are_judged_by_what_they_report_themselves() {
         "nb_cfg_timestamp": 1_000_000, "external_ids": said("3", "3")});
     sb.tell("Chassis_Private", id(11), "insert", private);
     let mut look = |second: i64, nb_cfg: i64, metadata: &str, neutron: &str| -> [bool; 3] {
-        // The controller is always there.
+        // The controller is always alive.
         let now = json!({"nb_cfg": nb_cfg, "nb_cfg_timestamp": second * 1000});
         sb.tell("Chassis_Private", id(11), "modify", now);
         let told =
@@ -230,7 +230,7 @@ fn rows_of_load_balancers_tell_their_generation() {
         let columns = json!({"name": balancer.to_string(), "external_ids": ids(generation)});
         report.northbound_changed(&nb.tell("Load_Balancer", row, "insert", columns));
     }
-    // Port forwarding and others have load balancers, too.
+    // Features such as port forwarding have load balancers too.
     let foreign = json!({"name": id(3).to_string(), "external_ids": ["map", [["meridian:revision", "1"]]]});
     report.northbound_changed(&nb.tell("Load_Balancer", id(3), "insert", foreign));
     assert!(report.has_northbound());
@@ -239,7 +239,7 @@ fn rows_of_load_balancers_tell_their_generation() {
     report.northbound_changed(&nb.tell("Load_Balancer", id(2), "delete", Value::Null));
     assert_eq!(report.balancer(balancer), Some(7));
     assert!(!report.is_same(&before));
-    // Maps are told as differences.
+    // OVSDB sends maps as differences.
     let lost = json!({"external_ids": ["map", [["meridian:revision", "7"]]]});
     report.northbound_changed(&nb.tell("Load_Balancer", id(1), "modify", lost));
     assert_eq!(report.balancer(balancer), Some(0), "the row is there, whatever it was made from");

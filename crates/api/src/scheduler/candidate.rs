@@ -1,17 +1,17 @@
-//! Which chassis can carry a port at all.
+//! The chassis that can carry a port.
 
 use crate::fleet::{Chassis, Fleet};
 use crate::settings::Settings;
 
-/// The chassis that can carry the ports of one physical network in some zones, in order of name.
+/// The chassis that can carry the ports of one physical network in some zones, sorted by name.
 #[derive(Debug)]
 pub(super) struct Eligible<'f> {
     chassis: Vec<&'f Chassis>,
 }
 
 impl<'f> Eligible<'f> {
-    /// Chassis with the gateway mark, a bridge for `physical` if it is named, and one of `zones` if any are named.
-    /// If no chassis of the fleet has the mark, all count as marked where the operator chose so.
+    /// The chassis that are gateway-capable, have a bridge for `physical` if given, and are in one of `zones` unless empty. If no chassis
+    /// of the fleet is gateway-capable, all count as such if `gateway_chassis_fallback` is set.
     pub(super) fn new(
         fleet: &'f Fleet,
         settings: &Settings,
@@ -28,17 +28,17 @@ impl<'f> Eligible<'f> {
         Eligible { chassis: fleet.chassis.iter().filter(fits).collect() }
     }
 
-    /// Whether an entry on this chassis may stay. A chassis that does not report stays: OVN fails over by itself and back.
+    /// Whether an entry on this chassis may stay. An entry on a dead chassis stays: OVN itself fails over and back.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.chassis.iter().any(|chassis| chassis.name == name)
     }
 
-    /// Those that new entries may be put on.
+    /// The chassis for new entries: those that are alive.
     pub(super) fn open(&self) -> impl Iterator<Item = &'f Chassis> + '_ {
         self.chassis.iter().copied().filter(|chassis| chassis.alive)
     }
 
-    /// Any of them, by name.
+    /// The eligible chassis with a name.
     pub(super) fn named(&self, name: &str) -> Option<&'f Chassis> {
         self.chassis.iter().copied().find(|chassis| chassis.name == name)
     }

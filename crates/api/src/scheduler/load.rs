@@ -1,4 +1,4 @@
-//! How much each chassis carries.
+//! The load of each chassis.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::MAX_CHASSIS;
 use crate::model::Placement;
 use crate::world::World;
 
-/// Ports at each rank; rank 0 is the primary.
+/// The number of ports at each rank; rank 0 is the primary.
 pub(super) type Ranks = [u32; MAX_CHASSIS];
 
-/// Ports of each chassis at each rank: of one physical network, and of all.
+/// The number of ports of each chassis at each rank, by physical network and in total.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     physical: BTreeMap<SmolStr, BTreeMap<SmolStr, Ranks>>,
@@ -19,7 +19,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// As the world has counted it.
+    /// Reads the tallies of the world.
     pub(super) fn of(world: &World) -> Self {
         let mut load = Load::default();
         for (physical, chassis, rank, ports) in world.gateway_loads() {
@@ -28,17 +28,17 @@ impl Load {
         load
     }
 
-    /// Of the ports of one physical network.
+    /// The ports of one physical network on a chassis.
     pub(super) fn of_physical(&self, physical: &str, chassis: &str) -> Ranks {
         self.physical.get(physical).and_then(|of| of.get(chassis)).copied().unwrap_or_default()
     }
 
-    /// Of all ports.
+    /// All ports on a chassis.
     pub(super) fn of_all(&self, chassis: &str) -> Ranks {
         self.total.get(chassis).copied().unwrap_or_default()
     }
 
-    /// Counts one port in the place of another.
+    /// Replaces one placement by another in the counts.
     pub(super) fn replace(&mut self, before: Option<&Placement>, after: &Placement) {
         for (placement, add) in before.map(|before| (before, false)).into_iter().chain([(after, true)]) {
             let physical = placement.physical_network.as_deref().unwrap_or_default();

@@ -1,15 +1,17 @@
-//! Which chassis a gateway port may be on, and in which order.
+//! The scheduler: chooses the chassis of gateway ports, and their order.
 //!
-//! Every gateway port has its own group of at most [`MAX_CHASSIS`] chassis; the first hosts it, the next take over. The
-//! groups are entities of the store ([`Placement`]), so a lost Northbound is rebuilt without moving a gateway, and load is
-//! counted from what is wanted, never from a database that may lag.
+//! Every gateway port has its own group of at most [`MAX_CHASSIS`] chassis. The first hosts it, the next take over. The groups are entities
+//! of the store ([`Placement`]). So a lost Northbound is rebuilt without moving a gateway, and the load is counted from desired state,
+//! never from a database that may lag.
 //!
-//! What is asked for here, in order: the gateways of one router have their primaries apart, and stay
-//! apart when one chassis fails, if there are chassis enough ([`place`] puts the backups of siblings in order for that); ports
-//! of a physical network are spread evenly at every rank; what works is not moved ([`reschedule`]) unless somebody asks
-//! ([`rebalance`]) or pins it ([`pin`]).
+//! The goals, in order:
 //!
-//! Pure: worlds and fleets in, placements out. The same input gives the same output on every machine, after every restart.
+//! 1. The gateways of one router have their primaries on different chassis, and still do when one chassis fails, if there are enough
+//!    chassis. [`place`] orders the backups of siblings for that.
+//! 2. The ports of a physical network are spread evenly at every rank.
+//! 3. A working gateway is not moved ([`reschedule`]), unless an operator rebalances ([`rebalance`]) or pins it ([`pin`]).
+//!
+//! This module is pure: worlds and fleets in, placements out. The same input gives the same output on every machine, after every restart.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod candidate;
@@ -36,11 +38,11 @@ use candidate::Eligible;
 use load::Load;
 use pick::{Ask, Rule};
 
-/// Most chassis of one gateway port.
+/// The maximum number of chassis of a gateway port.
 pub const MAX_CHASSIS: usize = 5;
 
-/// Places a new gateway port. The first of the answer is its own placement; those of sibling gateways follow if their first
-/// backup had to make room. Nothing if no chassis can carry it: [`reschedule`] finds it when one comes.
+/// Places a new gateway port. The first result is its own placement. Placements of sibling gateways follow if their first backup changed.
+/// The result is empty if no chassis can carry the port: [`reschedule`] places it when one appears.
 pub fn place(world: &World, outside: &Outside, port: &Port, seed: u64) -> Vec<Placement> {
     let Some(subject) = Subject::of(world, &outside.settings, port) else { return Vec::new() };
     let eligible = subject.eligible(&outside.fleet, &outside.settings);
@@ -60,8 +62,8 @@ pub fn place(world: &World, outside: &Outside, port: &Port, seed: u64) -> Vec<Pl
     placements
 }
 
-/// Siblings whose first backup is the primary of another sibling get a first backup that is none, if there is one: then the
-/// loss of one chassis does not bring two gateways of the router together. Primaries stay.
+/// Replaces first backups that are the primary of another sibling, if another chassis is available. Otherwise the loss of one chassis would
+/// bring two gateways of the router together. Primaries stay.
 fn clear_first_backups(
     world: &World,
     outside: &Outside,
@@ -93,7 +95,7 @@ fn clear_first_backups(
     moved
 }
 
-/// What of a gateway port decides where it can be.
+/// The properties of a gateway port that decide where it can be.
 struct Subject<'w> {
     port: Uuid,
     network: &'w Network,
@@ -117,7 +119,7 @@ impl<'w> Subject<'w> {
         Eligible::new(fleet, settings, self.network.segment.physical_network.as_deref(), self.zones)
     }
 
-    /// The placement with its priorities, in the place of what was there before.
+    /// The placement with its priorities, replacing the entries `before`.
     fn placement(&self, mut chassis: Vec<Placed>, before: &[Placed]) -> Placement {
         number(&mut chassis, before);
         Placement {
@@ -128,9 +130,9 @@ impl<'w> Subject<'w> {
     }
 }
 
-/// Gives each chassis of a group, highest first, its priority: from their number down to 1. Those set by hand keep theirs, unless
-/// there is no room left below them. So does whoever was in the group before and can, since each that changes is a row to write,
-/// and a lost chassis may have been in thousands of groups; where there is no room for that, all are given anew.
+/// Numbers the chassis of a group from highest to lowest. Without history the priorities count down to 1. Pinned priorities stay unless
+/// there is no room left below them. Other members keep their previous priority if possible: each changed priority is a row to write, and a
+/// lost chassis may have been in thousands of groups. If there is no room for that, all are numbered anew.
 fn number(chassis: &mut [Placed], before: &[Placed]) {
     let mut kept = chassis.to_vec();
     count_up(&mut kept, |name| {
@@ -144,7 +146,7 @@ fn number(chassis: &mut [Placed], before: &[Placed]) {
     }
 }
 
-/// Each priority above the one below it, and not under what it `had`.
+/// Makes each priority higher than the one below it, and not lower than its previous one in `had`.
 fn count_up(chassis: &mut [Placed], had: impl Fn(&str) -> Option<u16>) {
     let mut least = 0;
     for placed in chassis.iter_mut().rev() {
@@ -156,7 +158,7 @@ fn count_up(chassis: &mut [Placed], had: impl Fn(&str) -> Option<u16>) {
     }
 }
 
-/// Where the other gateways of the port's router are.
+/// The placements of the other gateways of the port's router.
 fn siblings(world: &World, port: &Port) -> Vec<Arc<Placement>> {
     let of_router = world.linked::<Port>(Link::PortsOfDevice(port.device_id.as_str().into()));
     let others = of_router.filter(|other| other.is_gateway() && other.id != port.id);

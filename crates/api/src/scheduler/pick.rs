@@ -1,4 +1,4 @@
-//! One chassis after the other, best first.
+//! The choice of chassis for a group, one after another, best first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,25 +13,25 @@ use super::load::{Load, Ranks};
 use crate::fleet::Chassis;
 use crate::model::{Placed, Placement};
 
-/// What is to be placed.
+/// The port to be placed, and its constraints.
 pub(super) struct Ask<'a> {
     pub(super) port: Uuid,
     pub(super) physical: &'a str,
     pub(super) eligible: &'a Eligible<'a>,
-    /// The groups of the router's other gateways.
+    /// The placements of the router's other gateways.
     pub(super) siblings: &'a [Arc<Placement>],
 }
 
-/// How to choose.
+/// The rule of the choice.
 pub(super) enum Rule<'l> {
-    /// Where the fewest are, siblings apart.
+    /// The chassis with the fewest ports, siblings apart.
     LeastLoaded(&'l Load),
-    /// Anywhere. Siblings are not looked at.
+    /// A random chassis, without regard to siblings.
     Chance(fastrand::Rng),
 }
 
-/// What makes a chassis better than another: the smallest wins. Being the primary of a sibling is worse than any
-/// imbalance, being in a sibling's group at all is the next worse; between them stand the zones.
+/// The order of chassis; the smallest is best. Hosting the primary of a sibling counts more than any imbalance. Then come a repeated zone,
+/// and being in a sibling's group at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Merit {
     primary_of_siblings: usize,
@@ -39,16 +39,15 @@ struct Merit {
     backup_of_siblings: usize,
     load: u32,
     load_of_all: u32,
-    /// Of two that carry the same here, the one that carries more below: its turn to be higher up has come.
+    /// Of two chassis with the same load at this rank, the one with more load at lower ranks wins: it is due for a higher one.
     below: [Reverse<u32>; MAX_CHASSIS],
-    /// Then the one that carries less altogether. Without this the last rank would be drawn by lot, and the lot can leave one
-    /// chassis out until it is short at two ranks at once.
+    /// Then the one with less load in total. Without this the last rank would be random, and a chassis could be left out until it is short
+    /// of ports at two ranks at once.
     load_of_ranks: u32,
     chance: u64,
 }
 
-/// Adds chassis below those that are `kept` until there are `size` or no more can be found. What it gives has no priorities
-/// yet.
+/// Adds chassis below those in `kept` until the group has `size` members or no more are eligible. The new entries have no priorities yet.
 pub(super) fn fill(kept: Vec<Placed>, size: usize, ask: &Ask<'_>, rule: &mut Rule<'_>) -> Vec<Placed> {
     let mut group = kept;
     let mut covered = Zones::default();
@@ -87,7 +86,7 @@ fn best<'f>(
     equal.min_by_key(|chassis| draw(ask.port, rank, &chassis.name))
 }
 
-/// Decides between equals: the same everywhere and always, yet different from port to port.
+/// Breaks ties: the same on every machine and after every restart, yet different from port to port.
 fn draw(port: Uuid, rank: usize, chassis: &str) -> Uuid {
     Uuid::new_v5(&port, format!("{rank}/{chassis}").as_bytes())
 }
@@ -127,7 +126,7 @@ fn names(placement: &Placement, chassis: &str) -> bool {
     placement.chassis.iter().any(|placed| placed.chassis == chassis)
 }
 
-/// The ranks under `rank`, nearest first.
+/// The counts at lower ranks than `rank`, nearest first.
 fn below(ranks: &Ranks, rank: usize) -> [Reverse<u32>; MAX_CHASSIS] {
     let mut below = [Reverse(0); MAX_CHASSIS];
     for (slot, count) in below.iter_mut().zip(&ranks[rank + 1..]) {
@@ -136,7 +135,7 @@ fn below(ranks: &Ranks, rank: usize) -> [Reverse<u32>; MAX_CHASSIS] {
     below
 }
 
-/// The zones that the group has reached since all were reached last.
+/// The zones that the group has covered since it last had covered all of them.
 #[derive(Default)]
 struct Zones<'f>(BTreeSet<&'f str>);
 
@@ -150,7 +149,7 @@ impl<'f> Zones<'f> {
     }
 }
 
-/// A chassis without a zone is in the nameless one.
+/// The zones of a chassis; the empty string if it has none.
 fn zones(chassis: &Chassis) -> impl Iterator<Item = &str> {
     let nameless = chassis.zones.is_empty().then_some("");
     chassis.zones.iter().map(String::as_str).chain(nameless)

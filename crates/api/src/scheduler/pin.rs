@@ -1,4 +1,4 @@
-//! Chassis that an administrator puts into a group, orders, or takes out.
+//! Manual changes of a group: an administrator adds, orders or removes chassis.
 
 use uuid::Uuid;
 
@@ -8,25 +8,25 @@ use super::{MAX_CHASSIS, Subject, repair, rule, siblings};
 use crate::model::{Placed, Placement, Port};
 use crate::world::{Outside, World};
 
-/// Why a chassis cannot be pinned, or not like that.
+/// The refusal of a manual change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    /// It lacks the mark, the bridge or the zone.
+    /// The chassis lacks the gateway mark, the bridge or the zone.
     #[error("the chassis cannot carry this gateway")]
     NotEligible,
     /// Another chassis of the group has the priority.
     #[error("another chassis of the group has this priority")]
     PriorityTaken,
-    /// Every place of the group is pinned.
+    /// All entries of the group are pinned.
     #[error("all places of the group are pinned")]
     Full,
-    /// It is not in the group.
+    /// The chassis is not in the group.
     #[error("the chassis is not in the group")]
     NotInGroup,
 }
 
-/// Puts a chassis into the group of a gateway port, at a priority or at the end. One that is there already is pinned where
-/// it is.
+/// Pins a chassis into the group of a gateway port, at a priority or at the end. A chassis that is in the group already is pinned where it
+/// is.
 pub fn pin(
     world: &World,
     outside: &Outside,
@@ -72,8 +72,8 @@ pub fn prioritise(
     Ok(subject.placement(group, &[]))
 }
 
-/// Takes a chassis out of its place in the group of a gateway port. The group is filled again by the scheduler, with this
-/// chassis too if there are not others enough: last then, as one among equals.
+/// Removes the pin of a chassis from the group of a gateway port. The scheduler then refills the group, with this chassis as the last
+/// choice if there are not enough others.
 pub fn unpin(
     world: &World,
     outside: &Outside,
@@ -102,14 +102,14 @@ fn entries(world: &World, port: Uuid) -> Vec<Placed> {
     world.get::<Placement>(&port).map(|placement| placement.chassis.clone()).unwrap_or_default()
 }
 
-/// The outside as if one chassis were not there.
+/// The outside without one chassis.
 fn without(outside: &Outside, chassis: &str) -> Outside {
     let mut outside = outside.clone();
     outside.fleet.chassis.retain(|other| other.name != chassis);
     outside
 }
 
-/// Gives one chassis of a group a priority and puts the group in order.
+/// Sets the priority of one chassis of a group and sorts the group.
 fn order(group: &mut [Placed], chassis: &str, priority: u16) -> Result<(), PinError> {
     if group.iter().any(|placed| placed.chassis != chassis && placed.priority == priority) {
         return Err(PinError::PriorityTaken);
@@ -121,7 +121,7 @@ fn order(group: &mut [Placed], chassis: &str, priority: u16) -> Result<(), PinEr
     Ok(())
 }
 
-/// A pin without a priority keeps the one that its place gives it.
+/// Pins a chassis at the priority that its position gives it.
 fn settle(group: &mut [Placed], chassis: &str) {
     let at = group.iter().position(|placed| placed.chassis == chassis);
     for placed in group.iter_mut().filter(|placed| placed.chassis == chassis) {

@@ -1,4 +1,4 @@
-//! Moving primaries, because somebody asked for it.
+//! The move of primaries on an operator's request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub fn rebalance(world: &World, outside: &Outside) -> Vec<Placement> {
     changed.into_values().map(|placement| Placement::clone(&placement)).collect()
 }
 
-/// The group with `name` first: it changes places with the present primary, or takes the last one's place.
+/// The group with `name` first: it swaps with the present primary, or replaces the last entry if it is new.
 fn promoted(chassis: &[Placed], name: &str) -> Vec<Placed> {
     let mut group = chassis.to_vec();
     match group.iter().position(|placed| placed.chassis == name) {

@@ -1,4 +1,4 @@
-//! What a change of the chassis asks for, and no more.
+//! The minimal changes after a change of the chassis.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,15 @@ use super::{MAX_CHASSIS, Subject, is_primary, rule};
 use crate::model::{Placed, Placement, Port};
 use crate::world::{Link, Outside, World};
 
-/// The placements that must change for the present chassis, in order of port; empty if all is well.
+/// The placements that must change for the present chassis, in order of port; empty if all are valid.
 ///
-/// Entries on chassis that can no longer carry the port go. A primary that survives stays, and so does everything above the
-/// first gap; what is below is chosen anew. A group that is not full is filled at its end, so a new chassis never becomes
-/// primary by itself. A port that no chassis can carry keeps its entries. Ports without a placement get one. `seed` matters to
-/// the scheduler `chance` only.
+/// Entries on chassis that can no longer carry the port are removed. A surviving primary stays, and so does everything above the first gap;
+/// entries below it are chosen anew. A short group is filled at its end, so a new chassis never becomes primary by itself. A port that no
+/// chassis can carry keeps its entries. Ports without a placement get one. Only the scheduler `chance` uses `seed`.
 pub fn reschedule(world: &World, outside: &Outside, seed: u64) -> Vec<Placement> {
     let mut load = Load::of(world);
     let mut changed: BTreeMap<Uuid, Arc<Placement>> = BTreeMap::new();
-    // Where the gateways of each router are, as decided so far. All are asked about, so all are looked up once.
+    // The placements of each router's gateways, as decided so far. All ports are processed, so each router is looked up once.
     let mut of_router: BTreeMap<&str, Vec<Arc<Placement>>> = BTreeMap::new();
     for port in world.linked::<Port>(Link::GatewayPorts) {
         let placement = world.get::<Placement>(&port.id).cloned();
@@ -63,7 +62,7 @@ pub fn reschedule(world: &World, outside: &Outside, seed: u64) -> Vec<Placement>
     changed.into_values().map(|placement| Placement::clone(&placement)).collect()
 }
 
-/// The group after what became impossible is gone.
+/// The group after removing entries that are no longer possible.
 pub(super) fn regroup(entries: &[Placed], ask: &Ask<'_>, rule: &mut Rule<'_>) -> Vec<Placed> {
     let valid = |placed: &&Placed| ask.eligible.contains(&placed.chassis);
     let survivors: Vec<&Placed> = entries.iter().filter(valid).collect();
@@ -72,7 +71,7 @@ pub(super) fn regroup(entries: &[Placed], ask: &Ask<'_>, rule: &mut Rule<'_>) ->
     if kept.is_empty() {
         kept.extend(successor(&survivors, ask, rule));
     }
-    // Pins below the gap hold their places; the others around them are chosen anew.
+    // Pins below the gap keep their positions; the other entries around them are chosen anew.
     let pins: Vec<(usize, Placed)> = survivors
         .iter()
         .enumerate()
@@ -90,8 +89,8 @@ pub(super) fn regroup(entries: &[Placed], ask: &Ask<'_>, rule: &mut Rule<'_>) ->
     group
 }
 
-/// Who hosts the port when its primary is gone: the first survivor, which OVN has chosen already, unless a sibling of the
-/// port has its primary there and another chassis has none.
+/// The new primary after the loss of the old one: the first survivor, which OVN has already chosen. The exception is a survivor that hosts
+/// the primary of a sibling while another hosts none.
 fn successor(survivors: &[&Placed], ask: &Ask<'_>, rule: &mut Rule<'_>) -> Option<Placed> {
     let first = survivors.first().map(|placed| Placed::clone(placed));
     if !matches!(rule, Rule::LeastLoaded(_)) {

@@ -1,4 +1,4 @@
-//! The yardsticks of a scheduler: spread, fairness, siblings apart, few moves, the same answer every time.
+//! The quality of the scheduler: spread, fairness, siblings apart, few moves, and deterministic results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ const N1: u128 = 0x100;
 const N2: u128 = 0x200;
 const TUNNELLED: u128 = 0x300;
 
-/// A world that grows by gateways.
+/// A world to which the tests add gateways.
 struct Cloud {
     world: World,
     outside: Outside,
@@ -174,7 +174,7 @@ impl Cloud {
         self.world.table::<Placement>().iter().map(|p| (p.port_id, self.group(p.port_id))).collect()
     }
 
-    /// Lets the scheduler react to `chassis`; the ports whose placement changed.
+    /// Replaces the fleet and reschedules. Returns the ports whose placement changed.
     fn becomes(&mut self, chassis: Vec<Chassis>) -> BTreeSet<Uuid> {
         self.outside.fleet = Fleet { chassis };
         let changed = reschedule(&self.world, &self.outside, 7);
@@ -184,7 +184,7 @@ impl Cloud {
         ports
     }
 
-    /// Ports of each chassis at a rank.
+    /// The number of ports of each chassis at a rank.
     fn counts(&self, rank: usize) -> BTreeMap<String, u32> {
         let mut counts: BTreeMap<String, u32> =
             self.outside.fleet.chassis.iter().map(|chassis| (chassis.name.clone(), 0)).collect();
@@ -201,7 +201,7 @@ impl Cloud {
         counts.values().max().unwrap_or(&0) - counts.values().min().unwrap_or(&0)
     }
 
-    /// 1 if all chassis have as many primaries as the others.
+    /// Jain's fairness index: 1 if all chassis have the same number of primaries.
     fn fairness(&self) -> f64 {
         let counts: Vec<f64> = self.counts(0).into_values().map(f64::from).collect();
         let sum: f64 = counts.iter().sum();
@@ -281,7 +281,7 @@ fn the_loss_of_any_one_chassis_brings_no_two_gateways_together() {
         let routers = cloud.routers(20, &networks);
         let before = cloud.world.clone();
         for lost in fleet(width) {
-            // What OVN does by itself while the chassis is only dead: the next in the group takes over.
+            // OVN's own reaction while the chassis is only dead: the next in the group takes over.
             for ports in &routers {
                 let heirs: Vec<_> = ports
                     .iter()
@@ -290,7 +290,7 @@ fn the_loss_of_any_one_chassis_brings_no_two_gateways_together() {
                 let apart: BTreeSet<_> = heirs.iter().collect();
                 assert_eq!(apart.len(), heirs.len(), "{width} chassis without {}: {heirs:?}", lost.name);
             }
-            // And when its row is gone.
+            // The reaction once the row of the chassis is gone.
             cloud.becomes(fleet(width).into_iter().filter(|chassis| chassis.name != lost.name).collect());
             assert_eq!(cloud.together(&routers), 0);
             cloud.world = before.clone();
@@ -503,19 +503,19 @@ fn whoever_can_keep_its_priority_does() {
     };
     let five = [("a", 5), ("b", 4), ("c", 3), ("d", 2), ("e", 1)];
     for (before, after) in [
-        // One is lost.
+        // One chassis is lost.
         (&five[..], &[("a", 5), ("b", 4), ("d", 2), ("e", 1)][..]),
         (&five, &[("b", 4), ("c", 3), ("d", 2), ("e", 1)]),
-        // Those below it change places: the gap has room for one of them.
+        // The two below swap: the gap has room for one of them.
         (&five, &[("a", 5), ("b", 4), ("e", 3), ("d", 2)]),
-        // Another takes the place.
+        // Another chassis replaces it.
         (&five, &[("a", 5), ("b", 4), ("d", 2), ("new", 1)]),
-        // It comes back last.
+        // It returns as the last.
         (&[("a", 5), ("b", 4), ("d", 2)], &[("a", 5), ("b", 4), ("d", 2), ("c", 1)]),
         (&[("a", 2), ("b", 1)], &[("a", 3), ("b", 2), ("c", 1)]),
-        // No room: all anew.
+        // No room: all are numbered anew.
         (&[("a", 5), ("b", 4), ("e", 3), ("d", 2)], &[("a", 4), ("b", 3), ("d", 2), ("e", 1)]),
-        // Those set by hand stay.
+        // Pinned priorities stay.
         (&[("pin", 100), ("b", 2), ("c", 1)], &[("pin", 100), ("c", 1)]),
         (&[("a", 11), ("pin", 10), ("c", 1)], &[("c", 11), ("pin", 10)]),
         (&[("x", 5), ("a", 4), ("pin", 3), ("c", 2)], &[("c", 4), ("pin", 3), ("a", 1)]),
@@ -530,7 +530,7 @@ fn whoever_can_keep_its_priority_does() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes and goes: groups hold only chassis that can carry them, each once, and a primary that can stay does.
+    /// Whatever chassis appear and disappear, groups contain only chassis that can carry them, each once, and a primary stays if it can.
     #[test]
     fn groups_stay_sound_while_chassis_come_and_go(
         gateways in proptest::collection::vec(proptest::bool::ANY, 1..12),

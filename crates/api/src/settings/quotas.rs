@@ -1,13 +1,13 @@
-//! The default limits: how many objects a project may have that has no limits of its own.
+//! The default limits of a project without limits of its own.
 //!
-//! An operator names the limits that it wants otherwise; the rest stay as they are here. Without that, a file that raises one limit
-//! would lift all others.
+//! An operator's file names only the limits to change; the others keep these defaults. Otherwise a file that raises one limit would remove
+//! all others.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Each resource that can be limited, with its limit unless an operator says otherwise; -1 is no limit.
+/// Each resource with a limit, and its default; -1 means no limit.
 const DEFAULTS: [(&str, i64); 14] = [
     ("address_scope", 100),
     ("floatingip", 50),
@@ -36,12 +36,12 @@ impl Default for DefaultQuotas {
 }
 
 impl DefaultQuotas {
-    /// Every resource that can be limited.
+    /// All resources with a limit.
     pub fn resources() -> impl Iterator<Item = &'static str> {
         DEFAULTS.into_iter().map(|(resource, _)| resource)
     }
 
-    /// The limit of a resource; below zero is none.
+    /// The limit of a resource; negative means none.
     pub fn limit(&self, resource: &str) -> i64 {
         self.0.get(resource).copied().unwrap_or(-1)
     }

@@ -1,4 +1,4 @@
-//! What differs between two snapshots, found in their tables: it costs as much as there is difference.
+//! The differences between two snapshots, found in their tables. The cost grows with their number only.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::resource::metadata_port;
 use crate::world::{Entity, EntityKey, World};
 
 impl Snapshot {
-    /// What differs from an older snapshot; `None` if it is so much that everything should be decided anew.
+    /// The differences from an older snapshot; `None` if all units should compile again.
     pub fn since(&self, older: &Snapshot) -> Option<Changes> {
         let alike = Arc::ptr_eq(&self.settings, &older.settings) || self.settings == older.settings;
         if !alike || self.ability != older.ability {
@@ -78,7 +78,7 @@ impl Collector {
         }
     }
 
-    /// An object's own fact and units, and what else its coming, going and changing touches.
+    /// Records an object's own fact and units, and the other facts that its change touches.
     fn table<T: Entity>(&mut self, new: &World, old: &World, touches: &[Touches<T>]) {
         for (before, after) in new.table::<T>().changes_since(old.table::<T>()) {
             let Some(id) = before.or(after).and_then(|entity| entity.key().id()) else { continue };
@@ -95,10 +95,10 @@ impl Collector {
     }
 }
 
-/// Notes the facts that a change of an object touches besides its own, from the object before and after.
+/// Records the other facts that a change of an object touches, given the object before and after.
 type Touches<T> = fn(Option<&T>, Option<&T>, &mut dyn FnMut(Fact));
 
-/// Whether there is anything to name depends on the network being there.
+/// A network's name rows exist only while the network does.
 fn touched_by_network(before: Option<&Network>, after: Option<&Network>, note: &mut dyn FnMut(Fact)) {
     before.into_iter().chain(after).for_each(|network| note(Fact::Names(network.id)));
 }
@@ -133,7 +133,7 @@ fn touched_by_placement(before: Option<&Placement>, after: Option<&Placement>, n
     }
 }
 
-/// Ports are many and change for many reasons; what others read of them is touched only if that part changed.
+/// Ports are many and change often. Facts about a part of a port are touched only if that part changed.
 fn touched_by_port(before: Option<&Port>, after: Option<&Port>, note: &mut dyn FnMut(Fact)) {
     let both = || before.into_iter().chain(after);
     for port in both() {
@@ -167,7 +167,7 @@ fn note_monitor_port(port: &Port, note: &mut dyn FnMut(Fact)) {
     port.fixed_ips.iter().for_each(|fixed| note(Fact::MonitorPort(fixed.subnet_id)));
 }
 
-/// What a network's names are made of.
+/// The inputs of a network's name rows.
 fn names(port: Option<&Port>) -> Option<(Uuid, &str, &[crate::model::FixedIp])> {
     let port = port.filter(|port| !port.dns_name.is_empty())?;
     Some((port.network_id, &port.dns_name, &port.fixed_ips))

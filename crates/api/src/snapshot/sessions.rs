@@ -1,13 +1,13 @@
 //! BFD sessions that routers share.
 //!
-//! Normally each gateway port watches its own next hop. With `bfd_session_sharing = chassis`, ports of different routers
-//! whose network, next hop and scheduled chassis are the same use one session, that of the port with the lowest id; a port
-//! that joins later does not take it over, whatever its id: the peers watch the present one. Two ports of one router never
-//! share, so that each can fail alone.
+//! Normally each gateway port has a session of its own to its next hop. With `bfd_session_sharing = chassis`, ports of different routers
+//! with the same network, next hop and scheduled chassis use one session, that of the port with the lowest id. A port that joins later does
+//! not take the session over, whatever its id: the peers monitor the present one. Two ports of one router never share a session, so that
+//! each can fail alone.
 //!
-//! When the owner leaves, another takes over. Routes that are there and watched by another session, or by none, stay without
-//! one until the new session is up, or the wait is over: a session that is only starting would take them out. A host route
-//! to the next hop starts it meanwhile.
+//! When the owner leaves, another port takes over. Existing routes that use another session, or none, stay without one until the new
+//! session is up or the wait is over: a session that is still starting would take them out. Meanwhile a host route to the next hop starts
+//! it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,32 +24,32 @@ use crate::report::{BfdState, Report};
 use crate::settings::{BfdSharing, Settings};
 use crate::world::{Link, World};
 
-/// The sessions that gateway ports use, where they are shared.
+/// The sessions of gateway ports, if shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sessions(Arc<BTreeMap<(Uuid, IpAddr), Session>>);
 
-/// The session of one gateway port to one next hop.
+/// The session of a gateway port to a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The port whose session it is.
+    /// The port that the session belongs to.
     pub owner: Uuid,
-    /// The route is there and does not hang on the session yet.
+    /// Whether the route exists but does not use the session yet.
     pub pending: bool,
-    /// Some route waits for the session to come up.
+    /// Whether some route waits for the session to come up.
     pub starting: bool,
-    /// The same, however long it has been waiting.
+    /// The same as `starting`, but even after the wait is over.
     unsettled: bool,
 }
 
 impl Sessions {
-    /// Who shares what. Empty unless sessions are shared. Nobody waits for rows that are `overdue`.
+    /// Computes the shared sessions; empty unless sharing is on. No route waits for rows in `overdue`.
     pub fn of(world: &World, report: &Report, settings: &Settings, overdue: &OrdSet<Uuid>) -> Self {
         if settings.bfd_session_sharing == BfdSharing::Port {
             return Self::default();
         }
         let mut groups: BTreeMap<(Uuid, IpAddr, &str), BTreeMap<Uuid, Uuid>> = BTreeMap::new();
         let mut alone = Vec::new();
-        // In order of id, so that the first of each router is the lowest.
+        // Sorted by id, so that the first of each router is the lowest.
         for port in world.linked::<Port>(Link::GatewayPorts) {
             let Some(router) = port.router_id() else { continue };
             let chassis = world.get::<Placement>(&port.id).and_then(|placement| placement.chassis.first());
@@ -94,12 +94,12 @@ impl Sessions {
         Sessions(Arc::new(sessions))
     }
 
-    /// The session of a port to a next hop, if it is a shared one.
+    /// The shared session of a port to a next hop, if there is one.
     pub fn get(&self, port: Uuid, hop: IpAddr) -> Option<Session> {
         self.0.get(&(port, hop)).copied()
     }
 
-    /// The rows of sessions that some route is not under yet. Whoever has a clock sees how long.
+    /// The rows of sessions that some route does not use yet. A caller with a clock measures for how long.
     pub fn unsettled(&self) -> impl Iterator<Item = Uuid> {
         let unsettled = self.0.iter().filter(|(_, session)| session.unsettled);
         unsettled.map(|((_, hop), session)| bfd::row(session.owner, *hop))
@@ -119,8 +119,8 @@ impl Sessions {
     }
 }
 
-/// Whose session the ports of a group use: that which most of their routes hang on already, or one that is starting; where
-/// there is none, that of the lowest id.
+/// The owner of a group's session: the one that most of the group's routes use already, or one that is starting. Without either, the port
+/// with the lowest id.
 fn owner(world: &World, report: &Report, members: &BTreeMap<Uuid, Uuid>, hop: IpAddr) -> Option<Uuid> {
     let mut routes: BTreeMap<Uuid, usize> = BTreeMap::new();
     for session in members.values().filter_map(|port| watched_by(world, report, *port, hop).flatten()) {
@@ -133,17 +133,17 @@ fn owner(world: &World, report: &Report, members: &BTreeMap<Uuid, Uuid>, hop: Ip
     members.values().copied().max_by_key(used)
 }
 
-/// How the session of a port itself stands, if it has one.
+/// The state of a port's own session, if there is one.
 fn session(report: &Report, port: Uuid, hop: IpAddr) -> Option<BfdState> {
     report.bfd(&ovn::ident::name::router_port(port), hop)
 }
 
-/// The session that a port's default route hangs on, or none; nothing if there is no such route.
+/// The session that a port's default route uses, or none; `None` outside if there is no such route.
 fn watched_by(world: &World, report: &Report, port: Uuid, hop: IpAddr) -> Option<Option<Uuid>> {
     report.routes.get(&written(world, route::default_row(port, hop))).copied()
 }
 
-/// The UUID that a row of ours has in the Northbound.
+/// The UUID in the Northbound of one of our rows.
 fn written(world: &World, ours: Uuid) -> Uuid {
     world.get::<Adopted>(&ours).map_or(ours, |adopted| adopted.theirs)
 }

@@ -1,4 +1,4 @@
-//! Every rule, asked of the API by every kind of caller.
+//! Sends a request for every rule as every kind of caller.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::resource::fixture::Desk;
 
-/// Projects: of the object, of the network it is on, one that the network is shared with, and one that has nothing to do with it.
+/// The projects of the object, of its network, of a caller with whom the network is shared, and of an unrelated caller.
 const PROJECTS: [&str; 4] = ["owner", "net", "guest", "stranger"];
 
 /// A caller and its role's name.
@@ -29,7 +29,7 @@ fn callers() -> Vec<(&'static str, Caller)> {
     callers
 }
 
-/// What the terms of the table are about.
+/// The properties that the terms of the table refer to.
 struct Facts<'a> {
     owner: &'a str,
     network: Option<&'a str>,
@@ -39,7 +39,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Neutron's words, read by themselves: nothing here is the code under test.
+    /// Evaluates Neutron's terms independently: nothing here is the code under test.
     fn fits(&self, term: &str, caller: &Caller, value: &Value) -> bool {
         let shared = self.shared.contains(&caller.project.as_str());
         let (role, party) = term.split_once('@').unwrap_or((term, ""));
@@ -69,7 +69,7 @@ impl Facts<'_> {
         terms.iter().any(|term| self.fits(term, caller, value))
     }
 
-    /// Whether the rules of a verb, and of what a body names, let the caller.
+    /// Whether the rules of a verb, and of the attributes in a body, permit the caller.
     fn allow_all(&self, table: &Table, verb: &str, caller: &Caller, body: &Value) -> bool {
         self.allows(table, verb, caller, &Value::Null)
             && body.as_object().unwrap().iter().all(|(name, value)| {
@@ -88,19 +88,19 @@ impl Facts<'_> {
     }
 }
 
-/// Whether a request was refused because of who asked.
+/// Whether a request was refused because of its caller.
 fn refused<T>(answer: &Result<T, Fault>) -> bool {
     matches!(answer, Err(fault) if fault.status == 403 || fault.status == 404)
 }
 
-/// A noun: its path, an object of it, the facts, what to change and what to make.
+/// The test of a noun: its path, an object, the facts, the updates and the create requests.
 struct Walk<'a> {
     noun: &'a str,
     path: &'a str,
     object: Value,
     facts: Facts<'a>,
     updates: Vec<Value>,
-    /// A body that can be made, and what to add to it, one at a time.
+    /// A valid body, and additions to it, to be tested one at a time.
     create: Value,
     creates: Vec<Value>,
 }
@@ -131,7 +131,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Others than administrators and services make what is their own.
+    /// Callers other than administrators and services create objects in their own project.
     fn create(&self, desk: &mut Desk, table: &Table, who: &str, caller: &Caller, more: &Value) {
         let owner = if caller.admin || caller.service { self.facts.owner } else { &caller.project };
         let facts = Facts { owner, ..self.facts };
@@ -204,7 +204,7 @@ fn ports() {
         shared: &["owner", "guest"],
         external: false,
     };
-    // A stranger does not learn that there is a network: not even what is in no rule is said then.
+    // A caller that does not see the network gets a 404, even for attributes without a rule.
     let creates = both.to_vec();
     Walk { noun: "port", path: "ports", object, facts, updates: both.to_vec(), create, creates }
         .run(&mut desk, &expected());
@@ -242,7 +242,7 @@ fn networks_and_subnets() {
         creates,
     }
     .run(&mut desk, &expected());
-    // On a network of another project, as an administrator may have made it.
+    // A subnet on a network of another project, as only an administrator can create it.
     let (network, _) = shared_network(&mut desk);
     let subnet =
         json!({"network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/24", "project_id": "owner"});
@@ -350,7 +350,7 @@ fn rules_of_a_group_are_its_owners_and_policies_their_makers() {
     let mut desk = Desk::new();
     let table = expected();
     let group = desk.create("security-groups", &ops(), json!({"name": "g", "project_id": "net"})).unwrap();
-    // Usable by all of them, so that nobody is refused because the group is not there.
+    // Shared with all of them, so that no request fails because the group is invisible.
     for target in ["owner", "guest", "stranger", "svc"] {
         share(&mut desk, "security_group", &group, target);
     }

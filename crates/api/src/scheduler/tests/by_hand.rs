@@ -1,4 +1,4 @@
-//! What an administrator asks for: pins, and rebalancing.
+//! Manual changes by an administrator: pins, and rebalancing.
 
 use super::*;
 
@@ -20,11 +20,11 @@ fn pins_take_their_place_and_survive_until_their_chassis_cannot_carry_the_port()
     cloud.becomes(fleet(5));
     assert_eq!(cloud.primary(port), last);
     assert_eq!(cloud.group(port).len(), 5);
-    // Another chassis of the group goes: the pin stays where it is.
+    // Another chassis of the group disappears: the pin stays.
     cloud.becomes(fleet(5).into_iter().filter(|chassis| chassis.name != group[0]).collect());
     assert_eq!(cloud.primary(port), last);
     assert!(cloud.world.get::<Placement>(&port).unwrap().chassis[0].pinned);
-    // Its own chassis goes, and comes back as one of many.
+    // The pinned chassis disappears and returns as an ordinary one.
     cloud.becomes(fleet(5).into_iter().filter(|chassis| chassis.name != last).collect());
     cloud.becomes(fleet(5));
     assert_eq!(cloud.group(port)[4], last);
