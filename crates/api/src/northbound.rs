@@ -1,9 +1,9 @@
-//! The loop that keeps the Northbound as the world wants it, and what the rest of the server sees of OVN.
+//! The loop that keeps the Northbound in the desired state, and the server's view of OVN.
 //!
-//! * [`Sight`]: the connections to both databases, and the report and the chassis that follow from them. Every server has it.
-//! * [`Northbound`]: the loop and this server's part in writing. Election, fence and the note of progress are [`ovn::writer`]'s.
-//! * `clock`: which waits are over. `refusals`: load balancers whose rows the Northbound refuses. `target`: the writer's target, and the adopted rows that are gone. `tidy`: what must be
-//!   removed from the Southbound, and the poke for signs of life.
+//! * [`Sight`]: the connections to both databases, and the report and the chassis that are derived from them. Every server has it.
+//! * [`Northbound`]: the loop, and this server's part in writing. [`ovn::writer`] has the election, the fence and the note of progress.
+//! * `clock`: the waits that are over. `refusals`: load balancers whose rows the Northbound refuses. `target`: the writer's target, and the
+//!   adopted rows that are gone. `tidy`: removals from the Southbound, and the request for signs of life.
 
 mod clock;
 mod refusals;
@@ -36,10 +36,10 @@ pub use sight::Sight;
 use target::NorthboundTarget;
 pub use tidy::forget_adopted;
 
-/// How long the first decision waits for the Southbound: without it, what the rows say of hosts would be taken back.
+/// How long the first decision waits for the Southbound. Without it, the decision would remove what the rows contain about hosts.
 const SOUTHBOUND_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The loop of the Northbound; it runs until it is stopped.
+/// The loop of the Northbound. It runs until it is stopped.
 #[derive(Clone, Debug)]
 pub struct Northbound {
     handle: Handle,
@@ -71,21 +71,21 @@ impl Backing for Store {
     }
 }
 
-/// How the loop is to run.
+/// The options of the loop.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The loop's delays.
+    /// The delays of the loop.
     pub timing: Timing,
-    /// Compare each decision with one from scratch.
+    /// Whether to compare each decision with one from scratch.
     pub verify: bool,
-    /// Where the loop counts.
+    /// The metrics that the loop updates.
     pub metrics: Metrics,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        // Requests that wait together are one transaction of the store already, and while one commit is under way the next
-        // ones gather: waiting for more would only add delay.
+        // Requests that are queued together already share one transaction of the store, and during a commit the next ones queue up. Waiting
+        // for more would only add delay.
         let timing = Timing {
             window: Duration::ZERO,
             max_delay: Duration::ZERO,
@@ -97,8 +97,8 @@ impl Default for Options {
 }
 
 impl Northbound {
-    /// Starts the loop, on a thread of its own as every request makes it run. It takes part in the election at once, and writes
-    /// once it is the writer. Fails if there can be no thread.
+    /// Starts the loop on a thread of its own, because every request makes it run. It takes part in the election at once, and writes once
+    /// it is elected. Fails if the thread cannot be created.
     pub async fn start(
         sight: &Sight,
         settings: Arc<Settings>,
@@ -140,45 +140,45 @@ impl Northbound {
         Ok(Northbound { handle, writer, spent })
     }
 
-    /// The loop's remote control: its status, a preview of what it would do, and a stop.
+    /// The handle of the loop: its status, a preview of its plan, and a stop.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// An operator's word: rows that this server's store does not know may go. Fails if this server is not the writer.
+    /// Records an operator's permission to delete rows that this server's store does not know. Fails if this server is not the writer.
     pub fn allow_deletions(&self) -> Result<(), NotWriter> {
         self.writer.allow_deletions()
     }
 
-    /// Who writes, as it changes.
+    /// A receiver of the writer's lock state.
     pub fn writer(&self) -> watch::Receiver<LockState> {
         self.writer.held()
     }
 
-    /// Whether this server is the one that writes.
+    /// Whether this server is the writer.
     pub fn is_writer(&self) -> bool {
         self.writer.is_writer()
     }
 
-    /// The newest change of the world ([`World::seq`]) that is written, by this server or by another that shares its world.
-    /// What the Northbound refuses counts as written; the loop's status tells of it.
+    /// The newest change of the world ([`World::seq`]) that is written, by this server or by another one with the same store. Rows that the
+    /// Northbound refuses count as written; the loop's status reports them.
     pub fn applied(&self) -> watch::Receiver<u64> {
         self.writer.applied()
     }
 
-    /// Records of rows that were taken over ([`Adopted::ours`](crate::model::Adopted)) and are gone together with what they stood
-    /// for. [`forget_adopted`] removes them.
+    /// Records of adopted rows ([`Adopted::ours`](crate::model::Adopted)) that are gone together with their objects. [`forget_adopted`]
+    /// removes them.
     pub fn spent(&self) -> watch::Receiver<Vec<Uuid>> {
         self.spent.clone()
     }
 
-    /// Waits until a change of the world is written; false if the loop was stopped before.
+    /// Waits until a change of the world is written. Returns false if the loop was stopped before.
     pub async fn wait_applied(&self, seq: u64) -> bool {
         self.writer.wait_applied(seq).await
     }
 }
 
-/// Takes the newest of everything for each run.
+/// The loop's input: the newest value of each part.
 struct Inputs {
     sight: Sight,
     settings: Arc<Settings>,

@@ -50,7 +50,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     to.part.member::<PortGroup>(object, port_group::row(look, group.id), PortGroup::ACLS, row);
 }
 
-/// The rule as a match: whose port, which family, who on the other side, which protocol and ports.
+/// The match of a rule: the port group, the family, the remote side, the protocol and its ports.
 fn matches(rule: &SecurityGroupRule) -> Option<Match> {
     let (side, end) = match rule.direction {
         Direction::Ingress => (Side::Out, End::Src),
@@ -74,8 +74,8 @@ fn matches(rule: &SecurityGroupRule) -> Option<Match> {
     }
 }
 
-/// Whether a rule has ports that no match tells apart. The API takes none; Neutron took them, and such a rule is imported as it
-/// worked there.
+/// Whether a rule has ports that no match can express. The API refuses such a rule; Neutron accepted it, and an imported one keeps its
+/// effect there.
 fn has_blind_ports(rule: &SecurityGroupRule) -> bool {
     let number = rule.protocol.as_deref().and_then(security_group_rule::number);
     let v6 = rule.ethertype == Ethertype::IPv6;
@@ -83,7 +83,7 @@ fn has_blind_ports(rule: &SecurityGroupRule) -> bool {
     rule.port_range_min.or(rule.port_range_max).is_some() && !tells
 }
 
-/// The protocol's part of a match: `Some(None)` for any, `None` for one that nobody knows.
+/// The protocol's part of a match: `Some(None)` for any protocol, `None` for an unknown one.
 fn protocol(rule: &SecurityGroupRule) -> Option<Option<Match>> {
     let Some(protocol) = &rule.protocol else { return Some(None) };
     let (low, high) = (rule.port_range_min, rule.port_range_max);
@@ -111,7 +111,7 @@ fn ports(kind: Predicate, field: Field, low: Option<u16>, high: Option<u16>) -> 
     }
 }
 
-/// The range is type and code here.
+/// The range of the rule is the ICMP type and code here.
 fn icmp(kind: Predicate, type_: Code, code: Code, low: Option<u16>, high: Option<u16>) -> Match {
     let mut all = Match::Is(kind);
     if let Some(low) = low {

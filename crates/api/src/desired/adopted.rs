@@ -1,4 +1,4 @@
-//! Rows that were taken over: they are known, and another unit writes them.
+//! Adopted rows: this unit marks them as known, and other units write them.
 
 use ovn::target::RowId;
 use reconcile::ObjectId;

@@ -1,7 +1,7 @@
-//! `BFD`: sessions that watch the next hops of default routes.
+//! `BFD`: sessions that monitor the next hops of default routes.
 //!
-//! A row is made by the router whose port it runs on, while that router has a route under it. The schema has one row for a
-//! port and a peer. How routers share them is decided in [`sessions`](crate::snapshot::sessions).
+//! The router whose port a session runs on creates its row, while the router has a route that uses it. The schema has one row for each port
+//! and peer. [`sessions`](crate::snapshot::sessions) decides how routers share them.
 
 use std::net::IpAddr;
 
@@ -16,13 +16,13 @@ use super::look::Look;
 use super::{map, object, text};
 use crate::model::{Port, Router};
 
-/// The row we choose for a port's session to a next hop.
+/// The UUID of the row of a port's session to a next hop.
 pub fn row(port: Uuid, hop: IpAddr) -> Uuid {
     row_uuid("port", &port.to_string(), &format!("bfd {hop}"))
 }
 
-/// The session that a gateway's default route hangs on; none while it must not hang on one yet. Makes the row if it runs
-/// on this port.
+/// The session that a gateway's default route uses; none if the route must not use one yet. Creates the row if the session runs on this
+/// port.
 pub(super) fn compile(
     look: &Look<'_, '_>,
     router: &Router,
@@ -49,7 +49,7 @@ pub(super) fn compile(
     (!session.is_some_and(|session| session.pending)).then_some(row)
 }
 
-/// Whether a port's session has to be started for others who wait for it.
+/// Whether a port's session must start because other ports wait for it.
 pub(super) fn is_starting(look: &Look<'_, '_>, port: &Port, hop: IpAddr) -> bool {
     look.session(port.id, hop).is_some_and(|session| session.starting && session.owner == port.id)
 }

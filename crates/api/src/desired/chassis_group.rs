@@ -1,6 +1,6 @@
-//! `HA_Chassis_Group` and its `HA_Chassis`: where a gateway port, or external ports, may live.
+//! `HA_Chassis_Group` and its `HA_Chassis`: the chassis that may host a gateway port or external ports.
 //!
-//! There is one group per gateway port and never one per router: gateways that shared a group would all sit on one chassis.
+//! Each gateway port has its own group. With one group per router, all of its gateways would be on one chassis.
 
 use ovn::ident::{name, row_uuid};
 use ovn::nb::{HaChassis, HaChassisGroup};
@@ -14,7 +14,7 @@ use super::{Compiled, Look};
 use super::{map, object, router_port, text};
 use crate::model::{Network, Port};
 
-/// Highest priority of a group of external ports.
+/// The highest priority in a group of external ports.
 const HIGHEST: i64 = 32_767;
 
 /// The row of a gateway port's group.
@@ -52,7 +52,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     );
 }
 
-/// The group of one external port, where chassis say that they host such ports.
+/// The group of one external port, if chassis are set apart for external ports.
 pub(super) fn compile_external_port(look: &Look<'_, '_>, port: &Port, to: &mut Part) -> Option<Uuid> {
     let network = look.network(port.network_id)?;
     if !look.fleet().chassis.iter().any(|chassis| chassis.external_ports) {
@@ -67,8 +67,8 @@ pub(super) fn compile_external_port(look: &Look<'_, '_>, port: &Port, to: &mut P
     Some(group(look, object("port", port.id), "port", port.id, name, ids, ranked(&chassis), to))
 }
 
-/// The group that a network's external ports share, where no chassis is set apart for them. A network behind a router has
-/// it where the router's first gateway is, so that traffic does not take a detour.
+/// The shared group of a network's external ports, if no chassis is set apart for them. Behind a router it has the chassis of the router's
+/// first gateway, so that traffic takes no detour.
 pub(super) fn compile_external_ports(look: &Look<'_, '_>, network: &Network, to: &mut Part) {
     if !look.has_external_ports(network.id)
         || look.fleet().chassis.iter().any(|chassis| chassis.external_ports)
@@ -103,7 +103,7 @@ fn network_group_row(look: &Look<'_, '_>, network: Uuid) -> Uuid {
     look.row(row_uuid("network", &network.to_string(), "ha-chassis-group"))
 }
 
-/// Chassis that reach a network, in an order that is the same each time and different for each id.
+/// The chassis that reach a network, in an order that is stable for each id and differs between ids.
 fn candidates(
     look: &Look<'_, '_>,
     network: &Network,

@@ -1,4 +1,4 @@
-//! `DHCP_Options`: what OVN's DHCP server tells. One row per subnet, and one per port that has options of its own.
+//! `DHCP_Options`: the answers of OVN's DHCP server. One row per subnet, and one per port with options of its own.
 
 use std::net::IpAddr;
 
@@ -19,13 +19,13 @@ use super::look::Look;
 use super::{Compiled, map, metadata_route, object, text};
 use crate::model::{ExtraDhcpOpt, Ipv6Mode, Network, Port, Subnet};
 
-/// Where instances ask for their metadata.
+/// The metadata service.
 const METADATA: Ipv4Net = Ipv4Net::new_assert(metadata_route::METADATA, 32);
 const ANYWHERE: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::UNSPECIFIED, 0);
 
 const STATIC_ROUTES: &str = "classless_static_route";
 
-/// The options of a row, and those that had to be left out.
+/// The options of a row, and those that could not be included.
 struct Draft {
     options: DhcpOptionSet,
     left_out: Vec<(String, DhcpError)>,
@@ -48,7 +48,7 @@ impl Draft {
     }
 }
 
-/// The row of a subnet's options.
+/// The row of a subnet.
 pub(super) fn row(look: &Look<'_, '_>, subnet: Uuid) -> Uuid {
     look.row(row_uuid("subnet", &subnet.to_string(), "dhcp"))
 }
@@ -69,7 +69,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     }
 }
 
-/// The rows that answer a port, for either family; makes the port's own where it has some.
+/// The rows of a port for IPv4 and IPv6. Creates the port's own row if it has options of its own.
 pub(super) fn of_port(look: &Look<'_, '_>, port: &Port, to: &mut Compiled) -> (Option<Uuid>, Option<Uuid>) {
     if ["network:", "neutron:"].iter().any(|prefix| port.device_owner.starts_with(prefix)) {
         return (None, None);
@@ -84,15 +84,15 @@ fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Compiled) -
     }
     let subnets = port.fixed_ips.iter().filter_map(|fixed| look.subnet(fixed.subnet_id));
     let subnets = subnets.filter(|subnet| subnet.ip_version() == version).filter(|subnet| answers(subnet));
-    // Where one of them gives addresses, that one is asked.
+    // A subnet with DHCPv6 addresses takes precedence over a stateless one.
     let subnet = subnets.min_by_key(|subnet| subnet.ipv6_address_mode == Some(Ipv6Mode::Dhcpv6Stateless))?;
     let network = look.network(subnet.network_id)?;
     let mut own = false;
-    // The subnet tells of what it cannot write itself.
+    // The unit of the subnet reports the options that it cannot include, so this one does not.
     let mut draft = Draft { left_out: Vec::new(), ..options(look, subnet, network) };
     for extra in extra.filter(|extra| !extra.is_boot_stage() || port.binding.vnic_type == "baremetal") {
         let Some((option, value)) = extra.typed() else { continue };
-        // Routes come on top of the subnet's; anything else takes its place.
+        // Routes are added to the subnet's; any other option replaces the subnet's.
         let put = value.and_then(|value| match value {
             DhcpValue::Routes(routes) if option.name() == STATIC_ROUTES => {
                 draft.options.add_routes(STATIC_ROUTES, routes)
@@ -124,7 +124,7 @@ fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Compiled) -
     Some(row)
 }
 
-/// Whether DHCP has anything to say on a subnet.
+/// Whether a subnet uses DHCP.
 fn answers(subnet: &Subnet) -> bool {
     subnet.enable_dhcp && subnet.ipv6_address_mode != Some(Ipv6Mode::Slaac)
 }
@@ -162,7 +162,7 @@ fn options_v4(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Draft 
     let settings = look.settings();
     let metadata = look.metadata_ip(subnet);
     let mut draft = Draft::new(DhcpVersion::V4);
-    // Somebody must be the server.
+    // Without a gateway and a metadata port, no address is left for the server.
     let Some(server) = subnet.gateway_ip.or(metadata) else { return draft };
     draft.put("server_id", DhcpValue::Address(server));
     draft.put("server_mac", DhcpValue::Mac(subnet.dhcp_server_mac));
@@ -190,7 +190,7 @@ fn options_v4(look: &Look<'_, '_>, subnet: &Subnet, network: &Network) -> Draft 
         }
     }
     if !routes.is_empty() {
-        // Who gets this option ignores the router option (RFC 3442), so the default route is in it again.
+        // A client that gets this option ignores the router option (RFC 3442), so the default route is repeated here.
         if let Some(IpAddr::V4(gateway)) = subnet.gateway_ip {
             routes.push((ANYWHERE, gateway));
         }
@@ -211,7 +211,7 @@ fn options_v6(look: &Look<'_, '_>, subnet: &Subnet) -> Draft {
     draft
 }
 
-/// The subnet's resolvers, else the operator's. An unspecified address means none at all.
+/// The subnet's resolvers, or else the operator's. An unspecified address means none at all.
 fn resolvers(look: &Look<'_, '_>, subnet: &Subnet) -> Option<AddressList> {
     let fits = |ip: &&IpAddr| ip.is_ipv4() == subnet.cidr.addr().is_ipv4();
     let of = |list: &[IpAddr]| -> Vec<IpAddr> { list.iter().filter(fits).copied().collect() };

@@ -1,4 +1,4 @@
-//! `DNS`: names of a network's ports.
+//! `DNS`: the names of a network's ports.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
                 continue;
             }
         };
-        // A name that is too long in one domain may be short enough in the other.
+        // A name that is too long in one domain may fit in the other.
         let full: Vec<DomainName> = domains.iter().filter_map(|domain| host.within(domain).ok()).collect();
         for name in full.iter().chain([&host]) {
             records.insert(name.to_lowercase().to_string(), text(Spaced(&addresses)));
@@ -49,7 +49,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
             records.insert(reverse(*address), text(full.first().unwrap_or(&host).to_lowercase()));
         }
     }
-    // Names that are none may be all there are.
+    // All names may be invalid.
     if records.is_empty() {
         return;
     }
@@ -64,7 +64,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     to.part.member::<LogicalSwitch>(object, switch::row(look, id), LogicalSwitch::DNS_RECORDS, row);
 }
 
-/// The name under which an address is asked for.
+/// The name of an address for reverse lookups.
 fn reverse(address: IpAddr) -> String {
     match address {
         IpAddr::V4(ip) => {

@@ -1,9 +1,9 @@
 //! `Load_Balancer`: the rows of a load balancer, and the switches and routers that use them.
 //!
-//! A load balancer has one row for each protocol, algorithm and affinity that its pools use
-//! ([`RowSlot`](crate::model::RowSlot)). All rows have its id as name and the same VIPs, floating IPs and references; the keys
-//! of a listener or a pool are in one row only. Each row carries the generation of the load balancer it was made from, so
-//! that the Northbound itself tells which changes have arrived (`report/balancer.rs`).
+//! A load balancer has one row for each combination of protocol, algorithm and affinity that its pools use
+//! ([`RowSlot`](crate::model::RowSlot)). All rows have its id as name, and the same VIPs, floating IPs and references; the keys of a
+//! listener or a pool are in one row only. Each row carries the generation of the load balancer that it was compiled from, so the
+//! Northbound itself shows which changes have arrived (`report/balancer.rs`).
 
 mod access;
 mod association;
@@ -26,10 +26,10 @@ use crate::model::{LbProtocol, LoadBalancer, RowSlot};
 use association::Association;
 use parts::BalancerParts;
 
-/// The kind of object that the rows are filed under.
+/// The kind of object in problems about the rows.
 pub(crate) const OBJECT: &str = "loadbalancer";
 
-/// The UUID of a row. The first one has the load balancer's id.
+/// The UUID of a row. The first row has the load balancer's id.
 fn row(look: &Look<'_, '_>, balancer: Uuid, number: u32) -> Uuid {
     match number {
         0 => look.row(balancer),
@@ -71,7 +71,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     }
 }
 
-/// Has routers and switches use a row, through the groups of the routers if there are any.
+/// Adds a row to the routers and switches that use it, or to the groups of the routers if there are any.
 fn associate(look: &Look<'_, '_>, id: Uuid, row: Uuid, association: &Association<'_>, to: &mut Part) {
     let mut switches = association.networks.clone();
     for used_by in &association.routers {
@@ -97,7 +97,7 @@ fn associate(look: &Look<'_, '_>, id: Uuid, row: Uuid, association: &Association
     }
 }
 
-/// OVN supports load balancers on routers with several gateways only where it translates without state.
+/// Reports a problem if OVN cannot serve the load balancer: on a router with several gateways it must translate without state.
 fn warn_of_several_gateways(look: &Look<'_, '_>, id: Uuid, association: &Association<'_>, to: &mut Compiled) {
     if association.has_multihomed_router && !look.ability().stateless_balancers {
         to.problems.push(Problem::warning(
@@ -121,7 +121,7 @@ fn protocol(protocol: LbProtocol) -> nb::LbProtocol {
 fn options(slot: &RowSlot, association: &Association<'_>) -> Vec<(&'static str, Str)> {
     let mut options = Vec::new();
     options.extend(slot.group.affinity.map(|seconds| ("affinity_timeout", text(seconds))));
-    // Requests and answers may cross different gateways, so no single chassis has the connection's state.
+    // Requests and replies may cross different gateways, so no single chassis has the state of the connection.
     if association.has_multihomed_router {
         options.push(("use_stateless_nat", word(true)));
     }

@@ -1,4 +1,4 @@
-//! The localnet port of a network that leaves on a bridge of the chassis.
+//! The localnet port of a network on a physical network: it connects the switch to a bridge of each chassis.
 
 use ovn::PortType;
 use ovn::ident::name;
@@ -21,7 +21,7 @@ pub(super) fn compile(look: &Look<'_, '_>, network: &Network, to: &mut Part) {
         name: text(name::localnet_port(segment.id)),
         kind: PortType::Localnet,
         addresses: Set::from([Text::from(PortAddresses::Unknown)]),
-        // `tag` itself is northd's.
+        // northd writes `tag` itself.
         tag_request: vlan.map(i64::from),
         options: map([
             ("network_name", text(physical)),

@@ -1,4 +1,4 @@
-//! The snapshot as units see it: every question is noted.
+//! The snapshot as units read it: each read records a fact.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ use crate::snapshot::sessions::Session;
 use crate::snapshot::{Ability, Fact, Snapshot};
 use crate::world::{Entity, Kind, Link};
 
-/// What a unit may look at.
+/// The read access of a unit to the snapshot.
 pub(crate) struct Look<'t, 'w>(&'t Tracked<'w, Snapshot, Fact>);
 
 impl<'t, 'w> Look<'t, 'w> {
@@ -26,7 +26,7 @@ impl<'t, 'w> Look<'t, 'w> {
         Look(tracked)
     }
 
-    /// An object of any noun.
+    /// The object of any noun with an id.
     pub(crate) fn object<T: Entity<Key = Uuid>>(&self, id: Uuid) -> Option<&'w T> {
         let found = self.0.read(Fact::Object(T::KIND, id), |snapshot| snapshot.world.get::<T>(&id));
         found.map(|entity| &**entity)
@@ -72,7 +72,7 @@ impl<'t, 'w> Look<'t, 'w> {
         self.object(id)
     }
 
-    /// Whether chassis were chosen for a gateway port, whichever they are.
+    /// Whether a gateway port has a placement.
     pub(crate) fn has_placement(&self, port: Uuid) -> bool {
         self.0.read(Fact::HasPlacement(port), |snapshot| snapshot.world.get::<Placement>(&port).is_some())
     }
@@ -89,9 +89,9 @@ impl<'t, 'w> Look<'t, 'w> {
         self.0.read(Fact::Fleet, |snapshot| &*snapshot.fleet)
     }
 
-    /// The UUID of a row of ours: what we would choose, unless a row was taken over in its place.
+    /// The UUID of a row of ours: the derived one, unless the row was adopted from Neutron.
     pub(crate) fn row(&self, ours: Uuid) -> Uuid {
-        // Most installations took nothing over, and then one question is enough for all rows.
+        // Most installations adopted no rows, and then a single fact covers all of them.
         if self.0.read(Fact::AnyAdopted, |snapshot| snapshot.world.table::<Adopted>().is_empty()) {
             return ours;
         }
@@ -106,7 +106,7 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
-    /// The gateway ports of a router, in the order they were made.
+    /// The gateway ports of a router, in order of creation.
     pub(crate) fn gateways(&self, router: Uuid) -> Vec<&'w Port> {
         let mut gateways = self.router_ports(router);
         gateways.retain(|port| port.is_gateway());
@@ -114,7 +114,7 @@ impl<'t, 'w> Look<'t, 'w> {
         gateways
     }
 
-    /// Routers with a port on a network.
+    /// The routers with a port on a network.
     pub(crate) fn routers_on(&self, network: Uuid) -> Vec<Uuid> {
         self.0.read(Fact::RoutersOn(network), |snapshot| {
             let ports = snapshot.world.linked::<Port>(Link::PortsOfNetwork(network));
@@ -125,7 +125,7 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
-    /// The ports of routers in a subnet of a network, in order of the routers' ids.
+    /// The router ports in a subnet of a network, in order of the routers' ids.
     pub(crate) fn router_ports_in(&self, network: Uuid, subnet: Uuid) -> Vec<&'w Port> {
         self.0.read(Fact::RoutersOn(network), |snapshot| {
             let ports = snapshot.world.linked::<Port>(Link::PortsOfSubnet(subnet)).map(|port| &**port);
@@ -135,8 +135,8 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
-    /// The objects of a noun that are inside of a load balancer or of one of its pools. The load balancer itself changes with
-    /// each of its parts, so it stands for all of them.
+    /// The objects of a noun inside of a load balancer or of one of its pools. Each change of a part changes the load balancer too, so the
+    /// fact of the load balancer covers all of them.
     pub(crate) fn balancer_parts<T: Entity<Key = Uuid>>(&self, balancer: Uuid, parent: Uuid) -> Vec<&'w T> {
         self.0.read(Fact::Object(Kind::LoadBalancer, balancer), |snapshot| {
             snapshot.world.linked::<T>(Link::Inside(T::KIND, parent)).map(|part| &**part).collect()
@@ -150,7 +150,7 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
-    /// The members of load balancers with an address of a subnet.
+    /// The members with an address of a subnet.
     pub(crate) fn members_at(&self, subnet: Uuid, address: IpAddr) -> Vec<&'w Member> {
         self.0.read(Fact::MembersAt(address), |snapshot| {
             let members = snapshot.world.linked::<Member>(Link::MembersWithAddress(address));
@@ -180,7 +180,7 @@ impl<'t, 'w> Look<'t, 'w> {
         Some(fixed.ip_address)
     }
 
-    /// Other ports of a network that may send with an address.
+    /// The other ports of a network with an allowed address pair for an address.
     pub(crate) fn ports_with_pair(&self, network: Uuid, address: IpAddr, but: Uuid) -> Vec<Uuid> {
         self.0.read(Fact::Pair(address), |snapshot| {
             let ports = snapshot.world.linked::<Port>(Link::PortsWithPair(address));
@@ -188,7 +188,7 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
-    /// The external ports of a network.
+    /// Whether a network has external ports.
     pub(crate) fn has_external_ports(&self, network: Uuid) -> bool {
         self.0.read(Fact::ExternalPorts(network), |snapshot| {
             let mut ports = snapshot.world.linked::<Port>(Link::PortsOfNetwork(network));
@@ -196,7 +196,7 @@ impl<'t, 'w> Look<'t, 'w> {
         })
     }
 
-    /// The ports of a network that have names.
+    /// The ports of a network that have a DNS name.
     pub(crate) fn named_ports(&self, network: Uuid) -> Vec<&'w Port> {
         self.0.read(Fact::Names(network), |snapshot| {
             if snapshot.world.get::<Network>(&network).is_none() {
@@ -239,7 +239,7 @@ impl<'t, 'w> Look<'t, 'w> {
         self.0.read(Fact::Session(port), |snapshot| snapshot.sessions.get(port, hop))
     }
 
-    /// The address in a subnet that health monitors send their probes from.
+    /// The address in a subnet from which health probes are sent.
     pub(crate) fn probe_source(&self, subnet: Uuid) -> Option<IpAddr> {
         let found =
             self.0.read(Fact::MonitorPort(subnet), |snapshot| monitor_port::of(&snapshot.world, subnet));

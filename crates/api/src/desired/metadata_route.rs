@@ -1,15 +1,16 @@
-//! The path of a router's instances to the metadata service, for those that do not take DHCP's route to it.
+//! The path from a router's instances to the metadata service, for instances that do not use DHCP's route to it.
 //!
-//! Chassis answer for `169.254.169.254` at the metadata port of each network, whose packets never leave the chassis. A router
-//! needs three kinds of rows for it:
+//! Chassis serve `169.254.169.254` at the metadata port of each network, whose packets never leave the chassis. A router needs three kinds
+//! of rows for it:
 //!
-//! - A route, because OVN asks the policies only about packets that have a route. It leads to one network's metadata port.
-//! - A policy for each interface, which sends its packets to the metadata port of its own network. With the route alone, an
-//!   instance of a second network would reach the first network's service, which does not know it.
-//! - A policy that drops the rest, or packets from outside and from networks without a metadata port would take the route.
+//! - A route, because OVN evaluates policies only for packets that have a route. It leads to one network's metadata port.
+//! - A policy for each interface, which sends its packets to the metadata port of its own network. With the route alone, an instance of a
+//!   second network would reach the first network's service, which does not know it.
+//! - A policy that drops all other packets. Without it, packets from outside and from networks without a metadata port would take the
+//!   route.
 //!
-//! Routers and ports that route on one chassis for all have none of them: packets to a metadata port do not cross tunnels. Nor has
-//! a router whose owner has a route to this address: two routes would share the packets between them.
+//! Routers and ports that route on one central chassis have none of these rows: packets to a metadata port do not cross tunnels. The same
+//! holds for a router whose owner has a route to this address: two routes would share the packets.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -27,10 +28,10 @@ use super::look::Look;
 use super::{map, object, router, router_port, text};
 use crate::model::{Port, Router};
 
-/// The address of the service, the same everywhere.
+/// The address of the metadata service on all networks.
 pub(super) const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 
-/// Above other policies that lead elsewhere.
+/// Above other policies, which lead elsewhere.
 const OWN_NETWORK: i64 = 1000;
 const NOBODY_ELSE: i64 = 999;
 
@@ -50,7 +51,7 @@ struct MetadataHop<'w> {
 
 pub(super) fn compile(look: &Look<'_, '_>, router: &Router, to: &mut Part) -> MetadataRows {
     let hops = hops(look, router);
-    // The subnet with the smallest id, so that the route does not move when other interfaces come.
+    // The smallest subnet id decides, so that the route is stable when other interfaces are added.
     let Some(first) = hops.iter().min_by_key(|hop| hop.subnet) else { return MetadataRows::default() };
     let row = |role: &str| look.row(row_uuid("router", &router.id.to_string(), role));
     let of = object("router", router.id);
@@ -97,7 +98,7 @@ fn mark() -> Map<Str, Str> {
     map([(key::METADATA, "true")])
 }
 
-/// The interfaces from which the service can be reached, in order of id.
+/// The interfaces from which the service is reachable, in order of id.
 fn hops<'w>(look: &Look<'_, 'w>, router: &Router) -> Vec<MetadataHop<'w>> {
     let service = IpNet::from(IpAddr::from(METADATA));
     let is_taken = router.routes.iter().any(|route| route.destination == service);

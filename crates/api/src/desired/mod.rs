@@ -1,8 +1,8 @@
-//! From a snapshot to Northbound rows. Pure.
+//! Compiles a snapshot to Northbound rows. Pure.
 //!
-//! One file per kind of row. The work is cut into units ([`Key`]): a network, a port, a router and so on each compile to a
-//! [`Part`] of what is wanted (`registry.rs` says by which function), and notice what they look at, so that a change compiles again only what has seen it. Which
-//! unit makes which rows:
+//! There is one file per kind of row. The work is split into units ([`Key`]): a network, a port, a router and so on each compile to a
+//! [`Part`] of the desired state (`registry.rs` names the function). A unit records the facts that it reads, so that a change compiles only
+//! the units that have read it. The rows of each unit:
 //!
 //! | unit | rows | file |
 //! |---|---|---|
@@ -16,12 +16,12 @@
 //! | `FloatingIp` | NAT | `nat` |
 //! | `SecurityGroup`, `SecurityGroupRule` | port group, ACL | `port_group`, `acl` |
 //! | `LoadBalancer` | load balancers; no rows of its parts alone | `load_balancer` |
-//! | `Adopted` | none; knows a row that was taken over | `adopted` |
+//! | `Adopted` | none; marks an adopted row as known | `adopted` |
 //!
-//! Rows that others hang on us (foreign load balancers on switches and routers, policies) are never named here.
+//! Foreign references in our rows (load balancers on switches and routers, policies) are never named here.
 //!
-//! Identity: the row that stands for one API object has its id; every other row's UUID is derived from the object and the
-//! role ([`ovn::ident::row_uuid`]); rows that were taken over keep theirs (`Look::row`).
+//! Identity: the row that stands for one API object has its id. Every other row's UUID is derived from the object and the role
+//! ([`ovn::ident::row_uuid`]). Adopted rows keep theirs (`Look::row`).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod acl;
@@ -63,10 +63,10 @@ pub(crate) use load_balancer::OBJECT as LOAD_BALANCER_OBJECT;
 pub(crate) use look::Look;
 pub use naming::ownership;
 
-/// A unit of the work.
+/// A unit of the compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// What there is once.
+    /// The rows that exist once.
     Global,
     /// The names of a network's ports.
     Names(Uuid),
@@ -75,7 +75,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// The units that there are because of an object.
+    /// The units of an object.
     pub(crate) fn of(kind: Kind, id: Uuid) -> impl Iterator<Item = Key> {
         let names = (kind == Kind::Network).then_some(Key::Names(id));
         let own = compiler_of(kind).map(|_| Key::Object(kind, id));
@@ -83,7 +83,7 @@ impl Key {
     }
 }
 
-/// A function that makes the rows of an object.
+/// A function that compiles the rows of an object.
 type CompileObject = fn(&Look<'_, '_>, Uuid, &mut Compiled);
 
 macro_rules! units {
@@ -91,7 +91,7 @@ macro_rules! units {
         table: $table:ident, key: $key:ty = $field:ident, since: $since:literal
         $(, columns: $columns:literal)? $(, unit: $unit:path)? $(, touches: $touches:ident)?
     })*) => {
-        /// The function that makes the rows of a noun's objects, if they have any.
+        /// The function that compiles the rows of a noun's objects, if they have any.
         fn compiler_of(kind: Kind) -> Option<CompileObject> {
             match kind {
                 $($(Kind::$noun => Some($unit),)?)*
@@ -114,16 +114,16 @@ macro_rules! units {
 }
 crate::registry::with_nouns!(units);
 
-/// What a unit compiled to.
+/// The result of a unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compiled {
     /// The rows.
     pub part: Part,
-    /// What is wrong with the object.
+    /// The problems of the object.
     pub problems: Vec<Problem>,
 }
 
-/// How the world is cut into units.
+/// The division of the world into units.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Northbound;
 
@@ -166,7 +166,7 @@ impl Units for Northbound {
     }
 }
 
-/// Decides the Northbound rows, remembering what it decided before.
+/// Decides the Northbound rows and keeps the parts of previous decisions.
 pub struct Decider {
     compiler: Compiler<Northbound>,
     last: Option<Snapshot>,
@@ -184,7 +184,7 @@ impl Default for Decider {
 }
 
 impl Decider {
-    /// One that knows nothing yet. With `verify`, each decision is compared with one from scratch.
+    /// A decider without previous decisions. With `verify`, each decision is compared with one from scratch.
     pub fn new(verify: bool) -> Self {
         Decider {
             compiler: Compiler::new(Northbound).verify(verify),
@@ -197,12 +197,12 @@ impl Decider {
         }
     }
 
-    /// How many units the last decision compiled, and how many of them came out different.
+    /// The number of units that the last decision compiled, and the number of results that changed.
     pub fn last_work(&self) -> (usize, usize) {
         (self.compiled, self.changed)
     }
 
-    /// What the last decision came to, unit by unit.
+    /// The results of the last decision, unit by unit.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Compiled> + Clone {
         self.parts.values().map(|compiled| &**compiled)
     }
@@ -259,22 +259,22 @@ impl Desire for Decider {
     }
 }
 
-/// A map of keys and values, as `external_ids` and `options` are.
+/// A map of string pairs, such as `external_ids` and `options`.
 fn map<K: Into<Str>, V: Into<Str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Map<Str, Str> {
     pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
-/// Text of anything that prints itself.
+/// Formats a value as a string.
 fn text(value: impl fmt::Display) -> Str {
     smol_str::format_smolstr!("{value}")
 }
 
-/// A boolean as OVN's options spell it.
+/// A boolean in the spelling of OVN's options.
 fn word(value: bool) -> Str {
     Str::new_static(if value { "true" } else { "false" })
 }
 
-/// What a row of an object is filed under.
+/// The object that a row belongs to, for problems.
 fn object(kind: &'static str, id: Uuid) -> ObjectId {
     ObjectId::new(kind, id)
 }

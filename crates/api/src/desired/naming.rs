@@ -1,4 +1,4 @@
-//! Which object a row belongs to, from what the row says of itself: most rows need no further key for it.
+//! The owner of each row, derived from the row's own keys: most rows need no extra key for it.
 
 use ovn::ident::name;
 use ovn::nb;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{load_balancer, object};
 
-/// What marks rows of the deployment `owner`.
+/// The marks of rows of the deployment `owner`.
 pub fn ownership(owner: &str) -> Ownership {
     Ownership::new(owner).naming(naming)
 }
@@ -49,7 +49,7 @@ fn naming(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
         .or_else(|| told(nb::Bfd::TABLE, key::ROUTER_ID, "router"))
 }
 
-/// Whether a load balancer is one of the API's, and not of port forwarding or of another program.
+/// Whether a load balancer is the API's, and not one of port forwarding or of another program.
 fn is_octavias(ids: &Map<Str, Str>) -> bool {
     ids.get(octavia::key::VIP_PORT_ID).is_some()
 }
@@ -58,7 +58,7 @@ fn said(ids: &Map<Str, Str>, key: &str) -> Option<Uuid> {
     Uuid::try_parse(ids.get(key)?).ok()
 }
 
-/// The name of a Northbound table as it is known here.
+/// The static name of a Northbound table, if it is modelled.
 pub(super) fn table(name: &str) -> Option<&'static str> {
     nb::model().iter().map(|spec| spec.table).find(|table| *table == name)
 }

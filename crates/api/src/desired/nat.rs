@@ -1,7 +1,7 @@
 //! `NAT`: source translation of routers, and floating IPs.
 //!
-//! Every row names the gateway port that translates. Without it OVN applies all of them to the first one, and packets that
-//! leave through another are not translated.
+//! Every row names the gateway port that translates. Otherwise OVN applies all rows to the first gateway port, and packets that leave
+//! through another one are not translated.
 
 use ipnet::IpNet;
 use ovn::ident::{name, row_uuid};
@@ -16,7 +16,7 @@ use super::{Compiled, Look};
 use super::{map, object, router, router_port, text, word};
 use crate::model::{FloatingIp, LoadBalancer, Port, Router};
 
-/// Source translation: one set of rows per gateway port that has an IPv4 address.
+/// Source NAT: one set of rows per gateway port with an IPv4 address.
 pub(super) fn compile_source(look: &Look<'_, '_>, router: &Router, to: &mut Part) -> Vec<Ref<Nat>> {
     if !router.enable_snat {
         return Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn compile_source(look: &Look<'_, '_>, router: &Router, to: &mut Part
         let address = port.fixed_ips.iter().map(|fixed| fixed.ip_address).find(|ip| ip.is_ipv4());
         let Some(address) = address else { continue };
         for logical_ip in &inside {
-            // Not by its own address: that may change, and the row with it.
+            // Not derived from the address, because that may change, and the UUID with it.
             let row = look.row(row_uuid("port", &port.id.to_string(), &format!("snat {logical_ip}")));
             let nat = Nat {
                 kind: NatType::Snat,
@@ -72,7 +72,7 @@ pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Compil
     let settings = look.settings();
     let gateway = gateway(&look.gateways(router), floating_ip);
     let mac = look.port(floating_ip.floating_port_id).map(|port| port.mac);
-    // A chassis that translates a member's own answers would not undo the translation of its load balancer's floating IP.
+    // With distributed NAT, the chassis of a member would translate its replies, and the load balancer's floating IP would not be restored.
     let central = settings.enable_distributed_floating_ip && serves_floating_ip(look, port, inside.into());
     let distributed = settings.enable_distributed_floating_ip && !central && look.is_up(port);
     let mut ids = vec![
@@ -103,7 +103,7 @@ pub(super) fn compile_floating_ip(look: &Look<'_, '_>, id: Uuid, to: &mut Compil
 fn serves_floating_ip(look: &Look<'_, '_>, port: Uuid, address: std::net::IpAddr) -> bool {
     let Some(port) = look.port(port) else { return false };
     let fixed = port.fixed_ips.iter().filter(|fixed| fixed.ip_address == address);
-    // A member of another project, in a shared network, changes nothing for the port's owner.
+    // A member of another project, in a shared network, must not change the port's floating IP.
     let members = fixed.flat_map(|fixed| look.members_at(fixed.subnet_id, address));
     let mut members = members.filter(|member| member.project == port.project);
     members.any(|member| {
@@ -112,8 +112,8 @@ fn serves_floating_ip(look: &Look<'_, '_>, port: Uuid, address: std::net::IpAddr
     })
 }
 
-/// The gateway that translates a floating IP: one on its network. Of several, each floating IP prefers its own order, so
-/// that they spread, and only those of a gateway that goes move.
+/// The gateway that translates a floating IP; it must be on the floating IP's network. If there are several, each floating IP ranks them in
+/// its own order. So floating IPs spread, and only those of a removed gateway move.
 fn gateway<'w>(gateways: &[&'w Port], floating_ip: &FloatingIp) -> Option<&'w Port> {
     let there = gateways.iter().filter(|port| port.network_id == floating_ip.floating_network_id);
     there.copied().max_by_key(|port| row_uuid("rank", &floating_ip.id.to_string(), &port.id.to_string()))

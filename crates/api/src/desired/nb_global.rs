@@ -1,4 +1,4 @@
-//! `NB_Global`: keys of ours in the one row about the database as a whole.
+//! `NB_Global`: our keys in the one row for the whole database.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::look::Look;
 use super::map;
 
 pub(super) fn compile(look: &Look<'_, '_>, to: &mut Part) {
-    // northd makes it.
+    // northd creates the row.
     let Some(row) = look.nb_global() else { return };
     let settings = look.settings();
-    // What is said by its own name in the options wins.
+    // An explicit key in `northbound_options` wins.
     let mut options: BTreeMap<&str, String> =
         settings.tunnel_bfd().into_iter().map(|(name, value)| (name, value.to_string())).collect();
     options.extend(settings.northbound_options.iter().map(|(name, value)| (name.as_str(), value.clone())));

@@ -17,7 +17,7 @@ use super::{
 use crate::model::{FixedIp, Network, Port, owner};
 use crate::resource::metadata_port;
 
-/// Kinds of interface that live outside of OVN's switches.
+/// Kinds of interface outside of OVN's switches.
 const EXTERNAL: [&str; 4] = ["direct", "direct-physical", "macvtap", "baremetal"];
 
 /// The switch port's row.
@@ -25,12 +25,12 @@ pub(super) fn row(look: &Look<'_, '_>, port: Uuid) -> Uuid {
     look.row(port)
 }
 
-/// Whether a port is an interface outside of OVN's switches, which a chassis must speak for.
+/// Whether a port is an interface outside of OVN's switches, for which a chassis must answer.
 pub fn is_external(port: &Port) -> bool {
     EXTERNAL.contains(&port.binding.vnic_type.as_str()) && !capabilities(port).any(|word| word == "switchdev")
 }
 
-/// Whether a port belongs to the network itself, so that nothing is checked of what it sends.
+/// Whether a port belongs to the network itself, so that OVN does not check its packets.
 pub(super) fn is_trusted(port: &Port) -> bool {
     port.device_owner.starts_with("network:") || port.device_owner == owner::LB_HEALTH_MONITOR
 }
@@ -85,7 +85,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
 
 type Options = Vec<(&'static str, Str)>;
 
-/// What the port is to OVN, with the options that go with it.
+/// The type of the switch port and its options.
 fn kind(look: &Look<'_, '_>, port: &Port, problems: &mut Vec<Problem>) -> (PortType, Options) {
     if port.router_id().is_some() {
         let mut options = vec![("router-port", text(name::router_port(port.id)))];
@@ -95,7 +95,7 @@ fn kind(look: &Look<'_, '_>, port: &Port, problems: &mut Vec<Problem>) -> (PortT
         }
         return (PortType::Router, options);
     }
-    // A DHCP agent's port is an ordinary one: instances on other chassis have to reach it.
+    // The port of a DHCP agent is an ordinary one: instances on other chassis must reach it.
     let is_local = [owner::DISTRIBUTED, owner::LB_HEALTH_MONITOR].contains(&port.device_owner.as_str());
     if is_local || metadata_port::is_metadata(port) {
         return (PortType::Localport, Vec::new());
@@ -127,13 +127,13 @@ fn requested_chassis(port: &Port) -> Result<Options, ChassisNameError> {
     let names = [host].into_iter().chain(next).map(ChassisName::new).collect::<Result<_, _>>()?;
     let mut options = vec![("requested-chassis", text(RequestedChassis(names)))];
     if next.is_some() {
-        // The port is on both until the instance speaks from its new place.
+        // While the instance migrates, the port is on both chassis until the first RARP from the new one.
         options.push(("activation-strategy", Str::new_static("rarp")));
     }
     Ok(options)
 }
 
-/// The port that a port is nested in, and its VLAN tag there.
+/// The parent port of a nested port, and its VLAN tag there.
 fn nested(port: &Port, problems: &mut Vec<Problem>) -> (Option<Str>, Option<i64>) {
     let mut refuse = |what: &str| {
         let text = format!("{what} in binding:profile; the port is not nested");
@@ -149,8 +149,8 @@ fn nested(port: &Port, problems: &mut Vec<Problem>) -> (Option<Str>, Option<i64>
     }
 }
 
-/// A port that no instance is behind and whose address others may send with is claimed by whoever does. VIPs of load balancers
-/// are never claimed: OVN itself answers for them.
+/// The options of a virtual port: it has no instance, and other ports may send with its address, so the one that does claims it. VIPs of
+/// load balancers are never claimed, because OVN itself answers for them.
 fn virtual_options(look: &Look<'_, '_>, port: &Port) -> Option<Options> {
     if !port.binding.host_id.is_empty()
         || port.device_owner.starts_with("compute:")
@@ -169,7 +169,7 @@ fn virtual_options(look: &Look<'_, '_>, port: &Port) -> Option<Options> {
 }
 
 fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network, kind: &PortType) -> Options {
-    // Behind a physical switch are others' addresses.
+    // The addresses behind a physical switch belong to other machines.
     let fixed_ips: &[FixedIp] = if *kind == PortType::Vtep { &[] } else { &port.fixed_ips };
     let cidrs = fixed_ips.iter().map(|fixed| cidr(look, fixed));
     let cidrs: Vec<String> = cidrs.collect();
@@ -182,7 +182,7 @@ fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network, kind: &Port
         }
     }
     let capabilities: Vec<&str> = capabilities(port).collect();
-    // For those who make the device behind it; instances hear of it by DHCP.
+    // Read by the agent that creates the device; instances get the MTU by DHCP.
     let mtu = if *kind == PortType::Localport { text(network.mtu) } else { Str::default() };
     let mut ids = vec![
         (key::PORT_NAME, text(&port.name)),
@@ -213,7 +213,7 @@ fn external_ids(look: &Look<'_, '_>, port: &Port, network: &Network, kind: &Port
     ids
 }
 
-/// An address with the length of its subnet.
+/// An address with the prefix length of its subnet.
 pub(super) fn cidr(look: &Look<'_, '_>, fixed: &FixedIp) -> String {
     match look.subnet(fixed.subnet_id) {
         Some(subnet) => format!("{}/{}", fixed.ip_address, subnet.cidr.prefix_len()),

@@ -12,8 +12,8 @@ use super::port::is_secured;
 use crate::model::{AddressPair, Port};
 use crate::snapshot::Ability;
 
-/// What lives behind a port. Who may send as anybody and is not `answered` by DHCP may have any address: OVN is told none, so
-/// that it does not answer for one in its place.
+/// The addresses behind a port. A port that may send with any address, and is not `answered` by DHCP, has the unknown ones only: OVN must
+/// not answer ARP requests for it.
 pub(super) fn addresses(port: &Port, kind: &PortType, answered: bool) -> Set<Text<PortAddresses>> {
     if *kind == PortType::Router {
         return Set::from([Text::from(PortAddresses::Router)]);
@@ -37,13 +37,13 @@ pub(super) fn addresses(port: &Port, kind: &PortType, answered: bool) -> Set<Tex
     all.into_iter().map(Text::from).collect()
 }
 
-/// The VIP of a load balancer: with addresses the switch itself would answer for it, and nobody is there.
+/// Whether a port holds the VIP of a load balancer. With addresses, the switch itself would answer for it, but no machine is behind it.
 fn is_unbound_vip(port: &Port) -> bool {
     let unowned = port.device_owner.is_empty() && name::is_lb_vip_port(&port.name);
     (unowned || port.device_owner == device_owner::LB_VIP) && port.binding.host_id.is_empty()
 }
 
-/// What a port may send; empty for anything, as it is for all the machines behind a physical switch.
+/// The addresses that a port may send from; empty for any, as for the machines behind a physical switch.
 pub(super) fn port_security(port: &Port, kind: &PortType, ability: Ability) -> Set<Text<PortSecurity>> {
     if *kind == PortType::Vtep || !is_secured(port) {
         return Set::default();
@@ -67,7 +67,7 @@ pub(super) fn port_security(port: &Port, kind: &PortType, ability: Ability) -> S
     all.into_iter().map(Text::from).collect()
 }
 
-/// A single address is written without its length.
+/// The address of a pair. A single address has no prefix length.
 fn written(pair: &AddressPair) -> HostAddr {
     let net = pair.ip_address;
     if net.prefix_len() == net.max_prefix_len() { net.addr().into() } else { net.into() }

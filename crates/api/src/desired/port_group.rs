@@ -1,4 +1,4 @@
-//! `Port_Group`: a security group's ports, and the group of all ports that only what is allowed may reach.
+//! `Port_Group`: the ports of a security group, and the group of all ports with port security, whose other traffic is dropped.
 
 use ovn::ident::{name, row_uuid};
 use ovn::nb::{Acl, AclAction, Direction, PortGroup};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Compiled, Look};
 use super::{map, object, text};
 
-/// Below every rule.
+/// Below all rules.
 const DROP_PRIORITY: i64 = 1000;
 
 /// The group's row.

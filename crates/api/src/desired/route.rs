@@ -1,6 +1,6 @@
-//! `Logical_Router_Static_Route`: default routes through gateways, and the routes the owner asked for.
+//! `Logical_Router_Static_Route`: default routes through gateways, and extra routes.
 //!
-//! A default route always names its port. Without it, two gateways on one subnet would collapse into one.
+//! A default route always names its port. Otherwise two gateways on one subnet would share one route.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use super::look::Look;
 use super::{bfd, map, object, text};
 use crate::model::{Port, Router};
 
-/// One way out: a gateway port, a next hop there, and the subnet that names it.
+/// A possible default route: a gateway port, a next hop there, and the subnet whose gateway it is.
 struct Candidate<'w> {
     port: &'w Port,
     subnet: Uuid,
@@ -26,12 +26,12 @@ struct Candidate<'w> {
 
 type Routes = Vec<Ref<LogicalRouterStaticRoute>>;
 
-/// The row we choose for a gateway's default route.
+/// The UUID of a gateway's default route.
 pub fn default_row(port: Uuid, hop: IpAddr) -> Uuid {
     row_uuid("port", &port.to_string(), &format!("default-route {hop}"))
 }
 
-/// All routes of a router, with the sessions that watch them.
+/// All routes of a router, with their BFD sessions.
 pub(super) fn compile(look: &Look<'_, '_>, router: &Router, to: &mut Part) -> Routes {
     let gateways = look.gateways(router.id);
     let mut routes = Vec::new();
@@ -50,8 +50,8 @@ pub(super) fn compile(look: &Look<'_, '_>, router: &Router, to: &mut Part) -> Ro
     routes
 }
 
-/// The default routes to install. Without ECMP only the compatibility gateway's; of several gateways, not those that no
-/// chassis has hosted for a while, as OVN would go on sending packets there (ovn-org/ovn issue 320).
+/// The default routes to install. Without ECMP, only the compatibility gateway has one. If there are several gateways, those that no
+/// chassis has hosted for a while have none, because OVN would still send packets there (ovn-org/ovn issue 320).
 fn chosen<'w>(look: &Look<'_, 'w>, router: &Router, gateways: &[&'w Port]) -> Vec<Candidate<'w>> {
     let in_use = |port: &&&Port| router.enable_default_route_ecmp || router.gw_port_id == Some(port.id);
     let in_use: Vec<&Port> = gateways.iter().filter(in_use).copied().collect();
@@ -96,7 +96,7 @@ fn default_route(candidate: &Candidate<'_>, session: Option<Uuid>) -> LogicalRou
     }
 }
 
-/// A host route to the next hop itself: it changes nothing for packets, and has the session started that others wait for.
+/// A host route to the next hop itself. It does not change the path of packets, but makes OVN start the session that others wait for.
 fn starter(
     look: &Look<'_, '_>,
     router: &Router,
@@ -118,7 +118,7 @@ fn starter(
     Ref::new(row)
 }
 
-/// The routes the owner asked for. They are never watched.
+/// The extra routes of the owner. They have no BFD session.
 fn extra(look: &Look<'_, '_>, router: &Router, to: &mut Part) -> Routes {
     let ports = look.router_ports(router.id);
     let mut routes = Vec::new();
@@ -140,8 +140,8 @@ fn extra(look: &Look<'_, '_>, router: &Router, to: &mut Part) -> Routes {
     routes
 }
 
-/// The port to leave by where several of the router's ports are on the next hop's subnet: the compatibility gateway if it
-/// is one of them.
+/// The output port of a route if several of the router's ports are on the next hop's subnet: the compatibility gateway, if it is one of
+/// them.
 fn ambiguous(look: &Look<'_, '_>, router: &Router, ports: &[&Port], hop: IpAddr) -> Option<Uuid> {
     let reaches = |port: &&&Port| {
         port.fixed_ips.iter().any(|fixed| {

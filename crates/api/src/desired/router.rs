@@ -1,4 +1,4 @@
-//! `Logical_Router`: a router, with what hangs on it as a whole.
+//! `Logical_Router`: a router and its references.
 
 use ovn::ident::name;
 use ovn::nb::LogicalRouter;
@@ -48,8 +48,8 @@ fn options(look: &Look<'_, '_>, router: &Router) -> Vec<(&'static str, Str)> {
     options
 }
 
-/// The chassis that routes for the router as a whole, if one does. A gateway on a network of tunnels has no bridge that chassis
-/// could compete for, so the router is put on one. northd takes that only where no port has a chassis group.
+/// The chassis that routes for the whole router, if there is one. Chassis cannot compete for a gateway on a tunnelled network, because it
+/// has no bridge, so the router as a whole is bound to one. northd accepts that only if no port has a chassis group.
 pub(super) fn chassis<'w>(look: &Look<'_, 'w>, router: &Router) -> Option<&'w str> {
     let gateways = look.gateways(router.id);
     let physical = |port: &&crate::model::Port| {

@@ -1,4 +1,4 @@
-//! `Logical_Router_Port`: a router's side of one of its ports.
+//! `Logical_Router_Port`: the router's side of a port.
 
 use ipnet::IpNet;
 use ovn::ident::name;
@@ -15,7 +15,7 @@ use crate::model::{Ipv6Mode, Network, Port};
 
 /// The router port's row.
 pub(super) fn row(look: &Look<'_, '_>, port: Uuid) -> Uuid {
-    // The switch port has the same UUID in another table; rows that were taken over are told apart by the role.
+    // The switch port has the same UUID in another table, so the role distinguishes them among adopted rows.
     match look.row(ovn::ident::row_uuid("port", &port.to_string(), "router-port")) {
         row if row == ovn::ident::row_uuid("port", &port.to_string(), "router-port") => port,
         theirs => theirs,
@@ -52,12 +52,12 @@ pub(super) fn compile(look: &Look<'_, '_>, port: &Port, network: &Network, to: &
 
 /// Whether a port of a router has a router port.
 pub(super) fn is_there(look: &Look<'_, '_>, port: &Port) -> bool {
-    // A port that outlives its router for a moment has no place to be.
+    // A port may outlive its router for a moment, and then has no router to be on.
     port.router_id().is_some_and(|router| look.router(router).is_some())
         && (!port.fixed_ips.is_empty() || look.ability().bare_router_port)
 }
 
-/// Whether chassis compete for a port: only on physical networks; elsewhere the router as a whole has its place.
+/// Whether chassis compete for a port. They do so only on physical networks; elsewhere the router as a whole is bound to a chassis.
 pub(super) fn is_placed(port: &Port, network: &Network) -> bool {
     port.is_gateway() && network.segment.is_physical()
 }
@@ -94,7 +94,7 @@ fn options(
     options
 }
 
-/// Whether the chassis of the gateway routes for a port on this network. None where OVN does not ask: on virtual networks, and on
+/// Whether the gateway's chassis routes for a port on this network. `None` where OVN ignores the option: on virtual networks, and on
 /// routers with several gateway ports.
 pub(super) fn is_centralised(look: &Look<'_, '_>, network: &Network, siblings: &[&Port]) -> Option<bool> {
     let gateways = siblings.iter().filter(|sibling| sibling.is_gateway()).count();
@@ -108,8 +108,8 @@ pub(super) fn is_centralised(look: &Look<'_, '_>, network: &Network, siblings: &
     Some(!distributed)
 }
 
-/// The router advertisements of a port. Hosts take any router that advertises itself as their default one. So on a network that is
-/// shared with others, only the subnet's gateway and routers of the network's own project advertise themselves.
+/// The router advertisements of a port. Hosts accept any router that advertises itself as their default router. So on a shared network,
+/// only the subnet's gateway and routers of the network's own project advertise themselves.
 fn advertisements(look: &Look<'_, '_>, port: &Port, network: &Network) -> Vec<(&'static str, Str)> {
     let router = port.router_id().and_then(|id| look.router(id));
     let mode = port.fixed_ips.iter().find_map(|fixed| {

@@ -5,18 +5,18 @@ use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A space in which addresses do not overlap.
+/// A set of subnet pools in which addresses are unique.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressScope {
     /// Its id.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
     /// 4 or 6.
     pub ip_version: u8,
-    /// Every project may use it.
+    /// Whether every project may use it.
     pub shared: bool,
 }
 

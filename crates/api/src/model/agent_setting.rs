@@ -1,20 +1,20 @@
-//! What an administrator noted on an agent.
+//! The settings that an administrator made on an agent.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::world::Record;
 
-/// Agents themselves are read from the Southbound; only this is kept of them.
+/// The stored part of an agent; the rest is read from the Southbound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSetting {
     /// The agent's id.
     pub agent: String,
-    /// Shown back.
+    /// Shown in responses, without effect.
     pub admin_state_up: bool,
-    /// Shown back.
+    /// Shown in responses.
     pub description: String,
-    /// When it was deleted. It is not shown any more unless it reports again.
+    /// The time of its deletion. Lists omit the agent unless it reports again.
     #[serde(default)]
     pub removed_at: Option<Timestamp>,
 }

@@ -1,13 +1,13 @@
-//! DHCP options of ports: the API's names for the options that OVN knows, and values of OVN's types.
+//! DHCP options of ports: the API's names of OVN's options, and values of OVN's types.
 //!
-//! A client's text never reaches the Northbound. [`ExtraDhcpOpt::typed`] finds OVN's option and reads the text as a value of
-//! its type; the API refuses what does not read, and rows are written from the values.
+//! A client's string never reaches the Northbound. [`ExtraDhcpOpt::typed`] finds OVN's option and parses the string as its type. The API
+//! refuses strings that do not parse, and rows are written from the parsed values.
 
 use ovn::text::dhcp::{DhcpError, DhcpOption, DhcpValue, DhcpVersion};
 
 use super::ExtraDhcpOpt;
 
-/// The API's name, the option's code, and the name that OVN has for it.
+/// The API's name, the option's code, and OVN's name.
 type KnownName = (&'static str, &'static str, &'static str);
 
 const V4: [KnownName; 33] = [
@@ -54,7 +54,7 @@ const V6: [KnownName; 5] = [
     ("bootfile-name", "59", "bootfile_name"),
 ];
 
-/// Names that bare metal has for the two stages of its boot, in either family.
+/// The names that bare metal uses for the two stages of its boot, in both families.
 const STAGES: [(&str, &str); 8] = [
     ("tag:ipxe,bootfile-name", "bootfile_name"),
     ("tag:ipxe,67", "bootfile_name"),
@@ -67,19 +67,19 @@ const STAGES: [(&str, &str); 8] = [
 ];
 
 impl ExtraDhcpOpt {
-    /// Whether it says that the port wants no DHCP at all.
+    /// Whether the option turns DHCP off for the port.
     pub fn disables_dhcp(&self) -> bool {
         let value = self.opt_value.as_str();
         self.opt_name.eq_ignore_ascii_case("dhcp_disabled")
             && (value.eq_ignore_ascii_case("true") || value == "1")
     }
 
-    /// Whether its name is one of the stages of a boot, which count for bare metal only.
+    /// Whether the name is one of the stages of a boot, which apply to bare metal only.
     pub fn is_boot_stage(&self) -> bool {
         STAGES.iter().any(|stage| stage.0 == self.opt_name)
     }
 
-    /// OVN's option of this name. There is none for many that clients send; those are stored and not written.
+    /// OVN's option of this name. Many that clients send are unknown to OVN; those are stored but not written.
     pub fn option(&self) -> Option<&'static DhcpOption> {
         let name = self.opt_name.as_str();
         let (version, known) = match self.ip_version {
@@ -92,7 +92,7 @@ impl ExtraDhcpOpt {
         DhcpOption::named(version, name).ok()
     }
 
-    /// Its value as one of the option's type, if OVN knows the option.
+    /// The option and its value parsed as the option's type, if OVN knows the option.
     pub fn typed(&self) -> Option<(&'static DhcpOption, Result<DhcpValue, DhcpError>)> {
         let option = self.option()?;
         Some((option, option.parse(&self.opt_value)))

@@ -9,12 +9,12 @@ use super::Standard;
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, quota_owner};
 
-/// An external address that can be given to a port.
+/// An external address that can be associated with a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FloatingIp {
     /// Also the UUID of its NAT row.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
     /// The external network.
     pub floating_network_id: Uuid,
@@ -22,15 +22,15 @@ pub struct FloatingIp {
     pub floating_ip_address: Ipv4Addr,
     /// The hidden port that holds the address.
     pub floating_port_id: Uuid,
-    /// The port it leads to, the address there and the router between. All or none.
+    /// The associated port. Set together with `fixed_ip_address` and `router_id`, or none of them is.
     pub port_id: Option<Uuid>,
-    /// See `port_id`.
+    /// The associated address of `port_id`.
     pub fixed_ip_address: Option<Ipv4Addr>,
-    /// See `port_id`.
+    /// The router between both.
     pub router_id: Option<Uuid>,
-    /// Host name.
+    /// The host name.
     pub dns_name: String,
-    /// Its domain.
+    /// The domain of the host name.
     pub dns_domain: String,
     /// Revision, times, description, tags.
     pub standard: Standard,

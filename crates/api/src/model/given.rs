@@ -1,6 +1,6 @@
-//! Addresses that are shown as their owner wrote them.
+//! Addresses that responses show in their owner's spelling.
 //!
-//! Octavia's clients compare texts: `2001:db8:0:0:0:0:0:1` comes back as it was given. Everything else works with the value.
+//! Octavia's clients compare strings, so `2001:db8:0:0:0:0:0:1` is returned as it was sent. All other code uses the parsed value.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// An address.
+/// An address in its owner's spelling.
 pub type GivenAddress = Given<IpAddr>;
-/// A prefix, whose host bits may be set; [`ipnet::IpNet::trunc`] takes them away.
+/// A prefix in its owner's spelling. Host bits may be set; [`ipnet::IpNet::trunc`] removes them.
 pub type GivenCidr = Given<IpNet>;
 
-/// A value, and its owner's spelling where that is not the usual one. Two spellings of one value are equal.
+/// A value, and its owner's spelling if that is not the usual one. Two spellings of one value are equal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Given<T> {
     /// The value.

@@ -10,47 +10,47 @@ use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 /// How OVN probes the members of a pool. A pool has at most one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthMonitor {
-    /// Part of a key in its rows.
+    /// The id, which is a part of a key in its rows.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
     /// Its load balancer.
     pub load_balancer_id: Uuid,
     /// Its pool.
     pub pool_id: Uuid,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
     /// Whether it probes.
     pub admin_state_up: bool,
-    /// What it sends.
+    /// The kind of its probes.
     pub kind: MonitorKind,
-    /// Seconds between two probes.
+    /// The seconds between two probes.
     pub delay: u32,
-    /// Seconds for the answer.
+    /// The seconds to wait for a reply.
     pub timeout: u32,
-    /// Answers after which a member serves again.
+    /// The number of replies after which a member counts as online.
     pub max_retries: u8,
-    /// Silences after which it does not.
+    /// The number of missing replies after which a member counts as offline.
     pub max_retries_down: u8,
-    /// When it changed.
+    /// The generations of its changes.
     pub generation: Generation,
     /// Times and tags.
     pub standard: Standard,
 }
 
-/// What a health monitor sends.
+/// A kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MonitorKind {
-    /// A SYN.
+    /// A TCP SYN.
     #[serde(rename = "TCP")]
     Tcp,
-    /// A datagram.
+    /// A UDP datagram.
     #[serde(rename = "UDP-CONNECT")]
     UdpConnect,
 }
 
 impl MonitorKind {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             MonitorKind::Tcp => "TCP",

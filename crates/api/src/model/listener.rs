@@ -7,47 +7,47 @@ use super::{Generation, GivenCidr, LbProtocol, Standard};
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// A port of the VIPs on which a load balancer listens.
+/// A port of the VIPs on which a load balancer accepts connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
-    /// Part of a key in its row.
+    /// The id, which is a part of a key in its row.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
     /// Its load balancer.
     pub load_balancer_id: Uuid,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// Whether it serves.
+    /// Whether it accepts connections.
     pub admin_state_up: bool,
-    /// Transport. With `protocol_port` unique in its load balancer.
+    /// The transport protocol. Unique in its load balancer together with `protocol_port`.
     pub protocol: LbProtocol,
-    /// See `protocol`.
+    /// The port number, see `protocol`.
     pub protocol_port: u16,
-    /// Connections at a time; -1 is no limit. Shown, not enforced.
+    /// The maximum number of connections; -1 means no limit. Stored, not enforced.
     pub connection_limit: i64,
-    /// Who serves; nobody if none.
+    /// The pool that serves connections. Without a pool the listener has no backends.
     pub default_pool_id: Option<Uuid>,
-    /// Milliseconds. Shown, not enforced.
+    /// Time-outs, stored but not enforced.
     pub timeouts: ListenerTimeouts,
-    /// From where clients may connect; from everywhere if empty.
+    /// The prefixes from which clients may connect; empty means all.
     pub allowed_cidrs: Vec<GivenCidr>,
-    /// When it changed.
+    /// The generations of its changes.
     pub generation: Generation,
     /// Times, description, tags.
     pub standard: Standard,
 }
 
-/// Times that OVN knows nothing of, in milliseconds.
+/// Time-outs that OVN does not support, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerTimeouts {
-    /// A silent client.
+    /// For a silent client.
     pub client_data: u32,
-    /// A member that does not answer.
+    /// For a connection to a member.
     pub member_connect: u32,
-    /// A silent member.
+    /// For a silent member.
     pub member_data: u32,
-    /// Wait for more of a connection's first bytes.
+    /// For further bytes at the beginning of a connection.
     pub tcp_inspect: u32,
 }
 

@@ -22,50 +22,51 @@ pub use row_slot::{RowGroup, RowSlot};
 pub struct LoadBalancer {
     /// Also the UUID of its first row.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// Whether it serves.
+    /// Whether it accepts connections.
     pub admin_state_up: bool,
-    /// The name of the provider, as the owner asked for it.
+    /// The provider's name, as its owner requested it.
     pub provider: String,
     /// The network of all its VIPs.
     pub vip_network_id: Uuid,
-    /// Where clients connect. The first is the primary one; there is always one.
+    /// The addresses to which clients connect; never empty. The first is the primary one.
     pub vips: Vec<Vip>,
-    /// Its Northbound rows. Kept, so that a row keeps its UUID whatever pools come and go.
+    /// Its Northbound rows. They are stored so that a row keeps its UUID whatever pools are added and removed.
     pub rows: Vec<RowSlot>,
-    /// Grows with each accepted change of the load balancer or of any of its parts. Its rows carry it, and so tell how far the
-    /// Northbound has come.
+    /// Grows with each accepted change of the load balancer or of any of its parts. Its rows carry it, so they show which changes the
+    /// Northbound has applied.
     pub generation: u64,
-    /// When `generation` grew last.
+    /// The time of the last growth of `generation`.
     pub changed_at: Timestamp,
-    /// Subnets with members that OVN probes. The probes of a subnet come from a port of its own, which all load balancers share.
+    /// The subnets with members that OVN probes. Each such subnet has one port as the source of probes, which all load balancers share.
     pub probed_subnets: BTreeSet<Uuid>,
-    /// Members made so far: the next one's [`ordinal`](super::Member::ordinal).
+    /// The number of members created so far: the next one's [`ordinal`](super::Member::ordinal).
     pub members_made: u64,
-    /// Its owner has deleted it: it has no parts and wants no rows. It goes, with its VIP ports, when the Northbound has none.
+    /// Whether its owner has deleted it. It then has no parts and wants no rows. Once the Northbound has none of its rows, it is removed
+    /// with its VIP ports.
     pub deleted: bool,
     /// Times, description, tags.
     pub standard: Standard,
 }
 
-/// An address where clients connect.
+/// An address to which clients connect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vip {
-    /// The subnet it is taken from.
+    /// The subnet of the address.
     pub subnet_id: Uuid,
     /// The address.
     pub address: GivenAddress,
-    /// The port that holds it.
+    /// The port that holds the address.
     pub port_id: Uuid,
-    /// Whether the port is the owner's own, which outlives the load balancer.
+    /// Whether the owner created the port, which then outlives the load balancer.
     pub own_port: bool,
 }
 
 impl LoadBalancer {
-    /// The VIP that stands first.
+    /// The first VIP.
     ///
     /// # Panics
     /// Never: a load balancer has a VIP from its creation on.
@@ -93,7 +94,7 @@ impl Record for LoadBalancer {
             note(Link::DeletedLoadBalancers, self.id);
         }
     }
-    /// It counts until its rows are gone.
+    /// A deleted load balancer counts until its rows are gone.
     fn counted_in(&self) -> Option<&str> {
         quota_owner(&self.project)
     }
@@ -102,7 +103,7 @@ impl Record for LoadBalancer {
     }
 }
 
-/// The transport of a listener or a pool.
+/// The transport protocol of a listener or a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum LbProtocol {
@@ -115,7 +116,7 @@ pub enum LbProtocol {
 }
 
 impl LbProtocol {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             LbProtocol::Tcp => "TCP",
@@ -124,7 +125,7 @@ impl LbProtocol {
         }
     }
 
-    /// From the word the API uses.
+    /// Parses the value of the API.
     pub fn parse(word: &str) -> Option<Self> {
         [LbProtocol::Tcp, LbProtocol::Udp, LbProtocol::Sctp].into_iter().find(|it| it.as_str() == word)
     }

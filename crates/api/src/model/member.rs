@@ -10,40 +10,40 @@ use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 /// A server of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Part of a value in its row.
+    /// The id, which is a part of a value in its row.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
     /// Its load balancer.
     pub load_balancer_id: Uuid,
     /// Its pool.
     pub pool_id: Uuid,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// Whether it serves.
+    /// Whether it gets connections.
     pub admin_state_up: bool,
-    /// Where it listens. With `protocol_port` unique in its pool.
+    /// The address on which it listens. Unique in its pool together with `protocol_port`.
     pub address: GivenAddress,
-    /// See `address`.
+    /// The port on which it listens, see `address`.
     pub protocol_port: u16,
-    /// The subnet that its owner named; see [`Member::subnet`].
+    /// The subnet that its owner named, if any; see [`Member::subnet`].
     pub subnet_id: Option<Uuid>,
-    /// The subnet of the VIP, for a member whose owner named none.
+    /// The subnet of the VIP, used if its owner named no subnet.
     pub vip_subnet_id: Uuid,
-    /// Its share of new connections; 0 takes none.
+    /// The weight among new connections; 0 means none.
     pub weight: u16,
-    /// Serves only while no other member can.
+    /// Whether it gets connections only while no other member can serve them.
     pub backup: bool,
-    /// Its place among the members of its load balancer: they are listed in the order of their creation.
+    /// Its position among the members of its load balancer, in order of creation.
     pub ordinal: u64,
-    /// When it changed.
+    /// The generations of its changes.
     pub generation: Generation,
     /// Times and tags.
     pub standard: Standard,
 }
 
 impl Member {
-    /// The subnet that it counts as a member of.
+    /// The subnet that it counts for.
     pub fn subnet(&self) -> Uuid {
         self.subnet_id.unwrap_or(self.vip_subnet_id)
     }

@@ -1,8 +1,8 @@
-//! What is stored: one struct per noun, nothing computed.
+//! The stored types: one struct per noun, without computed fields.
 //!
-//! These are the rows of the store and the inputs of `desired`. What the API shows beyond them (status, `subnets` of a
-//! network, `external_gateways` of a router) is derived when it is asked for. Values have real types; text from outside has
-//! been checked before it gets here. [`Entity`](crate::world::Entity) says how a noun is kept in the [`World`](crate::World).
+//! These are the rows of the store and the inputs of `desired`. Further attributes in responses (status, `subnets` of a network,
+//! `external_gateways` of a router) are computed at each request. Fields have specific types; all strings from outside have been checked
+//! before. [`Entity`](crate::world::Entity) defines how the [`World`](crate::World) stores a noun.
 
 mod address_scope;
 mod adopted;

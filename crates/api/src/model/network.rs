@@ -13,66 +13,66 @@ use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 pub struct Network {
     /// Also the UUID of its logical switch.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// Shown and kept; the network forwards either way.
+    /// The administrative state: stored, but the network forwards either way.
     pub admin_state_up: bool,
-    /// Routers may have gateways on it.
+    /// Whether routers may have gateways on it.
     pub external: bool,
-    /// Where its frames go.
+    /// The transport of its frames between chassis.
     pub segment: Segment,
-    /// Bytes; never zero here.
+    /// The MTU in bytes; never zero here.
     pub mtu: u32,
-    /// What new ports start with.
+    /// The default of new ports.
     pub port_security_enabled: bool,
-    /// Where the caller would like it to be.
+    /// The requested availability zones.
     pub availability_zone_hints: Vec<String>,
-    /// Ends with a dot, or is empty.
+    /// The DNS domain; ends with a dot, or is empty.
     pub dns_domain: String,
-    /// The external network that is taken if none is named.
+    /// Whether it is the default external network.
     pub is_default: bool,
     /// Revision, times, description, tags.
     pub standard: Standard,
 }
 
-/// How a network reaches from chassis to chassis.
+/// The transport of a network between chassis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Names the localnet port `provnet-<id>`.
+    /// The id, as in the name of the localnet port, `provnet-<id>`.
     pub id: Uuid,
     /// The encapsulation.
     pub network_type: NetworkType,
-    /// The physical network, of flat and VLAN ones.
+    /// The physical network, if flat or VLAN.
     pub physical_network: Option<String>,
     /// VLAN tag or tunnel key.
     pub segmentation_id: Option<u32>,
 }
 
 impl Segment {
-    /// Whether frames leave on a bridge of the chassis instead of in tunnels.
+    /// Whether frames leave through a bridge of the chassis instead of tunnels.
     pub fn is_physical(&self) -> bool {
         matches!(self.network_type, NetworkType::Flat | NetworkType::Vlan)
     }
 }
 
-/// Encapsulation of a network.
+/// The encapsulation of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkType {
     /// Tunnels between chassis.
     Geneve,
-    /// A tag on a physical network.
+    /// A VLAN on a physical network.
     Vlan,
-    /// A physical network without a tag.
+    /// A physical network without a VLAN.
     Flat,
-    /// Never leaves its chassis.
+    /// No transport: frames never leave their chassis.
     Local,
 }
 
 impl NetworkType {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             NetworkType::Geneve => "geneve",

@@ -1,4 +1,4 @@
-//! Which chassis a gateway port may be on.
+//! The chassis of gateway ports.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
@@ -6,26 +6,25 @@ use uuid::Uuid;
 
 use crate::world::{Link, Record};
 
-/// The chassis of one gateway port, as scheduled. Kept in the store so that an emptied Northbound is rebuilt without moving
-/// a gateway.
+/// The chassis of one gateway port, as scheduled. Stored so that a lost Northbound is rebuilt without moving a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The gateway port.
     pub port_id: Uuid,
-    /// The physical network it needs; none if it is reached through tunnels. Kept here because load is counted by it.
+    /// The physical network that it needs; none if it is reached through tunnels. A copy, because load is counted by physical network.
     pub physical_network: Option<String>,
-    /// Highest priority first. Never empty.
+    /// The chassis, highest priority first; never empty.
     pub chassis: Vec<Placed>,
 }
 
 /// One chassis of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Name of the chassis.
+    /// The name of the chassis.
     pub chassis: String,
-    /// Unique in its group; the highest hosts the port.
+    /// The priority, unique in the group; the highest one hosts the port.
     pub priority: u16,
-    /// Put there by hand: stays until the chassis can no longer carry it.
+    /// Whether an administrator put it there. Such an entry stays until the chassis can no longer carry the port.
     pub pinned: bool,
 }
 

@@ -7,43 +7,43 @@ use super::{Generation, GivenAddress, LbProtocol, Standard};
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// A set of members that serve the same.
+/// A set of interchangeable members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Part of a key in its row.
+    /// The id, which is a part of a key in its row.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
     /// Its load balancer.
     pub load_balancer_id: Uuid,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// Whether its members serve.
+    /// Whether its members get connections.
     pub admin_state_up: bool,
-    /// That of its listeners.
+    /// The protocol, the same as that of its listeners.
     pub protocol: LbProtocol,
-    /// How a member is chosen for a new connection.
+    /// The choice of a member for a new connection.
     pub algorithm: Algorithm,
-    /// Whether a client stays with its member.
+    /// Whether and how long a client stays with its member.
     pub persistence: Option<Persistence>,
-    /// When it, a member or its health monitor changed.
+    /// The generations in which it, a member or its health monitor changed.
     pub generation: Generation,
     /// Times, description, tags.
     pub standard: Standard,
 }
 
-/// How a member is chosen for a new connection.
+/// The choice of a member for a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Algorithm {
-    /// By addresses and ports.
+    /// A hash of addresses and ports.
     SourceIpPort,
-    /// By addresses alone: a client always gets the same member.
+    /// A hash of addresses only: a client always gets the same member.
     SourceIp,
 }
 
 impl Algorithm {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Algorithm::SourceIpPort => "SOURCE_IP_PORT",
@@ -52,20 +52,20 @@ impl Algorithm {
     }
 }
 
-/// A client, known by its address, stays with its member.
+/// Session persistence: a client, identified by its address, stays with its member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Persistence {
-    /// For how many seconds after its last connection.
+    /// The seconds after its last connection.
     pub timeout: Option<u16>,
-    /// Which clients count as one. Only a mask that tells all addresses apart is possible; shown as it was given.
+    /// The netmask of clients that count as one. Only a mask of full length is supported; shown in the owner's spelling.
     pub granularity: Option<GivenAddress>,
 }
 
 impl Persistence {
-    /// Seconds, if the owner names none. Octavia's OVN provider has the same.
+    /// The default seconds, as in Octavia's OVN provider.
     pub const AFFINITY: u16 = 360;
 
-    /// Seconds for which a client stays.
+    /// The seconds for which a client stays with its member.
     pub fn affinity(&self) -> u16 {
         self.timeout.unwrap_or(Self::AFFINITY)
     }

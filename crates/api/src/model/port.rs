@@ -14,19 +14,19 @@ use super::Standard;
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// Device owners with a meaning here.
+/// Device owners with a meaning for this API.
 pub mod owner {
     /// A router's port on an internal network.
     pub const ROUTER_INTERFACE: &str = "network:router_interface";
     /// A router's port on an external network.
     pub const ROUTER_GATEWAY: &str = "network:router_gateway";
-    /// Holds the address of a floating IP; has no logical switch port.
+    /// The hidden port of a floating IP; it has no logical switch port.
     pub const FLOATING_IP: &str = "network:floatingip";
     /// The metadata port of a network.
     pub const DISTRIBUTED: &str = "network:distributed";
-    /// The port of a DHCP agent; with the device id of a metadata port, that of an older Neutron.
+    /// A DHCP agent's port; with the device id of a metadata port, an older Neutron's metadata port.
     pub const DHCP: &str = "network:dhcp";
-    /// The health monitor of load balancers.
+    /// The source of load balancers' health probes.
     pub const LB_HEALTH_MONITOR: &str = "ovn-lb-hm:distributed";
 }
 
@@ -35,36 +35,36 @@ pub mod owner {
 pub struct Port {
     /// Also the UUID of its logical switch port and, on routers, of its logical router port.
     pub id: Uuid,
-    /// Owner; empty for gateway and floating IP ports.
+    /// The owning project; empty for gateway and floating IP ports.
     pub project: String,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// Where it is.
+    /// Its network.
     pub network_id: Uuid,
     /// Whether it forwards.
     pub admin_state_up: bool,
-    /// Unique in its network.
+    /// The MAC, unique in its network.
     pub mac: MacAddr,
     /// Its addresses, each unique in its subnet.
     pub fixed_ips: Vec<FixedIp>,
-    /// What it belongs to: an instance, a router, a floating IP; empty if nothing.
+    /// The id of its device: an instance, a router, a floating IP; empty if none.
     pub device_id: String,
-    /// What kind of thing that is, see [`owner`].
+    /// The kind of its device, see [`owner`].
     pub device_owner: String,
-    /// Groups whose rules it is under.
+    /// The security groups.
     pub security_groups: BTreeSet<Uuid>,
-    /// Whether it may send only with its own addresses.
+    /// Whether it may send only from its own addresses and `allowed_address_pairs`.
     pub port_security_enabled: bool,
-    /// Further addresses it may send with.
+    /// Further addresses that it may send from.
     pub allowed_address_pairs: Vec<AddressPair>,
-    /// What DHCP tells it beyond the subnet's options.
+    /// DHCP options in addition to the subnet's.
     pub extra_dhcp_opts: Vec<ExtraDhcpOpt>,
-    /// Where it is to be.
+    /// The host where it should be, and how to plug it there.
     pub binding: Binding,
-    /// Its host name.
+    /// The host name.
     pub dns_name: String,
-    /// Of gateway ports: when it was made, compared with its siblings. The order of `external_gateways` and who
-    /// succeeds the compatibility gateway hang on it.
+    /// The order of creation among a router's gateway ports. It determines the order of `external_gateways` and the successor of the
+    /// compatibility gateway.
     pub gateway_ordinal: Option<u64>,
     /// Revision, times, description, tags.
     pub standard: Standard,
@@ -81,7 +81,7 @@ impl Port {
         self.device_owner == owner::ROUTER_INTERFACE
     }
 
-    /// The router it belongs to, if any.
+    /// The router that it belongs to, if any.
     pub fn router_id(&self) -> Option<Uuid> {
         if self.is_gateway() || self.is_router_interface() {
             Uuid::try_parse(&self.device_id).ok()
@@ -94,18 +94,18 @@ impl Port {
 /// One address of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FixedIp {
-    /// The subnet it is taken from.
+    /// The subnet of the address.
     pub subnet_id: Uuid,
     /// The address.
     pub ip_address: IpAddr,
 }
 
-/// An address or prefix that a port may send with besides its own.
+/// An address or prefix that a port may send from besides its own addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AddressPair {
-    /// Address or prefix; a plain address has the full length.
+    /// The address or prefix; an address has full length.
     pub ip_address: IpNet,
-    /// The port's own if none.
+    /// The MAC; the port's own if none.
     pub mac_address: Option<MacAddr>,
 }
 
@@ -114,69 +114,69 @@ pub struct AddressPair {
 pub struct ExtraDhcpOpt {
     /// The option's name.
     pub opt_name: String,
-    /// Its value.
+    /// The value, as the client sent it.
     pub opt_value: String,
     /// 4 or 6.
     pub ip_version: u8,
 }
 
-/// Where a port is to be, as Nova and Ironic tell.
+/// The host of a port, as Nova and Ironic set it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// Host; empty if unbound.
+    /// The host; empty if unbound.
     pub host_id: String,
-    /// Kind of interface.
+    /// The kind of interface.
     pub vnic_type: String,
-    /// What the caller wants to tell the switch.
+    /// The caller's data for the switch.
     pub profile: Map<String, Value>,
-    /// How the host plugs it. Decided when it is bound and kept: a host that is away for a while does not unplug it.
+    /// The way in which the host plugs the port. Chosen at the time of binding and stored, so that a host's absence does not unplug it.
     #[serde(default)]
     pub vif_type: VifType,
-    /// Hosts that it may move to; none of them has it now.
+    /// Hosts that it may migrate to, and that do not have it now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inactive: Vec<InactiveBinding>,
 }
 
-/// A host that a port is prepared to move to.
+/// A host that a port is prepared to migrate to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InactiveBinding {
     /// The host.
     pub host_id: String,
-    /// Kind of interface there.
+    /// The kind of interface there.
     pub vnic_type: String,
-    /// What the caller wants to tell the switch there.
+    /// The caller's data for the switch there.
     pub profile: Map<String, Value>,
-    /// How that host would plug it.
+    /// The way in which that host would plug the port.
     pub vif_type: VifType,
 }
 
-/// How a host plugs a port.
+/// The way in which a host plugs a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VifType {
-    /// It has no host.
+    /// No host.
     #[default]
     Unbound,
-    /// The host is unknown, away, or without the network.
+    /// The host is unknown, dead, or lacks the network.
     BindingFailed,
-    /// Into the integration bridge.
+    /// A port of the integration bridge.
     Ovs,
-    /// Into the integration bridge, through a socket in memory; the switch makes the socket.
+    /// A vhost-user socket whose server is the switch.
     #[serde(rename = "vhostuser")]
     VhostUser,
-    /// The same; the instance makes the socket.
+    /// A vhost-user socket whose server is the instance.
     #[serde(rename = "vhostuser_client")]
     VhostUserClient,
-    /// A function of the network card, beside the switch.
+    /// A function of the network card, outside of the switch.
     HwVeb,
     /// The whole network card.
     HostdevPhysical,
-    /// By something that is not ours: a physical machine.
+    /// A device that is not ours, such as a physical machine.
     Other,
 }
 
 impl VifType {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             VifType::Unbound => "unbound",
@@ -233,7 +233,7 @@ impl Record for Port {
             note(fixed.subnet_id, fixed.ip_address, self.id);
         }
     }
-    /// Gateway and floating IP ports belong to no project and use up nobody's quota.
+    /// Gateway and floating IP ports belong to no project and count in no quota.
     fn counted_in(&self) -> Option<&str> {
         quota_owner(&self.project)
     }

@@ -11,7 +11,7 @@ use crate::world::Record;
 pub struct QuotaSet {
     /// The project.
     pub project: String,
-    /// By resource (`port`, `router`); -1 is no limit.
+    /// The limits by resource (`port`, `router`); -1 means none.
     pub limits: BTreeMap<String, i64>,
 }
 

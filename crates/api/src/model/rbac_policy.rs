@@ -1,28 +1,28 @@
-//! Who may use what of another project.
+//! RBAC policies: permissions for other projects.
 
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, quota_owner};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// One permission. The `shared` flag of a network is the policy "everybody may use it as shared".
+/// One permission. The `shared` flag of a network is a policy that lets all projects access it as shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RbacPolicy {
     /// Its id.
     pub id: Uuid,
-    /// Who gave it.
+    /// The project that gives the permission.
     pub project: String,
-    /// What kind of object it is about.
+    /// The kind of the object.
     pub object_type: RbacObject,
-    /// Which one.
+    /// The id of the object.
     pub object_id: Uuid,
-    /// What is allowed.
+    /// The permitted action.
     pub action: RbacAction,
-    /// A project, or `*` for all.
+    /// The project that gets the permission, or `*` for all.
     pub target_project: String,
 }
 
-/// Objects that can be shared.
+/// The kinds of objects that can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RbacObject {
@@ -36,13 +36,13 @@ pub enum RbacObject {
     AddressScope,
 }
 
-/// What a policy allows.
+/// The action that a policy permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RbacAction {
-    /// To use it as if it were one's own.
+    /// To use the object like an own one.
     AccessAsShared,
-    /// To have gateways and floating IPs on it.
+    /// To have gateways and floating IPs on the network.
     AccessAsExternal,
 }
 

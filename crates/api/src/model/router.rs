@@ -10,40 +10,39 @@ use super::Standard;
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// A router. Its interfaces and gateways are ports that name it as their device.
+/// A router. Its interfaces and gateways are ports that have it as their device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Router {
     /// Also the UUID of its logical router.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
     /// Whether it forwards.
     pub admin_state_up: bool,
-    /// The compatibility gateway: the one that `external_gateway_info` shows. None if and only if the router has no
-    /// gateway port.
+    /// The compatibility gateway: the one in `external_gateway_info`. None if and only if the router has no gateway port.
     pub gw_port_id: Option<Uuid>,
-    /// Router-wide; kept while there are gateways.
+    /// Whether all gateways translate source addresses. Kept when the last gateway is removed.
     pub enable_snat: bool,
-    /// A default route per gateway instead of one.
+    /// Whether every gateway gives a default route, instead of one.
     pub enable_default_route_ecmp: bool,
-    /// Default routes leave when their next hop does not answer.
+    /// Whether BFD removes default routes whose next hop does not answer.
     pub enable_default_route_bfd: bool,
-    /// Routes the owner asked for, without repeats.
+    /// The extra routes of the owner, without duplicates.
     pub routes: Vec<ExtraRoute>,
-    /// Where its gateways should be.
+    /// The requested availability zones of its gateways.
     pub availability_zone_hints: Vec<String>,
     /// Revision, times, description, tags.
     pub standard: Standard,
 }
 
-/// A route the owner asked for. Several next hops for one destination share the traffic.
+/// An extra route. Several next hops for one destination share the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraRoute {
-    /// Where to, without host bits.
+    /// The destination, without host bits.
     pub destination: IpNet,
-    /// Through whom.
+    /// The next hop.
     pub nexthop: IpAddr,
 }
 

@@ -8,51 +8,51 @@ use super::Standard;
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// A set of rules that ports are put under.
+/// A set of rules for ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityGroup {
-    /// Names the port group `pg_<id>`.
+    /// The id, as in the name of the port group, `pg_<id>`.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
-    /// Not unique, but for `default`.
+    /// The name; unique only for `default`.
     pub name: String,
-    /// Whether replies are let through by connection tracking.
+    /// Whether connection tracking lets replies through.
     pub stateful: bool,
-    /// The project's group for ports that name none.
+    /// Whether it is the project's group for ports that name none.
     pub is_default: bool,
     /// Revision, times, description, tags.
     pub standard: Standard,
 }
 
-/// One thing that a group allows.
+/// A rule of a group: it allows some traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityGroupRule {
     /// Also the UUID of its ACL.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
     /// The group.
     pub security_group_id: Uuid,
-    /// To or from the port.
+    /// The direction, seen from the port.
     pub direction: Direction,
-    /// Family.
+    /// The family.
     pub ethertype: Ethertype,
-    /// As given: a name or a number; none means any.
+    /// The protocol as given: a name or a number; none means any.
     pub protocol: Option<String>,
-    /// First port, or ICMP type.
+    /// The first port, or the ICMP type.
     pub port_range_min: Option<u16>,
-    /// Last port, or ICMP code.
+    /// The last port, or the ICMP code.
     pub port_range_max: Option<u16>,
-    /// The other side's prefix, as given.
+    /// The prefix of the remote side, as given.
     pub remote_ip_prefix: Option<IpNet>,
-    /// The other side's group.
+    /// The group of the remote side.
     pub remote_group_id: Option<Uuid>,
     /// Revision, times, description; rules have no tags.
     pub standard: Standard,
 }
 
-/// Which way packets go, seen from the port.
+/// The direction of packets, seen from the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -62,7 +62,7 @@ pub enum Direction {
     Egress,
 }
 
-/// Family of a rule.
+/// The family of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ethertype {
     /// IPv4.

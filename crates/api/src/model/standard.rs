@@ -1,4 +1,4 @@
-//! What every object of the API carries.
+//! The attributes that every object of the API has.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 /// Revision, times, description and tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standard {
-    /// Grows with each change of the object or of its children.
+    /// The revision. Grows with each change of the object or of its children.
     pub revision: u64,
-    /// When it was made; whole seconds.
+    /// The creation time, in whole seconds.
     pub created_at: Timestamp,
-    /// When it was changed last; whole seconds.
+    /// The time of the last change, in whole seconds.
     pub updated_at: Timestamp,
-    /// The owner's words.
+    /// The owner's description.
     pub description: String,
-    /// The owner's labels.
+    /// The owner's tags.
     pub tags: BTreeSet<String>,
 }
 
 impl Standard {
-    /// A new object's, made at `now`.
+    /// For a new object, created at `now`.
     pub fn new(now: Timestamp, description: impl Into<String>) -> Self {
         Standard {
             revision: 0,
@@ -32,7 +32,7 @@ impl Standard {
         }
     }
 
-    /// Counts one change, made at `now`.
+    /// Increments the revision for a change at `now`.
     pub fn bump(&mut self, now: Timestamp) {
         self.revision += 1;
         self.updated_at = now;

@@ -11,45 +11,45 @@ use super::Standard;
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// A prefix on a network, with what DHCP tells about it.
+/// A prefix on a network, with its DHCP options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subnet {
     /// Its id.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// Where it is.
+    /// Its network.
     pub network_id: Uuid,
     /// The prefix, without host bits.
     pub cidr: IpNet,
-    /// The next hop of its default route; may lie outside of the prefix.
+    /// The next hop of its default route; may be outside of the prefix.
     pub gateway_ip: Option<IpAddr>,
-    /// Where addresses are taken from, in order, without overlap.
+    /// The allocation pools, sorted, without overlap.
     pub allocation_pools: Vec<AddressRange>,
-    /// Whether DHCP answers.
+    /// Whether DHCP is on.
     pub enable_dhcp: bool,
-    /// Resolvers, in order.
+    /// The resolvers, in order.
     pub dns_nameservers: Vec<IpAddr>,
-    /// Further routes for DHCP to tell.
+    /// Further routes that DHCP sends.
     pub host_routes: Vec<HostRoute>,
-    /// Who sends router advertisements, and of which kind.
+    /// Whether and how a router sends advertisements.
     pub ipv6_ra_mode: Option<Ipv6Mode>,
-    /// How ports come to their addresses.
+    /// How ports get their addresses.
     pub ipv6_address_mode: Option<Ipv6Mode>,
-    /// Device owners that may have addresses automatically; empty means all.
+    /// The device owners that get addresses automatically; empty means all.
     pub service_types: Vec<String>,
-    /// The pool the prefix was taken from.
+    /// The subnet pool of the prefix, if any.
     pub subnetpool_id: Option<Uuid>,
-    /// MAC of the DHCP server; made once, so that clients never see it change.
+    /// The MAC of the DHCP server. Chosen once, because clients must not see it change.
     pub dhcp_server_mac: MacAddr,
     /// Revision, times, description, tags.
     pub standard: Standard,
 }
 
 impl Subnet {
-    /// Whether ports form their own address from the prefix.
+    /// Whether ports form their own addresses from the prefix.
     pub fn is_autoconfigured(&self) -> bool {
         matches!(self.ipv6_address_mode, Some(Ipv6Mode::Slaac | Ipv6Mode::Dhcpv6Stateless))
     }
@@ -63,37 +63,37 @@ impl Subnet {
 /// Addresses from `start` to `end`, both included, of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AddressRange {
-    /// First.
+    /// The first address.
     pub start: IpAddr,
-    /// Last.
+    /// The last address.
     pub end: IpAddr,
 }
 
-/// A route that DHCP tells.
+/// A route that DHCP sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostRoute {
-    /// Where to.
+    /// The destination.
     pub destination: IpNet,
-    /// Through whom.
+    /// The next hop.
     pub nexthop: IpAddr,
 }
 
-/// How IPv6 hosts are configured.
+/// The configuration of IPv6 hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ipv6Mode {
-    /// From advertisements alone.
+    /// Addresses and options from advertisements.
     Slaac,
-    /// Addresses from DHCPv6.
+    /// Addresses and options from DHCPv6.
     #[serde(rename = "dhcpv6-stateful")]
     Dhcpv6Stateful,
-    /// Addresses from advertisements, the rest from DHCPv6.
+    /// Addresses from advertisements, options from DHCPv6.
     #[serde(rename = "dhcpv6-stateless")]
     Dhcpv6Stateless,
 }
 
 impl Ipv6Mode {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Ipv6Mode::Slaac => "slaac",

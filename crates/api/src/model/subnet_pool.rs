@@ -8,32 +8,32 @@ use super::Standard;
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// Prefixes that subnets are cut from.
+/// A set of prefixes from which subnets are allocated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubnetPool {
     /// Its id.
     pub id: Uuid,
-    /// Owner.
+    /// The owning project.
     pub project: String,
-    /// Not unique.
+    /// The name; not unique.
     pub name: String,
-    /// All of one family; merged, sorted.
+    /// The prefixes, all of one family; merged, sorted.
     pub prefixes: Vec<IpNet>,
     /// 4 or 6.
     pub ip_version: u8,
-    /// Length of the largest subnet.
+    /// The prefix length of the largest subnet.
     pub min_prefixlen: u8,
-    /// Length of the smallest subnet.
+    /// The prefix length of the smallest subnet.
     pub max_prefixlen: u8,
-    /// Length if none is asked for.
+    /// The default prefix length.
     pub default_prefixlen: u8,
-    /// How much a project may take: addresses for IPv4, /64 networks for IPv6.
+    /// The limit per project: addresses for IPv4, /64 networks for IPv6.
     pub default_quota: Option<u64>,
-    /// The scope its addresses are unique in.
+    /// The address scope in which its addresses are unique.
     pub address_scope_id: Option<Uuid>,
-    /// Every project may use it.
+    /// Whether every project may use it.
     pub shared: bool,
-    /// Taken if a subnet asks for the default pool of its family.
+    /// Whether it is the default pool of its family.
     pub is_default: bool,
     /// Revision, times, description, tags.
     pub standard: Standard,

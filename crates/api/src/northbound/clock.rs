@@ -1,4 +1,4 @@
-//! Which waits are over. Pure: the time is an argument.
+//! The waits that are over. Pure: the time is an argument.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -13,24 +13,24 @@ use crate::snapshot::Late;
 use crate::snapshot::sessions::Sessions;
 use crate::world::World;
 
-/// How long routes wait for a session that takes over.
+/// How long routes wait for a session that takes over from another.
 const TAKEOVER: Duration = Duration::from_secs(10);
 
-/// Remembers since when things have been as they are.
+/// Remembers since when each waiting object has waited.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     world: World,
     report: Report,
     /// Gateway ports that no chassis hosts.
     unhosted: BTreeMap<Uuid, Instant>,
-    /// Sessions that some route is not under yet.
+    /// Sessions that some route does not use yet.
     unsettled: BTreeMap<Uuid, Instant>,
     late: Late,
 }
 
 impl Clock {
-    /// What is late now, and when that may change next. While the Southbound is not seen, nobody knows who is hosted: then
-    /// nothing becomes late, and nothing ceases to be.
+    /// The waits that are over now, and the time of the next possible change. While the Southbound is not connected, the hosts of gateways
+    /// are unknown, so the result stays the same.
     pub(super) fn late(
         &mut self,
         world: &World,
@@ -67,7 +67,7 @@ impl Clock {
         (self.late.clone(), next.into_iter().min())
     }
 
-    /// Looks only at gateway ports that came, went, or were hosted or left since the last time.
+    /// Updates only gateway ports that were added or removed, or whose host appeared or disappeared since the last call.
     fn note_changes(&mut self, world: &World, report: &Report, now: Instant) {
         let ports = world.table::<Port>().changes_since(self.world.table::<Port>());
         let mut touched: Vec<Uuid> = ports
@@ -91,7 +91,7 @@ impl Clock {
     }
 }
 
-// Any instant will do to count from.
+// The tests may start from any instant.
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)]
 mod tests {

@@ -1,6 +1,7 @@
-//! Load balancers whose rows the Northbound refuses, from the problems of the writer's loop into the report.
+//! Copies the load balancers whose rows the Northbound refuses from the problems of the writer's loop into the report.
 //!
-//! With it a refused load balancer is `ERROR` at once. Only the writing server knows; the others follow the deadline.
+//! This makes a refused load balancer `ERROR` at once. Only the writing server knows of refusals; on the others the deadline makes it
+//! `ERROR`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::model::LoadBalancer;
 use crate::report::Refusal;
 use crate::world::World;
 
-/// Keeps the refusals of the report up to date with the loop. Ends with the loop.
+/// Keeps the refusals in the report up to date with the loop. Ends with the loop.
 pub(super) async fn follow(
     mut status: watch::Receiver<Status>,
     worlds: watch::Receiver<World>,
@@ -23,7 +24,7 @@ pub(super) async fn follow(
     loop {
         let found = {
             let status = status.borrow_and_update();
-            // A server that waits for its turn to write tries nothing, so its last problems say nothing.
+            // A server that waits to become the writer runs no plan, so its last problems are out of date.
             let problems = if status.waiting_for.is_some() { &[] } else { status.problems.as_slice() };
             refusals(problems, &worlds.borrow())
         };
@@ -34,7 +35,7 @@ pub(super) async fn follow(
     }
 }
 
-/// The refused load balancers, each with the generation that it has now: a refused one takes no further changes, so this is the
+/// The refused load balancers, each with its present generation. A refused load balancer accepts no further changes, so this is the
 /// generation that was refused.
 fn refusals(problems: &[Problem], world: &World) -> BTreeMap<Uuid, Refusal> {
     let refused = problems.iter().filter(|problem| {

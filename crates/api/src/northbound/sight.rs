@@ -1,4 +1,4 @@
-//! A server's view of OVN: both databases, and the report and the chassis that follow from them.
+//! A server's view of OVN: both databases, and the report and the chassis that are derived from them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::fleet::Fleet;
 use crate::report::{self, Agent, Judgement, Refusal, Report, southbound_model};
 
-/// Connections to both databases and what is known from them. Clones are the same.
+/// The connections to both databases and the state derived from them. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Sight {
     databases: Databases,
@@ -24,7 +24,7 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// Opens both connections in the present runtime, and follows them as long as any clone lives.
+    /// Opens both connections in the current runtime and follows them until the last clone is dropped.
     pub fn open(nb: ClientConfig, sb: ClientConfig, agent_down_time: u32) -> Self {
         let report = watch::Sender::new(Report::default());
         let (fleet, fleets) = watch::channel(Arc::default());
@@ -34,7 +34,7 @@ impl Sight {
         Sight { databases, report, fleet: fleets }
     }
 
-    /// What OVN reports.
+    /// A receiver of OVN's reports.
     pub fn report(&self) -> watch::Receiver<Report> {
         self.report.subscribe()
     }
@@ -44,7 +44,7 @@ impl Sight {
         self.report.send_if_modified(|report| report.set_refusals(refusals));
     }
 
-    /// The chassis.
+    /// A receiver of the chassis.
     pub fn fleet(&self) -> watch::Receiver<Arc<Fleet>> {
         self.fleet.clone()
     }
@@ -64,7 +64,7 @@ impl Sight {
         self.databases.synced().await
     }
 
-    /// Removes the rows of an agent's chassis, which is gone for good. Returns false, and removes nothing, if it has reported
+    /// Removes the chassis rows of an agent whose chassis is gone for good. Returns false, and removes nothing, if the agent has reported
     /// since.
     pub async fn remove_chassis(&self, agent: &Agent) -> Result<bool, CommitError> {
         let name = Str::new(&agent.chassis);

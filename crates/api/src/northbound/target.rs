@@ -8,7 +8,7 @@ use reconcile::{Applied, ObjectId, Plan, Scope, Target, TargetError, TextId};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// The Northbound's rows.
+/// The Northbound's rows as a target.
 pub(super) struct NorthboundTarget {
     rows: WriterTarget,
     /// Whether everything is looked at.
@@ -21,8 +21,8 @@ impl NorthboundTarget {
         NorthboundTarget { rows, whole: false, spent: watch::Sender::default() }
     }
 
-    /// Records of rows that were taken over ([`Adopted::ours`](crate::model::Adopted)) which nothing hangs on any more, as of
-    /// the last look at everything.
+    /// The records of adopted rows ([`Adopted::ours`](crate::model::Adopted)) that no row or object needs any more, as of the last full
+    /// resync.
     pub(super) fn spent(&self) -> watch::Receiver<Vec<Uuid>> {
         self.spent.subscribe()
     }

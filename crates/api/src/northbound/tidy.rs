@@ -1,5 +1,5 @@
-//! What the writer does besides rows: neighbours that must be forgotten, agents that were deleted, the poke that agents
-//! answer, and records of rows that were taken over and are gone.
+//! The writer's tasks besides rows: it clears stale neighbours, removes deleted agents, increments `nb_cfg` so that agents answer, and
+//! removes records of adopted rows that are gone.
 
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ use crate::resource::agent;
 use crate::store::Store;
 use crate::world::{Txn, World};
 
-/// How long a chassis that could not be removed is left alone.
+/// The delay after a chassis could not be removed.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Routers that learned the MAC of an address before it became a floating IP, or while it was one, would go on using it.
+/// Clears the neighbour entries of floating IPs: a router that learned the MAC of an address before or while it was a floating IP would
+/// keep using it.
 pub(super) async fn forget_neighbours(
     mut worlds: watch::Receiver<World>,
     sb: Client,
@@ -45,13 +46,13 @@ pub(super) async fn forget_neighbours(
             && *lock.borrow() == LockState::Held
             && let Err(error) = sb.commit(&txn).await
         {
-            // They age out by themselves.
+            // The entries age out by themselves.
             debug!(%error, "could not forget neighbours of floating IPs");
         }
     }
 }
 
-/// Agents that were deleted leave the Southbound with their chassis.
+/// Removes the chassis of deleted agents from the Southbound.
 pub(super) async fn remove_agents(
     mut worlds: watch::Receiver<World>,
     sight: Sight,
@@ -88,8 +89,8 @@ pub(super) async fn remove_agents(
     }
 }
 
-/// Records of rows that were taken over go when nothing hangs on them any more: not with their object, whose row must still
-/// be known as ours until it is gone, too. Runs until the loop ends.
+/// Removes the records of adopted rows that nothing needs any more. A record outlives its object, because the row must be known as ours
+/// until it is gone too. Runs until the loop ends.
 pub async fn forget_adopted(store: Store, mut spent: watch::Receiver<Vec<Uuid>>) {
     while spent.changed().await.is_ok() {
         let records = spent.borrow_and_update().clone();
@@ -100,17 +101,17 @@ pub async fn forget_adopted(store: Store, mut spent: watch::Receiver<Vec<Uuid>>)
         });
         match forgotten.await {
             Ok(_) => info!(count, "forgot rows that were taken over and are gone"),
-            // The next look at everything finds them again.
+            // The next full resync finds them again.
             Err(error) => debug!(%error, "could not forget rows that were taken over"),
         }
     }
 }
 
-/// Raises `nb_cfg` now and then: every chassis answers with the number, and so shows that it lives.
+/// Increments `nb_cfg` from time to time. Every chassis writes the number back, which shows that it is alive.
 pub(super) async fn poke(nb: Client, lock: String, held: watch::Receiver<LockState>, agent_down_time: u32) {
     let mut tick = tokio::time::interval(Duration::from_secs(u64::from(agent_down_time / 2).max(1)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // The first tick is at once, and nobody has been silent yet.
+    // The first tick is immediate, when no agent can be late yet.
     tick.tick().await;
     loop {
         tick.tick().await;

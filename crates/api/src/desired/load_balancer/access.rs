@@ -1,13 +1,13 @@
-//! `ACL`: the prefixes that the clients of a listener may come from.
+//! `ACL`: the prefixes from which clients may connect to a listener.
 //!
-//! A switch checks the first packet of a connection before it chooses a backend, so the packet still has the address of the
-//! VIP. Later packets have the backend's address and pass. The rules are therefore on the switches where clients connect:
+//! A switch checks the first packet of a connection before it chooses a backend, so the packet still has the address of the VIP. Later
+//! packets have the backend's address and pass. The rules are therefore on the switches where clients connect:
 //!
 //! - The networks that use the load balancer have a rule for each VIP and each floating IP.
-//! - The external network of a floating IP has a rule for it, since nobody else has its address.
-//! - The external networks of the routers have rules for the VIPs, for clients that are routed to them. A VIP is an address of a
-//!   tenant, and other tenants may have the same one. So such a rule also names the MAC of the gateway port. Without that, a tenant
-//!   could cut others off.
+//! - The external network of a floating IP has a rule for it, because its address is unique there.
+//! - The external networks of the routers have rules for the VIPs, for clients whose packets are routed to them. A VIP is a tenant's
+//!   address, and other tenants may use the same one. So such a rule also matches the MAC of the gateway port. Otherwise a tenant could cut
+//!   off others.
 
 use std::net::IpAddr;
 
@@ -24,13 +24,13 @@ use super::vips::Frontend;
 use crate::desired::{Look, object, switch, text};
 use crate::model::{LbProtocol, Listener, Port};
 
-/// The name of a listener's rules among the rows.
+/// The role of a listener's rules in row UUIDs.
 const ROLE: &str = "listener";
 
-/// Above those of security groups, which may allow the same packets.
+/// Above the rules of security groups, which may allow the same packets.
 const PRIORITY: i64 = 2000;
 
-/// Makes the rules of these frontends.
+/// Creates the rules of these frontends.
 pub(super) fn compile(
     look: &Look<'_, '_>,
     parts: &BalancerParts<'_>,
@@ -58,7 +58,7 @@ pub(super) fn compile(
     }
 }
 
-/// First packets to a listener from elsewhere than it allows.
+/// Matches first packets to a listener from sources that it does not allow.
 fn refused(listener: &Listener, address: IpAddr) -> Match {
     let (kind, port) = match listener.protocol {
         LbProtocol::Tcp => (Predicate::Tcp, Field::TcpDst),
@@ -71,20 +71,20 @@ fn refused(listener: &Listener, address: IpAddr) -> Match {
     let mut prefixes: Vec<IpNet> = prefixes.filter(|net| net.addr().is_ipv4() == address.is_ipv4()).collect();
     prefixes.sort();
     prefixes.dedup();
-    // A listener that allows only IPv4 clients has none at its IPv6 addresses.
+    // A listener that allows only IPv4 prefixes allows no client at its IPv6 addresses.
     match prefixes.is_empty() {
         true => all,
         false => all.and(Match::Not(Test::Ip(End::Src, prefixes))),
     }
 }
 
-/// Packets to a router's gateway port.
+/// Matches packets to a router's gateway port.
 fn through(gateway: &Port) -> Match {
     Test::Mac(End::Dst, gateway.mac).into()
 }
 
-/// The rules are filed under the load balancer: if the Northbound refuses one of them, it gets none of the load balancer's rows,
-/// and no listener serves clients that it must not serve.
+/// Adds a rule as a row of the load balancer. If the Northbound refuses the rule, it gets none of the load balancer's rows, so no listener
+/// serves clients that it must not serve.
 fn add(
     look: &Look<'_, '_>,
     listener: &Listener,
@@ -102,7 +102,7 @@ fn add(
         ..Default::default()
     };
     let mut networks = networks.into_iter().filter(|network| look.network(*network).is_some()).peekable();
-    // A row that no switch refers to would be deleted at once, and written again.
+    // The server would delete a row without a reference at once, and the loop would write it again.
     if networks.peek().is_none() {
         return;
     }

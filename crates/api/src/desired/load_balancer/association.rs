@@ -1,12 +1,12 @@
 //! The switches and routers that use a load balancer.
 //!
-//! Computed from the world as a whole each time. Counting references up and down with each event drifts, for example when a
-//! member's network leaves the router while the VIP's stays.
+//! The unit computes them from the whole world each time. Reference counts that follow each event would drift, for example when a member's
+//! network leaves the router while the VIP's stays.
 //!
-//! A switch or router that uses a load balancer sends connections to its VIP to its members. Other tenants may have a machine
-//! with the VIP's address, or machines with the members' addresses. So a load balancer goes to networks and routers of others only
-//! where its VIP is an address of theirs: on the VIP's network, and on routers with an interface in the VIP's subnet. Without this,
-//! a member in a shared network, or a VIP in an external one, would put it on the routers of everybody there.
+//! A switch or router that uses a load balancer sends connections to its VIP to its members. Other tenants may have a machine with the
+//! VIP's address, or machines with the members' addresses. So a load balancer goes to foreign networks and routers only where its VIP is an
+//! address of theirs: on the VIP's network, and on routers with an interface in the VIP's subnet. Otherwise a member in a shared network,
+//! or a VIP in an external one, would put it on the routers of all tenants there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,13 @@ use crate::model::Port;
 
 /// The switches and routers that use a load balancer.
 pub(super) struct Association<'w> {
-    /// Routers with a port in a VIP's subnet, then those with one in a member's, each group in order of id.
+    /// Routers with a port in a VIP's subnet, then those with a port in a member's subnet, each group in order of id.
     pub(super) routers: Vec<Uuid>,
-    /// The networks of VIPs and members, and those behind the routers; never external ones.
+    /// The networks of VIPs and members, and the networks behind the routers; never external ones.
     pub(super) networks: BTreeSet<Uuid>,
-    /// Those of them that a router of the load balancer has an interface on.
+    /// The networks among these with an interface of one of the routers.
     pub(super) behind_routers: BTreeSet<Uuid>,
-    /// VIPs and members by network. Networks that only share a router with them do not count.
+    /// The number of VIPs and members by network, without networks that only share a router with them.
     pub(super) ls_refs: LsRefs,
     /// Whether one of the routers has several gateways.
     pub(super) has_multihomed_router: bool,
@@ -117,7 +117,7 @@ fn count(subnets: impl Iterator<Item = Uuid>) -> Vec<(Uuid, u32)> {
     counts
 }
 
-/// External networks get no load balancers: their switch belongs to everybody.
+/// External networks get no load balancers, because all tenants share their switch.
 fn is_internal(look: &Look<'_, '_>, network: Uuid) -> bool {
     look.network(network).is_some_and(|network| !network.external)
 }

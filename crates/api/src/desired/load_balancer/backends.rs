@@ -6,19 +6,19 @@ use ovn::text::{Backends, Endpoint};
 
 use crate::model::Member;
 
-/// The list for up to this many members stays within [`MOST_BACKENDS`]; longer ones within [`MOST_REPEATS`] each on average.
+/// Up to this many members, the list stays within [`MOST_BACKENDS`]; longer lists stay within [`MOST_REPEATS`] per member on average.
 const FEW_MEMBERS: usize = 64;
 const MOST_BACKENDS: usize = 256;
 const MOST_REPEATS: usize = 4;
 
-/// The backends of a VIP address. OVN gives every entry the same share of new connections, so a member is repeated according
-/// to its weight. Backup members are listed only if `has_failed` says so of every other member.
+/// The backends of a VIP address. OVN gives every entry the same share of new connections, so a member is repeated in proportion to its
+/// weight. Backup members are listed only if `has_failed` is true for every other member.
 pub(super) fn backends(members: &[&Member], vip: IpAddr, has_failed: &dyn Fn(&Member) -> bool) -> Backends {
     let serving = members.iter().filter(|member| {
         member.admin_state_up && member.weight > 0 && member.address.value.is_ipv4() == vip.is_ipv4()
     });
     let use_backups = serving.clone().filter(|member| !member.backup).all(|member| has_failed(member));
-    // Failed members stay listed: OVN itself leaves them out, and notices when they are back only while they are listed.
+    // Failed members stay in the list: OVN itself skips them, and notices their return only while they are listed.
     let serving: Vec<&Member> = serving.filter(|member| use_backups || !member.backup).copied().collect();
     let weights: Vec<usize> = serving.iter().map(|member| usize::from(member.weight)).collect();
     let mut list = Vec::new();
@@ -29,8 +29,7 @@ pub(super) fn backends(members: &[&Member], vip: IpAddr, has_failed: &dyn Fn(&Me
     Backends(list.into())
 }
 
-/// How often each of these weights is listed: in the smallest whole numbers with the same ratios, scaled down if they are
-/// too many, and never less than once.
+/// The number of repeats for each weight: the smallest integers with the same ratios, scaled down if they are too many, and at least one.
 fn repeats(weights: &[usize]) -> Vec<usize> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
     let reduced: Vec<usize> = weights.iter().map(|weight| weight / divisor).collect();
@@ -39,7 +38,7 @@ fn repeats(weights: &[usize]) -> Vec<usize> {
     if total <= most {
         return reduced;
     }
-    // What is rounded up to 1 is taken from the others.
+    // Members that are rounded up to 1 reduce the repeats of the others.
     let mut aim = most;
     loop {
         let scaled: Vec<usize> = reduced.iter().map(|weight| (weight * aim / total).max(1)).collect();

@@ -1,4 +1,4 @@
-//! `external_ids` of a row, in the words of Octavia's OVN provider. Neutron and BGP agents read them.
+//! `external_ids` of a row, with the keys of Octavia's OVN provider. Neutron and BGP agents read them.
 
 use ovn::text::neutron;
 use ovn::text::octavia::{self, ListenerValue, Members, ObjectKey, ObjectKind, key};
@@ -54,7 +54,7 @@ pub(super) fn external_ids(
     ids
 }
 
-/// The VIPs with their ports and floating IPs: the primary one, and lists of the further ones.
+/// The keys for VIPs, with their ports and floating IPs: the primary VIP, and lists of the further ones.
 fn vip_ids(parts: &BalancerParts<'_>, ids: &mut Vec<(Str, Str)>) {
     let Some((primary, further)) = parts.vips.split_first() else { return };
     ids.push((key::VIP.into(), text(primary.vip.address.value)));
@@ -80,7 +80,7 @@ fn member(member: &Member) -> octavia::Member {
     }
 }
 
-/// The provider's word for the state of a member; it has none for one that is drained.
+/// The provider's name for the state of a member; it has none for a drained member.
 fn status(member: &Member, health: MemberHealth) -> &'static str {
     match health {
         _ if !member.admin_state_up => "OFFLINE",

@@ -1,7 +1,7 @@
 //! `Load_Balancer_Health_Check`: the probes of the backends of one address and port.
 //!
-//! northd compares `vip` with the keys of `vips` as strings, so there is one row for each key whose pool has an enabled health
-//! monitor. A probed backend that `ip_port_mappings` does not list gets no connections.
+//! northd compares `vip` with the keys of `vips` as strings, so there is one row for each key whose pool has an enabled health monitor. A
+//! probed backend that `ip_port_mappings` does not list gets no connections.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ use crate::desired::{Compiled, Look, map, object, text};
 use crate::model::HealthMonitor;
 use crate::resource::load_balancer::health::{self, MemberHealth};
 
-/// The kind of object that the rows are filed under.
+/// The kind of object in problems about the rows.
 pub(in crate::desired) const OBJECT: &str = "healthmonitor";
 
-/// The columns of a load balancer's row that concern probes.
+/// The columns of a load balancer's row for probes.
 #[derive(Default)]
 pub(super) struct ProbeColumns {
     pub(super) health_check: Set<Ref<LoadBalancerHealthCheck>>,
     pub(super) ip_port_mappings: Map<Text<BackendIp>, Text<PortMapping>>,
 }
 
-/// Makes the rows for these frontends.
+/// Creates the rows for these frontends.
 pub(super) fn compile(
     look: &Look<'_, '_>,
     frontends: &[Frontend<'_, '_>],
@@ -63,7 +63,7 @@ pub(super) fn compile(
     }
 }
 
-/// Never less than a second: a chassis that probes without a pause does nothing else.
+/// The options of a row. A delay is at least a second: a chassis that probes without a pause does nothing else.
 fn options(monitor: &HealthMonitor) -> [(&'static str, Str); 4] {
     [
         ("interval", text(monitor.delay.max(1))),
@@ -73,7 +73,7 @@ fn options(monitor: &HealthMonitor) -> [(&'static str, Str); 4] {
     ]
 }
 
-/// OVN knows one port for each address of a row. The oldest member with an address decides.
+/// Adds the port of each member. OVN accepts one port for each address of a row, so the oldest member with an address decides.
 fn add_mappings(
     look: &Look<'_, '_>,
     pool: &PoolParts<'_>,

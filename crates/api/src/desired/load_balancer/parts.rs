@@ -1,4 +1,4 @@
-//! A load balancer with its listeners, pools and members, as its rows are made from them.
+//! A load balancer with its listeners, pools and members, as input for its rows.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(super) struct BalancerParts<'w> {
     pub(super) pools: Vec<PoolParts<'w>>,
 }
 
-/// A VIP, and the floating IP that leads to it.
+/// A VIP and its floating IP.
 pub(super) struct VipParts<'w> {
     pub(super) vip: &'w Vip,
     pub(super) floating_ip: Option<&'w FloatingIp>,
@@ -35,7 +35,7 @@ impl VipParts<'_> {
 /// A pool and its members.
 pub(super) struct PoolParts<'w> {
     pub(super) pool: &'w Pool,
-    /// In the order of their creation.
+    /// In order of creation.
     pub(super) members: Vec<&'w Member>,
     pub(super) monitor: Option<&'w HealthMonitor>,
     /// The health of each member, by id; empty if there is no enabled health monitor.
@@ -94,7 +94,7 @@ impl<'w> BalancerParts<'w> {
         }
     }
 
-    /// Every address where clients connect: the VIPs, and their floating IPs.
+    /// All addresses to which clients connect: the VIPs and their floating IPs.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         let floating = self.vips.iter().filter_map(VipParts::floating_address);
         self.vips.iter().map(|parts| parts.vip.address.value).chain(floating).collect()
@@ -111,7 +111,7 @@ impl<'w> BalancerParts<'w> {
         self.pools.iter().find(|pool| pool.pool.id == id)
     }
 
-    /// The pools whose keys are in a row, in order of id.
+    /// The pools in a row, in order of id.
     pub(super) fn pools_in(&self, slot: &RowSlot) -> impl Iterator<Item = &PoolParts<'w>> {
         let rows = &self.balancer.rows;
         self.pools.iter().filter(move |parts| {
@@ -119,7 +119,7 @@ impl<'w> BalancerParts<'w> {
         })
     }
 
-    /// The listeners whose keys are in a row, in order of id.
+    /// The listeners in a row, in order of id.
     pub(super) fn listeners_in(&self, slot: &RowSlot) -> impl Iterator<Item = &'w Listener> {
         let rows = &self.balancer.rows;
         self.listeners.iter().copied().filter(move |listener| {
@@ -129,7 +129,7 @@ impl<'w> BalancerParts<'w> {
     }
 }
 
-/// The floating IP that leads to a VIP.
+/// The floating IP of a VIP.
 fn floating_ip<'w>(look: &Look<'_, 'w>, vip: &Vip) -> Option<&'w FloatingIp> {
     let floating_ips = look.floating_ips_of(vip.port_id);
     let leads_here = |inside: Option<std::net::Ipv4Addr>| inside.map(IpAddr::V4) == Some(vip.address.value);

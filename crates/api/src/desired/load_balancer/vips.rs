@@ -1,4 +1,4 @@
-//! `vips`: where clients connect, and the backends there.
+//! `vips`: the addresses and ports for clients, and their backends.
 
 use ovn::text::{Backends, Endpoint, Text};
 use ovsdb::Map;
@@ -7,16 +7,16 @@ use super::backends::backends;
 use super::parts::{BalancerParts, PoolParts};
 use crate::model::{Listener, Member, RowSlot};
 
-/// An address and port where clients connect.
+/// An address and port to which clients connect.
 pub(super) struct Frontend<'p, 'w> {
     pub(super) endpoint: Endpoint,
     backends: Backends,
     pub(super) listener: &'w Listener,
-    /// The pool that serves it.
+    /// The pool of the backends.
     pub(super) pool: &'p PoolParts<'w>,
 }
 
-/// The frontends of a row. An address and port that nobody serves is none.
+/// The frontends of a row. A listener without backends for an address has no frontend there.
 pub(super) fn frontends<'p, 'w>(parts: &'p BalancerParts<'w>, slot: &RowSlot) -> Vec<Frontend<'p, 'w>> {
     let mut frontends = Vec::new();
     if !parts.balancer.admin_state_up {
@@ -36,7 +36,7 @@ pub(super) fn frontends<'p, 'w>(parts: &'p BalancerParts<'w>, slot: &RowSlot) ->
     frontends
 }
 
-/// The column.
+/// The column `vips`.
 pub(super) fn vips(frontends: &[Frontend<'_, '_>]) -> Map<Text<Endpoint>, Text<Backends>> {
     let entry = |front: &Frontend<'_, '_>| (Text::from(front.endpoint), Text::from(front.backends.clone()));
     frontends.iter().map(entry).collect()

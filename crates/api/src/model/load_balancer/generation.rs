@@ -1,19 +1,19 @@
-//! When a part of a load balancer changed, counted in the load balancer's generations.
+//! The generation of a load balancer in which one of its parts changed.
 
 use serde::{Deserialize, Serialize};
 
-/// The generations of its load balancer that concern an object. It waits for OVN while the Northbound has an older one than
-/// `changed`.
+/// The generations of its load balancer in which an object changed. The object waits for OVN while the Northbound has an older generation
+/// than `changed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
-    /// The one that made it.
+    /// The generation that created the object.
     pub created: u64,
-    /// The one that changed it last, or something that it depends on.
+    /// The last generation that changed the object or an object that it depends on.
     pub changed: u64,
 }
 
 impl Generation {
-    /// Of an object that is made in this generation.
+    /// For an object created in this generation.
     pub fn new(generation: u64) -> Self {
         Generation { created: generation, changed: generation }
     }

@@ -1,46 +1,46 @@
 //! The Northbound rows of a load balancer.
 //!
-//! In OVN protocol, hash and affinity belong to a row; in the API they belong to a pool. So a load balancer has one row for each
-//! combination that its pools use. Connections hang on a row's UUID: a row that stays in use must not get another one.
+//! In OVN, protocol, hash and affinity belong to a row; in the API they belong to a pool. So a load balancer has one row for each
+//! combination that its pools use. Connections depend on a row's UUID, so a row in use must never get another one.
 
 use serde::{Deserialize, Serialize};
 
 use super::LbProtocol;
 use crate::model::{Algorithm, Listener, Pool};
 
-/// What all pools of one row have in common.
+/// The properties that all pools of one row share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RowGroup {
-    /// None while there is neither listener nor pool.
+    /// The protocol; none if there is neither a listener nor a pool.
     pub protocol: Option<LbProtocol>,
-    /// How backends are chosen.
+    /// The algorithm that chooses backends.
     pub algorithm: Algorithm,
-    /// For how many seconds a client stays with its backend.
+    /// The seconds for which a client stays with its backend.
     pub affinity: Option<u16>,
 }
 
-/// One row: its number, from which its UUID follows, and its pools.
+/// One row: its number, which determines its UUID, and its pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowSlot {
     /// Unique in the load balancer. Row 0 has the UUID of the load balancer.
     pub number: u32,
-    /// The pools in it.
+    /// The common properties of its pools.
     pub group: RowGroup,
 }
 
 impl RowGroup {
-    /// The row of a load balancer without listener and pool.
+    /// The group of a load balancer without listeners and pools.
     pub const BLANK: RowGroup =
         RowGroup { protocol: None, algorithm: Algorithm::SourceIpPort, affinity: None };
 
-    /// The row of a pool.
+    /// The group of a pool.
     pub fn of(pool: &Pool) -> Self {
         let affinity = pool.persistence.as_ref().map(|persistence| persistence.affinity());
         RowGroup { protocol: Some(pool.protocol), algorithm: pool.algorithm, affinity }
     }
 
-    /// The rows that a load balancer needs, without repeats: those of its pools, and one for the listeners of a protocol that
-    /// has no pool.
+    /// The groups that a load balancer needs, without duplicates: those of its pools, and one for each protocol that has listeners but no
+    /// pool.
     pub fn needed<'a>(
         pools: impl IntoIterator<Item = &'a Pool>,
         listeners: impl IntoIterator<Item = &'a Listener>,
@@ -65,8 +65,8 @@ impl RowSlot {
     /// The first row of a new load balancer.
     pub const FIRST: RowSlot = RowSlot { number: 0, group: RowGroup::BLANK };
 
-    /// Gives each needed group a row. A group that has one keeps it. A new group takes over the row of one that goes, else it
-    /// gets the lowest free number. The last row stays, blank, when nothing is needed.
+    /// Assigns a row to each needed group. A group with a row keeps it. A new group takes over the row of a removed group, or else the
+    /// lowest free number. If no group is needed, the last row stays, blank.
     pub fn assign(rows: &[RowSlot], needed: &[RowGroup]) -> Vec<RowSlot> {
         let mut slots: Vec<RowSlot> =
             rows.iter().copied().filter(|row| needed.contains(&row.group)).collect();
@@ -85,7 +85,7 @@ impl RowSlot {
         slots
     }
 
-    /// The row among `rows` that carries a listener: that of its pool, else the first of its protocol.
+    /// The row among `rows` that contains a listener: that of its pool, or else the first of its protocol.
     pub fn of_listener<'r>(
         rows: &'r [RowSlot],
         listener: &Listener,
@@ -97,7 +97,7 @@ impl RowSlot {
         }
     }
 
-    /// The row among `rows` that carries a pool.
+    /// The row among `rows` that contains a pool.
     pub fn of_pool<'r>(rows: &'r [RowSlot], pool: &Pool) -> Option<&'r RowSlot> {
         let group = RowGroup::of(pool);
         rows.iter().find(|row| row.group == group)
@@ -116,16 +116,16 @@ mod tests {
     fn a_row_in_use_keeps_its_number() {
         let slot = |number, group| RowSlot { number, group };
         for (rows, needed, expected) in [
-            // The first pool takes the first row, and it stays when the pool goes.
+            // The first pool takes the first row, which stays when the pool is removed.
             (vec![RowSlot::FIRST], vec![TCP], vec![slot(0, TCP)]),
             (vec![slot(0, TCP)], vec![], vec![RowSlot::FIRST]),
-            // A second group gets a second row; the first is not touched.
+            // A second group gets a second row; the first one stays the same.
             (vec![slot(0, TCP)], vec![UDP, TCP], vec![slot(0, TCP), slot(1, UDP)]),
-            // The first goes, the second stays as it is, and the next new one fills the gap.
+            // The first group is removed, the second keeps its row, and the next new one fills the gap.
             (vec![slot(0, TCP), slot(1, UDP)], vec![UDP], vec![slot(1, UDP)]),
             (vec![slot(1, UDP)], vec![UDP, TCP], vec![slot(0, TCP), slot(1, UDP)]),
             (vec![slot(1, UDP)], vec![], vec![slot(1, RowGroup::BLANK)]),
-            // A pool that gets another hash takes its row along.
+            // A pool with a changed hash keeps its row.
             (vec![slot(1, TCP)], vec![HASHED], vec![slot(1, HASHED)]),
             (vec![slot(0, UDP), slot(2, TCP)], vec![UDP, HASHED], vec![slot(0, UDP), slot(2, HASHED)]),
         ] {
