@@ -17,7 +17,8 @@ use ovsdb::{Ref, Snapshot, Str, Table};
 use uuid::Uuid;
 
 use super::read::Objects;
-use crate::model::{Network, Placed, Placement, Port, Subnet};
+use crate::model::{Network, Placed, Placement, PlugNotice, Port, Subnet};
+use crate::nova::instance_of;
 use crate::settings::Settings;
 
 /// Fills in what identifies segments and DHCP servers.
@@ -60,6 +61,19 @@ pub(super) fn invent(objects: &mut Objects, settings: &Settings) {
             *dhcp_server_mac = MacAddr([a, b, c, x, y, z]);
         }
     }
+}
+
+/// The ports that Neutron has reported to Nova as plugged in. Without these notices, the server would report every running
+/// instance of the cloud again after the import.
+pub(super) fn plug_notices(objects: &Objects, northbound: &Snapshot) -> Vec<PlugNotice> {
+    let rows = northbound.table::<LogicalSwitchPort>().iter().filter(|(_, row)| row.up == Some(true));
+    let up: BTreeSet<Uuid> = rows.filter_map(|(_, row)| Uuid::try_parse(&row.name).ok()).collect();
+    let notice = |port: &Port| {
+        let host =
+            Some(port.binding.host_id.clone()).filter(|host| !host.is_empty() && up.contains(&port.id))?;
+        Some(PlugNotice { port_id: port.id, instance: instance_of(port)?, hosts: [host].into() })
+    };
+    objects.ports.iter().filter_map(notice).collect()
 }
 
 /// Where gateway ports are: the order of their chassis, whichever way it is written.

@@ -34,7 +34,7 @@ use uuid::Uuid;
 
 use crate::desired::{Decider, ownership};
 use crate::fault::Fault;
-use crate::model::{Adopted, Placement};
+use crate::model::{Adopted, Placement, PlugNotice};
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::snapshot::sessions::Sessions;
@@ -149,16 +149,18 @@ pub fn prepare(
         notes: std::mem::take(&mut objects.notes),
         ..Takeover::default()
     };
-    let mut placements = Vec::new();
+    let (mut placements, mut notices) = (Vec::new(), Vec::new());
     if let Some(view) = northbound {
         learn::identities(&mut objects, view.snapshot(), settings);
         placements = learn::placements(&objects, view.snapshot());
+        notices = learn::plug_notices(&objects, view.snapshot());
         takeover.notes.extend(learn::notes(view.snapshot(), settings));
     } else {
         learn::invent(&mut objects, settings);
     }
     takeover.rows = objects.rows();
     takeover.rows.extend(placements.into_iter().map(|it| Placement::row(Arc::new(it))));
+    takeover.rows.extend(notices.into_iter().map(|it| PlugNotice::row(Arc::new(it))));
     if let Some(view) = northbound {
         let mut before = Decider::default();
         let world = world_of(&takeover.rows);

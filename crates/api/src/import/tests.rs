@@ -305,6 +305,32 @@ fn a_shared_group_gives_each_gateway_its_place_and_stays_with_one() {
 }
 
 #[test]
+fn nova_is_not_told_again_of_ports_that_are_plugged_in() {
+    let vm = "7e000000-0000-4000-8000-000000000001";
+    let instance = |n: u128, host: &str| {
+        let mut port = port(n, &format!("192.0.2.{n}"), "compute:nova");
+        (port["device_id"], port["binding:host_id"]) = (json!(vm), json!(host));
+        port
+    };
+    let document = document(&[
+        ("networks", vec![network(NET)]),
+        ("subnets", vec![subnet(SUBNET, NET, "192.0.2.0/24")]),
+        ("ports", vec![instance(21, "node1"), instance(22, "node2"), instance(23, "")]),
+    ]);
+    let row = |n: u128, up: bool| json!({"name": port_id(n).to_string(), "up": up});
+    let rows = json!({"Logical_Switch_Port": {
+        uuid(21).to_string(): row(21, true), uuid(22).to_string(): row(22, false), uuid(23).to_string(): row(23, true),
+    }});
+    let takeover = prepared(&document, Some(&northbound(&rows)), &Settings::default());
+    let world = world(&takeover);
+    let notices: Vec<_> = world.table::<PlugNotice>().iter().collect();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    let hosts: Vec<_> = notices[0].hosts.iter().map(String::as_str).collect();
+    assert_eq!((notices[0].port_id, notices[0].instance.to_string()), (port_id(21), vm.to_owned()));
+    assert_eq!(hosts, ["node1"]);
+}
+
+#[test]
 fn a_group_of_chassis_for_a_network_that_needs_none_goes() {
     let view = northbound(&json!({
         "Logical_Switch": {(uuid(1).to_string()): {"name": format!("neutron-{NET}")}},
