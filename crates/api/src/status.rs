@@ -1,6 +1,6 @@
-//! The network as an operator is shown it: which chassis there are, and for each router where its gateways are, which next
-//! hops answer and which routes are in place. What one project sees of its own routers is in
-//! [`resource`](crate::resource); how the server's own loops stand is told by [`reconcile::Status`].
+//! The state of the network for operators: the chassis, and for each router its gateways, which next hops answer and which routes are
+//! installed. A project's view of its own routers is in [`resource`](crate::resource); the state of the server's loops is in
+//! [`reconcile::Status`].
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::net::IpAddr;
@@ -21,44 +21,44 @@ mod explain;
 pub use balancer::{FailedMember, LoadBalancerStatus, MemberTotals, VipStatus, load_balancers};
 pub use explain::explain;
 
-/// Everything at one instant. Programs read it: members are added, never renamed.
+/// The whole state at one instant. Programs parse it: fields are added, never renamed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkStatus {
-    /// In order of name.
+    /// Sorted by name.
     pub chassis: Vec<ChassisStatus>,
-    /// In order of name, then of id.
+    /// Sorted by name, then by id.
     pub routers: Vec<RouterStatus>,
-    /// All gateways of all routers.
+    /// The totals of all gateways of all routers.
     #[serde(default)]
     pub gateways: GatewayTotals,
-    /// In order of name, then of id.
+    /// Sorted by name, then by id.
     #[serde(default)]
     pub load_balancers: Vec<LoadBalancerStatus>,
 }
 
-/// How many gateways there are, and how many of them do their work.
+/// The number of gateways, and of those without traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayTotals {
     /// All gateways.
     pub all: usize,
-    /// Those that no chassis hosts, or whose next hops BFD reports as down.
+    /// Gateways without a chassis, or whose next hops BFD reports as down.
     pub without_traffic: usize,
 }
 
 /// One chassis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChassisStatus {
-    /// Its `system-id`.
+    /// The `system-id`.
     pub name: String,
-    /// Its host name.
+    /// The host name.
     pub host: String,
-    /// Whether its controller reports in time.
+    /// Whether its controller has reported recently.
     pub alive: bool,
-    /// Whether it says that it carries gateways.
+    /// Whether it is gateway-capable.
     pub gateway: bool,
-    /// Physical networks that it has a bridge for.
+    /// The physical networks with a bridge on it.
     pub physical_networks: Vec<String>,
-    /// Gateways that it hosts now.
+    /// The number of gateways that it hosts now.
     pub hosted: usize,
 }
 
@@ -69,37 +69,37 @@ pub struct RouterStatus {
     pub id: Uuid,
     /// Its name; not unique.
     pub name: String,
-    /// Its owner.
+    /// The owning project.
     pub project_id: String,
     /// Whether it forwards.
     pub admin_state_up: bool,
     /// Whether every gateway gives a default route.
     pub enable_default_route_ecmp: bool,
-    /// Whether next hops are watched.
+    /// Whether BFD monitors next hops.
     pub enable_default_route_bfd: bool,
     /// The compatibility gateway, then the others by age.
     pub gateways: Vec<RouterGateway>,
-    /// What should be known though nothing is broken.
+    /// Configurations that are valid but probably not intended.
     pub warnings: Vec<String>,
 }
 
 /// One gateway of a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouterGateway {
-    /// Where it is and what it gives.
+    /// Its chassis and its routes.
     #[serde(flatten)]
     pub status: GatewayStatus,
     /// The name of its network.
     pub network: String,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// The chassis it may be on, the one that should host it first.
+    /// The chassis of its group, highest priority first.
     pub group: Vec<String>,
 }
 
 impl RouterGateway {
-    /// Whether a chassis hosts the gateway and BFD takes none of its installed routes out of use, or not all of them. A gateway
-    /// whose routes are not installed still carries the traffic of floating IPs.
+    /// Whether a chassis hosts the gateway and BFD leaves at least one of its installed routes in use. A gateway without installed routes
+    /// still carries the traffic of floating IPs.
     pub fn carries_traffic(&self) -> bool {
         let mut installed = self.status.routes.iter().filter(|route| route.installed).peekable();
         self.status.chassis.is_some()
@@ -108,7 +108,7 @@ impl RouterGateway {
 }
 
 impl NetworkStatus {
-    /// What the world asks for beside what OVN reports of it.
+    /// Combines the world with OVN's reports about it.
     pub fn of(world: &World, report: &Report, fleet: &Fleet, now: Timestamp) -> Self {
         let mut routers: Vec<_> =
             world.table::<Router>().iter().map(|router| of_router(world, report, router)).collect();

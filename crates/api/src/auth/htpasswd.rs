@@ -1,7 +1,7 @@
 //! Users and passwords from an htpasswd file.
 //!
-//! Two formats are understood: bcrypt (`htpasswd -B`), which is meant to be used, and `{SHA}` (`htpasswd -s`), which files of
-//! old have. Others are refused when the file is read rather than when somebody tries to log in.
+//! Two formats are supported: bcrypt (`htpasswd -B`), which is recommended, and `{SHA}` (`htpasswd -s`) for old files. Reading a file with
+//! another format fails, so that the error does not appear only at a user's first request.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -26,14 +26,14 @@ use crate::secret::Secret;
 #[derive(Debug)]
 pub struct Htpasswd {
     users: HashMap<String, Hash>,
-    /// bcrypt's exponent of the costliest hash. Each check takes as much work as that one, whoever is asked about.
+    /// The highest bcrypt exponent among the hashes. Each check takes as much work as that one, for every user name.
     exponent: u32,
-    /// Digests of what was found right before, and when. bcrypt takes tens of milliseconds on purpose, which is for the first
-    /// request of a client and not for each.
+    /// Digests of recently verified credentials, and when. bcrypt takes tens of milliseconds by design; this limits the cost to a client's
+    /// first request.
     known: Mutex<HashMap<[u8; 32], Instant>>,
-    /// Passwords that may be checked at once; each takes a processor.
+    /// Limits the concurrent checks; each uses one processor.
     turns: Arc<Turns>,
-    /// Rounds of hashing so far.
+    /// The rounds of hashing so far.
     work: Arc<AtomicU64>,
 }
 
@@ -43,38 +43,38 @@ enum Hash {
     Sha([u8; 20]),
 }
 
-/// Room for checks; the number of processors decides how many run at once.
+/// The limits of checks. `checks` is replaced by a number that depends on the processors.
 const ROOM: Room = Room { checks: 1, waiting_per_client: 32, waiting: 256 };
-/// Most remembered log-ins; beyond them all are forgotten.
+/// The maximum number of remembered credentials; beyond it all are dropped.
 const REMEMBERED: usize = 1024;
-/// How long a log-in is remembered.
+/// How long verified credentials are remembered.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
-/// A file that cannot be used.
+/// An unusable htpasswd file.
 #[derive(Debug, thiserror::Error)]
 pub enum HtpasswdError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("read the users in {path}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// A line is not `user:hash`.
     #[error("line {0} of the users is not of the form user:hash")]
     Line(usize),
-    /// A hash of another kind.
+    /// A hash has an unsupported format.
     #[error(
         "the password of user {user} (line {line}) is neither bcrypt nor {{SHA}}; make it with `htpasswd -B`"
     )]
     Format {
-        /// Which line.
+        /// The line number.
         line: usize,
-        /// Whose.
+        /// The user name.
         user: String,
     },
-    /// Nobody could ever log in.
+    /// The file has no users, so every request would fail.
     #[error("there are no users")]
     Empty,
 }
@@ -86,7 +86,7 @@ impl Htpasswd {
         Self::parse(&text.map_err(|source| HtpasswdError::Read { path: path.to_owned(), source })?)
     }
 
-    /// Takes the text of a file apart.
+    /// Parses the content of a file.
     pub fn parse(text: &str) -> Result<Self, HtpasswdError> {
         let mut users = HashMap::new();
         for (n, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line.trim())) {
@@ -105,7 +105,7 @@ impl Htpasswd {
             return Err(HtpasswdError::Empty);
         }
         let exponent = users.values().map(Hash::exponent).max().unwrap_or_default();
-        // One processor is left for requests, if there are two.
+        // Leaves one processor for requests, if there are at least two.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Htpasswd {
             users,
@@ -116,13 +116,13 @@ impl Htpasswd {
         })
     }
 
-    /// Whether this is a user and that its password.
+    /// Whether the user exists and has this password.
     ///
-    /// Whoever guesses pays for every guess, and nobody else does: every user takes as much work as the costliest, and so does
-    /// one that does not exist, only some passwords are checked at once, clients take turns, and a password that was right before is not checked at
-    /// all. So the rightful user gets in while others guess.
+    /// A client that guesses passwords delays only itself. Every check takes as much work as that of the most expensive hash, even for an
+    /// unknown user. Only some checks run at once, clients take turns, and recently verified credentials need no check. So the rightful
+    /// user gets in while others guess.
     pub async fn verify(&self, client: Client, user: &str, password: &str) -> Result<bool, TooManyChecks> {
-        // The lengths keep ("ab", "c") and ("a", "bc") apart.
+        // The lengths distinguish ("ab", "c") from ("a", "bc").
         let id: [u8; 32] =
             Sha256::digest(format!("{}:{user}:{}:{password}", user.len(), password.len()).as_bytes()).into();
         if self.remembered(&id) {
@@ -134,14 +134,14 @@ impl Htpasswd {
         let work = Arc::clone(&self.work);
         let password = Secret::from(password);
         let check = move || {
-            // A check goes on when its client has left, and takes a processor until it is done.
+            // A check continues after its client has left, and uses a processor until it is done.
             let _turn = turn;
             let fits = |hash: &Hash| {
                 work.fetch_add(hash.rounds(), Ordering::Relaxed);
                 contain::here(|| hash.fits(password.expose())).unwrap_or(false)
             };
             let right = hash.as_ref().is_some_and(fits);
-            // Nobody's password fits a decoy; its work is its only purpose.
+            // No password matches a decoy. Its only purpose is the work.
             for decoy in &decoys {
                 fits(decoy);
             }
@@ -160,7 +160,7 @@ impl Htpasswd {
         Ok(right)
     }
 
-    /// Whether a password was found right a short while ago.
+    /// Whether these credentials were verified recently.
     fn remembered(&self, id: &[u8; 32]) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(id).is_some_and(|at| at.elapsed() < REMEMBERED_FOR)
@@ -176,7 +176,7 @@ impl Hash {
         (known && text.parse::<bcrypt::HashParts>().is_ok()).then(|| Hash::Bcrypt(text.to_owned()))
     }
 
-    /// bcrypt's exponent; none for `{SHA}`.
+    /// The bcrypt exponent; zero for `{SHA}`.
     fn exponent(&self) -> u32 {
         match self {
             Hash::Bcrypt(hash) => {
@@ -186,7 +186,7 @@ impl Hash {
         }
     }
 
-    /// Rounds of bcrypt that a check takes.
+    /// The bcrypt rounds of a check.
     fn rounds(&self) -> u64 {
         match self {
             Hash::Bcrypt(_) => 1_u64.checked_shl(self.exponent()).unwrap_or(u64::MAX),
@@ -194,19 +194,19 @@ impl Hash {
         }
     }
 
-    /// Hashes that no password has. With them a check of `hash`, or of no hash, takes as many rounds as one of the costliest.
+    /// Hashes that match no password. Together with a check of `hash`, or of no hash, they take as many rounds as the most expensive one.
     ///
-    /// 2^c rounds are missing 2^c + 2^(c+1) + ... + 2^(highest - 1) to 2^highest: one decoy for each.
+    /// From 2^c to 2^highest rounds, 2^c + 2^(c+1) + ... + 2^(highest - 1) are missing: one decoy for each term.
     fn decoys(hash: Option<&Hash>, highest: u32) -> Vec<Hash> {
         match hash {
             Some(hash @ Hash::Bcrypt(_)) => (hash.exponent()..highest).map(Hash::decoy).collect(),
             _ if highest > 0 => vec![Hash::decoy(highest)],
-            // All users have `{SHA}`, which costs next to nothing.
+            // All users have `{SHA}`, which costs almost nothing.
             _ => Vec::new(),
         }
     }
 
-    /// 22 characters of salt, and 31 of a hash that is all zeros.
+    /// 22 characters of salt, and 31 of an all-zero hash.
     fn decoy(exponent: u32) -> Self {
         Hash::Bcrypt(format!("$2b${exponent:02}$abcdefghijklmnopqrstuu{}", ".".repeat(31)))
     }

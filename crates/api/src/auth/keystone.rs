@@ -1,11 +1,11 @@
-//! Keystone v3: what a token says, asked once in a while and remembered in between.
+//! Keystone v3: validates tokens and caches the results.
 //!
-//! A good answer is used for a minute; then Keystone is asked again, so that a revoked token ends within that minute. While
-//! Keystone does not answer, what it said last counts for five minutes at most and never beyond the token's end. A bad answer
-//! is remembered for some seconds, so that a client with a dead token does not hammer Keystone.
+//! A valid token counts for a minute. Then Keystone is asked again, so a revoked token ends within that minute. While Keystone does not
+//! answer, its last answer counts for five minutes at most, and never beyond the token's expiry. An invalid token is remembered for some
+//! seconds, so that a client with an expired token does not overload Keystone.
 //!
-//! Only some questions are open at once, and clients take turns: unknown tokens of one client, or a slow Keystone, do not take
-//! all places of requests.
+//! Only some validations run at once, and clients take turns. So one client's unknown tokens, or a slow Keystone, do not block all
+//! requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,43 +23,42 @@ use super::{Denied, digest, too_many};
 use crate::secret::{Secret, SecretUrl};
 use crate::{BalancerRoles, Caller, Fault};
 
-/// Most tokens remembered; beyond them the old ones go.
+/// The maximum number of remembered tokens; beyond it the oldest are dropped.
 const REMEMBERED: usize = 16_384;
-/// Open questions, and requests that wait to ask one. Both together take less than half of the places that the API's listener
-/// has for requests. A reverse proxy is one client and has many users, so one client may have half of it.
+/// The limits of validations and of requests that wait for one. Together they use less than half of the requests that the API's listener
+/// admits. A reverse proxy is one client with many users, so one client may have half of the waiting requests.
 const ROOM: Room = Room { checks: 128, waiting_per_client: 64, waiting: 256 };
 
-/// Where Keystone is and who we are to it.
+/// The address of Keystone, and the account for it.
 #[derive(Clone, Debug)]
 pub struct KeystoneSettings {
-    /// `http://host:5000/v3`, with or without the version.
+    /// The URL, `http://host:5000/v3`, with or without the version.
     pub url: SecretUrl,
-    /// The account by which tokens are asked about. Without one each token is asked about by itself, which Keystone allows
-    /// too.
+    /// The account that validates tokens. Without one, each token validates itself, which Keystone allows too.
     pub account: Option<Account>,
-    /// Certificates in PEM that Keystone's may be signed by, besides the system's.
+    /// PEM certificates of further trusted authorities, besides the system's.
     pub ca_certificates: Option<Vec<u8>>,
-    /// How long answers are used.
+    /// How long results are cached.
     pub memory: Memory,
 }
 
 impl KeystoneSettings {
-    /// Keystone at a URL, asked about each token by the token itself.
+    /// Keystone at a URL, where each token validates itself.
     pub fn at(url: impl Into<SecretUrl>) -> Self {
         KeystoneSettings { url: url.into(), account: None, ca_certificates: None, memory: Memory::default() }
     }
 }
 
-/// How long answers are used, and waited for.
+/// How long results are cached, and the time-out of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// A good one, without asking again.
+    /// A valid token, without asking again.
     pub fresh: Duration,
-    /// A good one, if Keystone does not answer.
+    /// A valid token, while Keystone does not answer.
     pub stale: Duration,
-    /// A bad one.
+    /// An invalid token.
     pub refused: Duration,
-    /// How long Keystone may take.
+    /// The time-out of a request to Keystone.
     pub patience: Duration,
 }
 
@@ -70,18 +69,18 @@ impl Default for Memory {
     }
 }
 
-/// A user with a password, of Keystone.
+/// An account of Keystone.
 #[derive(Clone)]
 pub struct Account {
-    /// Name of the user.
+    /// The user name.
     pub username: String,
-    /// Its password.
+    /// The password.
     pub password: Secret,
-    /// Name of its domain.
+    /// The name of the user's domain.
     pub user_domain: String,
-    /// Name of the project that it works in.
+    /// The name of the project.
     pub project: String,
-    /// Name of the project's domain.
+    /// The name of the project's domain.
     pub project_domain: String,
 }
 
@@ -91,10 +90,10 @@ impl std::fmt::Debug for Account {
     }
 }
 
-/// Settings that cannot work.
+/// Invalid settings for Keystone.
 #[derive(Debug, thiserror::Error)]
 pub enum KeystoneError {
-    /// The URL is none.
+    /// The URL is malformed.
     #[error("server.keystone_url: \"{0}\" is no URL of Keystone; expected http://HOST:5000/v3")]
     Url(SecretUrl),
     /// The URL has a user, a password or parameters, which would be sent to every client and logged.
@@ -102,12 +101,12 @@ pub enum KeystoneError {
         "server.keystone_url: \"{0}\" may have no user, password or parameters; use keystone_username and keystone_password_file"
     )]
     Credentials(SecretUrl),
-    /// The certificates or the TLS of the system cannot be used.
+    /// The certificates or the system's TLS are unusable.
     #[error("prepare the connections to Keystone")]
     Client(#[source] reqwest::Error),
 }
 
-/// A client of Keystone with a memory.
+/// A client of Keystone with a cache of tokens.
 #[derive(Debug)]
 pub struct Keystone {
     client: reqwest::Client,
@@ -120,12 +119,12 @@ pub struct Keystone {
     turns: Arc<Turns>,
 }
 
-/// A token of the account.
+/// A token of the server's own account.
 #[derive(Debug)]
 struct OwnToken {
     token: Secret,
     ends: Timestamp,
-    /// The services that Keystone lists with it.
+    /// The services in the catalog of the token.
     catalog: Vec<Service>,
 }
 
@@ -138,7 +137,7 @@ struct Service {
     endpoints: Vec<Endpoint>,
 }
 
-/// A place where a service is reached.
+/// An endpoint of a service.
 #[derive(Debug, Deserialize)]
 struct Endpoint {
     interface: String,
@@ -147,22 +146,22 @@ struct Endpoint {
     url: String,
 }
 
-/// What Keystone said about a token.
+/// The cached result for a token.
 #[derive(Clone, Debug)]
 struct Seen {
-    /// Who, or why nobody.
+    /// The caller, or the reason why there is none.
     caller: Result<Caller, Refusal>,
     at: Instant,
-    /// When the token ends by itself.
+    /// The expiry of the token.
     ends: Timestamp,
 }
 
-/// Why a token stands for no caller.
+/// The reason why a token gives no caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// Keystone does not know it, or no longer.
+    /// Keystone does not know the token, or it has expired.
     Unknown,
-    /// It is for something else than a project, such as `a domain`.
+    /// The token is for another scope than a project, such as `a domain`.
     Scope(&'static str),
 }
 
@@ -177,10 +176,10 @@ struct Token {
     user: User,
     #[serde(default)]
     project: Option<Named>,
-    /// Of a token for a domain as such: a project's domain is told inside the project.
+    /// Set if the token is for a domain itself: a project's domain is inside the project.
     #[serde(default)]
     domain: Option<serde::de::IgnoredAny>,
-    /// Of a token for the deployment as a whole.
+    /// Set if the token is for the whole deployment.
     #[serde(default)]
     system: Option<serde::de::IgnoredAny>,
     #[serde(default)]
@@ -200,22 +199,22 @@ struct Named {
     name: String,
 }
 
-/// Why Keystone's word is not known.
+/// A failed request to Keystone.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// It does not answer, or not in its own words.
+    /// Keystone does not answer, or its answer does not parse.
     #[error("ask Keystone")]
     Send(#[from] reqwest::Error),
-    /// It does not say what a token is.
+    /// Keystone answered the validation with an error.
     #[error("ask Keystone about a token: it answered {0}")]
     Status(StatusCode),
-    /// It does not take our account.
+    /// Keystone refused our account.
     #[error("log in to Keystone: it answered {0}")]
     Login(StatusCode),
 }
 
 impl Keystone {
-    /// A client; nothing is sent yet.
+    /// Creates a client without sending anything.
     pub fn new(settings: &KeystoneSettings) -> Result<Self, KeystoneError> {
         let trimmed = settings.url.expose().trim_end_matches('/');
         let versioned = if trimmed.ends_with("/v3") { trimmed.to_owned() } else { format!("{trimmed}/v3") };
@@ -224,7 +223,7 @@ impl Keystone {
         if !matches!(tokens.scheme(), "http" | "https") || !tokens.has_host() {
             return Err(wrong());
         }
-        // A password with a slash ends the host, so the rest of it is in the path, with the @ behind it.
+        // A password with a slash ends the host, so the rest of it is in the path, followed by the @.
         let is_in_path = tokens.path().contains('@');
         if !tokens.username().is_empty()
             || tokens.password().is_some()
@@ -246,7 +245,7 @@ impl Keystone {
         Ok(Keystone {
             client: builder.build().map_err(KeystoneError::Client)?,
             tokens,
-            // Once per process: what a client is told with every refusal.
+            // Leaked once per process, for the header of every 401.
             challenge: challenge.leak(),
             memory: settings.memory,
             account: settings.account.clone(),
@@ -272,7 +271,7 @@ impl Keystone {
         }
     }
 
-    /// Whom a token stands for; `client` sent it.
+    /// The caller of a token; `client` sent the request.
     pub(super) async fn caller(&self, client: Client, token: &str) -> Result<Caller, Denied> {
         let id = digest(token);
         if let Some(answer) = self.current(&id) {
@@ -281,7 +280,7 @@ impl Keystone {
         let Ok(_turn) = self.turns.next(client).await else {
             return self.last_good(&id).ok_or_else(|| Denied::Unavailable(too_many()));
         };
-        // Another request with this token may have been answered meanwhile.
+        // Another request with this token may have been answered in the meantime.
         if let Some(answer) = self.current(&id) {
             return answer;
         }
@@ -303,20 +302,20 @@ impl Keystone {
         }
     }
 
-    /// An answer that needs no question.
+    /// A cached result that needs no new validation.
     fn current(&self, id: &[u8; 32]) -> Option<Result<Caller, Denied>> {
         let seen = self.remembered(id)?;
         let lasts = if seen.caller.is_ok() { self.memory.fresh } else { self.memory.refused };
         (seen.at.elapsed() < lasts).then(|| seen.caller.map_err(|refusal| self.refused(refusal)))
     }
 
-    /// A good answer that still counts while Keystone cannot be asked.
+    /// A valid cached result that still counts while Keystone does not answer.
     fn last_good(&self, id: &[u8; 32]) -> Option<Caller> {
         let seen = self.remembered(id)?;
         seen.caller.ok().filter(|_| seen.at.elapsed() < self.memory.stale)
     }
 
-    /// What is remembered and has not ended by itself.
+    /// The cached result, unless the token has expired.
     fn remembered(&self, id: &[u8; 32]) -> Option<Seen> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         seen.filter(|seen| seen.caller.is_err() || seen.ends > Timestamp::now())
@@ -333,12 +332,12 @@ impl Keystone {
         all.insert(id, seen);
     }
 
-    /// Keystone's word on a token; none if it is no good.
+    /// Validates a token with Keystone; none if it is invalid.
     async fn ask(&self, token: &str) -> Result<Option<Token>, AskError> {
         if self.account.is_none() {
             let response = self.send(token, token).await?;
             return match response.status() {
-                // The token is also what we ask with, so that a bad one is refused for either reason.
+                // The token also authenticates the request, so an invalid one can fail in either way.
                 StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => Ok(None),
                 _ => read(response).await.map(Some),
             };
@@ -348,7 +347,7 @@ impl Keystone {
             let response = self.send(own.expose(), token).await?;
             match response.status() {
                 StatusCode::NOT_FOUND => return Ok(None),
-                // Our own token has ended, or was revoked.
+                // Our own token has expired or was revoked.
                 StatusCode::UNAUTHORIZED if !last => debug!("Keystone wants a new token of ours"),
                 _ => return read(response).await.map(Some),
             }
@@ -358,13 +357,13 @@ impl Keystone {
 
     async fn send(&self, own: &str, subject: &str) -> Result<reqwest::Response, AskError> {
         let mut url = self.tokens.clone();
-        // The catalogue is the largest part of the answer, and nothing here reads it.
+        // The catalog is the largest part of the response, and nothing here reads it.
         url.set_query(Some("nocatalog"));
         let request = self.client.get(url);
         Ok(request.header("X-Auth-Token", own).header("X-Subject-Token", subject).send().await?)
     }
 
-    /// Whether there is an account of our own, which requests to other services need.
+    /// Whether the server has an account, which requests to other services need.
     pub fn has_account(&self) -> bool {
         self.account.is_some()
     }
@@ -374,12 +373,12 @@ impl Keystone {
         self.own_token(false).await
     }
 
-    /// A token of the account that no service has refused yet.
+    /// A new token of the account, after a service has refused the old one.
     pub async fn new_token(&self) -> Result<Secret, AskError> {
         self.own_token(true).await
     }
 
-    /// The URL of a service in the catalog, by its type such as `compute`. None if the catalog does not have it there.
+    /// The URL of a service in the catalog, by its type, such as `compute`. None if the catalog has no such endpoint.
     pub async fn endpoint(
         &self,
         service: &str,
@@ -396,7 +395,7 @@ impl Keystone {
         Ok(endpoint.and_then(|endpoint| Url::parse(&endpoint.url).ok()))
     }
 
-    /// A token of ours, made if there is none, if it ends soon or if a `new` one is asked for.
+    /// A token of our account. Requests one if there is none, if it expires soon or if `new` is set.
     async fn own_token(&self, new: bool) -> Result<Secret, AskError> {
         let mut own = self.own.lock().await;
         let soon = Timestamp::now() + Duration::from_secs(60);
@@ -443,11 +442,11 @@ impl Seen {
 }
 
 impl Token {
-    /// Roles as Keystone names them. It lists the implied ones too; they are added here for those who removed the
+    /// The caller with Keystone's roles. Keystone usually lists implied roles too; they are added here in case the operator removed the
     /// implication.
     ///
-    /// A role counts in the project that it is for. An administrator of a domain is none of the cloud, so tokens for domains and
-    /// for the system are refused, as the `scope_types` of Neutron's policies have it. A token for nothing has no roles.
+    /// A role counts in the token's project. An administrator of a domain is not one of the cloud, so tokens for domains and for the system
+    /// are refused, like the `scope_types` of Neutron's policies do. A token without scope has no roles.
     fn caller(self) -> Result<Caller, Refusal> {
         let project = match self {
             Token { project: Some(project), .. } => project.id,

@@ -1,13 +1,13 @@
-//! Who asks: the credentials of a request, and what they say.
+//! Authentication: the credentials of a request, and the caller that they give.
 //!
 //! | back end | credentials | caller |
 //! |---|---|---|
 //! | [`Auth::open`] | any or none | an administrator |
 //! | [`Auth::token`] | one secret in `X-Auth-Token` | an administrator |
 //! | [`Auth::basic`] | a user of an htpasswd file | an administrator |
-//! | [`Auth::keystone`] | a token of Keystone in `X-Auth-Token` | whoever Keystone says |
+//! | [`Auth::keystone`] | a token of Keystone in `X-Auth-Token` | the token's user and roles |
 //!
-//! What a caller may do is decided with the nouns, not here.
+//! The nouns decide what a caller may do, not this module.
 
 pub mod htpasswd;
 pub mod keystone;
@@ -29,10 +29,10 @@ use htpasswd::Htpasswd;
 use keystone::Keystone;
 pub use turns::TooManyChecks;
 
-/// How to say who one is, with users of a file.
+/// The challenge of HTTP Basic authentication.
 const BASIC: &str = "Basic realm=\"meridian\"";
 
-/// How requests say who they are from.
+/// The authentication of an API.
 #[derive(Debug)]
 pub struct Auth(Kind);
 
@@ -44,18 +44,18 @@ enum Kind {
     Keystone(Arc<Keystone>),
 }
 
-/// Why there is no caller.
+/// A failed authentication.
 #[derive(Debug)]
 pub enum Denied {
-    /// The credentials are missing or wrong; how to say better ones (`WWW-Authenticate`).
+    /// The credentials are missing or wrong. Contains the challenge (`WWW-Authenticate`).
     Unauthorized(&'static str),
-    /// They are good, and for something that this API has no use for.
+    /// The credentials are valid, but not for this API.
     Forbidden(Fault),
-    /// Nobody could be asked about them.
+    /// The credentials could not be checked.
     Unavailable(Fault),
 }
 
-/// An API without credentials would be open to more than this machine.
+/// The refusal to serve an API without credentials to more than this machine.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "listen on {0} without credentials: everybody who reaches it would be administrator. Choose an authentication, listen on \
@@ -64,12 +64,12 @@ pub enum Denied {
 pub struct Exposed(SocketAddr);
 
 impl Auth {
-    /// Everybody is administrator, in `project`.
+    /// Every caller is an administrator, in `project`.
     pub fn open(project: impl Into<String>) -> Self {
         Auth(Kind::Open { project: project.into(), trusted_hosts: Vec::new() })
     }
 
-    /// The same, also by these host names. Requests by other names may be a web page's.
+    /// Accepts requests with these host names too. Requests with other names may come from a web page.
     #[must_use]
     pub fn trusting(mut self, hosts: Vec<String>) -> Self {
         if let Kind::Open { trusted_hosts, .. } = &mut self.0 {
@@ -78,7 +78,7 @@ impl Auth {
         self
     }
 
-    /// If everybody is administrator, the host names that requests may be sent to.
+    /// The trusted host names, if the API needs no credentials.
     pub(crate) fn open_hosts(&self) -> Option<&[String]> {
         match &self.0 {
             Kind::Open { trusted_hosts, .. } => Some(trusted_hosts),
@@ -86,22 +86,22 @@ impl Auth {
         }
     }
 
-    /// Whoever knows the token is administrator, in `project`.
+    /// A caller with the token is an administrator, in `project`.
     pub fn token(token: &Secret, project: impl Into<String>) -> Self {
         Auth(Kind::Token { digest: digest(token.expose()), project: project.into() })
     }
 
-    /// Every user of a file is administrator, in `project`.
+    /// Every user of a file is an administrator, in `project`.
     pub fn basic(users: Htpasswd, project: impl Into<String>) -> Self {
         Auth(Kind::Basic { users, project: project.into() })
     }
 
-    /// Keystone knows.
+    /// Keystone validates the token.
     pub fn keystone(keystone: impl Into<Arc<Keystone>>) -> Self {
         Auth(Kind::Keystone(keystone.into()))
     }
 
-    /// Refuses an address that more than this machine reaches if no credentials are asked for, unless somebody `insists`.
+    /// Refuses a non-loopback address if the API needs no credentials, unless the operator `insists`.
     pub fn check_listen(&self, address: SocketAddr, insists: bool) -> Result<(), Exposed> {
         let open = matches!(self.0, Kind::Open { .. });
         if open && !insists && !address.ip().to_canonical().is_loopback() {
@@ -111,7 +111,7 @@ impl Auth {
         }
     }
 
-    /// Who a request is from; `client` is whoever sent it, as far as the network tells.
+    /// The caller of a request; `client` is its sender, as far as the network shows.
     pub async fn caller(&self, client: Client, headers: &HeaderMap) -> Result<Caller, Denied> {
         match &self.0 {
             Kind::Open { project, .. } => Ok(Caller::admin(project)),
@@ -143,7 +143,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok()).filter(|text| !text.is_empty())
 }
 
-/// User and password of `Authorization: Basic`.
+/// The user and password of `Authorization: Basic`.
 fn basic(headers: &HeaderMap) -> Option<(String, Secret)> {
     let (scheme, encoded) = text(headers, "authorization")?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -153,7 +153,7 @@ fn basic(headers: &HeaderMap) -> Option<(String, Secret)> {
     decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.into()))
 }
 
-/// Secrets are kept and compared as digests, so that neither their length nor a dump tells of them.
+/// Secrets are stored and compared as digests, so that comparisons do not reveal their length, nor a dump the secrets.
 fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }

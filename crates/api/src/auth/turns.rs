@@ -1,8 +1,8 @@
-//! Whose credentials are checked next.
+//! The order in which credentials are checked.
 //!
-//! A check takes a processor or a question to Keystone, so only some run at once and the others wait. Clients take turns: a
-//! client that sends a hundred guesses delays another client by one guess, not by a hundred. When the queue is full, the client
-//! that waits most often loses its newest request to a client that waits less often.
+//! A check uses a processor or a request to Keystone, so only some run at once and the others wait. Clients take turns: a client that sends
+//! a hundred guesses delays another client by one guess, not by a hundred. When the queue is full, a request of a client with few waiting
+//! requests replaces the newest one of the client with the most.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,26 +11,26 @@ use std::time::Duration;
 use listener::Client;
 use tokio::sync::oneshot;
 
-/// The checks that run and the requests that wait for one, at most.
+/// The limits of running checks and of waiting requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Checks at once.
+    /// The maximum number of concurrent checks.
     pub checks: usize,
-    /// Waiting requests of one client. A reverse proxy is one client.
+    /// The maximum number of waiting requests of one client. A reverse proxy is one client.
     pub waiting_per_client: usize,
-    /// Waiting requests of all clients.
+    /// The maximum number of waiting requests of all clients.
     pub waiting: usize,
 }
 
-/// So many credentials are being checked that these are not.
+/// The error of a request that finds the queue full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many credentials are being checked")]
 pub struct TooManyChecks;
 
-/// How long a request waits at most.
+/// The maximum wait of a request.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// The turns of all clients.
+/// The queue of all clients.
 #[derive(Debug)]
 pub(super) struct Turns {
     room: Room,
@@ -39,11 +39,11 @@ pub(super) struct Turns {
 
 #[derive(Debug)]
 struct Queue {
-    /// Checks that may begin at once.
+    /// The number of further checks that may start now.
     free: usize,
-    /// The requests of each client, oldest first. No client is here without one.
+    /// The waiting requests of each client, oldest first. Clients without any have no entry.
     waiting: HashMap<Client, VecDeque<oneshot::Sender<Turn>>>,
-    /// The clients that wait, in the order of their turns.
+    /// The waiting clients, in the order of their turns.
     order: VecDeque<Client>,
 }
 
@@ -64,7 +64,7 @@ impl Queue {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Forgets requests whose clients have left.
+    /// Drops requests whose clients have left.
     fn forget_absent(&mut self) {
         self.waiting.retain(|_, requests| {
             requests.retain(|request| !request.is_closed());
@@ -74,7 +74,7 @@ impl Queue {
         self.order.retain(|client| waiting.contains_key(client));
     }
 
-    /// Takes the newest request from the client that has the most, if that is more than `own` and one more.
+    /// Drops the newest request of the client that has the most, if that is more than `own` plus one.
     fn make_room(&mut self, own: usize) -> bool {
         let Some(largest) = self.waiting.values_mut().max_by_key(|requests| requests.len()) else {
             return false;
@@ -82,7 +82,7 @@ impl Queue {
         if largest.len() <= own + 1 {
             return false;
         }
-        // Its future ends with an error.
+        // Its receiver gets an error.
         drop(largest.pop_back());
         true
     }
@@ -109,7 +109,7 @@ impl Queue {
         Ok(answer)
     }
 
-    /// The next request: the oldest of the client whose turn it is.
+    /// The next request: the oldest of the client at the front.
     fn pop(&mut self) -> Option<oneshot::Sender<Turn>> {
         let client = self.order.pop_front()?;
         let requests = self.waiting.get_mut(&client)?;
@@ -124,7 +124,7 @@ impl Queue {
 }
 
 impl Turns {
-    /// Nobody waits yet.
+    /// An empty queue.
     pub(super) fn new(room: Room) -> Arc<Self> {
         let queue = Queue { free: room.checks, waiting: HashMap::new(), order: VecDeque::new() };
         Arc::new(Turns { room, queue: Mutex::new(queue) })
@@ -134,7 +134,7 @@ impl Turns {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that may begin at once.
+    /// The number of further checks that may start now.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
         self.queue().free
@@ -144,7 +144,7 @@ impl Turns {
     pub(super) async fn next(self: &Arc<Self>, client: Client) -> Result<Turn, TooManyChecks> {
         let answer = {
             let mut queue = self.queue();
-            // Nobody waits while a check is free, so nobody is overtaken.
+            // No request waits while a check is free, so this overtakes nobody.
             if queue.free > 0 {
                 queue.free -= 1;
                 return Ok(Turn(Some(Arc::clone(self))));
@@ -157,7 +157,7 @@ impl Turns {
         }
     }
 
-    /// Gives a turn that is over to the next request that is still waited for.
+    /// Passes a finished turn to the next request that still waits.
     fn pass_on(self: &Arc<Self>) {
         loop {
             let next = {
@@ -170,7 +170,7 @@ impl Turns {
             };
             match next.send(Turn(Some(Arc::clone(self)))) {
                 Ok(()) => return,
-                // The client has left. This turn was never used: its drop must not pass on another one.
+                // The client has left. Its turn was never used, so the drop must not pass on another one.
                 Err(mut turn) => drop(turn.0.take()),
             }
         }

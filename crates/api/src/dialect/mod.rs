@@ -1,11 +1,11 @@
-//! How an API speaks: its words, statuses and order of checks.
+//! Dialects: the messages, statuses and order of checks of each API.
 //!
-//! Nouns of all APIs share one engine ([`resource`](crate::resource)). Where OpenStack's services differ, the engine asks the
-//! [`Dialect`] of the noun. Above all, a refusal of the engine itself is data ([`Refusal`]), and the dialect renders it as a
-//! [`Fault`]: Neutron answers "Unrecognized attribute(s) 'x'", Octavia "Unknown attribute for argument pool: x". A fault of one
-//! noun alone is no business of a dialect; the noun makes it with [`Fault::new`].
+//! The nouns of all APIs share one engine ([`resource`](crate::resource)). Where OpenStack's services differ, the engine uses the noun's
+//! [`Dialect`]. Above all, a refusal of the engine itself is data ([`Refusal`]), and the dialect renders it as a [`Fault`]: Neutron answers
+//! "Unrecognized attribute(s) 'x'", Octavia "Unknown attribute for argument pool: x". A fault of a single noun is not in the dialect; the
+//! noun creates it with [`Fault::new`].
 //!
-//! The form on the wire (paths, error bodies, page links) is the [`HttpDialect`](crate::http::HttpDialect)'s.
+//! The wire format (paths, error bodies, page links) is in [`HttpDialect`](crate::http::HttpDialect).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod neutron;
@@ -20,11 +20,11 @@ pub use neutron::Neutron;
 pub use octavia::Octavia;
 pub use refusal::{Misfit, Refusal};
 
-/// The words and rules of one API.
+/// The messages and rules of one API.
 pub trait Dialect: Send + Sync {
     /// Renders a refusal that concerns a noun.
     fn refuse(&self, noun: NounNames, refusal: Refusal) -> Fault;
-    /// The answer about an object that exists and that the caller may not see.
+    /// The response for an object that exists but is invisible to the caller.
     fn hidden_object(&self) -> HiddenObject;
     /// The order in which the engine checks a change.
     fn check_order(&self) -> CheckOrder;
@@ -37,16 +37,16 @@ pub trait Dialect: Send + Sync {
 /// The names of a noun in refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NounNames {
-    /// In bodies: `security_group`.
+    /// The name in bodies: `security_group`.
     pub name: &'static str,
-    /// Type of the fault if there is none with an id, and how its text begins: `("NetworkNotFound", "Network")`.
+    /// The fault for an unknown id: its type, and the first word of its message, such as `("NetworkNotFound", "Network")`.
     pub absent: (&'static str, &'static str),
 }
 
-/// The answer about an object that exists and that the caller may not see.
+/// The response for an object that exists but is invisible to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HiddenObject {
-    /// As if it did not exist: 404. The caller does not learn that the id is in use.
+    /// 404, as if it did not exist: the caller does not learn that the id is in use.
     Absent,
     /// 403.
     Forbidden,
@@ -55,8 +55,8 @@ pub enum HiddenObject {
 /// The order in which the engine checks a change. Clients and test suites depend on which of two mistakes is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckOrder {
-    /// Object (404), permission (403), revision (412), body (400), permission to set these attributes (403). Nouns check quotas
-    /// by themselves. Neutron's order.
+    /// Object (404), permission (403), revision (412), body (400), permission to set these attributes (403). Nouns check quotas themselves.
+    /// Neutron's order.
     ObjectFirst,
     /// Body (400), parent and object (404), permission (403), revision (412), permission to set these attributes (403),
     /// quota. Octavia's order.

@@ -1,4 +1,4 @@
-//! Neutron's words. Clients and test suites match on them, so each is Neutron's own to the letter where Neutron has one.
+//! Neutron's messages. Clients and test suites match on them, so each is literally Neutron's where Neutron has one.
 
 use super::{CheckOrder, Dialect, HiddenObject, NounNames, Refusal};
 use crate::Fault;
@@ -96,7 +96,7 @@ impl Dialect for Neutron {
     }
 }
 
-/// The word in the name of a rule.
+/// The verb in the name of a rule.
 fn word(verb: Verb) -> &'static str {
     match verb {
         Verb::Create => "create",
@@ -105,7 +105,7 @@ fn word(verb: Verb) -> &'static str {
     }
 }
 
-/// As Python shows a list: clients look for exactly this.
+/// A list in Python's notation: clients match on exactly this.
 fn listed(names: &[String]) -> String {
     format!("[{}]", names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
 }

@@ -1,6 +1,6 @@
-//! Octavia's words. Clients and test suites match on them, so each is Octavia's own to the letter where Octavia has one.
+//! Octavia's messages. Clients and test suites match on them, so each is literally Octavia's where Octavia has one.
 //!
-//! Clients read the status and the sentence only, so these faults have no type.
+//! Clients read only the status and the message, so these faults have no type.
 
 use std::fmt;
 
@@ -109,53 +109,53 @@ fn unusable(what: &str, value: &str) -> Fault {
     bad(format!("Supplied {what} '{value}' is not valid."))
 }
 
-/// 400 of a value that does not fit its attribute.
+/// 400, an invalid value of an attribute.
 fn invalid(attribute: &str, value: &str, reason: String) -> Fault {
     bad(format!("Invalid input for field/attribute {attribute}. Value: '{value}'. {reason}"))
 }
 
-/// 400 of an attribute that must be named.
+/// 400, a missing mandatory attribute.
 pub fn missing(attribute: &str) -> Fault {
     invalid(attribute, "None", "Mandatory field missing.".to_owned())
 }
 
-/// 400 of a request that makes no sense.
+/// 400, an inconsistent request.
 pub fn validation(detail: impl fmt::Display) -> Fault {
     bad(format!("Validation failure: {detail}"))
 }
 
-/// 400 of a value that an attribute cannot have under these circumstances.
+/// 400, a value that is invalid in this situation.
 pub fn invalid_option(value: impl fmt::Display, option: &str) -> Fault {
     bad(format!("{value} is not a valid option for {option}"))
 }
 
-/// 400 of an object of the network API that is not there for the caller: `Subnet X not found.`
+/// 400, an object of the network API that the caller does not see: `Subnet X not found.`
 pub fn unknown_reference(what: &str, id: impl fmt::Display) -> Fault {
     bad(format!("{what} {id} not found."))
 }
 
-/// 404 of an object.
+/// 404, an unknown object.
 pub fn absent(what: &str, id: impl fmt::Display) -> Fault {
     Fault::new(404, "", format!("{what} {id} not found."))
 }
 
-/// 403 of any rule.
+/// 403, for every rule.
 pub fn forbidden() -> Fault {
     Fault::new(403, "", "Policy does not allow this request to be performed.")
 }
 
-/// 409 with a text of its own.
+/// 409, with a message of its own.
 pub fn conflict(text: impl Into<String>) -> Fault {
     Fault::new(409, "", text)
 }
 
-/// 501 of a value that OVN has nothing for.
+/// 501, a value that OVN does not support.
 pub fn unsupported_option(detail: impl fmt::Display) -> Fault {
     let text = format!("Provider '{PROVIDER}' does not support a requested option: {detail}");
     Fault::new(501, "", text)
 }
 
-/// 501 of something that OVN cannot do.
+/// 501, an action that OVN does not support.
 pub fn unsupported_action(detail: impl fmt::Display) -> Fault {
     let text = format!("Provider '{PROVIDER}' does not support a requested action: {detail}");
     Fault::new(501, "", text)

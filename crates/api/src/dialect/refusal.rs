@@ -1,15 +1,15 @@
-//! Why the engine refuses a request, before it has words.
+//! The reasons why the engine refuses a request, as data.
 
 use serde_json::Value;
 
 use crate::resource::Verb;
 
-/// Why the engine refuses a request. A [`Dialect`](super::Dialect) turns it into status, type and message.
+/// The reason why the engine refuses a request. A [`Dialect`](super::Dialect) renders its status, type and message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
     /// The body, or an element of its list, is not an object.
     MalformedBody,
-    /// The body does not have the object under the noun's name.
+    /// The body has no object under the noun's name.
     NoObject {
         /// The expected name.
         name: &'static str,
@@ -18,28 +18,28 @@ pub enum Refusal {
     EmptyBulk,
     /// A bulk request has too many elements.
     LargeBulk {
-        /// Most elements.
+        /// The maximum number of elements.
         most: usize,
-        /// Elements of this request.
+        /// The number of elements in this request.
         count: usize,
     },
     /// The noun does not have these attributes.
     UnknownAttributes(Vec<String>),
-    /// A create request does not name an attribute that it must name.
+    /// A create request lacks a mandatory attribute.
     MissingAttribute(&'static str),
-    /// A create request names an attribute that nobody may set then.
+    /// A create request has an attribute that callers cannot set at creation.
     NotCreatable(&'static str),
-    /// An update names an attribute that nobody may change.
+    /// An update has an attribute that callers cannot change.
     NotUpdatable(&'static str),
-    /// The value of an attribute, a filter or a query parameter does not fit.
+    /// The value of an attribute, a filter or a query parameter is invalid.
     BadValue {
-        /// Its name.
+        /// The name of the attribute, filter or parameter.
         attribute: String,
-        /// The value as it came.
+        /// The value from the request.
         value: Value,
-        /// Why it does not fit, in Neutron's words.
+        /// The reason, in Neutron's wording.
         reason: String,
-        /// The same as data, where dialects have words of their own.
+        /// The reason as data, for dialects with their own wording.
         misfit: Option<Misfit>,
     },
     /// `project_id` and `tenant_id` name different projects.
@@ -48,12 +48,12 @@ pub enum Refusal {
     ForeignOwner,
     /// Neither the credentials nor the body name a project.
     NoOwner,
-    /// There is no such object, or it does not exist for the caller.
+    /// The object does not exist, or not for the caller.
     Absent {
-        /// The id as the path has it.
+        /// The id from the path.
         id: String,
     },
-    /// The object is at another revision than the request expects.
+    /// The object has another revision than the request expects.
     WrongRevision {
         /// The expected revision.
         expected: i64,
@@ -64,7 +64,7 @@ pub enum Refusal {
     ForbiddenObject,
     /// The caller may not create, change or delete the object.
     ForbiddenVerb(Verb),
-    /// The caller may not run an action, or change the labels of an object.
+    /// The caller may not run an action, or change the tags of an object.
     ForbiddenAction {
         /// The name of its rule.
         rule: String,
@@ -75,10 +75,10 @@ pub enum Refusal {
         verb: Verb,
         /// The attribute.
         attribute: &'static str,
-        /// The key inside of it, if the rule is about a key.
+        /// The key inside of the attribute, if the rule is about a key.
         part: Option<&'static str>,
     },
-    /// The project would have more of something than it may.
+    /// The project's quota is exceeded.
     OverQuota {
         /// The name of the limit.
         name: &'static str,
@@ -89,20 +89,20 @@ pub enum Refusal {
     UnknownSortKeys(Vec<String>),
     /// There are not as many sort directions as sort keys.
     UnpairedSort,
-    /// The sort direction is neither up nor down.
+    /// A sort direction is neither ascending nor descending.
     BadSortDirection(String),
     /// The page size is not a number.
     BadLimit(String),
-    /// The marker is the id of no object that the caller sees.
+    /// The marker is not the id of an object that the caller sees.
     BadMarker(String),
     /// `changed_since` is not a time.
     BadTime(String),
 }
 
-/// How a plain value misses its shape.
+/// The reason why a scalar value does not fit its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
-    /// It is none of these words.
+    /// It is none of these strings.
     NotOneOf(&'static [&'static str]),
     /// It is a number less than this.
     Below(i64),
@@ -111,7 +111,7 @@ pub enum Misfit {
 }
 
 impl Refusal {
-    /// A value that does not fit.
+    /// A refusal of an invalid value.
     pub fn bad_value(
         attribute: impl Into<String>,
         value: impl Into<Value>,

@@ -1,4 +1,4 @@
-//! Answers on the wire.
+//! Responses on the wire.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -13,14 +13,14 @@ use crate::{Caller, Fault};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-/// An answer before it is sent.
+/// A response before it is sent.
 #[derive(Debug)]
 pub struct Answer {
     pub(super) status: u16,
     kind: &'static str,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
-    /// What a large answer takes of the room for such.
+    /// The part of the limit for large responses that this one uses.
     room: Option<Room>,
 }
 
@@ -46,7 +46,7 @@ impl Answer {
         Self::bytes(status, Bytes::new())
     }
 
-    /// One object under its name.
+    /// One object under the noun's name.
     pub(super) fn object(status: u16, name: &str, object: &RenderedObject) -> Self {
         let object = object.as_bytes();
         let mut body = Vec::with_capacity(object.len() + name.len() + 8);
@@ -62,7 +62,7 @@ impl Answer {
         Self::bytes(status, listed(collection, &objects.join(&b','), b"}"))
     }
 
-    /// A page, with links to those beside it: none is no key for links at all.
+    /// A page with links to its neighbours. `None` omits the key for links.
     pub(super) fn page(collection: &str, items: &[u8], links: Option<&[Value]>) -> Self {
         let Some(links) = links else {
             return Self::bytes(200, listed(collection, items, b"}"));
@@ -84,7 +84,7 @@ impl Answer {
         }
     }
 
-    /// 401, in Keystone's format: clients expect it from whatever stands before the API.
+    /// 401, in Keystone's format: clients expect it from the middleware in front of the API.
     pub(super) fn unauthorized(challenge: &str) -> Self {
         let message = "The request you have made requires authentication.";
         let body = json!({"error": {"code": 401, "title": "Unauthorized", "message": message}});
@@ -98,7 +98,7 @@ impl Answer {
         self
     }
 
-    /// Takes the room for it, if it is large.
+    /// Reserves memory for the response, if it is large.
     pub(super) fn held(self, lists: &Lists, caller: &Caller) -> Result<Self, Fault> {
         let room = lists.hold(caller, self.body.len())?;
         Ok(Answer { room, ..self })
@@ -134,7 +134,7 @@ fn write(body: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     }
 }
 
-/// The list of objects whose text this is, up to and with `end`.
+/// A JSON list of rendered objects, up to and including `end`.
 fn listed(collection: &str, objects: &[u8], end: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(objects.len() + collection.len() + 128);
     begin(&mut body, collection);

@@ -1,4 +1,4 @@
-//! Request bodies: read to a limit, parsed, and refused when they are too deep.
+//! Request bodies: read up to a limit, parsed, and refused if they are nested too deeply.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use crate::Fault;
 
-/// The largest body that is looked at. A bulk request for thousands of ports is far below it.
+/// The maximum size of a body. A bulk request for thousands of ports is far smaller.
 const MOST: usize = 4 << 20;
-/// How much of a body that is too large is read and thrown away, so that its sender gets to see the answer.
+/// The bytes of an oversized body that are read and discarded, so that its sender receives the response.
 const DISCARDED: usize = 64 << 20;
-/// How deep objects and lists may lie in one another. Stored values stay far below what the parser refuses on the way back.
+/// The maximum nesting of objects and lists. It is far below the limit of the parser that reads stored values back.
 const DEEPEST: usize = 32;
-/// How long a body may take.
+/// The time limit of a body.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The same for one that is too large.
+/// The time limit of an oversized body.
 const UNWANTED: Duration = Duration::from_secs(1);
 
-/// The body as JSON; `null` if there is none.
+/// The body as JSON; `null` if it is empty.
 pub(super) async fn read(body: Body, headers: &HeaderMap) -> Result<Value, Fault> {
     let announced = headers.get("content-length").and_then(|value| value.to_str().ok()?.parse().ok());
     let mut stream = body.into_data_stream();
@@ -47,7 +47,7 @@ pub(super) async fn read(body: Body, headers: &HeaderMap) -> Result<Value, Fault
     parse(&bytes)
 }
 
-/// Reads a body that is too large, so that its sender gets to see the answer.
+/// Reads an oversized body, so that its sender receives the response.
 async fn drain(mut stream: BodyDataStream) {
     let reading = async {
         let mut size = 0;
@@ -58,7 +58,7 @@ async fn drain(mut stream: BodyDataStream) {
             }
         }
     };
-    // A slower sender does not get to see the answer. It holds a place that others need meanwhile.
+    // A slower sender does not receive the response, because it would block one of the places for requests.
     let _ = tokio::time::timeout(UNWANTED, reading).await;
 }
 

@@ -1,12 +1,12 @@
-//! Requests that a web page may have made without its user's knowing.
+//! Detects requests that a web page may have sent without its user's knowledge.
 //!
-//! An API without credentials on 127.0.0.1 is open to every page that a browser of the same machine shows: pages may send
-//! requests to any address. Three marks give them away, and programs do not have them:
+//! An API without credentials on 127.0.0.1 is open to every page in a browser on the same machine, because pages may send requests to any
+//! address. Three properties identify such requests; programs do not have them:
 //!
-//! * `Host` is a name of the page's own, which leads to 127.0.0.1 (DNS rebinding). A name has to be `localhost` or a trusted one;
-//!   an address is always good, since the page would then have come from here.
-//! * `Origin` is another than the one that the request is sent to, or `Sec-Fetch-Site` says so.
-//! * A body that a browser sends without asking first is never of the type JSON.
+//! * `Host` is a name of the page's own that resolves to 127.0.0.1 (DNS rebinding). A name must be `localhost` or a trusted one. An address
+//!   is always accepted, because the page would then have come from this server.
+//! * `Origin` differs from the request's target, or `Sec-Fetch-Site` reports that.
+//! * A body that a browser sends without a preflight request never has a JSON content type.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::net::Ipv6Addr;
@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, header};
 
 use crate::Fault;
 
-/// Refuses a request that does not look like a program's. `trusted` are host names besides `localhost`.
+/// Refuses a request that may come from a web page. `trusted` are host names besides `localhost`.
 pub(super) fn check(headers: &HeaderMap, trusted: &[String]) -> Result<(), Fault> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\0"));
     let host = text("host");
@@ -43,7 +43,7 @@ pub(super) fn check(headers: &HeaderMap, trusted: &[String]) -> Result<(), Fault
     Ok(())
 }
 
-/// Refuses a body that does not say that it is JSON.
+/// Refuses a body without a JSON content type.
 pub(super) fn check_body(headers: &HeaderMap) -> Result<(), Fault> {
     match headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default()) {
         Some(kind) if is_json(kind) => Ok(()),
@@ -64,7 +64,7 @@ fn is_json(kind: &str) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-/// Whether a `Host` is one by which nobody else's page can reach us.
+/// Whether no foreign page can reach this server under a `Host`.
 fn is_own(host: &str, trusted: &[String]) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => {

@@ -1,8 +1,8 @@
-//! Lists: rendered away from the threads that answer everybody, and not held without a bound for clients that read slowly.
+//! Lists: rendered on threads of their own, and bounded in memory while slow clients read them.
 //!
-//! A list may have megabytes. Rendering one takes a processor for a while, so it has threads of its own, and only some at once.
-//! The bytes are held until the client has taken them. Of all such bytes there is a limit, and one project has a share of it, so
-//! that one tenant's slow clients are no other tenant's loss.
+//! A list may be several megabytes. Rendering one uses a processor for a while, so a limited number of other threads does it. The server
+//! holds the bytes until the client has received them. The sum of such bytes is limited, and one project may use a share of it, so that one
+//! tenant's slow clients do not affect another tenant.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -17,14 +17,14 @@ use tokio::sync::Semaphore;
 
 use crate::{Caller, Fault};
 
-/// Answers up to this size are not counted; any connection may hold as much.
+/// Responses up to this size are not counted; any connection may hold one.
 const SMALL: usize = 64 << 10;
-/// The pieces in which an answer is sent.
+/// The size of the pieces in which a response is sent.
 const PIECE: usize = 64 << 10;
-/// Bytes of answers that are held at once.
+/// The maximum bytes of responses held at once.
 const HELD: usize = 128 << 20;
 
-/// The rendering of lists.
+/// Renders lists and limits their memory.
 #[derive(Clone, Debug)]
 pub struct Lists(Arc<Inner>);
 
@@ -48,8 +48,8 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// One that holds this many bytes of answers at most, or one answer. A project may have a quarter of it, and administrators
-    /// all.
+    /// Limits held responses to this many bytes, or to one response if it is larger. A project may use a quarter of the limit;
+    /// administrators may use all.
     pub fn limited(limit: usize) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         Lists(Arc::new(Inner { threads: Semaphore::new(threads), limit, held: Mutex::default() }))
@@ -64,7 +64,7 @@ impl Lists {
         self.held().all
     }
 
-    /// Renders on another thread, when it is this one's turn.
+    /// Renders on another thread, once one is free.
     pub(super) async fn render<T, F>(&self, render: F) -> Result<T, Fault>
     where
         T: Send + 'static,
@@ -82,7 +82,7 @@ impl Lists {
         }
     }
 
-    /// Takes the room for an answer; none if it is so small that it is not counted.
+    /// Reserves memory for a response; none if it is too small to count.
     pub(super) fn hold(&self, caller: &Caller, bytes: usize) -> Result<Option<Room>, Fault> {
         if bytes <= SMALL {
             return Ok(None);
@@ -102,7 +102,7 @@ impl Lists {
     }
 }
 
-/// Room for an answer, until it is dropped.
+/// Reserved memory for a response, released on drop.
 #[derive(Debug)]
 pub(super) struct Room {
     lists: Lists,
@@ -123,7 +123,7 @@ impl Drop for Room {
     }
 }
 
-/// A large answer on its way out, piece by piece.
+/// A large response while it is sent, piece by piece.
 #[derive(Debug)]
 pub(super) struct Pieces {
     rest: Bytes,

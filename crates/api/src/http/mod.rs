@@ -1,12 +1,12 @@
-//! The API over HTTP: paths, headers, bodies and the wire format of answers. What is asked is decided in
-//! [`resource`](crate::resource); who asks, in [`auth`](crate::auth).
+//! The API over HTTP: paths, headers, bodies and the wire format of responses. [`resource`](crate::resource) runs the requests;
+//! [`auth`](crate::auth) finds their callers.
 //!
 //! ```text
 //! request ─▶ target (path, query) ─▶ auth ─▶ body ─▶ dialect ─▶ resource, in a Txn of the store or on its World ─▶ answer
 //! ```
 //!
-//! Here is what every HTTP service shares. What differs between them (paths, error bodies, page links, documents) is an
-//! [`HttpDialect`]; [`neutron`] and [`octavia`] are the two. A panic in a request is a mistake of ours; it answers 500 and ends nothing else.
+//! This module has what all HTTP services share. Their differences (paths, error bodies, page links, documents) are in an [`HttpDialect`];
+//! [`neutron`] and [`octavia`] are the two. A panic in a request is a bug of ours; that request gets a 500 and all others continue.
 
 mod answer;
 mod body;
@@ -48,29 +48,29 @@ pub use request::ApiRequest;
 pub use serve::serve;
 pub use target::{Base, Target};
 
-/// How long a request that asks for it waits until the Northbound has its change.
+/// How long a request with `wait` waits for the Northbound to contain its change.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// What requests are answered from.
+/// The inputs of requests.
 #[derive(Debug)]
 pub struct Api {
-    /// Where everything is kept.
+    /// The store.
     pub store: Store,
-    /// What OVN reports back.
+    /// OVN's reports.
     pub report: watch::Receiver<Report>,
-    /// The operator's choices and the chassis.
+    /// The settings and the chassis.
     pub outside: watch::Receiver<Arc<Outside>>,
-    /// Who asks.
+    /// The authentication.
     pub auth: Auth,
-    /// The sequence number of the last change that the Northbound has, for requests that wait for it.
+    /// The sequence number of the last change in the Northbound, for requests that wait for it.
     pub applied: watch::Receiver<u64>,
     /// The rendering of lists.
     pub lists: Lists,
-    /// The roles that decide about load balancers.
+    /// The roles that count for load balancers.
     pub balancer_roles: BalancerRoleSet,
 }
 
-/// A name for a request, which its sender and the log have.
+/// The id of a request, for its sender and the log.
 fn request_id() -> String {
     format!("req-{}", uuid::Uuid::new_v4())
 }
@@ -93,7 +93,7 @@ async fn respond(api: &Api, dialect: &impl HttpDialect, request: Request) -> Res
         }
     };
     match answer.status {
-        // Not a failure: OVN has nothing for the request, and every client may send it.
+        // Not a failure: OVN does not support the request, and any client may send it.
         501 => debug!(%id, %method, path, "request refused"),
         500.. => warn!(%id, %method, path, status = answer.status, "request failed"),
         status => debug!(%id, %method, path, status, "request"),
@@ -158,7 +158,7 @@ fn method(method: &HttpMethod) -> Option<Method> {
     }
 }
 
-/// The revision that `If-Match` asks for. Other conditions mean nothing here, as in Neutron.
+/// The revision in `If-Match`. Other conditions are ignored, as in Neutron.
 fn revision(headers: &HeaderMap) -> Result<Option<i64>, Fault> {
     let Some(value) = headers.get("if-match") else { return Ok(None) };
     let conditions = value.to_str().unwrap_or_default().split(',');
@@ -172,7 +172,7 @@ fn revision(headers: &HeaderMap) -> Result<Option<i64>, Fault> {
     }
 }
 
-/// Whether a change is to be answered only when the Northbound has it.
+/// Whether the response should wait until the Northbound contains the change.
 fn waits(headers: &HeaderMap, target: &Target) -> bool {
     headers.get("x-meridian-wait").is_some_and(|value| value == "nb")
         || target.pairs.iter().any(|(key, value)| key == "wait" && value == "ovn")

@@ -1,11 +1,12 @@
-//! The parts of API documents (OpenAPI 3.1) that all dialects share: operations, bodies and queries from the tables of attributes.
+//! The parts of API documents (OpenAPI 3.1) that all dialects share: operations, bodies and queries, generated from the tables of
+//! attributes.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Map, Value, json};
 
 use crate::resource::{self, Action, Attribute, Method, Permission};
 
-/// The document of an API from its paths and schemas.
+/// Builds the document of an API from its paths and schemas.
 pub(super) fn document(
     title: &str,
     about: &str,
@@ -38,7 +39,7 @@ pub(super) fn act(action: &Action, tag: &str, parameters: &[Value]) -> Value {
     operation(tag, action.about.to_owned(), parameters, content, (action.status, answer))
 }
 
-/// A `*` in an action's path is a parameter.
+/// Replaces each `*` in an action's path by a parameter.
 pub(super) fn templated(path: &str) -> (String, Vec<Value>) {
     let mut parameters = Vec::new();
     let mut name = |segment: &str| {
@@ -86,7 +87,7 @@ pub(super) fn operation(
     operation
 }
 
-/// The attributes that a body may have.
+/// The attributes that a body may contain.
 pub(super) fn body(
     attributes: &[Attribute],
     who: impl Fn(&Attribute) -> Permission,
@@ -115,7 +116,7 @@ pub(super) fn described(attribute: &Attribute, with_preset: bool) -> Value {
     schema
 }
 
-/// What an answer shows. `fields` may leave out anything, so nothing is required.
+/// The schema of a response. `fields` may omit any key, so none is required.
 pub(super) fn shown(attributes: &[Attribute]) -> Value {
     let properties: Map<_, _> = attributes
         .iter()

@@ -1,7 +1,6 @@
-//! One request whose sender is known, and what every dialect does with a noun: list, show, create, update, delete, replace, act.
+//! An authenticated request, and the operations that every dialect runs on nouns: list, show, create, update, delete, replace, act.
 //!
-//! Here the functions of the engine meet the store. Which paths lead here, which status is answered and what the body looks like
-//! is the dialect's.
+//! Here the engine meets the store. The dialect chooses the paths that lead here, the status and the body of the response.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::store::Committed;
 use crate::world::{Outside, World};
 use crate::{Caller, Fault, Txn};
 
-/// One request whose sender is known.
+/// An authenticated request.
 #[derive(Debug)]
 pub struct ApiRequest<'a> {
     pub(super) api: &'a Api,
@@ -33,7 +32,7 @@ pub struct ApiRequest<'a> {
     pub(super) wait: bool,
 }
 
-/// The ids that a path names: that of the object, and that of the one it is inside of.
+/// The ids in a path: that of the object, and that of its parent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectPath<'p> {
     pub(super) parent: Option<&'p str>,
@@ -41,13 +40,13 @@ pub(super) struct ObjectPath<'p> {
 }
 
 impl<'p> ObjectPath<'p> {
-    /// An object that is inside of no other.
+    /// An object without a parent.
     pub(super) fn top(id: &'p str) -> Self {
         ObjectPath { parent: None, id }
     }
 }
 
-/// What a view looks at, owned.
+/// The inputs of a view, owned.
 pub(super) struct Sight {
     world: World,
     report: Report,
@@ -71,7 +70,7 @@ impl Sight {
 }
 
 impl ApiRequest<'_> {
-    /// What is stored and reported now.
+    /// The stored and the reported state now.
     pub(super) async fn sight(&self, parent: Option<&str>) -> Result<Sight, Fault> {
         let world = self.api.store.fresh().await?;
         Ok(self.sight_of(world, parent))
@@ -92,7 +91,7 @@ impl ApiRequest<'_> {
         self.api.outside.borrow().clone()
     }
 
-    /// A page of a list, which `render` brings into the dialect's form. Both happen on another thread.
+    /// A page of a list, which `render` converts to the dialect's format. Both happen on another thread.
     pub(super) async fn list(
         self,
         noun: &'static dyn Noun,
@@ -110,7 +109,7 @@ impl ApiRequest<'_> {
         self.api.lists.render(render).await?.held(&self.api.lists, &self.caller)
     }
 
-    /// One object, cut down to the fields that the query names.
+    /// One object, limited to the fields in the query.
     pub(super) async fn show(
         self,
         noun: &'static dyn Noun,
@@ -121,7 +120,7 @@ impl ApiRequest<'_> {
         noun.show(&sight.scene(), path.id, &query.fields)
     }
 
-    /// Makes what the body says.
+    /// Creates the objects of the body.
     pub(super) async fn create(
         self,
         noun: &'static dyn Noun,
@@ -130,7 +129,7 @@ impl ApiRequest<'_> {
         self.change(parent, move |txn, request, body| noun.create(txn, request, body)).await
     }
 
-    /// Changes one object as the body says.
+    /// Applies the body to an object.
     pub(super) async fn update(
         self,
         noun: &'static dyn Noun,
@@ -140,7 +139,7 @@ impl ApiRequest<'_> {
         self.change(path.parent, move |txn, request, body| noun.update(txn, request, &id, body)).await
     }
 
-    /// Removes one object.
+    /// Deletes an object.
     pub(super) async fn delete(
         self,
         noun: &'static dyn Noun,
@@ -152,7 +151,7 @@ impl ApiRequest<'_> {
         Ok(self.change(path.parent, change).await?.1)
     }
 
-    /// Makes a collection what the body says.
+    /// Replaces a collection by the body.
     pub(super) async fn replace_all(
         self,
         noun: &'static dyn Noun,
@@ -164,7 +163,7 @@ impl ApiRequest<'_> {
         Ok(self.change(parent, replace).await?.1)
     }
 
-    /// Runs an action on an object, whose path had `args` where the action's has `*`.
+    /// Runs an action on an object; `args` are the segments that match each `*` in the action's path.
     pub(super) async fn act(
         self,
         noun: &'static dyn Noun,
@@ -192,7 +191,7 @@ impl ApiRequest<'_> {
         Ok((reply, object, wait))
     }
 
-    /// Runs a change with all that the request says, and waits until the Northbound has it if the request asks for that.
+    /// Runs a change, and waits for the Northbound to contain it if the request has `wait`.
     pub(super) async fn change<T: Send + 'static>(
         self,
         parent: Option<&str>,
@@ -220,7 +219,7 @@ impl ApiRequest<'_> {
     }
 }
 
-/// Whether a change that was to be waited for is in the Northbound.
+/// The outcome of waiting for the Northbound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NorthboundWait {
     NotAsked,
@@ -229,7 +228,7 @@ pub(super) enum NorthboundWait {
 }
 
 impl NorthboundWait {
-    /// Tells it the client, if the client asked. The change is made either way, so the status stays.
+    /// Adds the outcome as a header, if the client waited. The change is made in any case, so the status stays.
     pub(super) fn mark(self, answer: Answer) -> Answer {
         let name = HeaderName::from_static("x-meridian-wait");
         match self {

@@ -1,4 +1,4 @@
-//! The API on a socket. Which connections are kept, and for how long, is decided by [`listener`].
+//! Serves the API on a socket. [`listener`] decides which connections stay open, and for how long.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use listener::http::{HttpSocket, Refusal, RequestBody, Site};
 use super::{Api, HttpDialect, respond};
 use crate::Fault;
 
-/// Answers requests in a dialect until `stop`; requests that have begun are finished.
+/// Serves requests in a dialect until `stop`, and finishes those that have begun.
 pub async fn serve(
     socket: impl Into<HttpSocket>,
     api: Arc<Api>,

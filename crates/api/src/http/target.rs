@@ -1,4 +1,4 @@
-//! What a request is aimed at: the parts of its path and query, and how its sender reaches us.
+//! The target of a request: the segments of its path, its query, and the base of links.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use axum::http::{HeaderMap, Uri};
@@ -6,19 +6,19 @@ use percent_encoding::percent_decode_str;
 
 use crate::Fault;
 
-/// A path and a query, decoded.
+/// A decoded path and query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The parts of the path, without empty ones at the end and without a `.json`.
+    /// The segments of the path, without empty ones at the end and without a `.json`.
     pub(super) segments: Vec<String>,
     /// Whether the path ended with a slash.
     pub(super) slash: bool,
-    /// The pairs of the query, in order.
+    /// The key-value pairs of the query, in order.
     pub(super) pairs: Vec<(String, String)>,
 }
 
 impl Target {
-    /// Takes a path and a query apart. `keeps_suffix` tells whether a `.json` at the end is part of a name.
+    /// Parses a path and a query. `keeps_suffix` returns whether a `.json` at the end is a part of a name.
     pub(super) fn parse(uri: &Uri, keeps_suffix: impl Fn(&[String]) -> bool) -> Result<Self, Fault> {
         let path = uri.path();
         let slash = path.ends_with('/');
@@ -41,19 +41,18 @@ impl Target {
         Ok(Target { segments, slash, pairs })
     }
 
-    /// The parts of the path, to match on.
+    /// The segments as string slices, for pattern matching.
     pub(super) fn parts(&self) -> Vec<&str> {
         self.segments.iter().map(String::as_str).collect()
     }
 }
 
-/// What links begin with: `http://host:9696`.
+/// The beginning of links: `http://host:9696`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base(String);
 
 impl Base {
-    /// The operator's choice, or what the request says of itself. A host that no name or address looks like is not repeated
-    /// to anybody.
+    /// The operator's prefix, or else the address that the request used. A malformed host is never copied into links.
     pub(super) fn of(headers: &HeaderMap, encrypted: bool, prefix: Option<&str>) -> Self {
         if let Some(prefix) = prefix {
             return Base(prefix.trim_end_matches('/').to_owned());
@@ -69,7 +68,7 @@ impl Base {
         Base(format!("{scheme}://{}", host.unwrap_or("localhost")))
     }
 
-    /// A link.
+    /// The link for a path.
     pub(super) fn link(&self, path: &str) -> String {
         format!("{}{path}", self.0)
     }

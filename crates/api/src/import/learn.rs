@@ -1,4 +1,4 @@
-//! What the Northbound knows and the API does not tell: ids of segments, MACs of DHCP servers, where gateways are. Pure.
+//! Data that the Northbound has and the API does not return: ids of segments, MACs of DHCP servers, chassis of gateways. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use crate::model::{Network, Placed, Placement, PlugNotice, Port, Subnet};
 use crate::nova::instance_of;
 use crate::settings::Settings;
 
-/// Fills in what identifies segments and DHCP servers.
+/// Fills in the ids of segments and the MACs of DHCP servers.
 pub(super) fn identities(objects: &mut Objects, northbound: &Snapshot, settings: &Settings) {
     let mut segments = BTreeMap::new();
     for (_, switch) in northbound.table::<LogicalSwitch>().iter() {
@@ -32,7 +32,7 @@ pub(super) fn identities(objects: &mut Objects, northbound: &Snapshot, settings:
     let mut servers = BTreeMap::new();
     for (_, row) in northbound.table::<DhcpOptions>().iter() {
         let subnet = row.external_ids.get(key::DHCP_SUBNET_ID).and_then(|id| Uuid::try_parse(id).ok());
-        // IPv6 has the MAC where IPv4 has an address.
+        // In IPv6 rows, `server_id` is the MAC.
         let mac = ["server_mac", "server_id"].iter().find_map(|key| row.options.get(*key)?.parse().ok());
         if let (Some(subnet), Some(mac), None) = (subnet, mac, row.external_ids.get(key::DHCP_PORT_ID)) {
             servers.insert(subnet, mac);
@@ -47,7 +47,7 @@ pub(super) fn identities(objects: &mut Objects, northbound: &Snapshot, settings:
     invent(objects, settings);
 }
 
-/// Makes up what nobody knows, the same each time.
+/// Derives the remaining ids and MACs, the same each time.
 pub(super) fn invent(objects: &mut Objects, settings: &Settings) {
     for Network { id, segment, .. } in &mut objects.networks {
         if segment.id.is_nil() {
@@ -76,7 +76,7 @@ pub(super) fn plug_notices(objects: &Objects, northbound: &Snapshot) -> Vec<Plug
     objects.ports.iter().filter_map(notice).collect()
 }
 
-/// Where gateway ports are: the order of their chassis, whichever way it is written.
+/// The placements of gateway ports: the order of their chassis, in whichever form Neutron wrote it.
 pub(super) fn placements(objects: &Objects, northbound: &Snapshot) -> Vec<Placement> {
     let ports: BTreeMap<&str, &LogicalRouterPort> =
         northbound.table::<LogicalRouterPort>().iter().map(|(_, row)| (row.name.as_str(), row)).collect();
@@ -89,7 +89,7 @@ pub(super) fn placements(objects: &Objects, northbound: &Snapshot) -> Vec<Placem
         let chassis = if segment.is_physical() {
             chassis_of(ports.get(name::router_port(port.id).as_str())?, northbound)
         } else {
-            // Without a bridge to compete for, the router as a whole is on one chassis.
+            // Chassis do not compete for a gateway without a bridge; the router as a whole is on one chassis.
             let router = routers.get(name::router(port.router_id()?).as_str())?;
             router.options.get("chassis").map(|chassis| (1, chassis.clone())).into_iter().collect()
         };
@@ -119,7 +119,7 @@ fn each<'r, T: Table>(
     rows.filter_map(|row| northbound.get::<T>(row.uuid())).map(read).collect()
 }
 
-/// Highest priority first. Priorities are kept as they are where each is there once, as it should be.
+/// Chassis by descending priority. Valid and distinct priorities are kept.
 fn ranked(mut chassis: Vec<(i64, Str)>) -> Vec<Placed> {
     chassis.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let fits = chassis.iter().all(|(priority, _)| (0..=32_767).contains(priority));
@@ -133,7 +133,7 @@ fn ranked(mut chassis: Vec<(i64, Str)>) -> Vec<Placed> {
     placed.collect()
 }
 
-/// Settings that differ from what the Northbound was written by: the first pass would change traffic.
+/// The settings that differ from those that the Northbound was written with: with them, the first pass would change traffic.
 pub(super) fn notes(northbound: &Snapshot, settings: &Settings) -> Vec<String> {
     let mut notes = Vec::new();
     let global = northbound.table::<NbGlobal>().iter().next();
@@ -157,7 +157,7 @@ pub(super) fn notes(northbound: &Snapshot, settings: &Settings) -> Vec<String> {
     notes
 }
 
-/// Whether two texts are one value of an option, spelled in two ways. Neutron writes some strings without quotes.
+/// Whether two strings are different spellings of one option value. Neutron writes some strings without quotes.
 fn is_one_value(row: &DhcpOptions, option: &str, one: Option<&Str>, other: Option<&Str>) -> bool {
     let version = match row.cidr.value() {
         Some(IpNet::V4(_)) => DhcpVersion::V4,
@@ -167,8 +167,7 @@ fn is_one_value(row: &DhcpOptions, option: &str, one: Option<&Str>, other: Optio
     value(one).is_some_and(|one| Some(one) == value(other))
 }
 
-/// What instances would be told otherwise than by Neutron, option by option. Settings of ours that are not as Neutron's were
-/// show here.
+/// The differences between our DHCP options and Neutron's, option by option. They show settings of ours that differ from Neutron's.
 pub(super) fn dhcp_notes<'p>(
     wanted: impl Iterator<Item = &'p Part>,
     found: &BTreeMap<RowId, Uuid>,

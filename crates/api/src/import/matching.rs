@@ -1,8 +1,8 @@
-//! Which row of a Northbound stands for which row that we would write. Pure.
+//! Matches the rows of a Northbound with the rows that we would write. Pure.
 //!
-//! Rows are known by what they mean: a switch by its name, a route by its router, prefix and next hop. Each kind of row has
-//! one such text ([`meaning`]); a wanted row and a row that is there with the same text are the same thing. Where Neutron
-//! writes less than we do (a route without its port), a looser text is compared in a second round.
+//! Rows are compared by meaning: a switch by its name, a route by its router, prefix and next hop. Each kind of row has a string for that
+//! ([`meaning`]); a desired row and an existing row with the same string are the same thing. Where Neutron writes less than we do (a route
+//! without its port), a second round compares a shorter string.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,24 +22,24 @@ use uuid::Uuid;
 use super::Stranger;
 use crate::model::Adopted;
 
-/// What was found.
+/// The result of matching.
 #[derive(Debug, Default)]
 pub(super) struct Matched {
-    /// Rows that are taken over, and rows that go because others take their place.
+    /// Rows that are adopted, and rows that are removed because others replace them.
     pub(super) adopted: Vec<Adopted>,
-    /// The wanted rows that are there already, with the UUIDs they have there.
+    /// The desired rows that exist already, with their UUIDs.
     pub(super) found: BTreeMap<RowId, Uuid>,
-    /// How many are taken over to stay, by table.
+    /// The number of adopted rows that stay, by table.
     pub(super) kept: BTreeMap<&'static str, usize>,
-    /// Rows that mean nothing of ours.
+    /// Existing rows that match no desired row.
     pub(super) strangers: Vec<Stranger>,
 }
 
-/// Tables whose rows only hang on others, which are told instead.
+/// Tables whose rows belong to other rows, which are reported instead.
 const PARTS: [&str; 5] =
     ["NB_Global", "HA_Chassis", "Meter_Band", "Load_Balancer_Health_Check", "Static_MAC_Binding"];
 
-/// Compares the wanted rows of these tables with those that are there.
+/// Compares the desired rows of these tables with the existing ones.
 pub(super) fn matched<'p>(
     wanted: impl Iterator<Item = &'p Part> + Clone,
     northbound: &Snapshot,
@@ -86,7 +86,7 @@ pub(super) fn matched<'p>(
     matched
 }
 
-/// What a row is recorded under. A router port has its switch port's UUID, which is recorded for that one already.
+/// The UUID under which a row is recorded. A router port has the UUID of its switch port, which is recorded for that one already.
 fn ours(id: RowId) -> Uuid {
     if id.table == LogicalRouterPort::TABLE {
         return row_uuid("port", &id.uuid.to_string(), "router-port");
@@ -94,11 +94,11 @@ fn ours(id: RowId) -> Uuid {
     id.uuid
 }
 
-/// What a row means.
+/// The meaning of a row.
 #[derive(Clone, Debug, PartialEq)]
 struct Meaning {
     exact: String,
-    /// What it means to somebody who leaves details out.
+    /// The meaning without details that Neutron omits.
     loose: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl Meaning {
     }
 }
 
-/// The rows of a Northbound by what they mean.
+/// The rows of a Northbound by meaning.
 #[derive(Debug, Default)]
 struct There<'n> {
     northbound: Option<&'n Snapshot>,
@@ -128,7 +128,7 @@ impl<'n> There<'n> {
                 return;
             }
             if let Some(meaning) = meaning(id, row, &parents) {
-                // A route that names a port is not taken for another port's, nor is a gateway's group for another's.
+                // A route with a port does not match another port's route, and neither does a gateway's group match another's.
                 let loose = meaning.loose.filter(|_| id.table == Nat::TABLE);
                 for text in std::iter::once(meaning.exact).chain(loose) {
                     there.meanings.entry((id.table, text)).or_default().push(uuid);
@@ -141,9 +141,8 @@ impl<'n> There<'n> {
         there
     }
 
-    /// Rows of Neutron's that must go when ours are written: the old forms of "this gateway may be on these chassis", groups
-    /// of chassis for networks that need none, and gateway routes and source translations that are in no other way part of
-    /// what is wanted.
+    /// Neutron's rows that must be removed when ours are written: the old forms of a gateway's chassis, chassis groups of networks that
+    /// need none, and gateway routes and source NAT rows without a desired counterpart.
     fn replaced(
         &self,
         found: &BTreeMap<RowId, Uuid>,
@@ -157,7 +156,7 @@ impl<'n> There<'n> {
             let Some(port) = northbound.get::<LogicalRouterPort>(*theirs) else { continue };
             replaced.extend(port.gateway_chassis.iter().map(|row| (GatewayChassis::TABLE, row.uuid())));
         }
-        // No two groups may have one name, and ours for a network's external ports would have that of Neutron's.
+        // Names of groups are unique, and our group for a network's external ports would have the same name as Neutron's.
         let named = rows(LogicalRouter::TABLE).chain(rows(LogicalSwitch::TABLE)).map(|(id, _)| id.uuid);
         let named: BTreeSet<Uuid> = named.collect();
         for (row, group) in northbound.table::<HaChassisGroup>().iter() {
@@ -207,7 +206,7 @@ fn stranger(id: RowId, row: &dyn Row) -> Stranger {
     Stranger { table: id.table, uuid: id.uuid, name, neutron }
 }
 
-/// What rows mean by the rows that hang on them: routes and translations do not say whose they are.
+/// The parents of rows by UUID: routes and NAT rows do not name their router themselves.
 type Parents = BTreeMap<Uuid, Meaning>;
 
 fn note_parts(row: &dyn Row, parents: &mut Parents) {
@@ -229,7 +228,7 @@ fn is_gateway(ids: &Map<Str, Str>) -> bool {
     ids.get(key::IS_EXT_GW).and_then(|text| boolean(text)).unwrap_or(false)
 }
 
-/// What a row means; none for rows that mean nothing by themselves.
+/// The meaning of a row; none for rows that have none by themselves.
 fn meaning(id: RowId, row: &dyn Row, parents: &Parents) -> Option<Meaning> {
     let any = row.as_any();
     let parent = parents.get(&id.uuid);
@@ -272,14 +271,14 @@ fn meaning(id: RowId, row: &dyn Row, parents: &Parents) -> Option<Meaning> {
     Some(Meaning::plain(&exact))
 }
 
-/// The chassis of a gateway, which may be written as those of its router.
+/// The chassis of a gateway, which may be recorded under its router.
 fn places(group: &HaChassisGroup) -> Meaning {
     let router = group.external_ids.get(key::ROUTER_ID).and_then(|id| Uuid::try_parse(id).ok());
     let of_gateway = group.external_ids.contains_key(key::GATEWAY_PORT);
     Meaning { exact: group.name.to_string(), loose: router.filter(|_| of_gateway).map(name::router) }
 }
 
-/// Octavia's provider has a row for each protocol, and none of them says one before it has a listener or a pool.
+/// Octavia's provider has a row for each protocol; before the first listener or pool it has one without protocol.
 fn balancer(row: &LoadBalancer) -> Meaning {
     let name = row.name.to_string();
     match &row.protocol {

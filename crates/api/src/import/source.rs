@@ -1,4 +1,4 @@
-//! The API of Neutron or Octavia as a client sees it: every collection, page by page.
+//! A client that reads every collection of Neutron's or Octavia's API, page by page.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::document::{Document, MEMBERS, NETWORK, POOLS, balancer_collections};
 use crate::secret::{Secret, SecretUrl, redacted};
 
-/// How many objects are asked for at a time; the server may give fewer.
+/// The number of objects per request; the server may return fewer.
 const PAGE: usize = 500;
 /// How long one page may take. Neutron needs seconds for a few hundred ports.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Collections that an older Neutron, or one without the extension, does not have.
+/// Collections that older versions of Neutron, or those without the extension, do not have.
 const OPTIONAL: [&str; 3] = ["address-scopes", "rbac-policies", "subnetpools"];
-/// Where the network API begins, and where the load-balancer API does.
+/// The root paths of the network API and of the load-balancer API.
 const NETWORK_ROOT: &str = "v2.0";
 const BALANCER_ROOT: &str = "v2.0/lbaas";
 
-/// How we show who we are.
+/// The credentials for the API.
 #[derive(Clone, Default)]
 pub enum Credentials {
-    /// Not at all: the API takes everybody for an administrator.
+    /// None: the API treats every caller as an administrator.
     #[default]
     None,
     /// A token.
@@ -40,41 +40,41 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Why a cloud could not be read.
+/// A failed import from an API.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The URL is none.
+    /// The URL is malformed.
     #[error("\"{0}\" is no URL of an API; expected http://HOST:PORT")]
     Url(SecretUrl),
-    /// The certificates or the TLS of the system cannot be used.
+    /// The certificates or the system's TLS are unusable.
     #[error("prepare the connections to the API")]
     Client(#[source] reqwest::Error),
-    /// Nobody answers, or not with JSON.
+    /// No answer, or an answer that is not JSON.
     #[error("read {0}")]
     Read(String, #[source] reqwest::Error),
-    /// The API refuses.
+    /// The API answered with an error.
     #[error("read {path}: the API answered {status}: {text}")]
     Refused {
-        /// What was asked for.
+        /// The path of the request.
         path: String,
-        /// The answer's status.
+        /// The status of the response.
         status: StatusCode,
-        /// What it said.
+        /// The message of the response.
         text: String,
     },
-    /// The answer is of another shape.
+    /// The response has an unexpected structure.
     #[error("read {0}: the answer has no list {1:?}")]
     Shape(String, &'static str),
 }
 
 impl SourceError {
-    /// Whether the API was reached and refused us.
+    /// Whether the API answered, but refused the request.
     pub fn is_refusal(&self) -> bool {
         matches!(self, SourceError::Refused { .. })
     }
 }
 
-/// The API that a cloud is read from.
+/// A client of the API of a cloud.
 #[derive(Debug)]
 pub struct Source {
     client: Client,
@@ -83,8 +83,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Neutron's API at a URL, with or without `/v2.0`; nothing is sent yet. `ca_certificates` in PEM are trusted besides the
-    /// system's.
+    /// Neutron's API at a URL, with or without `/v2.0`. Sends nothing yet. `ca_certificates` are PEM and trusted besides the system's.
     pub fn network(
         url: &str,
         credentials: Credentials,
@@ -93,7 +92,7 @@ impl Source {
         Self::new(url, NETWORK_ROOT, credentials, ca_certificates)
     }
 
-    /// Octavia's API at a URL, with or without `/v2.0/lbaas` or `/v2/lbaas`; as [`Source::network`].
+    /// Octavia's API at a URL, with or without `/v2.0/lbaas` or `/v2/lbaas`; otherwise like [`Source::network`].
     pub fn balancers(
         url: &str,
         credentials: Credentials,
@@ -125,7 +124,7 @@ impl Source {
         Ok(Source { client, base, credentials })
     }
 
-    /// Reads all that a network API has.
+    /// Reads all objects of a network API.
     pub async fn read_network(&self) -> Result<Document, SourceError> {
         let mut document = Document::of_network();
         for (path, collection) in NETWORK {
@@ -139,7 +138,7 @@ impl Source {
         Ok(document)
     }
 
-    /// Reads all that a load-balancer API has. Members are listed by their pool and do not name it, so its id is added.
+    /// Reads all objects of a load-balancer API. Members are listed by pool without its id, so this adds the id.
     pub async fn read_balancers(&self) -> Result<Document, SourceError> {
         let mut document = Document::of_balancers();
         for (path, collection) in balancer_collections() {
@@ -169,7 +168,7 @@ impl Source {
             let Some(Value::Array(objects)) = answer.get_mut(collection).map(Value::take) else {
                 return Err(SourceError::Shape(path.to_owned(), collection));
             };
-            // Links are there only if there is more; their host may be one that we do not reach, so they are not followed.
+            // Links exist only if there are more objects. Their host may be unreachable from here, so they are not followed.
             let links = answer.get(format!("{collection}_links")).and_then(Value::as_array);
             let more = links.is_some_and(|links| links.iter().any(|link| link["rel"] == "next"));
             let done = !more || objects.is_empty();
@@ -182,7 +181,7 @@ impl Source {
 
     async fn page(&self, path: &str, after: Option<&str>) -> Result<Value, SourceError> {
         let mut url = self.base.join(path).map_err(|_| SourceError::Url(path.into()))?;
-        // Quotas are keyed by project, have no id that could be a marker, and come all at once.
+        // Quotas are keyed by project and have no id for a marker, so they come in one page.
         if path != "quotas" {
             let mut query = url.query_pairs_mut();
             query.append_pair("limit", &PAGE.to_string());
@@ -210,7 +209,7 @@ impl Source {
     }
 }
 
-/// What an error's body says, without its wrapping.
+/// The message in an error body.
 fn reason(body: &str) -> String {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let message = value["NeutronError"]["message"].as_str().or(value["error"]["message"].as_str());

@@ -16,23 +16,23 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The most events in one request.
 const BATCH: usize = 200;
 
-/// How to reach Nova.
+/// The address of Nova and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct NovaSettings {
-    /// Where its API is.
+    /// The endpoint of its API.
     pub endpoint: NovaEndpoint,
     /// The source of tokens and of the catalog. Without it, requests carry no token.
     pub keystone: Option<Arc<Keystone>>,
-    /// Certificates in PEM that Nova's may be signed by, besides the system's.
+    /// PEM certificates of further trusted authorities, besides the system's.
     pub ca_certificates: Option<Vec<u8>>,
 }
 
-/// Where Nova's API is.
+/// The endpoint of Nova's API.
 #[derive(Clone, Debug)]
 pub enum NovaEndpoint {
-    /// At this URL, such as `http://nova:8774/v2.1`.
+    /// This URL, such as `http://nova:8774/v2.1`.
     Url(Url),
-    /// Where Keystone's catalog says.
+    /// The endpoint in Keystone's catalog.
     Catalog {
         /// The region; any if none.
         region: Option<String>,
@@ -42,7 +42,7 @@ pub enum NovaEndpoint {
 }
 
 impl NovaEndpoint {
-    /// Parses a URL. One with a password is refused, since it would be logged with each failure.
+    /// Parses a URL. Refuses one with a password, because each failure would log it.
     pub fn parse(text: &str) -> Result<Self, InvalidNovaUrl> {
         let url = Url::parse(text).ok().filter(|url| {
             let is_plain = url.username().is_empty() && url.password().is_none();
@@ -53,7 +53,7 @@ impl NovaEndpoint {
     }
 }
 
-/// A string that is no URL of Nova.
+/// A string that is not a URL of Nova.
 #[derive(Debug, thiserror::Error)]
 #[error("it is no URL of Nova; expected http://HOST:8774/v2.1, without user, password or parameters")]
 pub struct InvalidNovaUrl;
@@ -65,7 +65,7 @@ pub struct NovaClient {
     settings: NovaSettings,
 }
 
-/// A request that Nova did not take.
+/// A failed request to Nova.
 #[derive(Debug, thiserror::Error)]
 pub enum NovaError {
     /// The certificates, or the TLS of the system, cannot be used.
@@ -112,7 +112,7 @@ impl fmt::Display for RefusedEvent {
     }
 }
 
-/// One event, as Nova's API has it.
+/// One event in the format of Nova's API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ServerEvent {
     name: NovaEvent,
@@ -128,14 +128,14 @@ impl ServerEvent {
     }
 }
 
-/// What Nova did with an event.
+/// Nova's result for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventOutcome {
-    /// It took the event.
+    /// Nova accepted the event.
     Accepted,
-    /// It does not know the instance.
+    /// Nova does not know the instance.
     NoInstance,
-    /// It did not take the event, for the reason of this code.
+    /// Nova refused the event with this code.
     Refused(u16),
 }
 
@@ -159,7 +159,7 @@ struct AnsweredEvent {
 }
 
 impl NovaClient {
-    /// A client; nothing is sent yet.
+    /// Creates a client without sending anything.
     pub fn new(settings: NovaSettings) -> Result<Self, NovaError> {
         let mut builder =
             reqwest::Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
@@ -200,7 +200,7 @@ impl NovaClient {
                     return Ok(vec![EventOutcome::NoInstance; events.len()]);
                 }
                 StatusCode::NOT_FOUND => return Err(NovaError::Status(StatusCode::NOT_FOUND)),
-                // Our token has ended, or was revoked.
+                // Our token has expired or was revoked.
                 StatusCode::UNAUTHORIZED if !last && self.settings.keystone.is_some() => {}
                 status => return Err(NovaError::Status(status)),
             }

@@ -1,14 +1,14 @@
-//! Decides which events Nova is due. Pure.
+//! Decides which events to send to Nova. Pure.
 //!
 //! | a port of an instance | event |
 //! |---|---|
-//! | is up on a host that Nova was not told of, and the metadata service of all networks of the instance is ready there | `network-vif-plugged` |
+//! | is up on a host without a notice, and the metadata service of all networks of the instance is ready there | `network-vif-plugged` |
 //! | the same, but the metadata service is not ready | none before `metadata_ready_timeout`, then `network-vif-plugged` with a warning |
-//! | is down, and Nova was told that it is plugged in | `network-vif-unplugged` |
-//! | is deleted, and Nova was told that it is plugged in | `network-vif-deleted` |
+//! | is down, and has a notice of being plugged in | `network-vif-unplugged` |
+//! | is deleted, and has a notice of being plugged in | `network-vif-deleted` |
 //!
-//! A switch port without a row, or with one that northd has not answered yet, is neither up nor down: a lost Northbound that is
-//! being rebuilt tells Nova nothing.
+//! A switch port without a row, or with one that northd has not processed yet, is neither up nor down. So a lost Northbound that is being
+//! rebuilt causes no events.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ pub(super) struct EventInputs {
     pub(super) now: Timestamp,
 }
 
-/// The events that Nova is due, and how many ports are plugged in.
+/// The events to send to Nova, and the number of plugged ports.
 #[derive(Debug, Default)]
 pub(super) struct DueEvents {
     pub(super) notifications: Vec<Notification>,
@@ -129,7 +129,7 @@ impl Desire for DecideEvents {
     }
 }
 
-/// Chassis with a metadata agent that reports.
+/// The chassis with a live metadata agent.
 fn metadata_agents(report: &Report) -> BTreeSet<&str> {
     let agents = report.agents().iter().filter(|agent| agent.kind == AgentKind::Metadata && agent.alive);
     agents.map(|agent| agent.chassis.as_str()).collect()
@@ -177,7 +177,7 @@ fn decide(
         let object = ObjectId::new("port", port.id.to_string());
         out.report(Problem::warning(object, Class::Transient, METADATA_NOT_READY, message));
     }
-    // A port without a known host is somewhere between two reports; its notice stays.
+    // A port without a known host is between two reports; its notice stays.
     if event.is_some() || (!next.is_empty() && next != told) {
         out.value.notifications.push(change(event, next, late));
     }
@@ -187,8 +187,8 @@ fn seconds_since(since: Timestamp, now: Timestamp) -> i64 {
     now.as_second().saturating_sub(since.as_second())
 }
 
-/// The hosts on which a port is plugged in, with the claims of their chassis. An external port is bound to a chassis that is not
-/// its instance's host, so the request's host counts there.
+/// The hosts on which a port is plugged in, with the claims of their chassis. An external port is bound to a chassis other than its
+/// instance's host, so the host of its binding counts.
 fn hosts_of<'i>(inputs: &'i EventInputs, port: &Port) -> BTreeMap<String, Option<(&'i SmolStr, &'i Claim)>> {
     if is_external(port) {
         let host = Some(port.binding.host_id.clone()).filter(|host| !host.is_empty());
@@ -198,7 +198,7 @@ fn hosts_of<'i>(inputs: &'i EventInputs, port: &Port) -> BTreeMap<String, Option
     claims.map(|(chassis, claim)| (claim.host.to_string(), Some((chassis, claim)))).collect()
 }
 
-/// The networks of an instance whose metadata service is not ready on the chassis. None if nobody there would make it ready.
+/// The networks of an instance whose metadata service is not ready on the chassis. None if the chassis has no agent to make it ready.
 fn unready_networks(
     inputs: &EventInputs,
     agents: &BTreeSet<&str>,
@@ -218,7 +218,7 @@ fn unready_networks(
     networks.filter(|network| !inputs.report.is_metadata_ready(chassis, *network)).collect()
 }
 
-/// Whether an instance reaches the metadata service through this port: by IPv6 always, by IPv4 if the service has an address.
+/// Whether an instance reaches the metadata service through this port: over IPv6 always, over IPv4 if the service has an address.
 fn needs_metadata(world: &World, port: &Port) -> bool {
     let Some(service) = metadata_port::of(world, port.network_id) else { return false };
     let has_ipv4 = |port: &Port| port.fixed_ips.iter().any(|fixed| fixed.ip_address.is_ipv4());

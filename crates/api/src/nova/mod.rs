@@ -1,17 +1,17 @@
-//! Tells Nova when ports of its instances are plugged in, unplugged or deleted.
+//! Notifies Nova when ports of its instances are plugged in, unplugged or deleted.
 //!
-//! Nova starts an instance only after `network-vif-plugged` for each of its ports, and gives up after
-//! `vif_plugging_timeout`. What Nova was told is stored ([`PlugNotice`]). So this is a loop like the others: the desired state
-//! follows from the World and the report, and the notices are the observed state. A notice is stored after Nova accepted the
-//! event. A server that dies in between sends the event again, which Nova takes.
+//! Nova starts an instance only after `network-vif-plugged` for each of its ports, and gives up after `vif_plugging_timeout`. The store
+//! contains what Nova was last told ([`PlugNotice`]). So this is a loop like the others: the desired state follows from the World and the
+//! report, and the notices are the observed state. A notice is stored after Nova accepted the event. A server that dies in between sends
+//! the event again, which Nova accepts.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `desired` | which events Nova is due, and which wait for the metadata service |
+//! | `desired` | the events to send to Nova, and the ports that wait for the metadata service |
 //! | `client` | the request to Nova, with Keystone's token and catalog |
 //! | this one | the loop, and the notices as its target |
 //!
-//! Only the server that writes the Northbound does this, or two would tell Nova of one change.
+//! Only the server that writes the Northbound runs this loop; otherwise Nova would get each event twice.
 
 mod client;
 mod desired;
@@ -74,7 +74,7 @@ impl NovaCounts {
     }
 }
 
-/// The loop, not yet running: its remote control, and its future.
+/// Builds the loop without running it. Returns its handle and its future.
 pub fn start(
     client: NovaClient,
     store: Store,
@@ -91,7 +91,7 @@ pub fn start(
             if let Some(waiting) = waits_for(nb.borrow().progress, &writer.borrow()) {
                 return Err(waiting);
             }
-            // Without it, nothing is known of where ports are, and of which chassis lives.
+            // Without it, neither the hosts of ports nor the live chassis are known.
             if !sight.has_seen_southbound() {
                 return Err(Waiting("the Southbound database".into()));
             }
@@ -117,7 +117,7 @@ pub fn start(
     (handle, run)
 }
 
-/// Wakes the loop as long as ports wait for their metadata service: the end of their wait is no event.
+/// Wakes the loop as long as ports wait for their metadata service, because the end of a wait causes no event.
 async fn recheck(handle: Handle) {
     let mut status = handle.status();
     loop {
@@ -133,7 +133,7 @@ async fn recheck(handle: Handle) {
     }
 }
 
-/// The stored notices, and Nova behind them.
+/// The stored notices and the client of Nova.
 struct NoticeStore {
     client: NovaClient,
     store: Store,
@@ -170,7 +170,7 @@ impl NoticeStore {
 
 fn note(txn: &mut Txn, notification: &Notification) {
     let (port_id, instance) = (notification.port, notification.instance);
-    // A port that was deleted meanwhile keeps its notice, and the next pass tells Nova.
+    // A port that was deleted in the meantime keeps its notice, and the next pass notifies Nova.
     if notification.hosts.is_empty() {
         if txn.get::<PlugNotice>(&port_id).is_some_and(|notice| notice.instance == instance) {
             txn.remove::<PlugNotice>(&port_id);
@@ -221,7 +221,7 @@ impl Target for NoticeStore {
                     done.push(notification);
                     StepResult::Done
                 }
-                // The instance is gone; nobody waits for the event.
+                // The instance is gone, so nothing waits for the event.
                 EventOutcome::NoInstance => {
                     self.count(&notification, "no-instance");
                     done.push(notification);
@@ -243,7 +243,7 @@ impl Target for NoticeStore {
     }
 }
 
-/// Whether a port belongs to an instance of Nova, and which.
+/// The instance of Nova that a port belongs to, if any.
 pub(crate) fn instance_of(port: &Port) -> Option<Uuid> {
     let is_compute = port.device_owner.starts_with("compute:");
     is_compute.then(|| Uuid::try_parse(&port.device_id).ok()).flatten()

@@ -1,4 +1,4 @@
-//! What can be asked of an object besides show, update and delete: sub-methods and sub-resources.
+//! Actions: requests on an object besides show, update and delete, such as sub-methods and sub-resources.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use crate::{Caller, Fault, Txn};
 /// An HTTP method of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Looks.
+    /// Reads.
     Get,
-    /// Makes.
+    /// Creates.
     Post,
-    /// Sets.
+    /// Replaces or changes.
     Put,
-    /// Removes.
+    /// Deletes.
     Delete,
 }
 
 impl Method {
-    /// The word in a request.
+    /// The name in a request.
     pub fn as_str(self) -> &'static str {
         match self {
             Method::Get => "GET",
@@ -34,31 +34,31 @@ impl Method {
     }
 }
 
-/// One thing that can be asked of an object: `PUT /v2.0/routers/{id}/add_router_interface`.
+/// One action on an object: `PUT /v2.0/routers/{id}/add_router_interface`.
 #[derive(Clone, Copy, Debug)]
 pub struct Action {
     /// The method.
     pub method: Method,
-    /// What follows the object's id in the path. A `*` stands for any one segment and becomes an argument.
+    /// The path after the object's id. A `*` stands for any one segment and becomes an argument.
     pub path: &'static str,
     /// The name of its policy rule: `add_router_interface`.
     pub rule: &'static str,
     /// One sentence for the API document.
     pub about: &'static str,
-    /// Who may, among those who see the object. [`Permission::Nobody`] means everybody who sees it.
+    /// The callers, out of those who see the object. [`Permission::Nobody`] means all of them.
     pub who: Permission,
-    /// Status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// What its body looks like, if it has one.
+    /// The shape of its body, if it has one.
     pub body: Option<Shape>,
-    /// What it does.
+    /// The function.
     pub act: Act,
 }
 
-/// What an action does.
+/// The function of an action.
 #[derive(Clone, Copy)]
 pub enum Act {
-    /// Looks.
+    /// Reads.
     Read(fn(&Scene<'_>, &ActionCall<'_>) -> Result<Reply, Fault>),
     /// Changes.
     Change(fn(&mut Txn, &ActionCall<'_>) -> Result<Reply, Fault>),
@@ -76,33 +76,33 @@ impl fmt::Debug for Act {
 /// One call of an action.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionCall<'a> {
-    /// Who calls.
+    /// The caller.
     pub caller: &'a Caller,
     /// The object's id. Nil for computed nouns, whose ids need not be UUIDs.
     pub id: Uuid,
-    /// The id as the path has it.
+    /// The id in the path.
     pub name: &'a str,
-    /// What stood for each `*`.
+    /// The segments that match each `*`.
     pub args: &'a [&'a str],
-    /// The body; `null` if there was none.
+    /// The body; `null` if it is empty.
     pub body: &'a Value,
     /// The query, in order.
     pub query: &'a [(String, String)],
 }
 
-/// What an action answers.
+/// The response of an action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// The object as it is now, under its name: `{"router": {...}}`.
+    /// The present object, under its name: `{"router": {...}}`.
     Object,
-    /// This.
+    /// This JSON.
     Value(Value),
-    /// Nothing: an empty body.
+    /// An empty body.
     Nothing,
 }
 
 impl Action {
-    /// An action that changes: `PUT`, 200, for whoever may change the object.
+    /// An action that changes: `PUT`, 200, for callers that may change the object.
     pub const fn put(
         path: &'static str,
         about: &'static str,
@@ -120,7 +120,7 @@ impl Action {
         }
     }
 
-    /// An action that looks: `GET`, 200, for whoever sees the object.
+    /// An action that reads: `GET`, 200, for callers that see the object.
     pub const fn get(
         path: &'static str,
         about: &'static str,
@@ -138,27 +138,27 @@ impl Action {
         }
     }
 
-    /// For these only.
+    /// Limits the action to the callers of a rule.
     pub const fn by(self, rule: Rule) -> Self {
         Action { who: Permission::By(rule), ..self }
     }
 
-    /// With another method and status.
+    /// Sets another method and status.
     pub const fn with(self, method: Method, status: u16) -> Self {
         Action { method, status, ..self }
     }
 
-    /// With a body of this shape.
+    /// Sets the shape of the body.
     pub const fn body(self, body: Shape) -> Self {
         Action { body: Some(body), ..self }
     }
 
-    /// Under another name in policy.
+    /// Sets another name for policy.
     pub const fn rule(self, rule: &'static str) -> Self {
         Action { rule, ..self }
     }
 
-    /// The arguments, if the rest of a path is this action's.
+    /// The arguments, if the rest of a path matches this action.
     pub fn matches<'p>(&self, rest: &[&'p str]) -> Option<Vec<&'p str>> {
         let mut args = Vec::new();
         let mut pattern = self.path.split('/');

@@ -1,8 +1,7 @@
-//! The rules that hold for every noun, with the noun's type forgotten.
+//! The dynamic interface of all nouns, and the rules that hold for each.
 //!
-//! Everything that a request changes happens in one [`Txn`], so a bulk request is all or nothing. The order of checks is the
-//! dialect's ([`CheckOrder`](crate::dialect::CheckOrder)). [`stored`](super::stored) and [`computed`](super::computed) are the
-//! two kinds of nouns.
+//! All changes of a request happen in one [`Txn`], so a bulk request is all or nothing. The dialect determines the order of checks
+//! ([`CheckOrder`](crate::dialect::CheckOrder)). [`stored`](super::stored) and [`computed`](super::computed) are the two kinds of nouns.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use jiff::Timestamp;
@@ -17,7 +16,7 @@ use crate::report::Report;
 use crate::world::Outside;
 use crate::{Caller, Fault, Txn, World};
 
-/// What can be done with a noun besides looking.
+/// The changes that a noun supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// `POST` on the collection.
@@ -26,27 +25,27 @@ pub enum Verb {
     Update,
     /// `DELETE` on an object.
     Delete,
-    /// `PUT` on the collection: the body has all objects that are to be there afterwards.
+    /// `PUT` on the collection: the body contains all objects that should exist afterwards.
     ReplaceAll,
 }
 
-/// A request to change something: what it says besides the object's id and the body.
+/// A request to change something, without the object's id and the body.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeRequest<'a> {
     /// The sender.
     pub caller: &'a Caller,
-    /// What OVN reports back; answers show it.
+    /// OVN's reports, for the response.
     pub report: &'a Report,
-    /// The revision that the object must have.
+    /// The revision that the object must have, if any.
     pub revision: Option<i64>,
-    /// The id of the object that the path names before this one, for nouns that are inside of another.
+    /// The id of the parent in the path, for nouns inside of another.
     pub parent: Option<&'a str>,
-    /// The pairs of the query. Nouns declare those that mean something ([`Resource::parameters`](super::Resource::parameters)).
+    /// The key-value pairs of the query. Nouns declare those that they use ([`Resource::parameters`](super::Resource::parameters)).
     pub query: &'a [(String, String)],
 }
 
 impl<'a> ChangeRequest<'a> {
-    /// A request of this caller, on no condition.
+    /// A request of this caller without conditions.
     pub fn by(caller: &'a Caller, report: &'a Report) -> Self {
         ChangeRequest { caller, report, revision: None, parent: None, query: &[] }
     }
@@ -56,7 +55,7 @@ impl<'a> ChangeRequest<'a> {
     }
 }
 
-/// What a create request answers.
+/// The response to a create request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CreateAnswer {
     /// The one object.
@@ -65,60 +64,60 @@ pub enum CreateAnswer {
     Many(Vec<RenderedObject>),
 }
 
-/// Something that runs before a list is read.
+/// A change that must run before a list is read.
 pub type Preparation = fn(&mut Txn, &Caller) -> Result<(), Fault>;
 
-/// A noun with its type forgotten.
+/// The dynamic interface of a noun.
 pub trait Noun: Send + Sync {
-    /// In bodies.
+    /// The name in bodies.
     fn name(&self) -> &'static str;
-    /// In answers to lists.
+    /// The name in list responses.
     fn collection(&self) -> &'static str;
-    /// In paths.
+    /// The name in paths.
     fn path(&self) -> &'static str;
     /// Its attributes.
     fn attributes(&self) -> &'static [Attribute];
-    /// What can be done with it.
+    /// The supported changes.
     fn verbs(&self) -> &'static [Verb];
-    /// Whether single ones can be asked for.
+    /// Whether paths can name a single object.
     fn single(&self) -> bool {
         true
     }
-    /// Whether it has labels.
+    /// Whether it has tags.
     fn tagged(&self) -> bool;
-    /// What else can be asked of one.
+    /// Further actions on one object.
     fn actions(&self) -> &'static [Action];
     /// The rules for this noun, each with its name in Neutron's policy.
     fn rules(&self) -> Vec<(String, Rule)> {
         Vec::new()
     }
-    /// The words and rules of its API.
+    /// The dialect of its API.
     fn dialect(&self) -> &'static dyn Dialect;
-    /// The noun that its paths name before it: `pools` of `pools/{id}/members`.
+    /// The parent noun in its paths: `pools` of `pools/{id}/members`.
     fn parent(&self) -> Option<&'static dyn Noun> {
         None
     }
-    /// The query parameters of a change that mean something.
+    /// The supported query parameters of a change.
     fn parameters(&self) -> &'static [Attribute] {
         &[]
     }
-    /// Reads the query of a list or show.
+    /// Parses the query of a list or show.
     fn query(&self, pairs: Vec<(String, String)>) -> Result<Query, Fault>;
     /// The id of an object that the caller may see.
     fn find(&self, world: &World, caller: &Caller, id: &str) -> Result<Uuid, Fault>;
     /// The id of an object that the caller may change.
     fn find_changeable(&self, world: &World, caller: &Caller, id: &str) -> Result<Uuid, Fault>;
-    /// What has to be made before the caller's list can be read, if anything.
+    /// A change that must run before the caller's list is read, if any.
     fn prepare(&self, world: &World, caller: &Caller) -> Option<Preparation>;
 
-    /// What a list shows.
+    /// A page of the list.
     fn list(&self, scene: &Scene<'_>, query: &Query) -> Result<Page, Fault>;
-    /// One object, cut down to `fields` if there are any.
+    /// One object, limited to `fields` unless empty.
     fn show(&self, scene: &Scene<'_>, id: &str, fields: &[String]) -> Result<RenderedObject, Fault>;
-    /// Makes one or, if the body has the collection's name, many.
+    /// Creates one object or, if the body has the collection's name, many.
     fn create(&self, txn: &mut Txn, request: &ChangeRequest<'_>, body: &Value)
     -> Result<CreateAnswer, Fault>;
-    /// Changes one.
+    /// Changes one object.
     fn update(
         &self,
         txn: &mut Txn,
@@ -126,18 +125,18 @@ pub trait Noun: Send + Sync {
         id: &str,
         body: &Value,
     ) -> Result<RenderedObject, Fault>;
-    /// Removes one.
+    /// Deletes one object.
     fn delete(&self, txn: &mut Txn, request: &ChangeRequest<'_>, id: &str) -> Result<(), Fault>;
-    /// Makes the collection what the body says: creates, changes and removes.
+    /// Replaces the collection by the body: creates, changes and deletes objects.
     fn replace_all(&self, txn: &mut Txn, request: &ChangeRequest<'_>, body: &Value) -> Result<(), Fault>;
-    /// Answers an action that looks.
+    /// Runs an action that reads.
     fn look(
         &self,
         scene: &Scene<'_>,
         action: &Action,
         action_request: ActionRequest<'_>,
     ) -> Result<Reply, Fault>;
-    /// Runs an action that changes. The object is shown back if the action says so.
+    /// Runs an action that changes. Returns the object if the action requests that.
     fn act(
         &self,
         txn: &mut Txn,
@@ -145,9 +144,9 @@ pub trait Noun: Send + Sync {
         action: &Action,
         action_request: ActionRequest<'_>,
     ) -> Result<(Reply, Option<RenderedObject>), Fault>;
-    /// The labels of one.
+    /// The tags of one object.
     fn tags(&self, scene: &Scene<'_>, id: &str, tag: Option<&str>) -> Result<(u16, Reply), Fault>;
-    /// Changes the labels of one.
+    /// Changes the tags of one object.
     fn set_tags(
         &self,
         txn: &mut Txn,
@@ -157,14 +156,14 @@ pub trait Noun: Send + Sync {
     ) -> Result<(u16, Reply), Fault>;
 }
 
-/// What a request on one object says.
+/// A request on one object.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionRequest<'a> {
-    /// The object's id, as the path has it.
+    /// The object's id from the path.
     pub id: &'a str,
-    /// What stood for each `*` of an action's path.
+    /// The segments that match each `*` of an action's path.
     pub args: &'a [&'a str],
-    /// The body; `null` if there was none.
+    /// The body; `null` if it is empty.
     pub body: &'a Value,
     /// The query, in order.
     pub query: &'a [(String, String)],
@@ -176,7 +175,7 @@ impl<'a> ActionRequest<'a> {
     }
 }
 
-/// The one object that a body is about: what stands under the noun's name.
+/// The object under the noun's name in a body.
 pub(super) fn unwrap<'b>(name: &'static str, body: &'b Value) -> Result<&'b Map<String, Value>, Refusal> {
     let body = body.as_object().ok_or(Refusal::MalformedBody)?;
     match body.get(name) {

@@ -1,4 +1,4 @@
-//! Health monitors: how OVN probes the members of a pool.
+//! Health monitors: the probes of a pool's members by OVN.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::Value;
@@ -25,9 +25,9 @@ pub struct HealthMonitors;
 const KINDS: &[&str] = &["HTTP", "HTTPS", "PING", "SCTP", "TCP", "TLS-HELLO", "UDP-CONNECT"];
 const SECONDS: Shape = Shape::Integer { min: 0, max: i32::MAX as i64 };
 const RETRIES: Shape = Shape::Integer { min: 1, max: 10 };
-/// The least time between two probes with datagrams, in seconds.
+/// The minimum delay between two UDP probes, in seconds.
 const LEAST_DATAGRAM_DELAY: u32 = 3;
-/// What only HTTP has.
+/// Attributes that belong only to HTTP.
 const HTTP: [&str; 5] = ["http_method", "url_path", "expected_codes", "http_version", "domain_name"];
 
 static ATTRIBUTES: &[Attribute] = &[
@@ -167,7 +167,7 @@ impl Resource for HealthMonitors {
     }
 }
 
-/// Makes one for a pool that may be changed.
+/// Creates a health monitor for a pool whose load balancer is not immutable.
 pub(super) fn make(txn: &mut Txn, pool: Uuid, new: &Checked, generation: u64) -> Result<Uuid, Fault> {
     let pool = txn.get::<Pool>(&pool).cloned().ok_or_else(|| absent("Pool", pool))?;
     let word = new.text("type").unwrap_or_default();
@@ -223,7 +223,7 @@ fn set(monitor: &mut HealthMonitor, request: &Checked) {
     monitor.max_retries_down = request.integer("max_retries_down").unwrap_or(monitor.max_retries_down);
 }
 
-/// Refuses what a probe of this type cannot have.
+/// Refuses attributes that a probe of this type cannot have.
 fn check(word: &str, delay: u32, request: &Checked) -> Result<(), Fault> {
     let is_http = ["HTTP", "HTTPS"].contains(&word);
     if let Some(name) =

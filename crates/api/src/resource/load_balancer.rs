@@ -1,4 +1,4 @@
-//! Load balancers of the load balancer API: the whole that listeners, pools, members and health monitors are parts of.
+//! Load balancers of the load balancer API. Listeners, pools, members and health monitors are parts of them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod adoption;
@@ -55,7 +55,7 @@ const FURTHER_VIP: Shape = Shape::Object(&[
     Field::required("subnet_id", Shape::Uuid),
     Field::new("ip_address", Shape::Nullable(&Shape::GivenAddress)),
 ]);
-/// Most parts of a kind in one request.
+/// The maximum number of parts of a kind in one request.
 const MOST: usize = 5_000;
 
 static ATTRIBUTES: &[Attribute] = &[
@@ -122,7 +122,7 @@ static ATTRIBUTES: &[Attribute] = &[
         .create(),
 ];
 
-/// An object that stands for another.
+/// A reference to another object, by its id.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Reference {
     pub(super) id: Uuid,
@@ -160,7 +160,7 @@ fn read_statuses(scene: &Scene<'_>, call: &ActionCall<'_>) -> Result<Reply, Faul
     Ok(Reply::Value(tree::statuses(scene, aggregate::found(scene.world, call.id)?, detail)))
 }
 
-/// OVN counts nothing.
+/// Zeros, because OVN counts nothing.
 pub(super) fn no_statistics() -> Value {
     let names = ["active_connections", "bytes_in", "bytes_out", "request_errors", "total_connections"];
     json!({"stats": names.iter().map(|name| (*name, 0)).collect::<std::collections::BTreeMap<_, _>>()})
@@ -303,7 +303,7 @@ impl Resource for LoadBalancers {
     }
 }
 
-/// Refuses to change or delete a load balancer in another state than these.
+/// Refuses to change or delete a load balancer that is not in one of these states.
 fn check_state(txn: &Txn, id: Uuid, states: &[Provisioning]) -> Result<(), Fault> {
     let state = aggregate::provisioning(txn, aggregate::found(txn, id)?);
     match states.contains(&state) {

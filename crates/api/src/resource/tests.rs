@@ -1,4 +1,4 @@
-//! The rules for every noun, tried on networks.
+//! Tests the rules for every noun, on networks.
 
 mod second_dialect;
 

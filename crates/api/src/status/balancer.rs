@@ -1,4 +1,4 @@
-//! Load balancers as an operator is shown them: where clients connect, and which members serve.
+//! Load balancers for operators: their VIPs, and which members serve.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::resource::Scene;
 use crate::resource::load_balancer::{reason, status};
 use crate::world::{Kind, Link, Outside, World};
 
-/// As many failed members of a load balancer are named.
+/// The maximum number of failed members that are listed.
 const NAMED: usize = 10;
 
 /// One load balancer.
@@ -24,16 +24,16 @@ pub struct LoadBalancerStatus {
     pub id: Uuid,
     /// Its name; not unique.
     pub name: String,
-    /// Its owner.
+    /// The owning project.
     pub project_id: String,
-    /// Whether the Northbound has it.
+    /// The provisioning status: whether the Northbound has the last change.
     pub provisioning_status: String,
-    /// Whether it serves.
+    /// The operating status: whether it serves.
     pub operating_status: String,
-    /// Why it is in `ERROR`, or why nobody answers for its VIP.
+    /// The reason for `ERROR`, or for a VIP without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where clients connect, the primary one first.
+    /// The VIPs, the primary one first.
     pub vips: Vec<VipStatus>,
     /// The names of the routers with a port in a VIP's subnet; the ids of those without a name.
     pub routers: Vec<String>,
@@ -41,7 +41,7 @@ pub struct LoadBalancerStatus {
     pub chassis: Vec<String>,
     /// All its members.
     pub members: MemberTotals,
-    /// The first of the members that get no connections because they failed.
+    /// The first members that get no connections because they failed.
     pub failed: Vec<FailedMember>,
 }
 
@@ -54,14 +54,14 @@ pub struct VipStatus {
     pub floating_ip: Option<IpAddr>,
 }
 
-/// Numbers of members.
+/// The numbers of members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberTotals {
     /// All members.
     pub all: usize,
-    /// Those that failed: they do not answer probes, or cannot be probed.
+    /// Failed members: they do not answer probes, or cannot be probed.
     pub failed: usize,
-    /// Those that get no new connections because their owner wants it so: disabled, or of weight 0.
+    /// Members that get no new connections by their owner's choice: disabled, or of weight 0.
     pub set_aside: usize,
 }
 
@@ -74,11 +74,11 @@ pub struct FailedMember {
     pub address: IpAddr,
     /// The port that it listens on.
     pub protocol_port: u16,
-    /// Why it gets no connections.
+    /// The reason why it gets no connections.
     pub reason: String,
 }
 
-/// All load balancers, in order of name, then of id. Deleted ones whose rows go are none any more.
+/// All load balancers, sorted by name, then by id. Deleted ones are omitted, even if they still have rows.
 pub fn load_balancers(world: &World, report: &Report, now: Timestamp) -> Vec<LoadBalancerStatus> {
     let (outside, caller) = (Outside::default(), Caller::admin(""));
     let scene = Scene { world, report, outside: &outside, caller: &caller, now, parent: None };
@@ -129,7 +129,7 @@ fn of_vip(world: &World, vip: &Vip) -> VipStatus {
     VipStatus { address, floating_ip: found.map(|it| IpAddr::V4(it.floating_ip_address)) }
 }
 
-/// The members of all pools of a load balancer, in order of pool and id.
+/// The members of all pools of a load balancer, sorted by pool and id.
 fn members_of(world: &World, balancer: Uuid) -> impl Iterator<Item = &Member> {
     let pools = world.linked::<Pool>(Link::Inside(Kind::Pool, balancer));
     pools.flat_map(|pool| world.linked::<Member>(Link::Inside(Kind::Member, pool.id))).map(|member| &**member)

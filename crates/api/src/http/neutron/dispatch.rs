@@ -1,4 +1,4 @@
-//! From the parts of a path to the function of a noun, and from its outcome to an answer.
+//! Maps the path of a request to a function of a noun, and its outcome to a response.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn extensions(is_get: bool, rest: &[&str]) -> Result<Answer, Fault> {
     Ok(if is_get { Answer::json(200, &answer) } else { refused(&[Method::Get]) })
 }
 
-/// Actions on no object.
+/// Runs actions that belong to no object.
 async fn root(request: ApiRequest<'_>, parts: &[&str]) -> Result<Answer, Fault> {
     let mut allowed = Vec::new();
     for action in resource::ROOT {
@@ -184,7 +184,7 @@ async fn quotas(request: ApiRequest<'_>, rest: &[&str]) -> Result<Answer, Fault>
     let (world, caller, settings) = (sight.scene().world, &request.caller, &sight.scene().outside.settings);
     let answer = match *rest {
         [] => quota::list(world, settings, caller)?,
-        // Asked by old clients to learn their own project.
+        // Old clients request this to learn their own project.
         ["tenant"] => json!({"tenant": {"tenant_id": caller.project}}),
         ["project"] => json!({"project": {"project_id": caller.project}}),
         [project] => quota::show(world, settings, caller, project)?,

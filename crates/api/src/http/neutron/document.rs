@@ -1,4 +1,4 @@
-//! What is answered without looking at anything: version documents, health, the API document.
+//! Static documents: versions, health, the API document.
 
 use std::sync::LazyLock;
 
@@ -13,15 +13,15 @@ use crate::resource::Method;
 
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
 
-/// The answer, if the target needs no credentials. `serves` is whether requests can be answered at all.
+/// The response, if the target needs no credentials. `serves` is false while the server cannot answer requests at all.
 pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves: bool) -> Option<Answer> {
     let answer = match target.parts().as_slice() {
         [] => Answer::json(200, &json!({"versions": [version(base)]})),
-        // With a slash it is the list of resources, which needs credentials. Without one it lets clients discover the version
-        // of an endpoint that was registered with it.
+        // With a slash it is the list of resources, which needs credentials. Without one it lets clients discover the version of an
+        // endpoint that was registered with it.
         ["v2.0"] if !target.slash => Answer::json(200, &json!({"version": version(base)})),
         ["healthcheck"] if serves => Answer::text(200, "OK"),
-        // A load balancer that reads this sends requests to another server. Why is the operator's business alone.
+        // A load balancer that reads this uses another server. Only the operator may see the cause.
         ["healthcheck"] => Answer::text(503, "the database does not answer"),
         ["openapi.json"] => Answer::bytes(200, OPENAPI.clone()),
         ["v2.0", ..] => return None,
@@ -34,7 +34,7 @@ fn version(base: &Base) -> Value {
     json!({"id": "v2.0", "status": "CURRENT", "links": [{"rel": "self", "href": base.link("/v2.0/")}]})
 }
 
-/// `GET /v2.0/`: the resources that clients ask this for.
+/// `GET /v2.0/`: the resources that clients look for here.
 pub(super) fn resources(base: &Base) -> Answer {
     let resource = |name: &str, collection: &str| {
         let link = json!({"rel": "self", "href": base.link(&format!("/v2.0/{collection}"))});
@@ -46,7 +46,7 @@ pub(super) fn resources(base: &Base) -> Answer {
     Answer::json(200, &json!({"resources": all}))
 }
 
-/// 405, and what is allowed instead.
+/// 405, with the allowed methods.
 pub(super) fn refused(allowed: &[Method]) -> Answer {
     let names: Vec<_> = allowed.iter().map(|method| method.as_str()).collect();
     fault(&Fault::not_allowed()).with(axum::http::header::ALLOW, &names.join(", "))

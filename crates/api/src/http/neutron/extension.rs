@@ -1,11 +1,11 @@
-//! The extensions of the API that are served, and nothing else: clients and test suites decide by this list what they try.
+//! The extensions that this server implements. The list is exact, because clients and test suites derive their requests from it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Value, json};
 
 use crate::Fault;
 
-/// Alias, name and what it is about. Some clients ask by the name, so these are Neutron's.
+/// The alias, name and description. Some clients search by name, so the names are Neutron's.
 pub const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("router", "Neutron L3 Router", "Routers between networks, with gateways and floating IPs."),
     (
@@ -111,7 +111,7 @@ pub const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("empty-string-filtering", "Empty String Filtering Extension", "The empty text is a value to filter by."),
 ];
 
-/// When the list was agreed on.
+/// The date of the last change of the list.
 const UPDATED: &str = "2026-01-01T00:00:00-00:00";
 
 fn shown((alias, name, about): &(&str, &str, &str)) -> Value {
@@ -123,7 +123,7 @@ pub(super) fn all() -> Value {
     json!({"extensions": EXTENSIONS.iter().map(shown).collect::<Vec<_>>()})
 }
 
-/// `GET /v2.0/extensions/{alias}`; the name is understood too.
+/// `GET /v2.0/extensions/{alias}`; the name is accepted too.
 pub(super) fn one(asked: &str) -> Result<Value, Fault> {
     match EXTENSIONS.iter().find(|(alias, name, _)| *alias == asked || *name == asked) {
         Some(extension) => Ok(json!({"extension": shown(extension)})),

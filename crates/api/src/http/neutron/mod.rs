@@ -1,6 +1,6 @@
 //! Neutron's dialect on the wire: paths under `/v2.0`, `NeutronError` bodies, documents, extensions, quotas and tags.
 //!
-//! Paths follow from the table of nouns, so there is one function for all of them instead of a route for each.
+//! The table of nouns determines the paths, so there is one function for all of them instead of a route for each.
 
 mod dispatch;
 mod document;
@@ -31,7 +31,7 @@ impl HttpDialect for Neutron {
         dispatch::answer(request).await
     }
 
-    /// A label or a host may be called so.
+    /// A tag or a host may have this name.
     fn keeps_suffix(&self, segments: &[String]) -> bool {
         let named = |of: &String| ["tags", "bindings"].contains(&of.as_str());
         segments.iter().rev().nth(1).is_some_and(named)
@@ -47,7 +47,7 @@ fn fault(Fault { status, kind, message }: &Fault) -> Answer {
     Answer::json(*status, &json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}))
 }
 
-/// A page. Neutron has the key for links only where there are any.
+/// A page. Neutron omits the key for links if there are none.
 fn page(noun: &dyn Noun, page: &Page, base: &Base) -> Answer {
     let link = |(rel, query): &(&str, String)| json!({"rel": rel, "href": base.link(&format!("/v2.0/{}?{query}", noun.path()))});
     let links: Vec<Value> = page.links.iter().map(link).collect();

@@ -1,4 +1,4 @@
-//! The API document (OpenAPI 3.1), made from the tables of nouns: it says what the checks check.
+//! The API document (OpenAPI 3.1), generated from the tables of nouns, so it agrees with the checks.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Map, Value, json};

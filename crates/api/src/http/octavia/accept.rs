@@ -1,11 +1,11 @@
-//! The media types that a client accepts. Octavia answers with JSON only, and refuses a client that takes something else: 406.
+//! The media types that a client accepts. Octavia answers with JSON only, and with 406 if a client does not accept that.
 
 use axum::http::{HeaderMap, header};
 use serde_json::json;
 
 use crate::http::answer::Answer;
 
-/// The most specific media range that JSON falls into decides, as RFC 9110 says.
+/// The most specific media range that matches JSON decides, according to RFC 9110.
 const RANGES: [&str; 3] = ["application/json", "application/*", "*/*"];
 
 /// Refuses a request whose client does not accept JSON.
@@ -22,7 +22,7 @@ pub(super) fn check(headers: &HeaderMap, request_id: &str) -> Option<Answer> {
     Some(Answer::json(406, &json!({"errors": [error]})))
 }
 
-/// Whether JSON is acceptable. A client without the header, with an empty one or with one that does not parse accepts everything.
+/// Whether the client accepts JSON. A missing, empty or malformed header accepts everything.
 fn accepts_json(headers: &HeaderMap) -> bool {
     let mut weights = [None; RANGES.len()];
     let mut names_ranges = false;

@@ -1,4 +1,4 @@
-//! From the parts of a path to the function of a noun, and from its outcome to an answer.
+//! Maps the path of a request to a function of a noun, and its outcome to a response.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub(super) async fn answer(request: ApiRequest<'_>) -> Result<Answer, Fault> {
     }
 }
 
-/// A page. The key for links is always there; links lead to the path that was asked.
+/// A page. The key for links is always present; links repeat the path of the request.
 fn page(noun: &dyn Noun, path: &str, page: &Page, base: &Base) -> Answer {
     let link =
         |(rel, query): &(&str, String)| json!({"rel": rel, "href": base.link(&format!("{path}?{query}"))});
@@ -83,7 +83,7 @@ async fn on_collection(
     }
 }
 
-/// Creates a load balancer and answers with all its parts.
+/// Creates a load balancer and returns it with all its parts.
 async fn create_whole(request: ApiRequest<'_>) -> Result<Answer, Fault> {
     let noun = of::<LoadBalancers>();
     let create = move |txn: &mut Txn, by: &ChangeRequest<'_>, body: &Value| {

@@ -1,4 +1,4 @@
-//! What is answered without credentials: versions and health.
+//! Documents without credentials: versions and health.
 
 use std::sync::LazyLock;
 
@@ -11,19 +11,19 @@ use crate::http::answer::Answer;
 use crate::http::target::{Base, Target};
 use crate::resource::Method;
 
-/// The last of the versions v2.0, v2.1 and so on. Clients derive from it what they may ask for.
+/// The minor number of the last version, v2.0, v2.1 and so on. Clients derive the supported features from it.
 const LAST_MINOR: u8 = 30;
 
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
 
-/// The answer, if the target needs no credentials. `serves` is whether requests can be answered at all.
+/// The response, if the target needs no credentials. `serves` is false while the server cannot answer requests at all.
 pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves: bool) -> Option<Answer> {
     let parts = target.parts();
     let (prefix, rest) = below_prefix(&parts);
     let answer = match rest {
         [] => Answer::json(200, &versions(base, prefix)),
         ["healthcheck"] if serves => Answer::json(200, &versions(base, prefix)),
-        // A load balancer that reads this sends requests to another server. Why is the operator's business alone.
+        // A load balancer that reads this uses another server. Only the operator may see the cause.
         ["healthcheck"] => Answer::text(503, "the database does not answer"),
         ["openapi.json"] => Answer::bytes(200, OPENAPI.clone()),
         ["v2" | "v2.0"] => Answer::json(200, &"v2"),

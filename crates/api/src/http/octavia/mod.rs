@@ -1,7 +1,7 @@
-//! Octavia's dialect on the wire: paths under `/v2` and `/v2/lbaas`, fault bodies, the list of versions, quotas, and what OVN
-//! has nothing for.
+//! Octavia's dialect on the wire: paths under `/v2` and `/v2/lbaas`, fault bodies, the list of versions, quotas, and features that OVN does
+//! not support.
 //!
-//! The same tree is served under `/load-balancer`, where web servers in front of Octavia usually have it.
+//! The same paths are served under `/load-balancer`, where web servers in front of Octavia usually have them.
 
 mod accept;
 mod dispatch;
@@ -21,7 +21,7 @@ use crate::Fault;
 use crate::dialect::Octavia;
 use crate::resource::Method;
 
-/// What web servers in front of Octavia have before the path.
+/// The path prefix that web servers in front of Octavia usually add.
 const PREFIX: &str = "load-balancer";
 
 impl HttpDialect for Octavia {
@@ -56,7 +56,7 @@ fn fault(Fault { status, message, .. }: &Fault) -> Answer {
     Answer::json(*status, &body)
 }
 
-/// The parts of a path behind the prefix, and the prefix as links have it.
+/// The path without the prefix, and the prefix for links.
 fn below_prefix<'p>(parts: &'p [&'p str]) -> (&'static str, &'p [&'p str]) {
     match parts {
         [PREFIX, rest @ ..] => ("/load-balancer", rest),
@@ -64,7 +64,7 @@ fn below_prefix<'p>(parts: &'p [&'p str]) -> (&'static str, &'p [&'p str]) {
     }
 }
 
-/// 405, and what is allowed instead.
+/// 405, with the allowed methods.
 fn refused(allowed: &[Method]) -> Answer {
     let names: Vec<_> = allowed.iter().map(|method| method.as_str()).collect();
     fault(&Fault::not_allowed()).with(axum::http::header::ALLOW, &names.join(", "))

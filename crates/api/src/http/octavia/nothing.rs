@@ -1,4 +1,4 @@
-//! Nouns of the API that OVN has nothing for: their lists are empty, no object is there, and none can be made.
+//! Nouns of the API that OVN does not support: their lists are empty, and no object exists or can be created.
 
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,7 @@ fn empty(collection: &str) -> Value {
     json!({collection: [], format!("{collection}_links"): []})
 }
 
-/// The only provider, if the query's filters let it through, with the fields that the query names.
+/// The only provider, if it passes the query's filters, with the requested fields.
 fn providers(query: &[(String, String)]) -> Vec<Map<String, Value>> {
     let mut provider = Map::new();
     provider.insert("name".to_owned(), PROVIDER.into());
@@ -72,7 +72,7 @@ fn providers(query: &[(String, String)]) -> Vec<Map<String, Value>> {
     vec![provider]
 }
 
-/// The answer, if the path is that of such a noun.
+/// The response, if the path is that of such a noun.
 pub(super) fn answer(
     parts: &[&str],
     method: Method,
@@ -116,7 +116,7 @@ pub(super) fn answer(
     })
 }
 
-/// Virtual machines that balance load: there are none.
+/// Amphorae, Octavia's virtual machines: there are none.
 pub(super) fn amphorae(rest: &[&str], method: Method, is_admin: bool) -> Result<Answer, Fault> {
     match (rest, method) {
         _ if !is_admin => Err(forbidden()),

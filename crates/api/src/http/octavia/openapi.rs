@@ -1,4 +1,4 @@
-//! The API document of the load-balancer API, made from its table of nouns.
+//! The API document of the load-balancer API, generated from its table of nouns.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ pub(super) fn document() -> Value {
     others(&mut paths);
     schemas.insert("Fault".into(), fault());
     for operation in paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
-        // OVN has nothing for many requests of this API.
+        // OVN does not support many requests of this API.
         operation["responses"]["501"] = operation["responses"]["4XX"].clone();
     }
     whole("Meridian load-balancer API", "OpenStack Load Balancing v2 over OVN.", paths, schemas)
@@ -48,7 +48,7 @@ fn describe(noun: &dyn Noun, paths: &mut Map<String, Value>, schemas: &mut Map<S
     insert(paths, &collection, Method::Get, listing);
     let new = body(noun.attributes(), |it| it.create, true);
     let content = json!({"type": "object", "properties": {name: new}, "required": [name]});
-    // A new load balancer is shown with all that came with it.
+    // The response to a new load balancer contains all its parts.
     let made = Some(json!({"type": "object"}));
     let create = operation(tag, format!("Create one of {tag}"), &inside, Some(content), (201, made));
     insert(paths, &collection, Method::Post, create);
@@ -78,7 +78,7 @@ fn describe(noun: &dyn Noun, paths: &mut Map<String, Value>, schemas: &mut Map<S
     }
 }
 
-/// The parameters of changes.
+/// The query parameters of changes.
 fn parameters(noun: &dyn Noun) -> impl Iterator<Item = Value> {
     let one = |name: &str, about: &str, schema: Value| json!({"name": name, "in": "query", "required": false, "description": about, "schema": schema});
     noun.parameters().iter().map(move |it| one(it.name, it.about, it.shape.schema()))

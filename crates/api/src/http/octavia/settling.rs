@@ -1,8 +1,8 @@
-//! A part that is deleted is gone at once, and its load balancer is pending for some milliseconds more.
+//! Delays the response to the deletion of a part until its load balancer is `ACTIVE` again.
 //!
-//! Octavia shows a part until its load balancer is ACTIVE again. So clients wait for 404, as `openstack loadbalancer pool delete
-//! --wait` does, and then send the next change, which a pending load balancer would refuse with 409. That is why the answer to
-//! such a deletion waits a moment for the Northbound.
+//! A deleted part is gone at once, while its load balancer stays pending for some milliseconds. Octavia shows a part until its load
+//! balancer is ACTIVE again. So clients wait for 404, as `openstack loadbalancer pool delete --wait` does, and then send the next change,
+//! which a pending load balancer would refuse with 409. Therefore the response to such a deletion waits briefly for the Northbound.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::model::{HealthMonitor, Listener, LoadBalancer, Member, Pool};
 use crate::report::AppliedGeneration;
 use crate::resource::Noun;
 
-/// How long the answer waits. Without a Northbound clients get it then, and 409 for their next change.
+/// The maximum delay. If the Northbound is unreachable, clients get the response then, and 409 for their next change.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// The load balancer that a part belongs to, if there is such a part.
+/// The load balancer that a part belongs to, if the part exists.
 pub(super) fn whole_of_part(api: &Api, noun: &dyn Noun, id: &str) -> Option<Uuid> {
     let (world, id) = (api.store.world(), Uuid::try_parse(id).ok()?);
     match noun.name() {
@@ -29,7 +29,7 @@ pub(super) fn whole_of_part(api: &Api, noun: &dyn Noun, id: &str) -> Option<Uuid
     }
 }
 
-/// Waits until the Northbound has the last change of a load balancer, for a moment at most.
+/// Waits until the Northbound has the last change of a load balancer, at most `MOMENT`.
 pub(super) async fn wait(api: &Api, whole: Uuid) {
     let Some(generation) = api.store.world().get::<LoadBalancer>(&whole).map(|whole| whole.generation) else {
         return;
@@ -37,7 +37,7 @@ pub(super) async fn wait(api: &Api, whole: Uuid) {
     let mut report = api.report.clone();
     let settled = report.wait_for(|report| match report.applied_generation(whole) {
         AppliedGeneration::At(applied) => applied.is_some_and(|applied| applied >= generation),
-        // No Northbound was read since the start: nothing to wait for.
+        // The server has not read the Northbound since its start, so waiting is useless.
         AppliedGeneration::Unknown | AppliedGeneration::Refused(_) => true,
     });
     drop(timeout(MOMENT, settled).await);

@@ -23,7 +23,7 @@ use crate::desired::Decider;
 use crate::settings::Settings;
 use crate::world::{Change, Outside, Row, Txn, World};
 
-/// Decides which objects of a document and which rows of the Northbound join this world. Without a Northbound no row is adopted.
+/// Decides which objects of a document and which rows of the Northbound are imported. Without a Northbound, no row is adopted.
 pub(super) fn prepare(
     document: &Document,
     world: &World,
@@ -32,8 +32,8 @@ pub(super) fn prepare(
     now: Timestamp,
 ) -> Takeover {
     let outside = Arc::new(Outside { settings: settings.clone(), ..Outside::default() });
-    // Nothing that an import creates has a random id, except a missing port for probes. The revision of the world is a seed that
-    // gives the same ids in the same store.
+    // Objects of an import have no random ids, except a missing port for probes. The revision of the world is the seed, which gives the
+    // same ids in the same store.
     let mut txn = Txn::new(world.clone(), now, world.revision().seq, outside);
     let mut takeover = Takeover::default();
     let order = northbound.map(|view| MemberOrder::of(view.snapshot())).unwrap_or_default();
@@ -56,7 +56,7 @@ fn is_balancers(table: &str) -> bool {
     [LoadBalancer::TABLE, LoadBalancerHealthCheck::TABLE].contains(&table)
 }
 
-/// The row that a change stores. An import removes nothing.
+/// The row that a change stores. An import removes no rows.
 fn stored(change: Change) -> Option<Row> {
     match change {
         Change::Put(row) => Some(row),

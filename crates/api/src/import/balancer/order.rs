@@ -1,7 +1,7 @@
-//! The order of a pool's members, as the Northbound has it.
+//! The order of a pool's members, from the Northbound.
 //!
-//! OVN chooses a backend by its place in the list, so another order would move connections to other members. The API shows times of
-//! creation in whole seconds only: members of one batch have the same time. The rows of Octavia's provider list them in their order.
+//! OVN chooses a backend by its position in the list, so another order would move connections to other members. The API shows creation
+//! times in whole seconds only, so members of one batch have the same time. The rows of Octavia's provider contain the order.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use ovn::text::octavia::{Members, ObjectKey, ObjectKind};
 use ovsdb::Snapshot;
 use uuid::Uuid;
 
-/// The place of each member in the list of its pool.
+/// The position of each member in the list of its pool.
 #[derive(Debug, Default)]
 pub(super) struct MemberOrder(BTreeMap<Uuid, usize>);
 
 impl MemberOrder {
-    /// Reads the lists of all pools. A list that does not parse leaves the order to the times of creation.
+    /// Reads the lists of all pools. If a list does not parse, the creation times decide.
     pub(super) fn of(northbound: &Snapshot) -> Self {
         let mut order = BTreeMap::new();
         for (_, row) in northbound.table::<LoadBalancer>().iter() {
@@ -28,7 +28,7 @@ impl MemberOrder {
         MemberOrder(order)
     }
 
-    /// The place of a member; members that no row has come last.
+    /// The position of a member; members without a row come last.
     pub(super) fn place(&self, member: Uuid) -> usize {
         self.0.get(&member).copied().unwrap_or(usize::MAX)
     }

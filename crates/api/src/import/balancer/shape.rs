@@ -1,4 +1,4 @@
-//! Octavia's objects as its API shows them, with the attributes that an import needs.
+//! Octavia's objects as its API returns them, with the attributes that an import needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::super::read::or_default;
 use crate::model::{GivenAddress, GivenCidr, Standard};
 
-/// Attributes of every object.
+/// The attributes of every object.
 #[derive(Debug, Deserialize)]
 pub(super) struct CommonAttributes {
     pub(super) id: Uuid,
@@ -37,7 +37,7 @@ pub(super) struct CommonAttributes {
 }
 
 impl CommonAttributes {
-    /// When it was created, for the order of members.
+    /// The creation time, for the order of members.
     pub(super) fn created_at(&self) -> Option<Timestamp> {
         self.created_at
     }
@@ -152,7 +152,7 @@ pub(super) struct OctaviaMonitor {
     pub(super) max_retries_down: u8,
 }
 
-/// Limits of a project; null is the default.
+/// The limits of a project; null means the default.
 #[derive(Debug, Deserialize)]
 pub(super) struct OctaviaQuota {
     pub(super) project_id: String,
@@ -160,11 +160,11 @@ pub(super) struct OctaviaQuota {
     pub(super) limits: BTreeMap<String, Value>,
 }
 
-/// An address that comes back in its owner's spelling.
+/// An address that keeps its owner's spelling.
 #[derive(Clone, Debug)]
 pub(super) struct GivenAddressText(pub(super) GivenAddress);
 
-/// A prefix that comes back in its owner's spelling.
+/// A prefix that keeps its owner's spelling.
 #[derive(Clone, Debug)]
 pub(super) struct CidrText(pub(super) GivenCidr);
 
@@ -188,7 +188,7 @@ where
     text.parse().map_err(|error| serde::de::Error::custom(format_args!("{text:?}: {error}")))
 }
 
-/// Octavia writes UTC without saying so: `2026-11-19T01:02:03`.
+/// Parses a time. Octavia writes UTC without a time zone: `2026-11-19T01:02:03`.
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
     let zoned = text.parse::<Timestamp>().ok();
@@ -204,7 +204,7 @@ fn one() -> u16 {
     1
 }
 
-/// Null is refused where it would have to be guessed.
+/// Refuses null where a default would be a guess.
 fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     T::deserialize(from)
 }

@@ -45,7 +45,7 @@ pub(super) struct PoolRead {
     is_default: bool,
 }
 
-/// Neutron writes the lengths of pools as text.
+/// Neutron writes prefix lengths of pools as strings.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -142,7 +142,7 @@ pub(super) fn subnet(objects: &mut Objects, read: SubnetRead, now: Timestamp) ->
         ipv6_address_mode: read.ipv6_address_mode,
         service_types: read.service_types,
         subnetpool_id,
-        // The Northbound tells it.
+        // Filled in from the Northbound.
         dhcp_server_mac: MacAddr::default(),
         standard,
     })

@@ -1,7 +1,7 @@
-//! From Neutron's JSON to what we store. Pure.
+//! Parses Neutron's JSON into stored types. Pure.
 //!
-//! Each noun has a struct with the attributes that are read, in Neutron's words, and a function that makes our entity of
-//! it, or says why there can be none. An object whose network, subnet, group or router is not there is left out as well.
+//! Each noun has a struct with the attributes that are read, under Neutron's names, and a function that converts it to our entity or
+//! returns the reason why it cannot. An object whose network, subnet, group or router is missing is left out as well.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod address;
@@ -27,7 +27,7 @@ use crate::model::{
 };
 use crate::world::{Entity, Row};
 
-/// All objects of a cloud that can be taken over.
+/// All objects of a cloud that can be imported.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) scopes: Vec<AddressScope>,
@@ -43,9 +43,9 @@ pub(super) struct Objects {
     pub(super) quotas: Vec<QuotaSet>,
     pub(super) left_out: Vec<Remark>,
     pub(super) notes: Vec<String>,
-    /// What there is, by noun and id: most objects refer to others.
+    /// The imported objects by noun and id: most objects refer to others.
     known: BTreeSet<(&'static str, Uuid)>,
-    /// Ports that hold addresses of floating IPs.
+    /// The ports that hold addresses of floating IPs.
     holders: BTreeMap<(Uuid, Ipv4Addr), Uuid>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn objects(document: &Document, now: Timestamp) -> Objects {
     objects.subnets = reading.each(&mut objects, "subnets", address::subnet);
     objects.groups = reading.each(&mut objects, "security_groups", security::group);
     objects.rules = reading.each(&mut objects, "security_group_rules", security::rule);
-    // Ports of routers need them, and routers are complete only with their gateways.
+    // Ports of routers need the routers, and routers are complete only with their gateways.
     objects.routers = reading.each(&mut objects, "routers", router::router);
     objects.ports = reading.each(&mut objects, "ports", port::port);
     port::leave_out_twins(&mut objects);
@@ -72,7 +72,7 @@ pub(super) fn objects(document: &Document, now: Timestamp) -> Objects {
 }
 
 impl Objects {
-    /// All of them as rows of the store.
+    /// All objects as rows of the store.
     pub(super) fn rows(self) -> Vec<Row> {
         fn of<T: Entity>(entities: Vec<T>) -> impl Iterator<Item = Row> {
             entities.into_iter().map(|entity| T::row(Arc::new(entity)))
@@ -91,7 +91,7 @@ impl Objects {
             .collect()
     }
 
-    /// Fails with the reason if something that an object refers to is not there.
+    /// Fails with a reason if an object that another refers to is missing.
     fn needs(&self, noun: &'static str, id: Uuid) -> Result<(), String> {
         if self.known.contains(&(noun, id)) {
             return Ok(());
@@ -103,7 +103,7 @@ impl Objects {
         self.left_out.push(Remark::new(noun, id, why));
     }
 
-    /// Says something once that holds for many.
+    /// Adds a note that may apply to many objects, but only once.
     fn note(&mut self, text: &str) {
         if !self.notes.iter().any(|known| known == text) {
             self.notes.push(text.to_owned());
@@ -117,7 +117,7 @@ struct Reading<'d> {
 }
 
 impl Reading<'_> {
-    /// Makes entities of a collection's objects. What fails is left out, with the reason.
+    /// Converts the objects of a collection. An object that fails is left out, with the reason.
     fn each<D: DeserializeOwned, T>(
         &self,
         objects: &mut Objects,
@@ -152,7 +152,7 @@ impl Reading<'_> {
     }
 }
 
-/// What one object of a collection is called.
+/// The noun of a collection.
 fn singular(collection: &str) -> &'static str {
     match collection {
         "address_scopes" => "address_scope",
@@ -169,14 +169,14 @@ fn singular(collection: &str) -> &'static str {
     }
 }
 
-/// Whether an object has no project although its kind should have one. Neutron's own ports have none.
+/// Whether an object has no project although its kind should have one. Neutron's internal ports have none.
 fn belongs_to_nobody(object: &Value) -> bool {
     let is_empty = |key: &str| object[key].as_str().unwrap_or_default().is_empty();
     let is_neutrons = object["device_owner"].as_str().is_some_and(|owner| owner.starts_with("network:"));
     is_empty("project_id") && is_empty("tenant_id") && !is_neutrons
 }
 
-/// What every object carries. The owner is `project_id` to newer Neutron and `tenant_id` to older; most say both.
+/// The attributes of every object. Newer Neutron has the owner as `project_id`, older as `tenant_id`; most have both.
 #[derive(Debug, Deserialize)]
 struct Common {
     id: Uuid,
@@ -198,7 +198,7 @@ struct Common {
     tags: BTreeSet<String>,
 }
 
-/// The same in our words.
+/// The common attributes in our types.
 struct Identity {
     id: Uuid,
     project: String,
@@ -224,14 +224,14 @@ impl Common {
     }
 }
 
-/// Null stands for what is not set in many places.
+/// Deserializes null as the default: Neutron uses it for unset values in many places.
 pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     from: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// Something that is not null, not false and not empty.
+/// Whether a value is neither null, false nor empty.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -68,7 +68,7 @@ pub(super) fn network(objects: &mut Objects, read: Read, now: Timestamp) -> Resu
         name,
         admin_state_up: read.admin_state_up,
         external: read.external,
-        // The Northbound tells the segment's id.
+        // The segment's id is filled in from the Northbound.
         segment: Segment {
             id: Uuid::nil(),
             network_type,

@@ -82,7 +82,7 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
         let text = &pair.ip_address;
         let prefix = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
         let ip_address = prefix.ok_or_else(|| format!("its address pair {text:?} is no address"))?;
-        // A pair without a MAC of its own is shown with the port's.
+        // Neutron shows a pair without its own MAC with the port's MAC.
         Ok(AddressPair { ip_address, mac_address: pair.mac_address.filter(|mac| *mac != read.mac_address) })
     });
     let allowed_address_pairs = pairs.collect::<Result<_, String>>()?;
@@ -94,7 +94,7 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
         (_, true) | (None | Some("unbound"), false) => VifType::Unbound,
         (Some("binding_failed"), _) => VifType::BindingFailed,
         (Some("ovs"), _) => VifType::Ovs,
-        // The switch is the other side of the socket than what is named here.
+        // The mode here is the instance's; the switch has the other side of the socket.
         (Some("vhostuser"), _) if read.vif_details.get("vhostuser_mode") == Some(&"client".into()) => {
             VifType::VhostUser
         }
@@ -130,7 +130,7 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
         standard,
     };
     match port.router_id() {
-        // What hosts a gateway is OVN's report, not a binding.
+        // The host of a gateway is OVN's report, not a binding.
         Some(router) => {
             objects.needs("router", router).map(|()| Port { binding: Binding::default(), ..port })
         }
@@ -138,7 +138,7 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
     }
 }
 
-/// Leaves out ports that have an address or a MAC of another one: the store would refuse all for one such pair.
+/// Leaves out ports with the address or MAC of another port: the store would refuse the whole import for one such pair.
 pub(super) fn leave_out_twins(objects: &mut Objects) {
     let (mut macs, mut addresses) = (BTreeMap::new(), BTreeMap::new());
     let mut twins = BTreeMap::new();

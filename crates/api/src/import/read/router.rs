@@ -86,8 +86,8 @@ pub(super) fn holders(objects: &mut Objects) {
     objects.holders = held.collect();
 }
 
-/// Neutron does not show which port a gateway is: it is the one with the addresses that are shown. The order of the list is
-/// that of the ports, and the first is the compatibility gateway.
+/// Finds the gateway ports. Neutron does not show the port of a gateway, so it is the one with the shown addresses. The order of the list
+/// becomes the order of the ports, and the first is the compatibility gateway.
 pub(super) fn gateways(objects: &mut Objects, document: &Document) {
     let mut shown: BTreeMap<Uuid, Vec<Info>> = BTreeMap::new();
     for value in document.get("routers") {

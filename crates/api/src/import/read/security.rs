@@ -1,4 +1,4 @@
-//! Who may do what: security groups and their rules, sharing policies, quotas.
+//! Security groups and their rules, RBAC policies and quotas.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) fn group(_: &mut Objects, read: GroupRead, now: Timestamp) -> Result<
     Ok(SecurityGroup {
         id,
         project,
-        // Neutron keeps the name to one group of a project, which is the default.
+        // Neutron reserves this name for one group of a project, the default group.
         is_default: name == DEFAULT,
         name,
         stateful: read.stateful.unwrap_or(true),
@@ -62,7 +62,7 @@ pub(super) fn rule(
     read: RuleRead,
     now: Timestamp,
 ) -> Result<SecurityGroupRule, String> {
-    // Without the address group it would allow everybody.
+    // Without the address group, the rule would allow all sources.
     if says_something(&read.remote_address_group_id) {
         return Err("it allows an address group".into());
     }

@@ -1,7 +1,6 @@
-//! Which objects a list lets through.
+//! The filters of a list.
 //!
-//! Values of one key are alternatives, different keys must all hold. The empty value is a value: it finds what is empty or
-//! not set.
+//! Values of one key are alternatives; different keys must all match. The empty value matches attributes that are empty or unset.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +20,10 @@ pub struct Filters {
     changed_since: Option<Timestamp>,
 }
 
-/// What an attribute is compared with.
+/// The comparison of an attribute.
 #[derive(Clone, Debug)]
 enum Test {
-    /// Any of these, in normal form.
+    /// Any of these values, in normal form.
     Any(Vec<String>),
     /// An element whose keys all have one of their values: `fixed_ips=ip_address=10.0.0.1`.
     Element(Vec<(String, Vec<String>)>),
@@ -39,7 +38,7 @@ enum TagRule {
 }
 
 impl Filters {
-    /// The filters in a query, which must all be on attributes that can be filtered by.
+    /// Parses the filters in a query. Each must be on an attribute that allows filtering.
     pub fn new(attributes: &'static [Attribute], query: &Query) -> Result<Self, Refusal> {
         let mut filters = Filters { changed_since: query.changed_since, ..Filters::default() };
         let mut unknown = Vec::new();
@@ -106,7 +105,7 @@ impl Filters {
         Ok(())
     }
 
-    /// The alternatives for an attribute, if it is filtered by.
+    /// The alternatives for an attribute, if the list is filtered by it.
     pub fn values(&self, name: &str) -> Option<&[String]> {
         self.attributes.iter().find_map(|(known, test)| match test {
             Test::Any(values) if *known == name => Some(values.as_slice()),
@@ -114,7 +113,7 @@ impl Filters {
         })
     }
 
-    /// Takes a filter out and gives its alternatives.
+    /// Removes a filter and returns its alternatives.
     pub fn take(&mut self, name: &str) -> Option<Vec<String>> {
         let at = self
             .attributes
@@ -126,7 +125,7 @@ impl Filters {
         }
     }
 
-    /// The alternatives for an attribute that holds ids. What is no id finds nothing.
+    /// The alternatives for an attribute with ids. Malformed ids match no object and are omitted.
     pub fn uuids(&self, name: &str) -> Option<Vec<Uuid>> {
         self.values(name).map(|values| values.iter().filter_map(|it| Uuid::try_parse(it).ok()).collect())
     }
@@ -145,14 +144,14 @@ impl Filters {
         self.attributes.is_empty() && self.tags.is_empty() && self.changed_since.is_none()
     }
 
-    /// The attributes that a test looks at.
+    /// The attributes that the filters read.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         let tags = (!self.tags.is_empty()).then_some("tags");
         let updated_at = self.changed_since.map(|_| "updated_at");
         self.attributes.iter().map(|(name, _)| *name).chain(tags).chain(updated_at)
     }
 
-    /// Whether an object passes. An attribute that the caller does not see is like nothing.
+    /// Whether an object passes. An attribute that the caller does not see counts as unset.
     pub(super) fn admit(&self, shown: &Values) -> bool {
         let attributes = self
             .attributes
@@ -235,8 +234,8 @@ fn elements(shape: &Shape) -> Option<&'static [crate::resource::Field]> {
     }
 }
 
-/// A value in the form in which objects show it. Truth values and numbers must be such; other text may be anything, and
-/// finds nothing if it is nonsense.
+/// A value in the form that responses use. Booleans and numbers must be valid. Other strings may be anything; a malformed one matches no
+/// object.
 fn normal(name: &str, shape: &Shape, value: &str, query: &Query) -> Result<String, Refusal> {
     match shape {
         Shape::Nullable(_) if value.is_empty() => Ok(String::new()),

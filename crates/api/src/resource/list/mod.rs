@@ -1,10 +1,10 @@
-//! What a list shows: filters, order, pages. The same rules for every noun.
+//! Lists: filters, order, pages. The same rules for every noun.
 //!
 //! ```text
-//! where to look (links)  ->  visible  ->  filters  ->  order  ->  page  ->  views
+//! candidates (links)  ->  visible  ->  filters  ->  order  ->  page  ->  views
 //! ```
 //!
-//! Only what a filter or the order needs is made of each object; whole views are made of the page alone.
+//! Filters and the order compute only the attributes that they need. Whole views are rendered for the page alone.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod filter;
@@ -28,13 +28,13 @@ pub use query::{Direction, LinkRule, Query, QueryGrammar, SortGrammar};
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// What it shows.
+    /// The rendered objects.
     pub items: RenderedList,
-    /// Where the pages beside it are, as (`next` or `previous`, query string).
+    /// The links to neighbouring pages, as (`next` or `previous`, query string).
     pub links: Vec<(&'static str, String)>,
 }
 
-/// The list of a stored noun; of those inside of `parent`, if the noun has one.
+/// The list of a stored noun, limited to the objects inside of `parent` if the noun has one.
 pub(super) fn stored<R: Resource>(
     scene: &Scene<'_>,
     parent: Option<Uuid>,
@@ -88,7 +88,7 @@ pub(super) fn computed<C: Computed>(scene: &Scene<'_>, query: &Query) -> Result<
     list.page(items, text, marker)
 }
 
-/// What the filters can let through at most, in order of id; none if they do not say.
+/// The candidates of the filters, in order of id; `None` if all objects are.
 fn reach<'w, R: Resource>(scene: &Scene<'w>, filters: &Filters) -> Option<Vec<&'w Arc<R::Entity>>> {
     let world = scene.world;
     let kind = <R::Entity as Entity>::KIND;
@@ -122,7 +122,7 @@ struct List<'a, V> {
 }
 
 impl<V> List<'_, V> {
-    /// The page that the query asks for. `items` are in order of `key`.
+    /// The page of a query. `items` are in order of `key`.
     fn page<T, K: Ord + Display>(
         &self,
         mut items: Vec<T>,

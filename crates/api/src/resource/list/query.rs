@@ -1,4 +1,4 @@
-//! What the query of a list says.
+//! The query of a list.
 
 use std::cmp::Ordering;
 use std::fmt::Display;
@@ -9,37 +9,37 @@ use jiff::tz::TimeZone;
 
 use crate::dialect::Refusal;
 
-/// The query of a list or show, taken apart. Names and values of filters are checked against the noun later.
+/// A parsed query of a list or show. The names and values of filters are checked against the noun later.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// All pairs as they came; links repeat them.
+    /// All key-value pairs of the request, which links repeat.
     pairs: Vec<(String, String)>,
-    /// Which pages beside this one have links.
+    /// The rule for links to neighbouring pages.
     links: LinkRule,
-    /// Whether a word that is no boolean means false.
+    /// Whether a string that is not a boolean means false.
     lenient_bool: bool,
-    /// Attributes to show; empty means all.
+    /// The attributes to show; empty means all.
     pub fields: Vec<String>,
-    /// Sort keys, the first decides first.
+    /// The sort keys, most significant first.
     pub sort: Vec<(String, Direction)>,
-    /// Size of a page; none is no paging.
+    /// The size of a page; none means no paging.
     pub limit: Option<usize>,
-    /// The id of the object beside which the page begins.
+    /// The id of the object next to which the page begins.
     pub marker: Option<String>,
-    /// The page ends before the marker instead of beginning after it.
+    /// Whether the page ends before the marker instead of beginning after it.
     pub page_reverse: bool,
-    /// Only what was changed then or later.
+    /// Shows only objects that changed at this time or later.
     pub changed_since: Option<Timestamp>,
-    /// Everything else, in order: filters.
+    /// All other pairs, in order: the filters.
     pub filters: Vec<(String, String)>,
 }
 
-/// Up or down.
+/// A sort direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Small ones first.
+    /// Smallest first.
     Ascending,
-    /// Large ones first.
+    /// Largest first.
     Descending,
 }
 
@@ -52,40 +52,40 @@ impl Direction {
     }
 }
 
-/// How the lists of an API are asked for.
+/// The grammar of an API's list queries.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryGrammar {
     /// The spelling of sort keys.
     pub sort: SortGrammar,
-    /// Whether a word that is no boolean means false, and `yes`, `on`, `t` and `y` mean true. Otherwise such words are refused.
+    /// Whether a string that is not a boolean means false, and `yes`, `on`, `t` and `y` mean true. Otherwise such strings are refused.
     pub lenient_bool: bool,
-    /// Whether a limit that is no size of a page means "no paging". Otherwise it is refused.
+    /// Whether an invalid limit means "no paging". Otherwise it is refused.
     pub lenient_limit: bool,
-    /// The order of a list whose query names none. The id decides last in any case.
+    /// The order of a list whose query has no sort keys. The id breaks ties in any case.
     pub default_sort: &'static [(&'static str, Direction)],
-    /// Which pages beside a page have links.
+    /// The rule for links to neighbouring pages.
     pub links: LinkRule,
-    /// Keys that are for the server itself and not filters.
+    /// Keys that the server itself uses and that are not filters.
     pub reserved: &'static [&'static str],
 }
 
-/// Which pages beside a page have links.
+/// The rule for links to neighbouring pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkRule {
-    /// Both sides, but for the one in whose direction the list ended. Neutron's.
+    /// Neutron's rule: both directions, except the one in which the list ended.
     #[default]
     BothSides,
-    /// The next page if this one is full, the previous one if a marker was given. Octavia's.
+    /// Octavia's rule: the next page if this one is full, the previous one if the query has a marker.
     FullOrMarked,
 }
 
 /// The spelling of sort keys in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortGrammar {
-    /// `sort_key=name&sort_dir=asc`, each pair once per key. Neutron's.
+    /// Neutron's: `sort_key=name&sort_dir=asc`, one pair for each key.
     Pairs,
-    /// `sort=name:asc,id:desc`, or comma lists in `sort_key` and `sort_dir`. A key without a direction goes up, and a direction without a
-    /// key means nothing. Octavia's.
+    /// Octavia's: `sort=name:asc,id:desc`, or comma-separated lists in `sort_key` and `sort_dir`. A key without a direction is ascending,
+    /// and a direction without a key is ignored.
     Lists,
 }
 
@@ -121,7 +121,7 @@ impl SortGrammar {
 }
 
 impl Query {
-    /// Reads the pairs of a query string.
+    /// Parses the pairs of a query string.
     pub fn parse(pairs: Vec<(String, String)>, grammar: &QueryGrammar) -> Result<Self, Refusal> {
         let mut query =
             Query { links: grammar.links, lenient_bool: grammar.lenient_bool, ..Query::default() };
@@ -150,7 +150,7 @@ impl Query {
         Ok(query)
     }
 
-    /// A boolean, as the API reads it.
+    /// Parses a boolean.
     pub(super) fn truth(&self, name: &str, value: &str) -> Result<bool, Refusal> {
         match value.trim().to_ascii_lowercase().as_str() {
             "true" | "1" => Ok(true),
@@ -163,7 +163,7 @@ impl Query {
         }
     }
 
-    /// The size of a page, if there are pages, where the operator allows `most`.
+    /// The size of a page, if there is paging and the operator allows `most`.
     pub(super) fn page_size(&self, most: Option<u64>) -> Option<usize> {
         let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         match (self.limit, most) {
@@ -172,12 +172,12 @@ impl Query {
         }
     }
 
-    /// Whether a marker means something without a limit. Neutron ignores it then.
+    /// Whether a marker counts without a limit. Neutron ignores it then.
     pub(super) fn heeds_lone_marker(&self) -> bool {
         self.links == LinkRule::FullOrMarked
     }
 
-    /// Where the pages beside this one are: the same query, beginning at its last or ending at its first object.
+    /// The links to neighbouring pages: the same query, beginning at the last object or ending at the first one of this page.
     pub(super) fn links<K: Display>(
         &self,
         short: bool,
@@ -226,7 +226,7 @@ fn direction(value: &str) -> Result<Direction, Refusal> {
     }
 }
 
-/// `name:asc,id:desc`; a key without a direction goes up.
+/// Parses `name:asc,id:desc`; a key without a direction is ascending.
 fn colon_sort(value: &str) -> Result<Vec<(String, Direction)>, Refusal> {
     let keys = value.split(',').filter(|key| !key.is_empty());
     keys.map(|key| {
@@ -236,7 +236,7 @@ fn colon_sort(value: &str) -> Result<Vec<(String, Direction)>, Refusal> {
     .collect()
 }
 
-/// A size where `infinite` and everything below 1 mean no limit.
+/// Parses a size; `infinite` and values below 1 mean no limit.
 fn lenient_size(value: &str) -> Result<Option<usize>, Refusal> {
     match value.parse::<i64>() {
         Ok(limit) => Ok(usize::try_from(limit).ok().filter(|limit| *limit > 0)),
@@ -253,7 +253,7 @@ fn size(value: &str) -> Result<Option<usize>, Refusal> {
     }
 }
 
-/// With or without the `Z` at the end: always UTC.
+/// Parses a time, with or without the final `Z`: always UTC.
 fn time(value: &str) -> Result<Timestamp, Refusal> {
     let parsed = value.parse::<Timestamp>().ok().or_else(|| {
         let civil: DateTime = value.parse().ok()?;

@@ -1,4 +1,4 @@
-//! A load balancer that was made elsewhere, put into the world as it is.
+//! Adds a load balancer from elsewhere to the world, unchanged.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{aggregate, monitor_port};
@@ -15,7 +15,7 @@ pub(crate) struct Aggregate {
     pub(crate) monitors: Vec<HealthMonitor>,
 }
 
-/// Puts all of it, with its rows and the ports that its probes come from, or nothing.
+/// Adds all of it with its rows and its ports for probes, or nothing.
 pub(crate) fn adopt(txn: &mut Txn, aggregate: Aggregate) -> Result<(), Fault> {
     let Aggregate { whole, listeners, pools, members, monitors } = aggregate;
     let id = whole.id;
@@ -28,7 +28,7 @@ pub(crate) fn adopt(txn: &mut Txn, aggregate: Aggregate) -> Result<(), Fault> {
     let settled = aggregate::settle(txn, id);
     if settled.is_err() {
         aggregate::remove_parts(txn, id, generation);
-        // Without parts it needs no ports for probes, and those made a moment ago go.
+        // Without parts it needs no ports for probes, so `keep` removes those that were just created.
         monitor_port::keep(txn, id)?;
         txn.remove::<LoadBalancer>(&id);
     }

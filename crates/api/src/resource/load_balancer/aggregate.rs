@@ -1,6 +1,6 @@
-//! A load balancer and its parts change together: what every write does to the whole.
+//! The steps of every write to a load balancer or its parts, which change together.
 //!
-//! A write begins with [`check_mutable`] and [`begin`], changes parts, marks what depends on them, and ends with [`settle`].
+//! A write begins with [`check_mutable`] and [`begin`], changes parts, marks the parts that depend on them, and ends with [`settle`].
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::model::{HealthMonitor, Listener, LoadBalancer, Member, Pool, RowGroup
 use crate::world::{Kind, Link, World};
 use crate::{Fault, Txn};
 
-/// A load balancer, or 404.
+/// The load balancer with this id, or 404.
 pub(in crate::resource) fn found(world: &World, id: Uuid) -> Result<&Arc<LoadBalancer>, Fault> {
     world.get::<LoadBalancer>(&id).ok_or_else(|| absent("Load Balancer", id))
 }
 
-/// How far OVN has come with a load balancer, for a request that wants to change it.
+/// The provisioning status of a load balancer, for a request that wants to change it.
 pub(super) fn provisioning(txn: &Txn, load_balancer: &LoadBalancer) -> Provisioning {
     let applied = status::applied(txn.report(), load_balancer);
     status::provisioning(load_balancer, status::own_generation(load_balancer), applied, txn.now())
 }
 
-/// Refuses to change a part of a load balancer that OVN is not done with. A load balancer that failed can only be deleted.
+/// Refuses to change a part while the load balancer is pending. A failed load balancer can only be deleted.
 pub(in crate::resource) fn check_mutable(txn: &Txn, id: Uuid) -> Result<(), Fault> {
     match provisioning(txn, found(txn, id)?) {
         Provisioning::Active => Ok(()),
@@ -32,7 +32,7 @@ pub(in crate::resource) fn check_mutable(txn: &Txn, id: Uuid) -> Result<(), Faul
     }
 }
 
-/// Begins a write: the generation that it makes.
+/// Begins a write and returns its new generation.
 pub(in crate::resource) fn begin(txn: &mut Txn, id: Uuid) -> u64 {
     let now = txn.now();
     let whole = txn.edit::<LoadBalancer>(&id, |whole| {
@@ -55,7 +55,7 @@ pub(in crate::resource) fn mark_pool(txn: &mut Txn, id: Uuid, generation: u64) {
     }
 }
 
-/// Ends a write: gives the parts as they are now their rows, and the subnets of probed members their ports.
+/// Ends a write: assigns rows to the present parts, and creates the ports for probes in the subnets of probed members.
 pub(in crate::resource) fn settle(txn: &mut Txn, id: Uuid) -> Result<(), Fault> {
     let pools: Vec<_> = txn.linked::<Pool>(Link::Inside(Kind::Pool, id)).cloned().collect();
     let listeners: Vec<_> = txn.linked::<Listener>(Link::Inside(Kind::Listener, id)).cloned().collect();
@@ -64,13 +64,13 @@ pub(in crate::resource) fn settle(txn: &mut Txn, id: Uuid) -> Result<(), Fault> 
     monitor_port::keep(txn, id)
 }
 
-/// The place of the next member among those of the load balancer.
+/// The ordinal of the next member of the load balancer.
 pub(in crate::resource) fn next_ordinal(txn: &mut Txn, id: Uuid) -> u64 {
     let whole = txn.edit::<LoadBalancer>(&id, |whole| whole.members_made += 1);
     whole.map_or(0, |whole| whole.members_made.saturating_sub(1))
 }
 
-/// Takes a pool away, with its members and its health monitor. Its listeners stay without one.
+/// Deletes a pool with its members and its health monitor. Its listeners stay without a pool.
 pub(in crate::resource) fn remove_pool(txn: &mut Txn, id: Uuid, generation: u64) {
     for listener in ids::<Listener>(txn, Link::ListenersOfPool(id), |listener| listener.id) {
         txn.edit::<Listener>(&listener, |listener| {
@@ -87,7 +87,7 @@ pub(in crate::resource) fn remove_pool(txn: &mut Txn, id: Uuid, generation: u64)
     txn.remove::<Pool>(&id);
 }
 
-/// Takes all parts of a load balancer away.
+/// Deletes all parts of a load balancer.
 pub(super) fn remove_parts(txn: &mut Txn, id: Uuid, generation: u64) {
     for pool in ids::<Pool>(txn, Link::Inside(Kind::Pool, id), |pool| pool.id) {
         remove_pool(txn, pool, generation);

@@ -1,4 +1,4 @@
-//! Attributes that load balancers and their parts have in common.
+//! The attributes that load balancers and their parts share.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,27 +8,27 @@ use crate::model::Standard;
 use crate::resource::{Attribute, Preset, Shape, View, attribute, tags};
 
 const TEXT: Shape = Shape::Nullable(&Shape::Text { max: 255 });
-/// Most labels of an object. Octavia has no limit, and its clients expect a hundred to fit.
+/// The maximum number of tags of an object. Octavia has no limit, and its clients expect a hundred to fit.
 const MOST_TAGS: usize = 256;
 const TAG: Shape = Shape::Word { format: "tag", parse: tags::parse };
 
-/// The name. `null` is the same as no name.
+/// The name. `null` means no name.
 pub(in crate::resource) const NAME: Attribute =
     Attribute::new("name", TEXT, "A name for people; it need not be unique.")
         .create()
         .update()
         .preset(Preset::Text(""))
         .null(Preset::Text(""));
-/// The owner's words.
+/// The owner's description.
 pub(in crate::resource) const DESCRIPTION: Attribute =
     Attribute::new("description", TEXT, "A description for people.")
         .create()
         .update()
         .preset(Preset::Text(""))
         .null(Preset::Text(""));
-/// Whether the object serves. `null` is the same as false, as in Octavia.
+/// The administrative state. `null` means false, as in Octavia.
 pub(in crate::resource) const ADMIN_STATE_UP: Attribute = attribute::ADMIN_STATE_UP.null(Preset::Bool(false));
-/// The owner's labels, replaced by an update.
+/// The tags, replaced by an update.
 pub(in crate::resource) const TAGS: Attribute = Attribute::new(
     "tags",
     Shape::Nullable(&Shape::List { of: &TAG, max: MOST_TAGS, unique: false }),
@@ -38,30 +38,30 @@ pub(in crate::resource) const TAGS: Attribute = Attribute::new(
 .update()
 .preset(Preset::List)
 .null(Preset::List);
-/// How far OVN has come with the object.
+/// The provisioning status.
 pub(in crate::resource) const PROVISIONING_STATUS: Attribute =
     Attribute::new("provisioning_status", Shape::Text { max: 255 }, "How far OVN has come with the object.");
-/// Whether the object serves.
+/// The operating status.
 pub(in crate::resource) const OPERATING_STATUS: Attribute =
     Attribute::new("operating_status", Shape::Text { max: 255 }, "Whether the object serves.");
-/// When the object was made.
+/// The creation time.
 pub(in crate::resource) const CREATED_AT: Attribute =
     Attribute::new("created_at", Shape::Text { max: 255 }, "When the object was made, in UTC.");
-/// When the object was changed last.
+/// The time of the last change.
 pub(in crate::resource) const UPDATED_AT: Attribute =
     Attribute::new("updated_at", Shape::Text { max: 255 }, "When the object was changed last, in UTC.");
 
-/// An attribute of an API that OVN has nothing for: it can be named, and always shows the same.
+/// An attribute that OVN does not support: requests may set it, and responses always show the preset.
 pub(in crate::resource) const fn inert(name: &'static str, shape: Shape, preset: Preset) -> Attribute {
     Attribute::new(name, shape, "Not supported by OVN.").create().update().preset(preset).null(preset)
 }
 
-/// A reference to something that OVN has nothing for.
+/// A reference to an object that OVN does not support.
 pub(in crate::resource) const fn inert_text(name: &'static str) -> Attribute {
     inert(name, Shape::Nullable(&Shape::Text { max: 255 }), Preset::Null)
 }
 
-/// Shows times as Octavia does: UTC without saying so, and no change before the object is in service.
+/// Shows times in Octavia's format: UTC without a time zone, and no change before the object is in service.
 pub(in crate::resource) fn show_times(view: &mut View<'_>, standard: &Standard, status: Provisioning) {
     view.text("created_at", &plain_time(standard.created_at));
     let changed = (status != Provisioning::PendingCreate).then(|| plain_time(standard.updated_at));

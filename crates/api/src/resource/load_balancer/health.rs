@@ -1,6 +1,6 @@
-//! Whether a member serves, from the results of OVN's probes.
+//! The health of members, from the results of OVN's probes.
 //!
-//! Views read it from the world, `desired` reads it through facts. Both get the same answer, because it is decided here.
+//! Views compute it from the world, `desired` from facts. Both use this module, so they always agree.
 
 use std::net::IpAddr;
 
@@ -20,9 +20,9 @@ pub enum MemberHealth {
     Unprobeable(ProbeObstacle),
     /// There is no result yet.
     Unknown,
-    /// It answers.
+    /// The member answers.
     Online,
-    /// It does not answer.
+    /// The member does not answer.
     Offline,
 }
 
@@ -45,7 +45,7 @@ pub enum ProbeObstacle {
 }
 
 impl ProbeObstacle {
-    /// The reason, and what to do.
+    /// The reason, and the remedy.
     pub fn as_str(self) -> &'static str {
         match self {
             ProbeObstacle::NoPort => {
@@ -60,20 +60,20 @@ impl ProbeObstacle {
     }
 }
 
-/// The way of the probes to a member.
+/// The path of the probes to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbePath {
     /// The member's port.
     pub port_id: Uuid,
-    /// The address that the probes come from.
+    /// The source address of the probes.
     pub source: IpAddr,
 }
 
-/// The ports and results that health is decided from.
+/// The ports and results that determine health.
 pub trait ProbeFacts {
     /// The port that has an address of a subnet.
     fn holder(&self, subnet: Uuid, address: IpAddr) -> Option<&Port>;
-    /// The address in a subnet that probes come from.
+    /// The source address of probes in a subnet.
     fn source(&self, subnet: Uuid) -> Option<IpAddr>;
     /// The result of probing the backend of a member.
     fn result(&self, member: Uuid, backend: &ProbedBackend) -> Option<ProbeResult>;
@@ -94,7 +94,7 @@ impl ProbeFacts for (&World, &Report) {
     }
 }
 
-/// The way of the probes to a member, or the reason why there is none.
+/// The path of the probes to a member, or the reason why there is none.
 pub fn path(facts: &impl ProbeFacts, member: &Member) -> Result<ProbePath, ProbeObstacle> {
     let address = member.address.value;
     let port = facts.holder(member.subnet(), address).ok_or(ProbeObstacle::NoPort)?;

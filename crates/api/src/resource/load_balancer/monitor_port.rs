@@ -1,7 +1,7 @@
-//! The ports that health monitors send their probes from: one for each subnet with probed members.
+//! The source ports of health probes: one for each subnet with probed members.
 //!
-//! OVN needs an address of the member's subnet as the source of its probes. A port holds that address, so that nobody else gets
-//! it. All load balancers share the port of a subnet, and the last one that needs it removes it.
+//! OVN needs an address of the member's subnet as the source of its probes. A port holds that address, so that no other port can get it.
+//! All load balancers share the port of a subnet, and the last one that needs it removes it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::resource::port::{self, Internal};
 use crate::world::{Kind, Link, World};
 use crate::{Fault, Txn};
 
-/// The port of a subnet that probes come from, and its address there.
+/// The source port of probes in a subnet, and its address there.
 pub fn of(world: &World, subnet: Uuid) -> Option<(&Port, IpAddr)> {
     let device = name::lb_health_monitor_port(subnet);
     let ports = world.linked::<Port>(Link::PortsOfDevice(device.as_str().into()));
@@ -32,7 +32,7 @@ pub fn is_needed(world: &World, device_id: &str) -> bool {
     subnet.is_some_and(|subnet| world.has_linked(Link::LoadBalancersProbing(subnet)))
 }
 
-/// Creates the ports that a load balancer began to need, and removes those that nobody needs any more. To be called after each
+/// Creates the source ports that a load balancer newly needs, and removes those that none needs any more. Callers invoke this after each
 /// change of the load balancer or its parts.
 pub(crate) fn keep(txn: &mut Txn, id: Uuid) -> Result<(), Fault> {
     let Some(before) = txn.get::<LoadBalancer>(&id).map(|whole| whole.probed_subnets.clone()) else {
@@ -55,7 +55,7 @@ pub(crate) fn keep(txn: &mut Txn, id: Uuid) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The subnets with members that have a health monitor, enabled or not: the port need not come and go with each pause.
+/// The subnets with members that have a health monitor, enabled or not: pausing a monitor does not remove its port.
 fn probed_subnets(world: &World, id: Uuid) -> BTreeSet<Uuid> {
     let pools = world.linked::<Pool>(Link::Inside(Kind::Pool, id));
     let probed = pools.filter(|pool| has_monitor(world, pool.id));
@@ -79,7 +79,7 @@ fn create(txn: &mut Txn, subnet: Uuid) -> Result<(), Fault> {
     })?;
     let name = name::lb_health_monitor_port(subnet.id);
     let internal = Internal {
-        // All projects with members in the subnet share it, so it counts in nobody's quota.
+        // All projects with members in the subnet share the port, so it counts in no quota.
         project: String::new(),
         name: name.clone(),
         device_id: name,

@@ -1,22 +1,22 @@
-//! Protocols of the API, of which OVN has three.
+//! The protocols of the API. OVN supports three of them.
 
 use crate::Fault;
 use crate::dialect::octavia::{unsupported_option, validation};
 use crate::model::LbProtocol;
 
-/// Protocols of listeners.
+/// The protocols of listeners.
 pub(in crate::resource) const LISTENER: &[&str] =
     &["HTTP", "HTTPS", "PROMETHEUS", "SCTP", "TCP", "TERMINATED_HTTPS", "UDP"];
-/// Protocols of pools.
+/// The protocols of pools.
 pub(in crate::resource) const POOL: &[&str] = &["HTTP", "HTTPS", "PROXY", "PROXYV2", "SCTP", "TCP", "UDP"];
 
-/// The protocol, if OVN has it.
+/// The protocol, if OVN supports it.
 pub(in crate::resource) fn supported(word: &str) -> Result<LbProtocol, Fault> {
     LbProtocol::parse(word)
         .ok_or_else(|| unsupported_option(format_args!("OVN provider does not support {word} protocol")))
 }
 
-/// The transport that a listener's protocol uses. Two listeners with one transport cannot have one port.
+/// The transport of a listener's protocol. Two listeners with one transport cannot share a port.
 pub(in crate::resource) fn transport(listener: &str) -> LbProtocol {
     LbProtocol::parse(listener).unwrap_or(LbProtocol::Tcp)
 }

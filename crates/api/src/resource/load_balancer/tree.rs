@@ -17,7 +17,7 @@ use crate::resource::{Checked, Resource, Scene, Selection, View};
 use crate::world::{Kind, Link};
 use crate::{Caller, Fault, Txn};
 
-/// Makes the listeners and pools that come with a new load balancer, whose first generation all of them belong to.
+/// Creates the listeners and pools that come with a new load balancer; all of them belong to its first generation.
 pub(super) fn create_parts(txn: &mut Txn, caller: &Caller, id: Uuid, new: &Checked) -> Result<(), Fault> {
     let objects = |name: &str| match new.get(name) {
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_object).cloned().collect::<Vec<_>>(),
@@ -65,7 +65,7 @@ pub(super) fn create_parts(txn: &mut Txn, caller: &Caller, id: Uuid, new: &Check
     check_quotas(txn, &whole)
 }
 
-/// Whether the pool of a listener only names one of the list of pools.
+/// Whether the pool of a listener is only the name of one in the list of pools.
 fn is_reference(pool: &Map<String, Value>) -> bool {
     pool.len() == 1 && pool.contains_key("name")
 }
@@ -92,7 +92,7 @@ fn check_names(pools: &[Map<String, Value>]) -> Result<Vec<String>, Fault> {
     Ok(names)
 }
 
-/// A nested object, checked as a create request is. Its parent is known already.
+/// Checks a nested object like a create request. Its parent is known already.
 fn check<R: Resource>(
     caller: &Caller,
     body: &mut Map<String, Value>,
@@ -134,7 +134,7 @@ fn take_list(body: &mut Map<String, Value>, name: &'static str) -> Result<Vec<Ma
     list.into_iter().map(object).collect()
 }
 
-/// All parts are there by now: one that is too many takes all of them away again.
+/// Checks quotas after all parts were created; a failure drops all of them.
 fn check_quotas(txn: &Txn, whole: &LoadBalancer) -> Result<(), Fault> {
     for (kind, refuse) in [
         (Kind::Listener, Listeners::refuse as fn(Refusal) -> Fault),
@@ -167,7 +167,7 @@ fn whole_pool(scene: &Scene<'_>, pool: &Pool) -> Value {
     Value::Object(object)
 }
 
-/// The listeners and the pools of a load balancer with everything in them, as the answer to its creation has them.
+/// The listeners and pools of a load balancer with all their parts, as in the response to its creation.
 pub fn expanded(scene: &Scene<'_>, id: Uuid) -> (Value, Value) {
     let listeners = scene.world.linked::<Listener>(Link::Inside(Kind::Listener, id)).map(|listener| {
         let mut object = shown::<Listeners>(scene, listener);
@@ -209,12 +209,12 @@ fn pool_node(scene: &Scene<'_>, pool: &Pool, detail: StatusDetail) -> Value {
     Value::Object(tree)
 }
 
-/// How much a tree of states tells. Octavia's own tree has fixed keys, which clients count.
+/// The keys of a tree of states. Octavia's own tree has fixed keys, which clients count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusDetail {
     /// Octavia's keys.
     Standard,
-    /// A `reason` beside them.
+    /// Octavia's keys and a `reason`.
     Verbose,
 }
 
@@ -228,8 +228,8 @@ impl StatusDetail {
     }
 }
 
-/// The states of a load balancer, its listeners, and what is behind each of them. With `verbose` the load balancer and its members have
-/// a `reason` where one is not in service.
+/// The states of a load balancer, its listeners, and their pools and members. With `Verbose`, the load balancer and its members have a
+/// `reason` if they are not in service.
 pub fn statuses(scene: &Scene<'_>, whole: &LoadBalancer, detail: StatusDetail) -> Value {
     let mut tree = node(whole.id, &whole.name, status::of_load_balancer(scene, whole));
     let listeners = scene.world.linked::<Listener>(Link::Inside(Kind::Listener, whole.id)).map(|listener| {

@@ -1,4 +1,4 @@
-//! Where a load balancer is reached: the choice of its addresses and the ports that hold them.
+//! The VIPs of a load balancer: the choice of addresses and the ports that hold them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::resource::{Checked, Resource, network, quota};
 use crate::world::{Kind, Link, World};
 use crate::{Caller, Fault, Txn};
 
-/// What the ids of devices of VIP ports begin with; the load balancer's id follows.
+/// The prefix of the device ids of VIP ports; the load balancer's id follows.
 pub(in crate::resource) const DEVICE_PREFIX: &str = "lb-";
 
-/// A subnet that the caller may use, or 400.
+/// The subnet, or 400 if the caller may not use it.
 pub(in crate::resource) fn usable_subnet<'w>(
     world: &'w World,
     caller: &Caller,
@@ -30,7 +30,7 @@ pub(in crate::resource) fn usable_subnet<'w>(
     subnet.ok_or_else(|| unknown_reference("Subnet", id))
 }
 
-/// The network and the VIPs of a new load balancer, whose ports are made.
+/// The network and the VIPs of a new load balancer. Creates their ports.
 pub(super) fn create(
     txn: &mut Txn,
     caller: &Caller,
@@ -72,7 +72,7 @@ fn further_vips(new: &Checked) -> Vec<(Uuid, Option<GivenAddress>)> {
     list.into_iter().flatten().map(read).collect()
 }
 
-/// The owner's own port. It keeps its name and its device, and outlives the load balancer.
+/// The port that the owner brings. It keeps its name and its device, and outlives the load balancer.
 fn own_port(
     world: &World,
     caller: &Caller,
@@ -80,7 +80,7 @@ fn own_port(
     subnet: Option<Uuid>,
     address: Option<GivenAddress>,
 ) -> Result<(Uuid, Vip), Fault> {
-    // Owners of networks see the ports of others there, and must not take them.
+    // The owner of a network sees foreign ports there, and must not take them.
     let is_own = |port: &&Arc<Port>| caller.admin || port.project == caller.project;
     let port = world.get::<Port>(&id).filter(|port| Ports::visible(port, world, caller));
     let port = port.filter(is_own).ok_or_else(|| unknown_reference("Port", id))?;
@@ -138,7 +138,7 @@ fn choose_subnet(
     }
 }
 
-/// The subnet of a network with the address; without one, the first with a free address, IPv4 before IPv6.
+/// The subnet of a network that contains the address. Without an address: the first with a free one, IPv4 before IPv6.
 fn subnet_of(world: &World, network: Uuid, address: Option<IpAddr>) -> Result<Arc<Subnet>, Fault> {
     let mut subnets: Vec<_> = world.linked::<Subnet>(Link::SubnetsOfNetwork(network)).cloned().collect();
     subnets.sort_by_key(|subnet| (!subnet.cidr.addr().is_ipv4(), subnet.standard.created_at, subnet.id));
@@ -171,12 +171,12 @@ fn make_port(
             let text = format_args!("VIP address {address} is not an address of subnet {}.", subnet.id);
             return Err(validation(text));
         }
-        // On the gateway's address the load balancer would take the packets that all others send to the gateway.
+        // With the gateway's address, the load balancer would take the packets that others send to the gateway.
         if txn.address_holder(subnet.id, address).is_some() || subnet.gateway_ip == Some(address) {
             return Err(conflict(format!("The VIP IP address is already in use: {address}")));
         }
     }
-    // Subnets whose hosts form their own addresses give none out by themselves.
+    // Subnets with SLAAC assign no addresses automatically.
     let chosen = match asked.or_else(|| ipam::lowest_free(txn, subnet)) {
         Some(chosen) => chosen,
         None => return Err(conflict(format!("No more IP addresses available in subnet {}.", subnet.id))),

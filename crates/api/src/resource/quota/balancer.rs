@@ -1,4 +1,4 @@
-//! The limits of the load balancer API.
+//! The quotas of the load balancer API.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::world::Kind;
 use crate::{Caller, Fault, Txn, World};
 
-/// What can be limited, and is counted.
+/// The limits with a count.
 pub const LIMITED: &[Limited] = &[
     ("load_balancer", Measure::Objects(Kind::LoadBalancer)),
     ("listener", Measure::Objects(Kind::Listener)),
@@ -22,8 +22,7 @@ pub const LIMITED: &[Limited] = &[
     ("health_monitor", Measure::Objects(Kind::HealthMonitor)),
 ];
 
-/// Names in bodies, with the name of the limit. Some have two spellings. There are no L7 policies, so that their limits only
-/// come back as they were set.
+/// The names in bodies, and the names of their limits. Some have two spellings. There are no L7 policies, so their limits are only stored.
 const NAMES: [(&str, &str); 9] = [
     ("loadbalancer", "load_balancer"),
     ("load_balancer", "load_balancer"),
@@ -36,7 +35,7 @@ const NAMES: [(&str, &str); 9] = [
     ("l7rule", "l7rule"),
 ];
 
-/// The limit that a name in a body means.
+/// The limit of a name in a body.
 pub(crate) fn limit_name(name: &str) -> Option<&'static str> {
     NAMES.iter().find(|(spelling, _)| *spelling == name).map(|(_, limit)| *limit)
 }
@@ -60,7 +59,7 @@ pub(crate) static ATTRIBUTES: &[Attribute] = &[
     named("l7rule"),
 ];
 
-/// A limit in the text of a refusal.
+/// The name of a limit in a refusal.
 pub fn title(name: &str) -> &'static str {
     match name {
         "load_balancer" => "Load Balancer",
@@ -77,14 +76,14 @@ fn limits(world: &World, settings: &Settings, project: &str) -> Map<String, Valu
     limits.collect()
 }
 
-/// Whether the caller may know the limits of a project: its readers, and those who set limits.
+/// Whether the caller may see the limits of a project: its readers, and callers that may set limits.
 fn may_read(caller: &Caller, project: &str) -> bool {
     caller.sets_balancer_quotas()
         || caller.auditor
         || ((caller.reader || caller.member) && caller.owns(project))
 }
 
-/// `GET quotas`: the projects that have limits of their own.
+/// `GET quotas`: the projects with limits of their own.
 pub fn list(world: &World, settings: &Settings, caller: &Caller) -> Value {
     let has_own = |set: &QuotaSet| NAMES.iter().any(|(_, of)| set.limits.contains_key(*of));
     let seen = |project: &str| may_read(caller, project);
@@ -110,7 +109,7 @@ pub fn defaults(settings: &Settings) -> Value {
     json!({"quota": limits(&World::default(), settings, "")})
 }
 
-/// `PUT quotas/{project}`. `null` sets one limit back to its default.
+/// `PUT quotas/{project}`. `null` resets a limit to its default.
 pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Result<Value, Fault> {
     let refuse =
         |refusal: Refusal| Octavia.refuse(NounNames { name: "quota", absent: ("", "Quota") }, refusal);
@@ -136,7 +135,7 @@ pub fn update(txn: &mut Txn, caller: &Caller, project: &str, body: &Value) -> Re
     Ok(json!({"quota": limits(txn, &outside.settings, project)}))
 }
 
-/// `DELETE quotas/{project}`: back to the defaults.
+/// `DELETE quotas/{project}`: restores the defaults.
 pub fn reset(txn: &mut Txn, caller: &Caller, project: &str) -> Result<(), Fault> {
     if !caller.sets_balancer_quotas() {
         return Err(forbidden());

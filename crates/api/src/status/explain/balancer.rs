@@ -1,4 +1,4 @@
-//! Load balancers: the chassis that answer for their VIPs, the members behind each listener, and why some do not serve.
+//! Explains load balancers: the chassis that answer for their VIPs, the members behind each listener, and why some do not serve.
 
 use std::net::IpAddr;
 
@@ -40,7 +40,7 @@ pub(super) fn explain_address(scene: &Scene<'_>, ip: IpAddr, lines: &mut Vec<Str
     }
 }
 
-/// Explains a load balancer: its VIPs, who answers, and what is behind each listener.
+/// Explains a load balancer: its VIPs, the chassis that answer, and the members behind each listener.
 pub(super) fn explain(scene: &Scene<'_>, balancer: &LoadBalancer, lines: &mut Vec<String>) {
     lines.push(title(scene, balancer));
     lines.extend(reason::of_load_balancer(scene, balancer));
@@ -58,7 +58,7 @@ fn title(scene: &Scene<'_>, balancer: &LoadBalancer) -> String {
     format!("load balancer {:?} ({}), {provisioning} and {operating}", balancer.name, balancer.id)
 }
 
-/// Who answers, and what is behind each listener.
+/// Describes the chassis that answer, and the members behind each listener.
 fn describe(scene: &Scene<'_>, balancer: &LoadBalancer, floating: Option<IpAddr>, lines: &mut Vec<String>) {
     let routers = reason::routers(scene.world, balancer);
     let names: Vec<String> = routers.iter().map(|router| name_of(router)).collect();
@@ -148,7 +148,7 @@ mod tests {
     use crate::report::{Place, ProbeResult, ProbedBackend};
     use crate::resource::fixture::id;
 
-    /// A load balancer with a member that answers, one that does not, and one that is none.
+    /// A load balancer with a member that answers, one that does not, and one without a port.
     fn world() -> Small {
         let mut scene = Small::new();
         put_balancer(&mut scene, 0x100, NET, SUB, "10.0.0.10");

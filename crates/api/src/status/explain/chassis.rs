@@ -1,4 +1,4 @@
-//! Chassis: whether they report, their physical networks, and the gateways that they host or would take over.
+//! Explains chassis: whether they report, their physical networks, and the gateways that they host or would take over.
 
 use super::title;
 use crate::fleet::Chassis;

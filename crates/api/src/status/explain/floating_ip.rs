@@ -1,4 +1,4 @@
-//! Floating IPs: the port that one leads to, and the router and the chassis that translate it.
+//! Explains floating IPs: their port, and the router and the chassis that translate them.
 
 use super::{router, title};
 use crate::model::{FloatingIp, Port, Router};

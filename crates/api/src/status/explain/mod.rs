@@ -1,8 +1,8 @@
-//! `meridian explain` of a server: sentences about one object of the network, found by its address, MAC address, name or id. They
-//! say where it is, what it needs, and why it does not work. One file per noun.
+//! `meridian explain` of a server: sentences about one object of the network, found by its address, MAC address, name or id. They report
+//! where it is, what it needs, and why it does not work. There is one file per noun.
 //!
-//! Tenants choose names, device ids and more. Names stand in quotes, and control characters of every sentence are escaped: otherwise
-//! a port's name could move the cursor of an operator's terminal and overwrite what stands there.
+//! Tenants choose names, device ids and more. So names are quoted, and control characters in every sentence are escaped: otherwise a port's
+//! name could move the cursor of an operator's terminal and overwrite other output.
 
 mod balancer;
 mod chassis;
@@ -54,7 +54,7 @@ pub fn explain(world: &World, report: &Report, fleet: &Fleet, now: Timestamp, su
     lines.iter().map(|line| escape(line)).collect()
 }
 
-/// Makes control characters visible.
+/// Escapes control characters.
 fn escape(line: &str) -> String {
     let escaped = line.chars().map(|char| match char.is_control() {
         true => char.escape_default().to_string(),
@@ -65,7 +65,7 @@ fn escape(line: &str) -> String {
 
 fn explain_by_address(scene: &Scene<'_>, ip: IpAddr, lines: &mut Vec<String>) {
     let holders = scene.world.table::<Port>().iter().filter(|port| {
-        // The port of a floating IP or of a VIP only holds the address, and the other explanation says more.
+        // The port of a floating IP or of a VIP only holds the address; another explanation has the details.
         let is_shell = port.device_owner == crate::model::owner::FLOATING_IP
             || scene.world.has_linked(Link::LoadBalancerOfVipPort(port.id));
         !is_shell && port.fixed_ips.iter().any(|fixed| fixed.ip_address == ip)
@@ -133,7 +133,7 @@ fn explain_noun<T: Entity<Key = Uuid>>(
     }
 }
 
-/// An object in a sentence: its name, if it has one, and its id.
+/// The name of an object in a sentence: its name, if any, and its id.
 fn title(noun: &str, name: &str, id: Uuid) -> String {
     if name.is_empty() { format!("{noun} {id}") } else { format!("{noun} {name:?} ({id})") }
 }

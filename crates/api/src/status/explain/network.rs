@@ -1,4 +1,4 @@
-//! Networks: their kind, the chassis with their physical network, their subnets; and addresses that no port has.
+//! Explains networks: their type, the chassis with their physical network, their subnets, and unused addresses.
 
 use std::net::IpAddr;
 
@@ -36,7 +36,7 @@ fn describe_subnet(scene: &Scene<'_>, subnet: &Subnet, lines: &mut Vec<String>) 
     lines.push(format!("{} {}, with {routers}", title("subnet", &subnet.name, subnet.id), subnet.cidr));
 }
 
-/// Explains an address that nothing has: the subnets that it would be of.
+/// Explains an unused address: the subnets that contain it.
 pub(super) fn explain_free_address(scene: &Scene<'_>, ip: IpAddr, lines: &mut Vec<String>) {
     for subnet in scene.world.table::<Subnet>().iter().filter(|subnet| subnet.cidr.contains(&ip)) {
         lines.push(match subnet.gateway_ip == Some(ip) {

@@ -1,4 +1,4 @@
-//! Ports: their host, their state in OVN, their security groups, and the routers that lead out of their networks.
+//! Explains ports: their host, their state in OVN, their security groups, and the routers that lead out of their networks.
 
 use super::{router, title};
 use crate::model::{FixedIp, FloatingIp, Network, Port, Router, SecurityGroup, Subnet, owner};
@@ -37,7 +37,7 @@ pub(super) fn explain(scene: &Scene<'_>, port: &Port, lines: &mut Vec<String>) {
     }
 }
 
-/// The host of a port, or the reason why none has it. Ports of the network itself are on every chassis.
+/// Describes the host of a port, or the reason why it has none. Ports of the network itself are on every chassis.
 fn describe_binding(scene: &Scene<'_>, port: &Port, lines: &mut Vec<String>) {
     if [owner::DISTRIBUTED, owner::DHCP, owner::LB_HEALTH_MONITOR].contains(&port.device_owner.as_str()) {
         lines.push("it is on every chassis".to_owned());
@@ -64,7 +64,7 @@ fn describe_binding(scene: &Scene<'_>, port: &Port, lines: &mut Vec<String>) {
     }
 }
 
-/// Why a host does not have a port that was asked for.
+/// The reason why the requested host does not have the port.
 fn obstacle(scene: &Scene<'_>, host: &str) -> &'static str {
     match scene.outside.fleet.on_host(host) {
         None => {
@@ -90,7 +90,7 @@ fn describe_security(scene: &Scene<'_>, port: &Port, lines: &mut Vec<String>) {
     });
 }
 
-/// The routers of an address's subnet: without one it reaches its own network only.
+/// Describes the routers of an address's subnet: without one it reaches only its own network.
 fn describe_routers(scene: &Scene<'_>, fixed: &FixedIp, lines: &mut Vec<String>) {
     let ports = scene.world.linked::<Port>(Link::PortsOfSubnet(fixed.subnet_id));
     let mut interfaces = ports.filter(|port| !port.is_gateway() && port.router_id().is_some()).peekable();

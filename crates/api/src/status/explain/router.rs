@@ -1,4 +1,4 @@
-//! Routers: their interfaces, and the chassis, BFD sessions and default routes of their gateways.
+//! Explains routers: their interfaces, and the chassis, BFD sessions and default routes of their gateways.
 
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ pub(super) fn explain(scene: &Scene<'_>, router: &Router, lines: &mut Vec<String
     lines.extend(super::super::of_router(scene.world, scene.report, router).warnings);
 }
 
-/// The gateways of a router, or one of them: the chassis, BFD, and whether OVN uses the default route.
+/// Describes the gateways of a router, or one of them: the chassis, BFD, and whether OVN uses the default route.
 pub(super) fn describe_gateways(
     scene: &Scene<'_>,
     router: &Router,
@@ -70,7 +70,7 @@ fn describe_gateway(scene: &Scene<'_>, gateway: &RouterGateway, lines: &mut Vec<
     }
 }
 
-/// What is wrong with a chassis, if anything is.
+/// The problem of a chassis, if any.
 fn state(scene: &Scene<'_>, name: &str) -> &'static str {
     match scene.outside.fleet.named(name) {
         Some(chassis) if !chassis.alive => ", whose ovn-controller does not report",
