@@ -1,4 +1,4 @@
-//! A server that stops in the middle of a transaction, on the real PostgreSQL: the others go on without it.
+//! A server that stops in the middle of a transaction on a real PostgreSQL: the other servers continue.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use api::world::{Outside, Txn};
 use lab::postgres::Postgres;
 use tokio::sync::watch;
 
-/// Makes something with a name.
+/// Creates an object with a name.
 fn make(txn: &mut Txn, name: &str) {
     let id = txn.new_id();
     txn.put(AddressScope { id, project: "p".into(), name: name.into(), ip_version: 4, shared: false });
@@ -49,7 +49,7 @@ async fn a_server_that_stops_while_it_writes_keeps_others_out_for_a_moment_only(
     let done = tokio::time::timeout(Duration::from_secs(60), other.execute(make_other)).await;
     go_on.send(()).unwrap();
     done.expect("it was let in").unwrap();
-    // It finds that its transaction is gone, and tries again for as long as a client can be kept waiting.
+    // It finds its transaction gone, and retries for as long as a client may wait.
     let made = stopping.await.unwrap().is_ok();
     let world = other.fresh().await.unwrap();
     let mut names: Vec<_> = world.table::<AddressScope>().iter().map(|scope| scope.name.clone()).collect();

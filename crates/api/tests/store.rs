@@ -1,4 +1,4 @@
-//! The store on both engines, the real ones.
+//! Tests the store on both real engines.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ fn router(id: Uuid) -> Router {
     }
 }
 
-/// A subnet on a network that is not there: no request of ours makes one, and the database must not take it.
+/// A subnet on an unknown network: no request of ours creates one, and the database must refuse it.
 fn stray_subnet(id: Uuid) -> Subnet {
     Subnet {
         id,
@@ -220,7 +220,7 @@ async fn two_servers_on_one_database_see_each_other_and_lose_nothing() {
         done.unwrap();
     }
     assert_eq!(counted(&one.fresh().await.unwrap()), 200);
-    // Without being asked, too.
+    // The other server also learns of a change without a request.
     count(&one).await.unwrap();
     let mut seen = other.subscribe();
     tokio::time::timeout(Duration::from_secs(30), seen.wait_for(|world| counted(world) == 201))
@@ -260,12 +260,12 @@ async fn a_database_that_dies_and_comes_back_has_each_answered_request_once() {
     assert_eq!(counted(&store.fresh().await.unwrap()), answered);
 }
 
-/// Stands between a store and its server, and can cut a connection at the worst moment: the change is made, and nobody says so.
+/// A proxy between a store and its server. It can cut the connection at the worst moment: after the commit, before the reply.
 struct Wire {
     url: Url,
-    /// The next answer to a COMMIT does not come through.
+    /// Whether to drop the next reply to a COMMIT.
     cut: Arc<AtomicBool>,
-    /// Nor does anything after that, while this holds.
+    /// Whether to drop everything after that, too.
     dead: Arc<AtomicBool>,
 }
 
@@ -350,7 +350,7 @@ async fn tables_of_a_later_version_are_left_alone() {
     assert!(refused.to_string().contains("version 99"));
 }
 
-/// Makes a store as the first version made it, with a router in it.
+/// Creates a store of the first version, with a router in it.
 fn first_version(place: &Place) {
     let fill = format!(
         "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);
@@ -390,7 +390,7 @@ async fn a_file_is_for_one_process() {
     let store = open(&Url::Sqlite(path.clone())).await.unwrap();
     let link = dir.path().join("link.db");
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    // Another directory, and no name in common: only the file itself is the same.
+    // Another directory and another file name: only the inode is the same.
     let elsewhere = tempfile::tempdir_in(dir.path()).unwrap();
     let hard_link = elsewhere.path().join("other.db");
     std::fs::hard_link(&path, &hard_link).unwrap();
@@ -442,7 +442,7 @@ async fn a_database_restored_from_a_backup_is_read_anew() {
     store.execute(begin_counting).await.unwrap();
     count(&store).await.unwrap();
     let before = store.world().revision();
-    // The backup is one change behind, and has gone on differently by the time this server looks.
+    // The backup is one change behind, and gets other changes before this server reads it.
     let batch = Uuid::from_u128(0xbac);
     let restore = format!(
         "UPDATE changes SET batch = '{batch}' WHERE seq = 2;

@@ -1,4 +1,4 @@
-//! Credentials, good and bad.
+//! Tests valid and invalid credentials of each back end.
 
 use super::*;
 use crate::auth::keystone::KeystoneSettings;

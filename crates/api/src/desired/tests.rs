@@ -1,4 +1,4 @@
-//! Worlds in, rows out.
+//! Tests that compile worlds to rows.
 
 pub(crate) mod scene;
 
@@ -18,7 +18,7 @@ use reconcile::Desire;
 use super::*;
 use scene::Scene;
 
-/// Every row that is wanted, with its columns as text and the members that others put into it.
+/// All desired rows, with their columns as strings and the members that other rows add.
 pub(crate) struct Rows {
     rows: BTreeMap<RowId, BTreeMap<&'static str, String>>,
     external_ids: BTreeMap<RowId, Map<Str, Str>>,
@@ -74,7 +74,7 @@ impl Rows {
         found[0].1
     }
 
-    /// One column of all rows of a table, sorted; empty where it has nothing to say.
+    /// One column of all rows of a table, sorted; an empty string for a row without a value.
     pub(crate) fn column(&self, table: &str, column: &str) -> Vec<String> {
         let rows = self.table(table);
         let mut values: Vec<String> =
@@ -88,7 +88,7 @@ impl Rows {
         self.external_ids.get(row)?.get(key).map(|value| value.to_string())
     }
 
-    /// Who was put into a column of a row.
+    /// The members of a column of a row.
     pub(crate) fn members<T: ovsdb::Table>(
         &self,
         row: Uuid,

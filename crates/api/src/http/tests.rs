@@ -1,4 +1,4 @@
-//! Two dialects over one [`Api`]: Neutron's, and one for tests with nested paths, PUT on a collection and error bodies of its own.
+//! Serves one [`Api`] in two dialects: Neutron's, and one for tests with nested paths, PUT on a collection and error bodies of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn collection(
         },
         Method::Put => Ok(request.replace_all(noun, parent).await?.mark(Answer::empty(202))),
         _ => {
-            // The key for links is always there.
+            // The key for links is always present.
             let render = |page: &crate::resource::Page, _: &Base| {
                 Answer::page(noun.collection(), page.items.as_bytes(), Some(&[]))
             };
@@ -129,7 +129,7 @@ async fn two_listeners_serve_one_api_in_two_dialects() {
     let (status, changed) = ask(warehouse, Verb::PUT, &second, json!({"box": {"weight": 3}})).await;
     assert_eq!((status, &changed["box"]["weight"]), (202, &json!(3)));
 
-    // The same store, in Neutron's words.
+    // The same object in Neutron's dialect.
     let scope = shelf.replace("/shelves", "/v2.0/address-scopes");
     let (status, shown) = ask(neutron, Verb::GET, &scope, Value::Null).await;
     assert_eq!((status, &shown["address_scope"]["name"]), (200, &json!("s")));

@@ -1,4 +1,4 @@
-//! The loop against real ovsdb-servers and ovn-northd.
+//! Tests the loop with real ovsdb-servers and ovn-northd.
 
 mod balancers;
 mod cloud;
@@ -52,7 +52,7 @@ async fn scenario_18_northd_balances_over_three_ports() {
         let out = format!("outport = \"{}\"", lrp(n));
         assert_eq!(ecmp.iter().filter(|line| line.contains(&out)).count(), 1, "{out} in {ecmp:#?}");
     }
-    // Each source address is put on by the port it belongs to.
+    // Each source address is translated on its own gateway port.
     for n in P {
         let snat = flows.lines().filter(|line| line.contains("lr_out_snat") && line.contains(&lrp(n)));
         let address = format!("192.0.2.{}", 59 + n);
@@ -144,7 +144,7 @@ async fn scenario_52_64_what_chassis_host_is_told_and_decides_routes() {
     assert_eq!(report.gateway_host(id(P[0])), Some("host-ch1"));
     assert_eq!(report.gateway_chassis(id(P[1])), Some("ch2"));
     assert_eq!(cloud.sight.fleet().borrow().chassis.len(), 3);
-    // The third is hosted by nobody; the grace of this cloud is a second.
+    // No chassis hosts the third gateway; the grace period of this cloud is a second.
     let [a, b, c] = P.map(lrp);
     eventually("the route of the stranded gateway goes", async || {
         cloud.column("Logical_Router_Static_Route", "output_port") == [a.clone(), b.clone()]
@@ -163,7 +163,7 @@ async fn scenario_53_a_new_process_finds_nothing_to_do() {
     multihomed(&mut cloud.scene);
     cloud.settle().await;
     let before = cloud.everything();
-    // The world changes while nobody writes, as if the process had died between the store's commit and the row.
+    // The world changes while no server writes, as if the process had died between the store's commit and the row.
     cloud.stop().await;
     cloud.scene.port(0x52, NET, SUB, "10.0.0.6");
     assert_eq!(cloud.everything(), before);
@@ -258,7 +258,7 @@ async fn one_of_two_servers_writes_and_the_other_takes_over() {
     assert!(waiting.is_none_or(|what| what.contains("lock") || what.contains("database")));
     let generation = |cloud: &Cloud| cloud.nbctl(&["get", "NB_Global", ".", "external_ids"]);
     assert!(generation(&cloud).contains("meridian:generation:meridian\"=\"1\""), "{}", generation(&cloud));
-    // Who does not write knows how far the one who does has come.
+    // A server that does not write follows the writer's progress.
     cloud.scene.port(0x53, NET, SUB, "10.0.0.7");
     let seq = cloud.publish();
     let patience = std::time::Duration::from_secs(60);
@@ -279,7 +279,7 @@ async fn one_of_two_servers_writes_and_the_other_takes_over() {
 async fn a_writer_that_was_overtaken_writes_nothing_until_it_has_claimed_again() {
     let mut cloud = Cloud::with_northd().await;
     cloud.settle().await;
-    // Somebody else raised the number; this server still holds the lock, so it raises it once more.
+    // Another program raised the generation. This server still holds the lock, so it raises it once more.
     cloud.nbctl(&["set", "NB_Global", ".", "external_ids:\"meridian:generation:meridian\"=7"]);
     eventually("it claims again", async || {
         cloud
@@ -314,7 +314,7 @@ async fn records_of_rows_that_were_taken_over_go_when_the_rows_are_gone() {
     let mut spent = cloud.writer().spent();
     tokio::spawn(crate::northbound::forget_adopted(store.clone(), spent.clone()));
 
-    // As long as the network lives, so does the record.
+    // As long as the network exists, so does the record.
     let mut status = cloud.writer().handle().status();
     let run = status.borrow_and_update().generation;
     cloud.writer().handle().run_now();
@@ -334,7 +334,7 @@ async fn records_of_rows_that_were_taken_over_go_when_the_rows_are_gone() {
     assert_eq!(*spent.borrow(), [id(NET)]);
 }
 
-/// The problem of a writer that withholds deletions, when it has it.
+/// Waits until the writer has the problem of withheld deletions.
 async fn withholds(cloud: &Cloud, reason: &str) {
     let mut status = cloud.writer().handle().status();
     let told = status.wait_for(|status| {
@@ -362,7 +362,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
         |cloud: &Cloud| cloud.nbctl(&["get", "NB_Global", ".", "external_ids:\"meridian:applied:meridian\""]);
     let newest = noted(&cloud);
 
-    // An older copy of the store: it lacks a port, and has another.
+    // The restored store is an older copy: it lacks one port and has another.
     cloud.stop().await;
     cloud.backing.is_behind.store(true, Ordering::Relaxed);
     remove_port(&mut cloud, 0x53);
@@ -374,7 +374,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
     let preview = cloud.writer().handle().plan().await.unwrap();
     assert!(preview.steps.iter().all(|step| step.held), "{preview}");
     assert!(preview.to_string().contains(&format!("- Logical_Switch_Port {}", id(0x53))), "{preview}");
-    // Further changes do not make it the newest, and neither does being asked again.
+    // Neither further changes nor another question make it the newest.
     cloud.scene.port(0x55, NET, SUB, "10.0.0.10");
     remove_port(&mut cloud, 0x54);
     cloud.publish();
@@ -419,7 +419,7 @@ async fn a_new_writer_does_not_begin_with_a_mass_deletion() {
     cloud.writer().allow_deletions().unwrap();
     eventually("they go", async || count(&cloud) == all - 20).await;
     cloud.settle().await;
-    // A writer that has settled deletes whatever its users do.
+    // A writer that has settled deletes rows whatever its users delete.
     for n in ports.skip(20) {
         remove_port(&mut cloud, n);
     }
@@ -431,7 +431,7 @@ async fn a_new_writer_does_not_begin_with_a_mass_deletion() {
 async fn a_writer_that_does_not_hear_from_its_store_lets_another_write() {
     let mut cloud = Cloud::with_northd().await;
     cloud.settle().await;
-    // The other server has a store that answers.
+    // The store of the other server answers.
     let healthy = Arc::new(Behaviour::default());
     let second = cloud.another_with(&healthy).await;
     assert!(cloud.writer().is_writer() && !second.is_writer());
@@ -441,7 +441,7 @@ async fn a_writer_that_does_not_hear_from_its_store_lets_another_write() {
     let seq = cloud.publish();
     let done = tokio::time::timeout(std::time::Duration::from_secs(30), second.wait_applied(seq)).await;
     assert_eq!(done, Ok(true));
-    // It takes part again when its store is back, and the one that writes goes on.
+    // It takes part in the election again when its store is back, and the present writer goes on.
     cloud.backing.is_silent.store(false, Ordering::Relaxed);
     second.handle().stop();
     eventually("it is its turn again", async || cloud.writer().is_writer()).await;

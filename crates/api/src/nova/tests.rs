@@ -1,4 +1,4 @@
-//! Which events Nova is due, as tables.
+//! Tables of the events to send to Nova.
 
 use jiff::Timestamp;
 use reconcile::Desire;
@@ -51,7 +51,7 @@ impl Site {
         self.scene.put(port);
     }
 
-    /// Puts a port on chassis, up.
+    /// Puts a port on chassis and reports it as up.
     fn plug(&mut self, n: u128, chassis: &[&str]) {
         let places = chassis.iter().map(|name| Place { chassis: (*name).into(), host: host(name).into() });
         self.report.set_claims(id(n), places.collect(), self.time());
@@ -83,7 +83,7 @@ impl Site {
         Timestamp::from_second(self.now).unwrap()
     }
 
-    /// What Nova is due, and the ports that wait.
+    /// The events to send, and the number of ports that wait.
     fn due(&self) -> (Vec<Notification>, usize) {
         let inputs = EventInputs {
             world: self.scene.world().clone(),
@@ -97,7 +97,7 @@ impl Site {
         (notifications, outcome.problems.len())
     }
 
-    /// Tells Nova all that it is due; gives the events by port.
+    /// Stores notices for all due events. Returns the events by port.
     fn tell(&mut self) -> Vec<(u128, Option<NovaEvent>)> {
         let (due, _) = self.due();
         self.scene.edit(|txn| due.iter().for_each(|notification| note(txn, notification)));
@@ -157,12 +157,12 @@ fn silence_is_not_a_lost_port() {
     let mut site = Site::new();
     site.plug(P1, &["ch1"]);
     site.tell();
-    // The Northbound was lost: the row is gone, then it is there and northd has not answered.
+    // The Northbound was lost: first the row is gone, then it exists and northd has not processed it.
     site.report = Report::default();
     assert!(site.tell().is_empty());
     site.set_up(P1, None);
     assert!(site.tell().is_empty());
-    // Up in the Northbound, while the Southbound has not told where.
+    // Up in the Northbound, while the Southbound has not reported a chassis.
     site.set_up(P1, Some(true));
     assert!(site.tell().is_empty());
     assert_eq!(site.hosts(P1), [host("ch1")]);
@@ -237,11 +237,11 @@ fn a_migration_is_told_when_the_destination_has_the_port() {
     site.report.set_metadata_ready("ch2", [id(NET)].into_iter().collect());
     assert_eq!(site.tell(), [plugged(P1)]);
     assert_eq!(site.hosts(P1), [host("ch1"), host("ch2")]);
-    // The instance runs on the destination now: Nova knows, and nothing was unplugged.
+    // The instance runs on the destination now. Nova knows that, and no port was unplugged.
     site.plug(P1, &["ch2"]);
     assert_eq!(site.tell(), [(id(P1).as_u128(), None)]);
     assert_eq!(site.hosts(P1), [host("ch2")]);
-    // A migration that is called off.
+    // A cancelled migration.
     site.plug(P1, &["ch2", "ch3"]);
     assert_eq!(site.tell(), [plugged(P1)]);
     site.plug(P1, &["ch2"]);

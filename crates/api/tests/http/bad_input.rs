@@ -1,4 +1,4 @@
-//! What must not break anything: broken, huge, deep, wrong and malicious requests. All are refused in the API's own format.
+//! Broken, huge, deep, wrong and malicious requests: the server survives, and refuses all in the API's own format.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -38,7 +38,7 @@ async fn a_body_of_fifty_megabytes_is_refused() {
     let huge = format!("{{\"network\": {{\"name\": \"{}\"}}}}", "x".repeat(50 << 20)).into_bytes();
     let got = raw(&server, huge).await;
     assert_eq!((got.refusal().0, got.refusal().1), (413, "HTTPRequestEntityTooLarge"));
-    // Without saying how long it will be.
+    // A body without an announced length.
     let mut request =
         b"POST /v2.0/networks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
             .to_vec();
@@ -114,7 +114,7 @@ async fn injections_are_text_and_nothing_else() {
     assert_eq!(server.get("/v2.0/networks").await.body["networks"].as_array().unwrap().len(), 1);
 }
 
-/// Sends bytes as they are; gives what comes back.
+/// Sends raw bytes. Returns the response.
 fn exchange(server: &Server, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();

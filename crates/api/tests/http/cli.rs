@@ -1,4 +1,4 @@
-//! The real `openstack` command, without Keystone: the four ways in which `clouds.yaml` can name a server.
+//! The real `openstack` command without Keystone: the four forms in which `clouds.yaml` can name a server.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::Server;
 
-/// Runs `openstack --os-cloud CLOUD ARGS` and reads what it prints as JSON.
+/// Runs `openstack --os-cloud CLOUD ARGS` and parses its output as JSON.
 async fn openstack(clouds: &Path, cloud: &str, args: &[&str]) -> Value {
     let mut arguments = vec!["--os-cloud".to_owned(), cloud.to_owned()];
     arguments.extend(args.iter().map(|arg| (*arg).to_owned()));
@@ -31,7 +31,7 @@ async fn openstack(clouds: &Path, cloud: &str, args: &[&str]) -> Value {
 
 fn clouds(dir: &Path, clouds: Value) -> std::path::PathBuf {
     let path = dir.join("clouds.yaml");
-    // YAML reads JSON.
+    // JSON is valid YAML.
     std::fs::write(&path, json!({"clouds": clouds}).to_string()).unwrap();
     path
 }

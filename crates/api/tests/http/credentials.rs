@@ -20,7 +20,7 @@ use crate::server::{Got, Server};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
-/// Nothing is remembered. A busy machine is no reason to fail, so waiting is long.
+/// Disables the cache. The time-out is long, so that a busy machine fails no test.
 const NEVER: Memory = Memory {
     fresh: Duration::ZERO,
     stale: Duration::ZERO,
@@ -88,7 +88,7 @@ async fn a_real_keystone_says_who_asks() {
         project: "admin".into(),
         project_domain: "Default".into(),
     };
-    // By an account of ours, and by each token itself.
+    // With an account of ours, and with each token validating itself.
     for account in [Some(account), None] {
         let server = Server::with(keystone(&url, account, NEVER)).await;
         let alice = log_in(&server, &url, "alice", "pw", Some("blue")).await;
@@ -141,7 +141,7 @@ async fn a_real_keystone_says_who_asks() {
         for bad in ["", "nonsense", "gAAAAABexpired", &alice[..alice.len() - 4]] {
             assert_unauthorized(&with_token(&server, "GET", "/v2.0/networks", bad, None).await);
         }
-        // Revoked: refused at once, as nothing is remembered here.
+        // A revoked token is refused at once, because the cache is off.
         let revoke = server.client.delete(format!("{url}/auth/tokens"));
         let revoked =
             revoke.header("X-Auth-Token", &alice).header("X-Subject-Token", &alice).send().await.unwrap();
@@ -150,7 +150,7 @@ async fn a_real_keystone_says_who_asks() {
     }
 }
 
-/// No object belongs to a token that is for no project, whatever its roles are elsewhere.
+/// A token without a project reaches no object, whatever its roles elsewhere are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_keystone_gives_tokens_for_domains_and_the_system_which_count_for_nothing_here() {
     let dir = tempfile::tempdir().unwrap();
@@ -209,7 +209,7 @@ async fn a_real_keystone_gives_tokens_for_domains_and_the_system_which_count_for
             assert!(text.contains(scope), "{who}: {text}");
         }
     }
-    // The administrator of a project names none for what it makes, and nothing comes to be that is nobody's.
+    // An administrator of a project cannot create an object without a project.
     for body in [json!({"network": {"project_id": ""}}), json!({"network": {"tenant_id": ""}})] {
         let got = with_token(&server, "POST", "/v2.0/networks", &admin, Some(body)).await;
         assert_eq!((got.refusal().0, got.refusal().1), (400, "HTTPBadRequest"));
@@ -228,18 +228,18 @@ async fn a_role_counts_only_with_the_project_that_it_is_for() {
     assert_eq!(create("admin of p").await.status, 201);
     assert_eq!(create("admin of a domain").await.refusal().0, 403);
     assert_eq!(create("admin of the system").await.refusal().0, 403);
-    // Keystone does not say such a thing; if it did, it would be about no project.
+    // Keystone issues no such token. Even if it did, the token would have no project.
     let unscoped = create("admin of nothing").await;
     assert!((400..404).contains(&unscoped.refusal().0), "{:?}", unscoped.refusal());
     let listed = with_token(&server, "GET", "/v2.0/networks", "admin of nothing", None).await;
     assert_eq!((listed.status, &listed.body["networks"]), (200, &json!([])));
 }
 
-/// A Keystone that answers what it is told to and counts.
+/// A fake Keystone with configurable answers, which counts its requests.
 struct Fake {
     status: AtomicU16,
     asked: AtomicUsize,
-    /// The answers about tokens that begin with `held` which it may give.
+    /// The permits for answers about tokens that begin with `held`.
     held: Semaphore,
 }
 
@@ -300,7 +300,7 @@ async fn answers_are_remembered_good_and_bad() {
         assert_eq!(status(&server, token).await, expected, "{token}");
         assert_eq!(fake.asked.load(Ordering::SeqCst), asked, "{token}");
     }
-    // A token that has ended is asked about again whatever is remembered.
+    // An expired token is validated again, whatever is cached.
     status(&server, "short").await;
     status(&server, "short").await;
     assert_eq!(fake.asked.load(Ordering::SeqCst), 5);
@@ -338,7 +338,7 @@ async fn unknown_tokens_of_one_client_keep_no_other_client_out() {
     };
     assert!(asks(flood, "a").await.unwrap().is_ok());
     let mut waiting: FuturesUnordered<_> = (0..FLOOD).map(|n| asks(flood, &format!("held {n}"))).collect();
-    // Most of it is turned away at once. The rest waits, and not all of that has reached Keystone.
+    // Most requests are refused at once. The others wait, and not all of them have reached Keystone.
     let mut refused = 0;
     while refused + 192 < FLOOD {
         let outcome =
@@ -350,7 +350,7 @@ async fn unknown_tokens_of_one_client_keep_no_other_client_out() {
     while asked() < 129 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // A token that Keystone called good before counts although nobody may ask about it.
+    // A cached token counts although no further validation may start.
     assert!(asks(flood, "a").await.unwrap().is_ok());
     assert_eq!(asked(), 129);
     // Another client gets the second turn.

@@ -1,4 +1,4 @@
-//! Version documents, headers, extensions, and what is there without credentials.
+//! Version documents, headers, extensions, and documents without credentials.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a store of either kind must never be asked: requests that the rules let through and a database would not take.
+//! Requests that pass the rules must not fail in the database of either engine.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::server::{Got, Server};
 
 const NOBODY: &str = "5f8a1c4e-0000-4000-8000-000000000001";
 
-/// Answers of a request that is refused, and of the same server afterwards.
+/// Checks that a request is refused and that the server still answers afterwards.
 async fn refused(server: &Server, (method, path): (&str, &str), body: Value, want: (u16, &str)) {
     let got = server.ask(method, path, body).await;
     assert_eq!((got.refusal().0, got.refusal().1), want, "{method} {path}: {}", got.body);
@@ -32,7 +32,7 @@ async fn a_port_of_a_router_that_is_not_there_is_refused() {
                 refused(&server, ("POST", "/v2.0/ports"), json!({"port": new}), want).await;
                 let path = format!("/v2.0/ports/{plain}");
                 refused(&server, ("PUT", &path), json!({"port": posed}), want).await;
-                // One after the other.
+                // The same in two requests.
                 done(&server, "PUT", &path, json!({"port": {"device_id": device}})).await;
                 refused(&server, ("PUT", &path), json!({"port": {"device_owner": owner}}), want).await;
                 done(&server, "PUT", &path, json!({"port": {"device_id": ""}})).await;
@@ -54,7 +54,7 @@ async fn floating_ips_and_the_ports_they_hang_on() {
         let router = server.make("router", "routers", gateway).await;
         let attach = format!("/v2.0/routers/{router}/add_router_interface");
         done(&server, "PUT", &attach, json!({"subnet_id": subnet})).await;
-        // One that leads to the interface of a router which goes.
+        // A port that leads to an interface of a router that is being deleted.
         let other = server.make("router", "routers", json!({})).await;
         let port = server.make("port", "ports", json!({"network_id": network})).await;
         let of_other = |verb: &str| format!("/v2.0/routers/{other}/{verb}_router_interface");
@@ -64,7 +64,7 @@ async fn floating_ips_and_the_ports_they_hang_on() {
         done(&server, "PUT", &of_other("remove"), json!({"port_id": port})).await;
         let shown = server.get(&format!("/v2.0/floatingips/{floating}")).await.body["floatingip"].clone();
         assert!(shown["port_id"].is_null() && shown["router_id"].is_null(), "{shown}");
-        // Its address stays where it is written down.
+        // The port of a floating IP keeps its address, because other objects repeat it.
         let held = server.get("/v2.0/ports?device_owner=network:floatingip").await;
         let held = held.body["ports"][0]["id"].as_str().unwrap().to_owned();
         let away = json!({"port": {"fixed_ips": [{"ip_address": "192.0.2.99"}]}});

@@ -1,4 +1,4 @@
-//! Gateways asked for by many at once, and conditions on a router's revision.
+//! Concurrent requests for gateways, and conditions on a router's revision.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ async fn set_up(server: &Server) -> (Vec<String>, String) {
     (networks, router.body["router"]["id"].as_str().unwrap().to_owned())
 }
 
-/// Sends all requests at the same time; their statuses.
+/// Sends all requests at the same time. Returns their statuses.
 async fn at_once(server: &Arc<Server>, requests: Vec<(String, Value)>) -> Vec<u16> {
     let mut running = JoinSet::new();
     for (path, body) in requests {
@@ -81,7 +81,7 @@ async fn scenario_40_two_networks_at_once_on_an_empty_router() {
     let on: BTreeSet<&str> = all.iter().map(|it| it["network_id"].as_str().unwrap()).collect();
     assert_eq!(on, networks.iter().map(String::as_str).collect());
     assert_eq!(all[0], info);
-    // The same update twice at once: one result, no port twice.
+    // The same update twice at once has one result and no duplicate port.
     let update = format!("/v2.0/routers/{router}/update_external_gateways");
     let both = about(json!([{"network_id": networks[1]}, {"network_id": networks[0]}]));
     assert_eq!(at_once(&server, vec![(update, both); 2]).await, [200; 2]);

@@ -1,4 +1,4 @@
-//! A cloud is read over its API as an import does it: everything, page by page, and refused without rights.
+//! Reads a cloud through its API as an import does: completely, page by page, and refused without permission.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ async fn every_page_is_read() {
     let server = Server::open().await;
     let unlimited = json!({"quota": {"network": -1}});
     assert_eq!(server.ask("PUT", "/v2.0/quotas/p", unlimited).await.status, 200);
-    // More than two pages hold.
+    // More than two pages of networks.
     for batch in 0..3 {
         let networks: Vec<Value> = (0..350).map(|n| json!({"name": format!("{batch}-{n}")})).collect();
         let made = server.ask("POST", "/v2.0/networks", json!({"networks": networks})).await;
@@ -46,7 +46,7 @@ async fn a_cloud_of_every_noun_is_the_same_afterwards() {
             (old.get(&format!("/v2.0/{path}")).await, new.get(&format!("/v2.0/{path}")).await);
         assert_eq!(after.body, before.body, "{path}");
     }
-    // It goes on from there: a new gateway comes after those that were taken over.
+    // The imported cloud works: a new gateway follows the imported ones.
     let (_, router) = furnished.iter().find(|(path, _)| *path == "routers").unwrap();
     let external = new.get(&format!("/v2.0/routers/{router}")).await.body["router"]["external_gateway_info"]
         ["network_id"]

@@ -1,4 +1,4 @@
-//! The API over HTTP: a real server on a socket, a real store, a real client.
+//! Tests the API over HTTP: a real server on a socket, a real store, a real client.
 
 mod bad_input;
 mod cli;

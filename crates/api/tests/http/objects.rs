@@ -1,4 +1,4 @@
-//! Objects through their whole life, lists with their links, quotas, labels, waiting for the Northbound.
+//! The life cycle of objects, lists with their links, quotas, tags, and waiting for the Northbound.
 
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ async fn every_noun_shows_all_that_its_table_names() {
         let got = server.get(&format!("/v2.0/{}", noun.path())).await;
         assert_eq!(got.status, 200, "{}: {}", noun.path(), got.body);
         let listed = got.body[noun.collection()].as_array().unwrap().clone();
-        // Zones and agents are of chassis, and there are none here.
+        // Zones and agents belong to chassis, and this server has none.
         if listed.is_empty() && ["agent", "availability_zone"].contains(&noun.name()) {
             continue;
         }

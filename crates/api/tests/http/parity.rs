@@ -38,7 +38,7 @@ async fn ports() {
     assert_eq!(dashes.body["port"]["mac_address"], "02:ab:cd:00:00:02", "{}", dashes.body);
     let option = json!({"extra_dhcp_opts": [{"opt_name": "mtu"}]});
     assert_eq!(create(option).await.status, 400);
-    // Neutron's own client tests send this one; it reaches no flow, because it is no address of the family.
+    // Neutron's own client tests send this value. It has no effect on OVN, because the address is of the other family.
     let other_family =
         json!({"extra_dhcp_opts": [{"opt_name": "server-ip-address", "opt_value": "2015::badd"}]});
     assert_eq!(create(other_family).await.status, 201);
@@ -60,7 +60,7 @@ async fn security_groups() {
         let got = server.ask("POST", "/v2.0/ports", body).await;
         assert_eq!(got.status, status, "{groups}: {}", got.body);
     }
-    // The default group comes by itself and takes nothing of the quota; the rules of a group count.
+    // The automatically created default group does not count in the quota; the rules of a group do.
     let limits = json!({"quota": {"security_group": 1, "security_group_rule": 6}});
     assert_eq!(server.ask("PUT", "/v2.0/quotas/q", limits).await.status, 200);
     let create = async |project: &str| {

@@ -1,4 +1,4 @@
-//! The API document, and schemathesis turned loose on the server with it.
+//! The API document, and schemathesis requests that it generates from it.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -22,12 +22,12 @@ async fn schemathesis_finds_no_server_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn schemathesis_finds_no_server_error_on_postgresql() {
-    // What only looks does not ask the database.
+    // Requests that only read do not depend on the engine.
     loose(&Server::on_postgres(Auth::open("p")).await, &["--exclude-method", "GET"]).await;
 }
 
 async fn loose(server: &Server, further: &'static [&str]) {
-    // Random ids lead nowhere. These lead to objects, which nothing deletes.
+    // Random ids match no object. These match objects that the run does not delete.
     let mut config = String::new();
     for (path, id) in server.furnish().await {
         writeln!(config, "[[operations]]\ninclude-path-regex = '^/v2.0/{path}/'\nexclude-method = 'DELETE'")
@@ -50,7 +50,7 @@ async fn loose(server: &Server, further: &'static [&str]) {
             ])
             .args(["--checks", "not_a_server_error,content_type_conformance,status_code_conformance"])
             .args(["--max-examples", "5", "--seed", "7", "--phases", "examples,coverage,fuzzing"])
-            // More than one trips over a fault of Python 3.11: its parser keeps one depth for all threads.
+            // More than one worker triggers a bug of Python 3.11: its parser shares one depth between all threads.
             .args(["--workers", "1", "--no-color"])
             .args(further)
             .current_dir(place)

@@ -1,4 +1,4 @@
-//! A server to ask.
+//! A server for the tests.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
-/// A server on a free port. It ends with its value.
+/// A server on a free port. It stops when dropped.
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) client: Client,
-    /// What the Northbound has.
+    /// The change that the Northbound has.
     pub(crate) applied: watch::Sender<u64>,
     pub(crate) outside: watch::Sender<Arc<Outside>>,
     pub(crate) store: Store,
@@ -28,7 +28,7 @@ pub(crate) struct Server {
     _dir: tempfile::TempDir,
 }
 
-/// Status, body and headers of an answer.
+/// The status, body and headers of a response.
 pub(crate) struct Got {
     pub(crate) status: u16,
     pub(crate) body: Value,
@@ -47,7 +47,7 @@ impl Got {
         Got { status, body, headers }
     }
 
-    /// The type and message of a refusal, whose form is checked.
+    /// The type and message of a refusal. Checks its format.
     pub(crate) fn refusal(&self) -> (u16, &str, &str) {
         let error = &self.body["NeutronError"];
         assert_eq!(error["detail"], "", "{}", self.body);
@@ -57,7 +57,7 @@ impl Got {
 }
 
 impl Server {
-    /// One where everybody is administrator of project `p`.
+    /// A server where every caller is an administrator of project `p`.
     pub(crate) async fn open() -> Server {
         Self::with(Auth::open("p")).await
     }
@@ -66,7 +66,7 @@ impl Server {
         Self::limited(auth, Limits::default()).await
     }
 
-    /// One on each engine, open to everybody.
+    /// One server on each engine, without authentication.
     pub(crate) async fn both() -> [Server; 2] {
         [Self::open().await, Self::on_postgres(Auth::open("p")).await]
     }
@@ -97,7 +97,7 @@ impl Server {
         dir: tempfile::TempDir,
         postgres: Option<Postgres>,
     ) -> Server {
-        // What the server says is part of a failed test's report.
+        // The server's log is a part of a failed test's report.
         let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let (outside, seen_outside) = watch::channel(Arc::new(Outside::default()));
         let (report, seen_report) = watch::channel(Report::default());
@@ -150,14 +150,14 @@ impl Server {
         self.send(self.request(method, path).json(&body)).await
     }
 
-    /// Makes one of a noun; gives its id.
+    /// Creates an object. Returns its id.
     pub(crate) async fn make(&self, noun: &str, path: &str, body: Value) -> String {
         let got = self.ask("POST", &format!("/v2.0/{path}"), json!({noun: body})).await;
         assert_eq!(got.status, 201, "{noun}: {}", got.body);
         got.body[noun]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Makes one of every noun that can be made; gives their paths and ids.
+    /// Creates an object of every noun that can be created. Returns their paths and ids.
     pub(crate) async fn furnish(&self) -> Vec<(&'static str, String)> {
         let external = self.make("network", "networks", json!({"router:external": true})).await;
         let prefix =
@@ -186,7 +186,7 @@ impl Server {
         ]
     }
 
-    /// Makes a network; gives it.
+    /// Creates a network and returns it.
     pub(crate) async fn network(&self, body: Value) -> Value {
         let got = self.ask("POST", "/v2.0/networks", json!({"network": body})).await;
         assert_eq!(got.status, 201, "{}", got.body);

@@ -1,4 +1,4 @@
-//! Clients that take their time, on plain sockets.
+//! Slow clients, on plain sockets.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::server::Server;
 
-/// How long the server may take on a busy machine.
+/// The time limit of the server on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap()
 }
 
-/// What comes until the server hangs up.
+/// All bytes until the server closes the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
-    // A reset is a way to hang up, too.
+    // A reset closes the connection too.
     let _ = tokio::time::timeout(LIMIT, stream.read_to_end(&mut text)).await.expect("the server hangs up");
     String::from_utf8(text).unwrap()
 }
@@ -42,7 +42,7 @@ async fn half_a_header_is_not_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_clients_hold_up_others_only_until_they_are_gone() {
     let server = Server::limited(Auth::open("p"), limits()).await;
-    // As many as there is room for, and none of them says anything.
+    // As many silent clients as there are places.
     let _silent = [connect(&server).await, connect(&server).await];
     let answer =
         tokio::time::timeout(LIMIT, server.get("/v2.0/networks")).await.expect("there is room again");
@@ -61,7 +61,7 @@ async fn a_header_in_pieces_is_taken_while_it_comes_in_time() {
     assert!(rest(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
 }
 
-/// A list of half a megabyte.
+/// Creates a list of half a megabyte.
 async fn furnish(server: &Server) {
     let quota = serde_json::json!({"quota": {"network": -1}});
     assert_eq!(server.ask("PUT", "/v2.0/quotas/p", quota).await.status, 200);
@@ -82,7 +82,7 @@ async fn lists_that_nobody_reads_are_held_to_a_bound_and_not_for_long() {
     let mut deaf = Vec::new();
     let request = "GET /v2.0/networks HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(8);
     for _ in 0..40 {
-        // Whatever the kernel takes for a client is not held.
+        // Bytes in the kernel's buffers do not count as held.
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(8 << 10).unwrap();
         let address = server.url.trim_start_matches("http://").parse().unwrap();
@@ -133,7 +133,7 @@ async fn requests_that_a_web_page_may_have_made_are_refused_without_credentials(
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
     }
     assert_eq!(server.get("/v2.0/networks").await.body, serde_json::json!({"networks": []}));
-    // Whoever shows credentials is no web page.
+    // A client with credentials is not a web page.
     let server = Server::with(Auth::token(&"s3cret".into(), "p")).await;
     let request = server.request("GET", "/v2.0/networks").header("X-Auth-Token", "s3cret");
     assert_eq!(server.send(request.header("Host", "api.example")).await.status, 200);

@@ -1,4 +1,4 @@
-//! The work that log-ins cost, counted in rounds.
+//! Tests the work of password checks, counted in rounds.
 
 use std::net::Ipv4Addr;
 use std::task::Poll;
@@ -12,7 +12,7 @@ fn users() -> Htpasswd {
     Htpasswd::parse(&format!("alice:{}\nbob:{}\n", hash("wonder", COST), hash("builder", COST))).unwrap()
 }
 
-/// The rounds that a log-in takes, and its outcome.
+/// The rounds that a check takes, and its outcome.
 async fn work(users: &Htpasswd, user: &str, password: &str) -> (u64, Result<bool, TooManyChecks>) {
     let before = users.work.load(Ordering::Relaxed);
     let outcome = users.verify(Client::Local, user, password).await;
@@ -25,7 +25,7 @@ async fn a_user_who_does_not_exist_costs_as_much_as_one_who_does() {
     let full = 1 << COST;
     assert_eq!(work(&users, "alice", "wrong").await, (full, Ok(false)));
     assert_eq!(work(&users, "nobody", "wrong").await, (full, Ok(false)));
-    // A decoy is a real hash, or checking it would end at once.
+    // A decoy must be a valid hash, or its check would end at once.
     let Hash::Bcrypt(decoy) = Hash::decoy(COST) else { panic!("it costs nothing") };
     assert_eq!(bcrypt::verify("wrong", &decoy).map_err(|error| error.to_string()), Ok(false));
 }
@@ -57,7 +57,7 @@ async fn a_password_that_was_right_costs_nothing_the_next_time() {
 async fn those_who_guess_are_turned_away_and_the_rightful_user_is_not() {
     let users = users();
     assert_eq!(users.verify(Client::Local, "alice", "wonder").await, Ok(true));
-    // Somebody else has every turn, and waits for as many more as may be.
+    // Another client has all turns, and as many waiting requests as allowed.
     let other = Client::of(Ipv4Addr::new(192, 0, 2, 1).into());
     let held = all_turns(&users, other).await;
     let mut guesses: Vec<_> =

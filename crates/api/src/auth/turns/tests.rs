@@ -15,7 +15,7 @@ fn client(n: u8) -> Client {
     Client::of(Ipv4Addr::new(192, 0, 2, n).into())
 }
 
-/// A request of a client that has been put into the queue.
+/// Queues a request of a client.
 async fn waits(turns: &Arc<Turns>, n: u8) -> Waiting {
     let turns = Arc::clone(turns);
     let mut waiting: Waiting = Box::pin(async move { turns.next(client(n)).await });
@@ -66,7 +66,7 @@ async fn a_full_queue_has_room_for_a_client_that_waits_less_often_than_others() 
     }
     assert_eq!(refused, users.len());
     drop(held);
-    // The first eight turns are the crowd's, the next two those of the users.
+    // The first eight turns belong to the crowd, the next two to the users.
     for guess in 0..ROOM.waiting / ROOM.waiting_per_client {
         drop(polled(&mut guesses[guess * ROOM.waiting_per_client]).await.unwrap().unwrap());
     }
@@ -88,7 +88,7 @@ async fn clients_that_leave_keep_no_place_and_no_turn() {
     let turn = polled(&mut last).await.unwrap().unwrap();
     let left = waits(&turns, 2).await;
     drop(turn);
-    // The turn was given to it, and it left without taking it.
+    // The request got the turn and left without using it.
     drop(left);
     assert!(turns.next(client(3)).await.is_ok());
     assert_eq!(turns.queue().free, 1);

@@ -1,4 +1,4 @@
-//! Deciding step by step gives what deciding from scratch gives, and does little.
+//! Incremental decisions equal decisions from scratch, and compile few units.
 
 use proptest::prelude::*;
 
@@ -198,7 +198,7 @@ fn run(scene: &mut Scene, step: &Step) {
             );
         }
         Step::FloatingIp { n, port, router } => {
-            // The last two are the VIPs of load balancers.
+            // The last two are the ports of VIPs.
             let ports = [PORT, PORT + 1, PORT + 2, PORT + 3, BALANCER + 0xf000, BALANCER + 0xf100];
             let to = port.map(|port| (ports[usize::from(port)], "10.0.0.11", 0x40 + u128::from(router)));
             scene.floating_ip(0x80 + u128::from(n), &format!("192.0.2.{}", 200 + n), to);
@@ -370,7 +370,7 @@ fn a_change_compiles_what_has_seen_it() {
     assert!(decider.last_work().0 > 500);
     decider.desire(&scene.snapshot);
     assert_eq!(decider.last_work(), (0, 0));
-    // A port more, a port changed, a port less.
+    // Adds a port, changes one, removes one.
     scene.port(0x51, NET, SUB, "10.0.0.5");
     decider.desire(&scene.snapshot);
     assert_eq!(decider.last_work(), (1, 1));
@@ -380,12 +380,12 @@ fn a_change_compiles_what_has_seen_it() {
     scene.edit(|txn| drop(txn.remove::<Port>(&id(0x51))));
     decider.desire(&scene.snapshot);
     assert_eq!(decider.last_work().1, 0);
-    // A router that is renamed: its ports and their chassis groups look at it, and come out the same.
+    // Renames a router: its ports and their chassis groups read it, but their results stay the same.
     scene.edit(|txn| drop(txn.edit::<Router>(&id(0x40), |router| router.name = "renamed".into())));
     decider.desire(&scene.snapshot);
     let (compiled, changed) = decider.last_work();
     assert!(compiled <= 6 && changed == 1, "{compiled} compiled, {changed} changed");
-    // A network that changes: its ports look at it, and come out the same.
+    // Changes a network: its ports read it, but their results stay the same.
     scene.put(Network { mtu: 1400, ..copy(&scene, NET) });
     decider.desire(&scene.snapshot);
     let (compiled, changed) = decider.last_work();

@@ -86,7 +86,7 @@ fn scenario_9_pairs_options_and_groups_of_a_port() {
     for group in [id(0x61), id(0x62), dropped.0.uuid] {
         assert_eq!(all.members::<PortGroup>(group, PortGroup::PORTS), [id(0x51)]);
     }
-    // No DHCP at all for who does not want it.
+    // A port that disables DHCP gets none.
     port.extra_dhcp_opts = vec![dhcp_option("dhcp_disabled", "true")];
     scene.put(port);
     let all = rows(&scene);
@@ -126,7 +126,7 @@ fn dhcp_options_that_no_type_allows_are_left_out_and_told() {
     for (problem, name) in all.problems.iter().zip(["mtu", "67", "121"]) {
         assert!(problem.contains("dhcp-option") && problem.contains(&format!("{name:?}")), "{problem}");
     }
-    // Routes join those of the subnet as routes. More than fit into one option are left out as a whole.
+    // Routes are added to those of the subnet. Routes beyond the limit of one option are all left out.
     scene.edit(|txn| {
         drop(txn.edit::<Subnet>(&id(SUB), |subnet| {
             let route =
@@ -146,7 +146,7 @@ fn dhcp_options_that_no_type_allows_are_left_out_and_told() {
     let stays = "classless_static_route={10.7.0.0/16,10.0.0.3, 0.0.0.0/0,10.0.0.1}";
     assert!(own(&all).contains(stays) && own(&all).contains("mtu=1400"), "{}", own(&all));
     assert!(all.problems[0].contains("of the 255"), "{:?}", all.problems);
-    // Where nothing is left, the subnet's row answers.
+    // If no own option is left, the port uses the subnet's row.
     port.extra_dhcp_opts = vec![dhcp_option("mtu", attack)];
     scene.put(port);
     let all = rows(&scene);
@@ -216,7 +216,7 @@ fn any_machine_may_be_behind_a_physical_switch() {
     assert!(!row.contains_key("port_security"));
 }
 
-/// Port by port: what makes it a certain kind, and what that means for its row.
+/// The type of each kind of port, and the consequences for its row.
 #[test]
 fn kinds_of_ports() {
     type Change = fn(&mut Port);
@@ -330,7 +330,7 @@ fn an_address_that_others_may_use_is_virtual() {
     let row = rows(&scene).one("Logical_Switch_Port", "name", &id(0x51).to_string()).clone();
     assert_eq!(row["type"], "virtual");
     assert_eq!(row["options"], format!("{{virtual-ip=10.0.0.100, virtual-parents={}}}", id(0x52)));
-    // An instance's own port stays what it is.
+    // An ordinary port of an instance keeps its type.
     scene.edit(|txn| drop(txn.edit::<Port>(&id(0x51), |port| port.device_owner = "compute:nova".into())));
     assert!(!rows(&scene).one("Logical_Switch_Port", "name", &id(0x51).to_string()).contains_key("type"));
 }
@@ -381,7 +381,7 @@ fn what_dhcp_tells() {
              server_mac={mac}}}"
         )
     );
-    // Without a gateway the metadata port is the server, and there is no default route.
+    // Without a gateway the metadata port is the DHCP server, and there is no default route.
     scene.edit(|txn| {
         txn.edit::<Subnet>(&id(SUB), |subnet| {
             subnet.gateway_ip = None;
@@ -396,7 +396,7 @@ fn what_dhcp_tells() {
              server_id=10.0.0.2, server_mac={mac}}}"
         )
     );
-    // Without either there is nothing to tell.
+    // Without either, DHCP has no server.
     scene.settings(|settings| settings.ovn_metadata_enabled = false);
     assert_eq!(options(&scene), None);
     scene.edit(|txn| drop(txn.edit::<Subnet>(&id(SUB), |subnet| subnet.enable_dhcp = false)));
@@ -508,7 +508,7 @@ fn rules_as_matches() {
         scene.edit(|txn| drop(txn.edit::<SecurityGroup>(&id(0x61), |group| group.stateful = false)));
         assert_eq!(rows(&scene).one("ACL", "priority", "1002")["action"], "allow-stateless");
     }
-    // Whatever has a name can be matched.
+    // Every protocol name has a match.
     for name in crate::resource::security_group_rule::names() {
         let mut scene = Scene::empty();
         scene.put(group(0x61)).put(with(&|r| {
@@ -518,13 +518,13 @@ fn rules_as_matches() {
         let all = rows(&scene);
         assert_eq!((all.table("ACL").len(), all.problems.len()), (3, 0), "{name}: {:?}", all.problems);
     }
-    // What cannot be matched allows nothing.
+    // A protocol without a match allows nothing.
     let mut scene = Scene::empty();
     scene.put(group(0x61)).put(with(&protocol("carrier-pigeon", None, None)));
     let all = rows(&scene);
     assert_eq!(all.table("ACL").len(), 2);
     assert!(all.problems[0].contains("unknown-protocol"), "{:?}", all.problems);
-    // Ports that cannot be, from before an import, allow what they allowed there, and that is told.
+    // Imported rules with impossible ports allow what they allowed in Neutron, and cause a problem.
     for (blind, number) in [
         (protocol("dccp", Some(5), Some(6)), 33),
         (protocol("136", Some(5), Some(6)), 136),
@@ -538,7 +538,7 @@ fn rules_as_matches() {
     }
 }
 
-/// As stored by an earlier version, or imported: the API takes none of these.
+/// Such names come from an earlier version or an import: the API refuses them.
 #[test]
 fn names_that_are_none_are_left_out_and_told() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Routers, gateways, routes, sessions and translation.
+//! Routers, gateways, routes, BFD sessions and NAT.
 
 use ovn::ident::name;
 use ovn::nb::LogicalRouter;
@@ -49,7 +49,7 @@ fn flags(scene: &mut Scene, ecmp: bool, bfd: bool) -> &mut Scene {
     })
 }
 
-/// Next hop and port of every default route.
+/// The next hop and the port of every default route.
 fn default_routes(rows: &Rows) -> Vec<(String, String)> {
     let routes = rows.table("Logical_Router_Static_Route");
     let default = routes.iter().filter(|(_, row)| ["0.0.0.0/0", "::/0"].contains(&row["ip_prefix"].as_str()));
@@ -130,7 +130,7 @@ fn scenario_11_a_gateway() {
     );
 }
 
-/// The first of the things that are easily got wrong.
+/// Common mistake 1: gateways that share a group share a chassis.
 #[test]
 fn each_gateway_port_has_a_chassis_group_of_its_own() {
     let all = rows(&double());
@@ -144,7 +144,7 @@ fn each_gateway_port_has_a_chassis_group_of_its_own() {
     assert_ne!(primary[0].1["chassis_name"], primary[1].1["chassis_name"]);
 }
 
-/// The second: without these, all packets leave by the first gateway, or leave untranslated.
+/// Common mistake 2: without these columns, all packets leave through the first gateway, or leave untranslated.
 #[test]
 fn every_route_names_its_port_and_every_translation_its_gateway() {
     let mut scene = triple();
@@ -157,7 +157,7 @@ fn every_route_names_its_port_and_every_translation_its_gateway() {
     assert!(all.table("NAT").iter().all(|(_, row)| row.contains_key("gateway_port")));
 }
 
-/// The fourth: what OVN 23.03 does not have is not written.
+/// Common mistake 4: writing columns that OVN 23.03 does not have.
 #[test]
 fn an_old_schema_gets_only_what_it_has() {
     let mut scene = single();
@@ -216,7 +216,7 @@ fn scenario_13_a_floating_ip() {
     assert_eq!(all.members::<LogicalRouter>(id(R), LogicalRouter::NAT), [id(0x81)]);
     let port = all.one("Logical_Switch_Port", "name", &id(0x51).to_string());
     assert!(port["external_ids"].contains("neutron:port_fip=192.0.2.200"));
-    // Distributed floating IPs are answered where the instance is, once it is somewhere.
+    // A distributed floating IP is translated on the instance's chassis, once the instance has one.
     scene.settings(|settings| settings.enable_distributed_floating_ip = true);
     assert!(!rows(&scene).one("NAT", "type", "dnat_and_snat").contains_key("external_mac"));
     scene.snapshot.report.set_up(id(0x51), true);
@@ -269,7 +269,7 @@ fn scenario_15_the_documented_example() {
         let row = all.table("BFD").into_iter().find(|(_, row)| row["dst_ip"] == hop).unwrap().0.uuid;
         let default = all.one("Logical_Router_Static_Route", "nexthop", hop);
         assert_eq!(default["bfd"], row.to_string());
-        // OVN honours these only with one gateway.
+        // OVN honours these options only on routers with one gateway.
         let options = &all.one("Logical_Router_Port", "name", &lrp(n))["options"];
         assert_eq!(options, "{gateway_mtu=1500}");
     }
@@ -282,7 +282,7 @@ fn scenario_17_18_19_20_three_gateways_on_one_network() {
     assert_eq!(default_routes(&off), [route("192.0.2.1", P1)], "without ECMP the compatibility gateway's");
     let on = rows(flags(&mut scene, true, false));
     assert_eq!(default_routes(&on).len(), 3);
-    // Only routes, and the router's list of them, differ.
+    // Only routes and the router's list of them differ.
     let others = |rows: &Rows| {
         let rows = rows
             .rows
@@ -345,7 +345,7 @@ fn scenario_42_routes_and_sessions_follow_the_subnets_gateway() {
     let is = |hop: &str| (vec![hop.to_owned()], vec![hop.to_owned()]);
     assert_eq!(hop(&mut scene, Some("192.0.2.254")), is("192.0.2.254"));
     assert_eq!(hop(&mut scene, None), (vec![], vec![]));
-    // A gateway outside of the subnet works, as the route names its port.
+    // A gateway outside of the subnet works, because the route names its port.
     assert_eq!(hop(&mut scene, Some("203.0.113.1")), is("203.0.113.1"));
     assert_eq!(hop(&mut scene, Some("192.0.2.1")), is("192.0.2.1"));
 }
@@ -433,7 +433,7 @@ fn scenario_61_routes_of_the_owner() {
         all.one("Logical_Router", "name", &name::router(id(R)))["static_routes"].matches(", ").count(),
         4
     );
-    // With two gateways on the next hop's subnet, the compatibility gateway is named.
+    // With two gateways on the next hop's subnet, the route names the compatibility gateway.
     let mut scene = triple();
     scene.edit(|txn| {
         txn.edit::<Router>(&id(R), |router| {
@@ -530,7 +530,7 @@ fn router_advertisements() {
     );
     scene.settings(|settings| settings.ovn_metadata_enabled = false);
     assert_eq!(ra(&scene).unwrap(), "{address_mode=slaac, mtu=1442, send_periodic=true}");
-    // A router of another project beside the gateway would become the default router of every host on a shared network.
+    // On a shared network, a foreign router that is not the gateway would become the default router of every host.
     let gateway = |scene: &mut Scene, address: &str| {
         let address = address.parse().unwrap();
         scene.edit(|txn| {

@@ -17,7 +17,7 @@ pub(crate) use builder::{balancer, change, listener, member, monitor, pool};
 const R: u128 = 0x40;
 const LB1: u128 = 0x100;
 const LB2: u128 = 0x200;
-/// Further internal networks and their subnets.
+/// Further internal networks, and their subnets.
 const NET2: u128 = 0x33;
 const SUB2: u128 = 0x34;
 const NET3: u128 = 0x35;
@@ -25,7 +25,7 @@ const SUB3: u128 = 0x36;
 const POOL: u128 = 0x101;
 const LISTENER: u128 = 0x102;
 
-/// Three internal networks, 10.0.0.0/24, 20.0.0.0/24 and 30.0.0.0/24, and a router with no port.
+/// Three internal networks, 10.0.0.0/24, 20.0.0.0/24 and 30.0.0.0/24, and a router without ports.
 fn internal() -> Scene {
     let mut scene = Scene::new();
     for (network, subnet, cidr) in [(NET2, SUB2, "20.0.0.0/24"), (NET3, SUB3, "30.0.0.0/24")] {
@@ -35,7 +35,7 @@ fn internal() -> Scene {
     scene
 }
 
-/// The same, with the first two networks behind the router.
+/// The scene of `internal`, with the first two networks behind the router.
 fn routed() -> Scene {
     let mut scene = internal();
     scene.interface(0x45, R, NET, SUB, "10.0.0.1").interface(0x46, R, NET2, SUB2, "20.0.0.1");
@@ -162,7 +162,7 @@ fn networks_of_a_router_share_their_load_balancers() {
     let both = vec![id(LB1), id(LB2)];
     let router = Some(ovn::ident::name::router(id(R)));
 
-    // Scenario 8: first without a router, then with.
+    // Scenario 8: first without a router, then with one.
     balancer(&mut scene, LB1, NET, SUB, "10.0.0.10");
     let all = rows(&scene);
     assert_eq!(
@@ -175,7 +175,7 @@ fn networks_of_a_router_share_their_load_balancers() {
     assert_eq!(ls_refs(&all, LB1), refs(NET));
     assert_eq!(all.problems, [""; 0]);
 
-    // 9: a second network with its own.
+    // Scenario 9: a second network with a load balancer of its own.
     balancer(&mut scene, LB2, NET2, SUB2, "20.0.0.10");
     let all = rows(scene.interface(0x46, R, NET2, SUB2, "20.0.0.1"));
     assert_eq!(
@@ -184,20 +184,20 @@ fn networks_of_a_router_share_their_load_balancers() {
     );
     assert_eq!((ls_refs(&all, LB1), ls_refs(&all, LB2)), (refs(NET), refs(NET2)));
 
-    // 10: a third without any.
+    // Scenario 10: a third network without one.
     let all = rows(scene.interface(0x47, R, NET3, SUB3, "30.0.0.1"));
     assert_eq!(users(&all, NET3), both);
 
-    // 15: a gateway; the external network gets none.
+    // Scenario 15: a gateway; the external network gets no load balancer.
     let all = rows(scene.gateway(0x41, R, N1, S1, "192.0.2.100", &["ch1"]));
     assert_eq!((users(&all, N1), router_users(&all, R)), (vec![], both.clone()));
 
-    // 11: the second leaves.
+    // Scenario 11: the second network leaves the router.
     let all = rows(scene.edit(|txn| drop(txn.remove::<Port>(&id(0x46)))));
     assert_eq!((users(&all, NET2), users(&all, NET), users(&all, NET3)), (two, one.clone(), one.clone()));
     assert_eq!((router_users(&all, R), key(&all, LB2, "lr_ref")), (one.clone(), None));
 
-    // 12: a member's network leaves the router. The member counts, so the network keeps the load balancer.
+    // Scenario 12: a member's network leaves the router. It keeps the load balancer because of the member.
     scene.interface(0x46, R, NET2, SUB2, "20.0.0.1");
     pool(&mut scene, LB1, POOL, LbProtocol::Tcp);
     member(&mut scene, LB1, POOL, 0x1a1, SUB2, "20.0.0.107");
@@ -427,7 +427,7 @@ fn each_combination_has_its_row() {
         );
         assert!(router_users(&all, R).contains(&uuid.uuid) && users(&all, NET).contains(&uuid.uuid));
     }
-    // Deleted: no row, whoever still refers to it.
+    // A deleted load balancer has no row, even if other rows refer to it.
     scene.edit(|txn| {
         txn.edit::<LoadBalancer>(&id(LB1), |it| it.deleted = true);
     });
@@ -461,7 +461,7 @@ fn each_vip_serves_its_family() {
     assert_eq!(key(&all, LB1, "neutron:additional_vip_fips"), None);
     let refs = ls_refs(&all, LB1).unwrap();
     assert!(refs.contains(&format!("\"neutron-{}\": 4", id(NET))), "two VIPs and two members: {refs}");
-    // The schema decides how IPv6 clients are spread.
+    // The schema determines how IPv6 clients are spread.
     assert!(!row(&all, LB1).contains_key("selection_fields"));
     scene.ability(Ability { ipv6_selection: true, ..Default::default() });
     assert_eq!(
@@ -472,7 +472,7 @@ fn each_vip_serves_its_family() {
         txn.edit::<Pool>(&id(POOL), |it| it.algorithm = Algorithm::SourceIp);
     });
     assert_eq!(row(&rows(&scene), LB1)["selection_fields"], "[ip_dst, ip_src, ipv6_dst, ipv6_src]");
-    // The floating IP goes, and with it all that was said of it.
+    // Without the floating IP, all its keys are gone.
     let all = rows(scene.floating_ip(0x80, "192.0.2.200", None));
     assert_eq!(key(&all, LB1, "neutron:vip_fip"), None);
     assert!(!row(&all, LB1)["vips"].contains("192.0.2.200"));
@@ -503,7 +503,7 @@ fn scenario_42_floating_ips_of_members_are_central() {
 #[test]
 fn scenario_43_nobody_claims_a_vip() {
     let mut scene = serving();
-    // The owner brought the port, so neither its name nor its device tells what it is.
+    // The owner brought the port, so neither its name nor its device identifies it.
     scene.edit(|txn| {
         txn.edit::<Port>(&id(LB1 + 0xf000), |port| {
             (port.name, port.device_owner, port.device_id) = ("mine".into(), String::new(), String::new());
@@ -535,12 +535,12 @@ fn tenants_cannot_put_load_balancers_on_networks_and_routers_of_others() {
         .interface(0x45, victims, shared, of_shared, "20.0.0.1")
         .interface(0x46, victims, 0x38, 0x39, "10.0.0.1");
     scene.gateway(0x41, victims, N1, S1, "192.0.2.100", &["ch1"]);
-    // The attacker has a VIP that the victim has as well, and a member in the shared network.
+    // The attacker has a VIP with an address that the victim uses too, and a member in the shared network.
     balancer(&mut scene, LB1, NET, SUB, "10.0.0.10");
     pool(&mut scene, LB1, POOL, LbProtocol::Tcp);
     member(&mut scene, LB1, POOL, 0x1a1, of_shared, "20.0.0.107");
     listener(&mut scene, LB1, LISTENER, LbProtocol::Tcp, 80, Some(POOL));
-    // And one in the external network, where the victim's gateway is.
+    // The attacker has another VIP in the external network, where the victim's gateway is.
     balancer(&mut scene, LB2, N1, S1, "192.0.2.10");
     pool(&mut scene, LB2, 0x201, LbProtocol::Tcp);
     member(&mut scene, LB2, 0x201, 0x2a1, S1, "10.0.0.5");

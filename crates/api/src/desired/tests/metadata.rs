@@ -27,7 +27,7 @@ fn two_networks() -> Scene {
     scene
 }
 
-/// Priority, match, action and next hops of all policies.
+/// The priority, match, action and next hops of all policies.
 fn policies(all: &Rows) -> Vec<[String; 4]> {
     let columns = ["priority", "match", "action", "nexthops"];
     let policies = all.table("Logical_Router_Policy").into_iter();
@@ -90,7 +90,7 @@ fn there_are_no_rows_where_packets_would_have_to_cross_a_tunnel() {
     });
     assert!(none(&without), "no network has a metadata port");
 
-    // A VLAN network is routed on the chassis of the gateway.
+    // A VLAN network is routed on the gateway's chassis.
     let mut vlan = two_networks();
     vlan.gateway(0x41, R, N1, S1, "192.0.2.100", &["ch1"]);
     vlan.edit(|txn| {

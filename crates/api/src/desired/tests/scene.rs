@@ -1,4 +1,4 @@
-//! Small worlds by hand: the external networks, chassis and routers that the acceptance scenarios speak of.
+//! Small worlds: the external networks, chassis and routers of the acceptance scenarios.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ pub(crate) const NET: u128 = 0x31;
 /// Its subnet, 10.0.0.0/24.
 pub(crate) const SUB: u128 = 0x32;
 
-/// A world to be edited, and the snapshot of it.
+/// A changeable world and its snapshot.
 #[derive(Clone)]
 pub(crate) struct Scene {
     pub(crate) snapshot: Snapshot,
@@ -41,7 +41,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Nothing at all.
+    /// An empty world with three chassis.
     pub(crate) fn empty() -> Self {
         let fleet = Fleet { chassis: ["ch1", "ch2", "ch3"].map(chassis).to_vec() };
         let snapshot = Snapshot { fleet: Arc::new(fleet), ..Default::default() };
@@ -83,7 +83,7 @@ impl Scene {
         self
     }
 
-    /// The store was restored from a backup that has the same.
+    /// Restores the store from a backup with the same content.
     pub(crate) fn restore(&mut self) -> &mut Self {
         let world = self.snapshot.world.clone();
         let restores = world.restores() + 1;
@@ -91,7 +91,7 @@ impl Scene {
         self
     }
 
-    /// What follows from the rest.
+    /// Updates the derived parts of the snapshot.
     pub(crate) fn refresh(&mut self) {
         let Snapshot { world, report, settings, late, .. } = &self.snapshot;
         self.snapshot.sessions = Sessions::of(world, report, settings, &late.overdue);
@@ -195,7 +195,7 @@ impl Scene {
         })
     }
 
-    /// A chassis hosts a gateway port, or none does any more.
+    /// Sets the chassis that hosts a gateway port; `None` if none does.
     pub(crate) fn hosted(&mut self, n: u128, chassis: Option<&str>) -> &mut Self {
         let place = chassis.map(|name| Place { chassis: name.into(), host: format!("host-{name}").into() });
         self.snapshot.report.set_gateway(id(n), place);
@@ -278,7 +278,7 @@ pub(crate) fn group(n: u128) -> SecurityGroup {
     }
 }
 
-/// One entity of a world, to be changed and put back.
+/// A copy of an entity, to be changed and stored again.
 pub(crate) fn copy<T: Entity<Key = Uuid>>(scene: &Scene, n: u128) -> T {
     T::clone(scene.world().get::<T>(&id(n)).unwrap())
 }

@@ -1,4 +1,4 @@
-//! Scenario 41: sessions that routers share, and how another takes over.
+//! Scenario 41: BFD sessions that routers share, and the takeover of a session.
 
 use std::net::IpAddr;
 
@@ -36,7 +36,7 @@ fn watched(rows: &Rows) -> BTreeMap<String, Option<String>> {
     default.map(|(_, row)| (row["output_port"].clone(), row.get("bfd").cloned())).collect()
 }
 
-/// Tells the report what is wanted now, as if it had been written.
+/// Updates the report as if the desired rows had been written.
 fn written(scene: &mut Scene) {
     let all = rows(scene);
     let routes = all
@@ -63,7 +63,7 @@ fn scenario_41_ports_on_one_chassis_share() {
     let shared = bfd::row(id(0x41), hop()).to_string();
     assert_eq!(all.column("BFD", "logical_port"), [name::router_port(id(0x41))]);
     assert!(watched(&all).values().all(|bfd| *bfd == Some(shared.clone())));
-    // Another primary: another session.
+    // A different primary needs a different session.
     scene.put(placement(0x49, &["ch2", "ch1"]));
     assert_eq!(rows(&scene).table("BFD").len(), 2);
 }
@@ -74,14 +74,14 @@ fn scenario_41_a_port_that_joins_takes_no_session_over() {
     scene.settings(|settings| settings.bfd_session_sharing = BfdSharing::Chassis);
     scene.snapshot.report.set_bfd(name::router_port(id(0x41)), hop(), Some(BfdState::Up));
     written(&mut scene);
-    // Its id is lower than that of the owner.
+    // Its id is lower than the owner's.
     scene.router(0x38).gateway(0x39, 0x38, N1, S1, "192.0.2.103", &["ch1", "ch2"]);
     scene.edit(|txn| drop(txn.edit::<Router>(&id(0x38), |router| router.enable_default_route_bfd = true)));
     let all = rows(&scene);
     assert_eq!(all.column("BFD", "logical_port"), [name::router_port(id(0x41))]);
     let shared = bfd::row(id(0x41), hop()).to_string();
     assert_eq!(watched(&all).into_values().collect::<Vec<_>>(), vec![Some(shared.clone()); 3]);
-    // Nor does it after all of it is written, or while the session is down.
+    // It does not take over after all rows are written either, nor while the session is down.
     written(&mut scene);
     scene.snapshot.report.set_bfd(name::router_port(id(0x41)), hop(), Some(BfdState::Down));
     scene.refresh();
@@ -104,7 +104,7 @@ fn scenario_41_the_owner_leaves() {
     scene.settings(|settings| settings.bfd_session_sharing = BfdSharing::Chassis);
     scene.snapshot.report.set_bfd(name::router_port(id(0x41)), hop(), Some(BfdState::Up));
     written(&mut scene);
-    // The owner's router goes.
+    // The owner's router is deleted.
     scene.edit(|txn| {
         txn.remove::<Port>(&id(0x41));
         txn.remove::<Placement>(&id(0x41));
@@ -118,20 +118,20 @@ fn scenario_41_the_owner_leaves() {
     assert_eq!(starter["bfd"], session.to_string(), "a host route has the session started");
     written(&mut scene);
     assert_eq!(scene.snapshot.sessions.unsettled().collect::<Vec<_>>(), [session]);
-    // It comes up, and the route goes under it.
+    // The session comes up, and the route uses it.
     let mut up = scene.clone();
     up.snapshot.report.set_bfd(left.clone(), hop(), Some(BfdState::Up));
     up.refresh();
     let all = rows(&up);
     assert_eq!(watched(&all), BTreeMap::from([(left.clone(), Some(session.to_string()))]));
     assert!(all.table("Logical_Router_Static_Route").iter().all(|(_, row)| row["ip_prefix"] == "0.0.0.0/0"));
-    // Or it does not, and the wait is over.
+    // The session stays down until the wait is over.
     scene.snapshot.late.overdue.insert(session);
     scene.refresh();
     assert_eq!(watched(&rows(&scene)), BTreeMap::from([(left.clone(), Some(session.to_string()))]));
     written(&mut scene);
     assert_eq!(scene.snapshot.sessions.unsettled().count(), 0);
-    // From then on it hangs on the session, whatever becomes of that.
+    // From then on the route uses the session, whatever its state.
     scene.snapshot.report.set_bfd(left.clone(), hop(), Some(BfdState::Down));
     scene.snapshot.late.overdue.remove(&session);
     scene.refresh();

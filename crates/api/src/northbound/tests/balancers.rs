@@ -1,4 +1,4 @@
-//! Load balancers in a real Northbound, with ovn-northd behind it.
+//! Load balancers in a real Northbound, with ovn-northd.
 
 use super::*;
 use crate::desired::tests::load_balancers::{balancer, change, listener, member, monitor, pool};
@@ -10,7 +10,7 @@ const LISTENER: u128 = 0x102;
 const MONITOR: u128 = 0x103;
 const MEMBERS: [(u128, u128, &str); 2] = [(0x1a1, 0x51, "10.0.0.107"), (0x1a2, 0x52, "10.0.0.108")];
 
-/// A load balancer with two members, which are ports, behind a router.
+/// A load balancer behind a router, with two ports as members.
 fn serving(scene: &mut Scene) {
     scene.router(R).interface(0x45, R, NET, SUB, "10.0.0.1");
     balancer(scene, LB, NET, SUB, "10.0.0.10");
@@ -27,7 +27,7 @@ fn external_id(cloud: &Cloud, key: &str) -> String {
     cloud.nbctl(&["--if-exists", "get", "Load_Balancer", &id(LB).to_string(), &key])
 }
 
-/// The backends that northd gives new connections of the VIP to.
+/// The backends among which northd spreads new connections of the VIP.
 fn backends(cloud: &Cloud) -> Vec<String> {
     cloud.nbctl(&["--wait=sb", "sync"]);
     let flows = cloud.sbctl(&["lflow-list", &ovn::ident::name::switch(id(NET))]);
@@ -89,13 +89,13 @@ async fn scenario_44_45_northd_probes_the_members_and_their_results_come_back() 
         .await;
         assert_eq!(backends(&cloud), serving);
     }
-    // Without its port a member gets nothing, and nobody waits for a probe to find out.
+    // A member without a port gets no connections at once; no probe has to fail first.
     cloud.scene.edit(|txn| drop(txn.remove::<Port>(&id(0x52))));
     let seq = cloud.publish();
     assert!(cloud.writer().wait_applied(seq).await);
     assert_eq!(backends(&cloud), ["10.0.0.107:80"]);
     assert!(external_id(&cloud, "neutron:member_status").contains("ERROR"));
-    // The health monitor goes, and all that it made.
+    // Without the health monitor, all its rows are gone.
     change(&mut cloud.scene, LB, |txn, _| drop(txn.remove::<HealthMonitor>(&id(MONITOR))));
     let seq = cloud.publish();
     assert!(cloud.writer().wait_applied(seq).await);
@@ -106,7 +106,7 @@ async fn scenario_44_45_northd_probes_the_members_and_their_results_come_back() 
     assert!(report.probes.values().all(|result| *result != ProbeResult::Online));
 }
 
-/// Puts ports under a security group that allows everything.
+/// Puts ports into a security group that allows everything.
 fn open(scene: &mut Scene, ports: [u128; 3]) {
     scene.put(group(0x60));
     for (n, direction, ethertype) in [
@@ -134,7 +134,7 @@ fn open(scene: &mut Scene, ports: [u128; 3]) {
     }
 }
 
-/// The ports that a first packet to the VIP comes out of, or where it is dropped.
+/// The ports at which a first packet to the VIP leaves, or where it is dropped.
 fn trace(cloud: &Cloud, from: (u128, &str), to: &str, router_mac: &str) -> String {
     let port: Port = copy(&cloud.scene, from.0);
     let flow = format!(
@@ -162,7 +162,7 @@ async fn scenario_43_clients_of_the_vips_own_subnet_reach_a_member_unless_refuse
     cloud.settle().await;
     cloud.nbctl(&["--wait=sb", "sync"]);
     let mac = copy::<Port>(&cloud.scene, 0x45).mac.to_string();
-    // Nobody else answers for the VIP, so the client asks the router.
+    // No machine answers for the VIP, so the client sends its packet to the router.
     assert_eq!(
         cloud.nbctl(&["get", "Logical_Switch_Port", &id(LB + 0xf000).to_string(), "addresses"]).trim(),
         "[]"

@@ -1,4 +1,4 @@
-//! A world by hand, a real Northbound, and the loop between them.
+//! A world of the test's own, a real Northbound, and the loop between them.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::northbound::{Backing, Northbound, Options, Sight};
 use crate::settings::Settings;
 use crate::world::{Revision, World};
 
-/// How long anything may take on a busy machine.
+/// The time limit of every step on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 enum Servers {
@@ -28,18 +28,18 @@ pub(super) struct Cloud {
     pub(super) sight: Sight,
     northbound: Option<Northbound>,
     worlds: watch::Sender<World>,
-    /// How the store behind the world behaves.
+    /// The behaviour of the store behind the world.
     pub(super) backing: Arc<Behaviour>,
     servers: Servers,
     dir: tempfile::TempDir,
 }
 
-/// The store behind the world, which does as it is told.
+/// The switches of the fake store behind the world.
 #[derive(Default)]
 pub(super) struct Behaviour {
-    /// It does not have what was written before.
+    /// The store lacks earlier revisions.
     pub(super) is_behind: AtomicBool,
-    /// It does not answer.
+    /// The store does not answer.
     pub(super) is_silent: AtomicBool,
 }
 
@@ -58,14 +58,14 @@ impl Backing for Behaviour {
 }
 
 impl Cloud {
-    /// With ovn-northd.
+    /// A cloud with ovn-northd.
     pub(super) async fn with_northd() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let _central = Central::start(dir.path()).unwrap();
         Self::on(Servers::Whole { _central }, dir).await
     }
 
-    /// With both databases and nobody else.
+    /// A cloud with both databases only.
     pub(super) async fn bare() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let nb = Some(Server::start(dir.path(), Database::Northbound).unwrap());
@@ -94,7 +94,7 @@ impl Cloud {
         self.another_with(&self.backing).await
     }
 
-    /// Another server on the same databases, whose way to the store is its own.
+    /// Another server on the same databases, with a store of its own behaviour.
     pub(super) async fn another_with(&self, backing: &Arc<Behaviour>) -> Northbound {
         start(&sight(&self.dir), &self.worlds, backing).await
     }
@@ -110,7 +110,7 @@ impl Cloud {
         self.northbound.as_ref().unwrap()
     }
 
-    /// Shows the world to the loop; gives its number.
+    /// Publishes the world to the loop. Returns its sequence number.
     pub(super) fn publish(&self) -> u64 {
         let world = self.scene.world().clone();
         let seq = world.seq();
@@ -140,7 +140,7 @@ impl Cloud {
         self.ctl("ovn-sbctl", Database::Southbound, args)
     }
 
-    /// What ovn-trace says of a packet.
+    /// The output of ovn-trace for a packet.
     pub(super) fn trace(&self, args: &[&str]) -> String {
         self.ctl("ovn-trace", Database::Southbound, args)
     }
@@ -149,7 +149,7 @@ impl Cloud {
         let remote = remote(&self.dir, database);
         let mut command = Command::new(program);
         command.arg(format!("--db={remote}"));
-        // ovn-trace waits for nothing.
+        // ovn-trace has no time-out option.
         if program != "ovn-trace" {
             command.arg("--timeout=30");
         }
@@ -175,7 +175,7 @@ impl Cloud {
         values
     }
 
-    /// Tables as text, without what northd writes.
+    /// Tables as strings, without northd's columns.
     pub(super) fn dump(&self, tables: &[&str]) -> Vec<String> {
         let mut all = Vec::new();
         for table in tables {
@@ -217,7 +217,7 @@ impl Cloud {
         ])
     }
 
-    /// Three chassis that nobody runs.
+    /// Adds three chassis without a controller.
     pub(super) fn set_up_chassis(&self) {
         for (name, n) in ["ch1", "ch2", "ch3"].into_iter().zip(1..) {
             self.sbctl(&["chassis-add", name, "geneve", &format!("127.0.0.{n}")]);
@@ -243,7 +243,7 @@ impl Cloud {
         *nb = Some(Server::start(self.dir.path(), Database::Northbound).unwrap());
     }
 
-    /// The file is gone; the next server begins with nothing.
+    /// Deletes the file; the next server begins with an empty database.
     pub(super) fn lose_northbound(&self) {
         std::fs::remove_file(self.dir.path().join("nb.db")).unwrap();
     }
@@ -265,7 +265,7 @@ async fn start(sight: &Sight, worlds: &watch::Sender<World>, backing: &Arc<Behav
     Northbound::start(sight, settings, worlds.subscribe(), backing, options).await.unwrap()
 }
 
-/// Waits for something that happens by itself.
+/// Waits for an asynchronous condition.
 pub(super) async fn eventually(what: &str, is: impl AsyncFn() -> bool) {
     let limit = tokio::time::Instant::now() + LIMIT;
     while !is().await {

@@ -1,4 +1,4 @@
-//! Agents as administrators see them, and the pins they make.
+//! Agents in lists, and the pins of administrators.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn agent(name: &str, kind: AgentKind, alive: bool) -> Agent {
     }
 }
 
-/// Two gateways that live and one that does not.
+/// Two live gateway chassis and a dead one.
 fn cloud() -> Cloud {
     let mut cloud = Cloud::new();
     let states = [("ch1", true), ("ch2", true), ("ch3", false)];

@@ -1,4 +1,4 @@
-//! Shapes and bodies, as tables.
+//! Tables of shapes and bodies.
 
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ fn shapes_say_what_is_wrong() {
         (Shape::Integer { min: 1, max: 9 }, json!(1e300), "'1e+300' is not an integer"),
         (Shape::Integer { min: 1, max: 9 }, json!(u64::MAX), "'18446744073709551615' is not an integer"),
         (Shape::Uuid, json!("name"), "'name' is not a valid UUID"),
-        // Forms that the library would take, and the API does not.
+        // Forms that the library accepts, but the API does not.
         (
             Shape::Uuid,
             json!("0a8b7c6d000040008000000000000000"),
@@ -109,7 +109,7 @@ fn member() -> Caller {
     Caller::member("p")
 }
 
-/// Neutron's words for a refusal.
+/// Renders a refusal in Neutron's dialect.
 fn refuse(refusal: Refusal) -> Fault {
     Neutron.refuse(NounNames { name: "thing", absent: ("ThingNotFound", "Thing") }, refusal)
 }

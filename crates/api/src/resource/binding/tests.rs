@@ -180,7 +180,7 @@ fn a_port_moves_to_a_host_that_was_prepared() {
     assert_eq!(hosts(&listed), ["h2:ACTIVE"]);
     ask(&mut desk, (Delete, "bindings/h2"), json!(null)).unwrap();
     assert_eq!(desk.show(PORTS, &service(), &port).unwrap()["binding:vif_type"], "unbound");
-    // For services alone.
+    // Only services may do that.
     assert_eq!(
         fault(desk.act(PORTS, &member, &port, (Get, "bindings"), json!(null))),
         (403, "PolicyNotAuthorized")

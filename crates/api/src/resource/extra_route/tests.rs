@@ -1,4 +1,4 @@
-//! Routes: union, difference, and what a next hop must be.
+//! Extra routes: union, difference, and the checks of next hops.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Floating IPs: where the address comes from, where it leads, through which router.
+//! Floating IPs: the address, the port that it leads to, and the router in between.
 
 use serde_json::json;
 
@@ -176,7 +176,7 @@ fn which_address_of_the_port() {
     assert_eq!(shown["fixed_ip_address"], json!("10.0.4.21"));
     refused(create(&mut cloud, body(two, json!("10.0.4.21"))), 409, "FloatingIPPortAlreadyAssociated");
     create(&mut cloud, body(two, json!("10.0.4.20"))).unwrap();
-    // The address alone moves within the port.
+    // A change of the fixed address alone stays on the port.
     let floating = shown["id"].as_str().unwrap();
     refused(
         cloud.update("floatingips", floating, json!({"fixed_ip_address": "10.0.4.20"})),
@@ -202,7 +202,7 @@ fn the_router_must_lead_to_the_network() {
     cloud.gateways("add", first, json!([{"network_id": id(N2)}])).unwrap();
     let shown = create(&mut cloud, json!({"floating_network_id": id(N2), "port_id": port})).unwrap();
     assert_eq!(shown["router_id"], json!(first));
-    // Of several routers, the one that is the subnet's gateway.
+    // If several routers fit, the one that is the subnet's gateway is chosen.
     for address in ["10.0.4.201", "10.0.4.202", "10.0.4.203"] {
         let second = cloud.router_on(&[N1]);
         let side = cloud.port(N4, &[address]);

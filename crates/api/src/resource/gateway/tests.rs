@@ -1,4 +1,4 @@
-//! The acceptance scenarios of one and of many gateways, as far as the API shows them.
+//! The acceptance scenarios of one and of many gateways, as seen through the API.
 
 mod outcome;
 mod replace;
@@ -15,7 +15,7 @@ use crate::report::{BfdState, Place};
 use crate::resource::fixture::{id, ip, subnet};
 use crate::resource::router::fixture::*;
 
-/// Network of each gateway in `external_gateways`.
+/// The network of each gateway in `external_gateways`.
 fn networks(router: &Value) -> Vec<Uuid> {
     let gateways = router["external_gateways"].as_array().unwrap();
     gateways.iter().map(|gateway| gateway["network_id"].as_str().unwrap().parse().unwrap()).collect()
@@ -115,7 +115,7 @@ fn scenario_17_three_gateways_on_one_network() {
     let routes = default_routes(&cloud.world, entity);
     assert_eq!(routes.len(), 1);
     assert_eq!(Some(routes[0].port), entity.gw_port_id);
-    // 18: with ECMP, one through each.
+    // Scenario 18: with ECMP, one route through each gateway.
     cloud.update("routers", router, json!({"enable_default_route_ecmp": true})).unwrap();
     let routes = default_routes(&cloud.world, cloud.world.get::<Router>(&router).unwrap());
     assert_eq!(routes.iter().map(|route| route.port).collect::<BTreeSet<_>>().len(), 3);
@@ -166,7 +166,7 @@ fn scenario_22_addresses_in_use_are_refused_and_nothing_happens() {
     let twice = json!([gateway(N1, &["192.0.2.7", "192.0.2.7"])]);
     refused(cloud.gateways("add", router, twice), 409, "IpAddressAlreadyAllocated");
     assert_eq!(cloud.show("routers", router).unwrap(), before);
-    // One that is left to chance does not take what another one names.
+    // A gateway without a request for addresses does not get one that another requests.
     let free =
         cloud.gateways("add", router, json!([{"network_id": id(N1)}, gateway(N1, &["192.0.2.2"])])).unwrap();
     assert_eq!([addresses(&free, 1), addresses(&free, 2)], [["192.0.2.3"], ["192.0.2.2"]]);
@@ -184,7 +184,7 @@ fn scenario_23_overlapping_external_networks_are_refused_and_none_is_added() {
     assert!(text.contains("Cidr 192.0.2.128/25 of subnet"), "{text}");
     assert!(text.contains("overlaps with cidr 192.0.2.0/24 of subnet"), "{text}");
     assert_eq!(networks(&cloud.show("routers", router).unwrap()), [id(N1)]);
-    // In one request, on an empty router.
+    // Both in one request, on an empty router.
     let empty = cloud.router();
     let both = json!([{"network_id": id(N1)}, {"network_id": id(N3)}]);
     refused(cloud.gateways("update", empty, both), 400, "BadRequest");
@@ -265,7 +265,7 @@ fn an_empty_pool_is_a_conflict() {
 
 #[test]
 fn scenario_39_40_twenty_adds_and_twenty_removes() {
-    // Requests on one store come one after the other; what is left of concurrency is that none sees another's result first.
+    // The store runs requests one after another, so this loop stands for concurrent clients: none reads a result before its next request.
     let mut cloud = Cloud::new();
     let router = cloud.router();
     for _ in 0..20 {
@@ -315,7 +315,7 @@ fn requests() -> impl Strategy<Value = Vec<SmallRequest>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever is asked: a refusal changes nothing, and an update leaves exactly what it lists.
+    /// After any sequence of requests, a refusal has changed nothing, and an update leaves exactly what it lists.
     #[test]
     fn any_sequence_of_requests_keeps_the_router_sound(requests in requests()) {
         let mut cloud = Cloud::new();

@@ -1,4 +1,4 @@
-//! Attaching and detaching, and everything that forbids it.
+//! Attaching and detaching, and the reasons for refusing both.
 
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ fn subnets_that_cannot_be_attached() {
     cloud.attach(router, S4).unwrap();
     let text = refused(cloud.attach(router, S4), 400, "BadRequest");
     assert!(text.contains("Router already has a port on subnet"), "{text}");
-    // The gateway address of the subnet is the other router's now.
+    // The other router has the gateway address of the subnet now.
     let other = cloud.router();
     refused(cloud.attach(other, S4), 409, "IpAddressAlreadyAllocated");
     let mut without = subnet(0x31, N5, "10.0.6.0/24");
@@ -141,7 +141,7 @@ fn ports_that_cannot_be_attached() {
     let two = cloud.port(N4, &["10.0.4.8", "10.0.6.8"]);
     let text = refused(add(&mut cloud, router, json!({"port_id": two})), 400, "BadRequest");
     assert!(text.contains("multiple IPv4 subnets"), "{text}");
-    // The next hop of a route cannot become the router's own.
+    // The next hop of a route cannot become the router's own address.
     cloud.attach(router, S4).unwrap();
     let theirs = cloud.by(Caller::member("q"), |cloud| cloud.router());
     let free = cloud.port(N4, &["10.0.4.9"]);
@@ -158,13 +158,13 @@ fn members_attach_what_they_may_use() {
     let router = cloud.router();
     cloud.attach(router, S4).unwrap();
     refused(cloud.attach(router, 0x41), 404, "SubnetNotFound");
-    // An external network is there to be seen, and to have gateways on.
+    // An external network is visible and allows gateways, but no interfaces.
     refused(cloud.attach(router, S1), 400, "BadRequest");
     cloud.caller = Caller::reader("p");
     refused(cloud.attach(router, S5), 403, "PolicyNotAuthorized");
 }
 
-/// Project `q` has a network that everybody may use: 0x40 with 0x41 10.0.9.0/24.
+/// Project `q` has a network that is shared with all: 0x40 with 0x41 10.0.9.0/24.
 fn shared_with_all() -> Cloud {
     let mut cloud = Cloud::new();
     cloud.change(|txn| Ok(txn.put(network(0x40, "q")))).unwrap();
@@ -180,7 +180,7 @@ fn who_may_only_use_a_shared_network_does_not_become_its_gateway() {
     let router = cloud.by(member(), Cloud::router);
     let text = refused(cloud.by(member(), |cloud| cloud.attach(router, 0x41)), 400, "BadRequest");
     assert!(text.contains("is not owned by project making the request"), "{text}");
-    // Nor by a port: it cannot choose the address, and one that somebody else made for it is not taken.
+    // Attaching by port fails too: the caller cannot choose the address, and cannot attach a port that somebody else created for it.
     let gateway = json!([{"ip_address": "10.0.9.1"}]);
     let asked = json!({"network_id": id(0x40), "fixed_ips": gateway});
     refused(cloud.by(member(), |cloud| cloud.create("ports", asked)), 403, "PolicyNotAuthorized");
@@ -202,7 +202,7 @@ fn who_may_only_use_a_shared_network_does_not_become_its_gateway() {
     let text =
         refused(cloud.by(member(), |cloud| add(cloud, router, json!({"port_id": made}))), 400, "BadRequest");
     assert!(text.contains("out of the allocation pool"), "{text}");
-    // Beside the gateway it may be; the network's own people and administrators may be anything.
+    // The router may be on the network without being its gateway. The network's owner and administrators may use any address.
     cloud.by(member(), |cloud| add(cloud, router, json!({"port_id": port}))).unwrap();
     cloud.delete("ports", made.as_str().unwrap()).unwrap();
     let theirs = cloud.by(Caller::member("q"), Cloud::router);
@@ -224,7 +224,7 @@ fn a_policy_for_this_very_project_gives_the_gateway() {
     assert_eq!(port(&cloud, &answer).fixed_ips[0].ip_address, ip("10.0.9.1"));
 }
 
-/// Gives a router to a project.
+/// Makes a project the owner of a router.
 fn own(cloud: &mut Cloud, router: Uuid, project: &str) {
     let give = |txn: &mut Txn| Ok(txn.edit::<Router>(&router, |router| router.project = project.into()));
     cloud.change(give).unwrap();
@@ -244,7 +244,7 @@ fn floating_ips_do_not_go_through_a_router_that_a_stranger_attached() {
     let body = json!({"floating_network_id": id(N1), "port_id": inside.unwrap()["id"]});
     let answer = cloud.by(victim.clone(), |cloud| cloud.create("floatingips", body.clone()));
     refused(answer, 404, "ExternalGatewayForFloatingIPNotFound");
-    // The gateway of the subnet is what everybody on it goes through.
+    // All hosts of the subnet send through its gateway.
     let gateway = cloud.router_on(&[N1]);
     own(&mut cloud, gateway, "q");
     cloud.by(Caller::member("q"), |cloud| cloud.attach(gateway, 0x41)).unwrap();

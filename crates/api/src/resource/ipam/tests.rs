@@ -1,4 +1,4 @@
-//! The rules of address choice, as tables.
+//! Tables of address allocation.
 
 use proptest::prelude::*;
 
@@ -76,7 +76,7 @@ fn a_port_that_says_nothing_gets_one_of_each_family_and_forms_the_rest() {
     want.extend(formed.clone());
     assert_eq!(choose(&txn, None, "compute:nova").unwrap(), want);
     assert_eq!(choose(&txn, None, owner::ROUTER_GATEWAY).unwrap(), want);
-    // A router's interface is given an address everywhere: it announces the prefix.
+    // A router interface gets an assigned address everywhere, because it announces the prefix.
     assert_eq!(choose(&txn, None, owner::ROUTER_INTERFACE).unwrap(), ["10.0.0.2", "2001:db8:1::2"]);
     assert_eq!(choose(&txn, None, owner::FLOATING_IP).unwrap(), ["10.0.0.2", "2001:db8:1::2"]);
     assert_eq!(choose(&txn, Some(&[by_subnet(13)]), owner::ROUTER_INTERFACE).unwrap(), ["2001:db8:2::2"]);
@@ -100,9 +100,9 @@ fn requests_are_checked() {
         (&[by_address("10.0.0.7")], Ok(&["10.0.0.7"])),
         (&[by_subnet(10)], Ok(&["10.0.0.2"])),
         (&[both(10, "10.0.0.9")], Ok(&["10.0.0.9"])),
-        // The gateway's address can be asked for: routers and appliances do.
+        // The gateway's address can be requested: routers and appliances do that.
         (&[both(10, "10.0.0.1")], Ok(&["10.0.0.1"])),
-        // What is named later is not taken by an earlier "any".
+        // An earlier "any" does not take a later literal address.
         (&[by_subnet(10), both(10, "10.0.0.2")], Ok(&["10.0.0.3", "10.0.0.2"])),
         (&[by_subnet(10), by_subnet(10), by_subnet(10)], Ok(&["10.0.0.2", "10.0.0.3", "10.0.0.4"])),
         (&[FixedIpRequest::default()], Err((400, "InvalidInput"))),
@@ -121,7 +121,7 @@ fn requests_are_checked() {
         let want = want.map(|texts| texts.iter().map(|text| (*text).to_owned()).collect());
         assert_eq!(choose(&txn, Some(request), owner::ROUTER_GATEWAY), want, "{request:?}");
     }
-    // Hosts there form their address; another cannot be asked for.
+    // Hosts there form their address; another one cannot be requested.
     let foreign = choose(&txn, Some(&[both(13, "2001:db8:2::77")]), "compute:nova");
     assert_eq!(foreign, Err((400, "AllocationOnAutoAddressSubnet")));
     let own = "2001:db8:2:0:f816:3eff:fe01:203";
@@ -143,7 +143,7 @@ fn automatic_addresses_come_from_the_pools_and_are_never_the_gateway() {
     }
     assert_eq!(choose(&txn, None, ""), Err((409, "IpAddressGenerationFailure")));
     assert_eq!(choose(&txn, Some(&[by_subnet(10)]), ""), Err((409, "IpAddressGenerationFailure")));
-    // Outside of the pools, there is room for who asks.
+    // Addresses outside of the pools can be requested.
     assert_eq!(choose(&txn, Some(&[both(10, "10.0.0.99")]), "").unwrap(), ["10.0.0.99"]);
 }
 
@@ -220,7 +220,7 @@ fn an_update_keeps_what_it_names_and_what_it_can() {
 
 #[test]
 fn with_thousands_of_ports_the_next_address_is_one_look_away() {
-    // Counted, not timed: as many runs as there are gaps.
+    // Counted, not timed: there are as many ranges as gaps.
     let mut txn = world(vec![subnet(10, NET, "10.0.0.0/14")]);
     let ports: Vec<_> = (0..3_000).map(|_| take(&mut txn, &[by_subnet(10)], "")).collect();
     assert_eq!(txn.taken_runs(id(10)).count(), 1);
@@ -231,8 +231,8 @@ fn with_thousands_of_ports_the_next_address_is_one_look_away() {
     assert_eq!(choose(&txn, None, "").unwrap(), ["10.0.11.186"]);
 }
 
-/// What a subnet of eight addresses gives out, against the plain rules: the lowest address of the pool that is neither the
-/// gateway nor taken.
+/// Compares the allocation in a subnet of eight addresses with the plain rule: the lowest address of the pool that is neither the gateway
+/// nor used.
 #[derive(Clone, Debug)]
 enum Step {
     Any,

@@ -1,4 +1,4 @@
-//! The list rules, tried on networks.
+//! Tests the rules of lists, on networks.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn named(n: u128, name: &str, mtu: u32) -> Network {
     network
 }
 
-/// Five networks: b B a c and one without a name, of two projects, the fourth external.
+/// Five networks, b B a c and one without a name, of two projects; the fourth is external.
 fn world() -> World {
     let mut txn = txn();
     txn.put(named(1, "b", 1000));
@@ -57,7 +57,7 @@ fn list(world: &World, text: &str) -> Result<Page, Fault> {
     list_by(&Caller::admin("p"), world, text)
 }
 
-/// Which of the five, by number.
+/// The numbers of the listed networks.
 fn numbers(page: &Page) -> Vec<u128> {
     let number = |shown: RenderedObject| {
         let object = shown.into_value();
@@ -229,7 +229,7 @@ fn an_operator_can_cap_pages_and_zero_means_no_pages() {
 }
 
 proptest! {
-    /// Whatever the filters, links only save looking: the answer is that of a look at everything.
+    /// Links only save work: with any filters, the result equals that of a scan of all objects.
     #[test]
     fn links_find_what_a_scan_finds(
         names in proptest::collection::vec("[ab]", 0..3),

@@ -1,9 +1,9 @@
-//! What state a load balancer and its parts are shown in.
+//! The statuses of a load balancer and its parts.
 //!
-//! No state is stored. Each write gives the load balancer a new generation, which its Northbound rows carry, and the report reads
-//! it back from there. An object whose last change is in no row yet is pending. So nothing can be pending for ever: after
-//! [`DEADLINE`] seconds it is shown as failed, until the rows come. The server that writes shows a load balancer whose rows the
-//! Northbound refuses as failed at once.
+//! No status is stored. Each write gives the load balancer a new generation, which its Northbound rows carry, and the report reads it back
+//! from there. An object is pending while no row contains its last change. To keep nothing pending for ever, it becomes `ERROR` after
+//! [`DEADLINE`] seconds, until the rows arrive. On the server that writes, a load balancer whose rows the Northbound refuses is `ERROR` at
+//! once.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -16,26 +16,26 @@ use crate::world::{Kind, Link, World};
 
 pub use crate::report::AppliedGeneration;
 
-/// Seconds after which a change that the Northbound does not have counts as failed.
+/// The seconds after which a change that is missing in the Northbound counts as failed.
 pub const DEADLINE: i64 = 30;
 
-/// How far OVN has come with an object.
+/// The provisioning status: whether OVN has the object's last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provisioning {
-    /// The Northbound has it.
+    /// The Northbound has the last change.
     Active,
-    /// The Northbound never had it.
+    /// The Northbound never had the object.
     PendingCreate,
-    /// The Northbound has an older one.
+    /// The Northbound has an older state.
     PendingUpdate,
     /// Its owner has deleted it.
     PendingDelete,
-    /// The Northbound should have it by now.
+    /// The last change is overdue, or the Northbound refuses it.
     Error,
 }
 
 impl Provisioning {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Provisioning::Active => "ACTIVE",
@@ -47,25 +47,25 @@ impl Provisioning {
     }
 }
 
-/// Whether an object serves.
+/// The operating status: whether an object serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operating {
-    /// It serves.
+    /// The object serves.
     Online,
-    /// It is switched off, or not in service yet.
+    /// The object is disabled, or not yet in service.
     Offline,
-    /// Some of what it needs does not answer.
+    /// Some of the objects that it depends on do not answer.
     Degraded,
-    /// Nothing of what it needs answers.
+    /// None of the objects that it depends on answers.
     Error,
-    /// It serves as far as anybody knows.
+    /// Nothing monitors the object, so it counts as serving.
     NoMonitor,
-    /// It gets no new connections.
+    /// The object gets no new connections.
     Draining,
 }
 
 impl Operating {
-    /// The word the API uses.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Operating::Online => "ONLINE",
@@ -78,7 +78,7 @@ impl Operating {
     }
 }
 
-/// How far the Northbound has come with a load balancer, and whether it refuses to go on.
+/// The generation of a load balancer that the Northbound has applied, and whether it refuses a newer one.
 pub fn applied(report: &Report, load_balancer: &LoadBalancer) -> AppliedGeneration {
     let refusal = report.refusal(load_balancer.id);
     match report.applied_generation(load_balancer.id) {
@@ -91,7 +91,7 @@ pub fn applied(report: &Report, load_balancer: &LoadBalancer) -> AppliedGenerati
     }
 }
 
-/// The provisioning status of a load balancer or of one of its parts, whose changes `object` tells.
+/// The provisioning status of a load balancer or of one of its parts, whose generations are `object`.
 pub fn provisioning(
     load_balancer: &LoadBalancer,
     object: Generation,
@@ -100,7 +100,7 @@ pub fn provisioning(
 ) -> Provisioning {
     let is_late = now.as_second() - load_balancer.changed_at.as_second() >= DEADLINE;
     let is_new = match applied {
-        // Its owner may ask for the deletion again; the rows go in any case when the Northbound is back.
+        // Its owner may repeat the deletion. The rows are removed in any case once the Northbound is back.
         _ if load_balancer.deleted && is_late => return Provisioning::Error,
         _ if load_balancer.deleted => return Provisioning::PendingDelete,
         AppliedGeneration::At(Some(present)) | AppliedGeneration::Refused(Some(present))
@@ -109,7 +109,7 @@ pub fn provisioning(
             return Provisioning::Active;
         }
         AppliedGeneration::Refused(_) => return Provisioning::Error,
-        // Without a report nobody knows; most load balancers are as they were before the server started.
+        // Without a report the state is unknown, but most load balancers are as before the start of the server.
         AppliedGeneration::Unknown if is_late => return Provisioning::Active,
         AppliedGeneration::At(Some(present)) => object.created > present,
         AppliedGeneration::At(None) => load_balancer.generation == object.created,
@@ -122,7 +122,7 @@ pub fn provisioning(
     }
 }
 
-/// The generations that concern the load balancer itself.
+/// The generations of the load balancer itself.
 pub fn own_generation(load_balancer: &LoadBalancer) -> Generation {
     Generation { created: FIRST_GENERATION, changed: load_balancer.generation }
 }
@@ -153,7 +153,7 @@ pub fn operating_of_pool(pool: &Pool, has_listener: bool, members: &[Operating])
     }
 }
 
-/// The operating status of an object that is as good as what it passes connections to.
+/// The operating status of an object that depends on the objects behind it.
 pub fn operating_of_front(admin_state_up: bool, behind: &[Operating]) -> Operating {
     if !admin_state_up {
         return Operating::Offline;
@@ -165,14 +165,14 @@ pub fn operating_of_front(admin_state_up: bool, behind: &[Operating]) -> Operati
 /// Both statuses of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// How far OVN has come with it.
+    /// Whether OVN has its last change.
     pub provisioning: Provisioning,
     /// Whether it serves.
     pub operating: Operating,
 }
 
 impl Status {
-    /// An object that was never in service serves nobody, whatever it will do.
+    /// Combines both. An object that was never in service is `OFFLINE`.
     fn new(provisioning: Provisioning, operating: Operating) -> Self {
         match provisioning {
             Provisioning::PendingCreate => Status { provisioning, operating: Operating::Offline },
@@ -226,7 +226,7 @@ fn health_of(scene: &Scene<'_>, member: &Member, protocol: LbProtocol, monitored
     }
 }
 
-/// The state of a member, as its health monitor observes it.
+/// The health of a member, as its health monitor observes it.
 pub fn health_of_member(scene: &Scene<'_>, member: &Member) -> MemberHealth {
     let pool = scene.world.get::<Pool>(&member.pool_id);
     pool.map_or(MemberHealth::Unmonitored, |pool| {
@@ -246,7 +246,7 @@ pub fn is_monitored(world: &World, pool: Uuid) -> bool {
     monitors.any(|monitor| monitor.admin_state_up)
 }
 
-/// The status of a member. A new one is shown as it will be: nobody can tell the difference.
+/// The status of a member. A new member shows its future operating status, because no client can notice a difference.
 pub fn of_member(scene: &Scene<'_>, member: &Member) -> Status {
     let provisioning = of_part(scene, member.load_balancer_id, member.generation);
     let operating = operating_of_member(member, health_of_member(scene, member));

@@ -1,4 +1,4 @@
-//! Requests as the engine gets them, with a Northbound that follows when the test says so.
+//! Sends requests to the engine, with a Northbound that applies changes when the test calls for it.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl Cloud {
         Cloud { world: desk.world, report, outside: desk.outside, caller, now: START, requests: 0 }
     }
 
-    /// A cloud with a load balancer, which the Northbound has.
+    /// A cloud with a load balancer that the Northbound has applied.
     fn with_balancer() -> (Self, String) {
         let mut cloud = Cloud::new();
         let made = cloud.create("loadbalancers", json!({"vip_subnet_id": id(2)})).unwrap();
@@ -55,7 +55,7 @@ impl Cloud {
         (cloud, text(&made["id"]))
     }
 
-    /// The Northbound gets all that there is.
+    /// Lets the Northbound apply all changes.
     fn apply(&mut self) {
         self.report.set_northbound_read();
         for whole in self.world.table::<LoadBalancer>().iter() {
@@ -88,7 +88,7 @@ impl Cloud {
         }
     }
 
-    /// Creates one, which the Northbound has then.
+    /// Creates an object that the Northbound then applies.
     fn make(&mut self, path: &str, body: Value) -> String {
         let made = self.create(path, body).unwrap();
         self.apply();
@@ -141,13 +141,13 @@ impl Cloud {
         page.items.iter().map(|item| text(&item.into_value()["name"])).collect()
     }
 
-    /// Both states of an object.
+    /// Both statuses of an object.
     fn states(&self, path: &str, id: &str) -> (String, String) {
         let shown = self.show(path, id).unwrap();
         (text(&shown["provisioning_status"]), text(&shown["operating_status"]))
     }
 
-    /// A port of subnet 2 with this address, as OVN probes it.
+    /// Creates a port of subnet 2 with this address. Returns it as a probed backend.
     fn backend(&mut self, address: &str, protocol_port: u16) -> ProbedBackend {
         let address: std::net::IpAddr = address.parse().unwrap();
         let new = json!({"port": {"network_id": id(1), "fixed_ips": [{"ip_address": address}]}});
@@ -166,7 +166,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
 }
 
-/// The noun of `pools`, or of `pools/{id}/members`.
+/// The noun of `pools` or of `pools/{id}/members`.
 fn noun(path: &str) -> (Option<&str>, &'static dyn Noun) {
     let parts: Vec<&str> = path.split('/').collect();
     let (parent, last) = match parts.as_slice() {

@@ -249,7 +249,7 @@ fn scenario_08_a_network_with_ports_stays() {
     let fault = delete(&mut txn, &network).unwrap_err();
     assert_eq!((fault.status, fault.kind), (409, "NetworkInUse"));
     txn.remove::<Port>(&port);
-    // What the API made for itself does not keep it.
+    // Ports that the API created itself do not prevent the deletion.
     let own = Internal { device_owner: owner::DISTRIBUTED.into(), ..Internal::on(uuid(&network)) };
     create_internal(&mut txn, own).unwrap();
     delete(&mut txn, &network).unwrap();

@@ -1,4 +1,4 @@
-//! Ports: what they get if they do not say, what they may say, who may, and what holds them.
+//! Ports: defaults, valid attributes, permissions, and conditions for deletion.
 
 use serde_json::{Value, json};
 
@@ -303,7 +303,7 @@ fn security_needs_port_security() {
     let mut on = group;
     on["port_security_enabled"] = json!(true);
     assert!(desk.update(PORTS, &member(), &safe, on).is_ok());
-    // What the network says, and what is never under a group.
+    // Port security of the network, and a trusted port, which is never in a group.
     let lax = desk.create("networks", &member(), json!({"port_security_enabled": false})).unwrap();
     assert_eq!(desk.create(PORTS, &member(), body(&lax, json!({}))).unwrap()["port_security_enabled"], false);
     let trusted =
@@ -391,7 +391,7 @@ fn a_port_cannot_pose_as_what_a_router_makes() {
     }
     let meta = json!({"device_owner": owner::DISTRIBUTED, "device_id": format!("ovnmeta-{}", network["id"].as_str().unwrap())});
     assert_eq!(fault(desk.create(PORTS, &admin(), body(&network, meta))), (400, "BadRequest"));
-    // What names no router is a port as any other.
+    // Without the id of a router, it is an ordinary port.
     let free = json!({"device_owner": owner::ROUTER_INTERFACE, "device_id": "mine"});
     let port = desk.create(PORTS, &admin(), body(&network, free)).unwrap();
     assert!(desk.delete(PORTS, &admin(), &port).is_ok());
@@ -419,7 +419,7 @@ fn a_new_mac_and_what_hangs_on_it() {
         drawn["mac_address"] != moved["mac_address"]
             && drawn["mac_address"].as_str().unwrap().starts_with("fa:16:3e")
     );
-    // An instance would not learn of it.
+    // A running instance would not learn of a new MAC.
     desk.outside.fleet.chassis.push(crate::fleet::Chassis {
         name: "c1".into(),
         hostname: "h1".into(),

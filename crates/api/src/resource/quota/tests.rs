@@ -1,4 +1,4 @@
-//! Limits: whose, how they are set, what they count.
+//! Quotas: permissions, changes and counts.
 
 mod addresses;
 mod shares;

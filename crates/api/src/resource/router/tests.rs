@@ -1,4 +1,4 @@
-//! Routers themselves: attributes, who may what, deletion.
+//! Routers themselves: attributes, permissions, deletion.
 
 use serde_json::{Value, json};
 
@@ -160,7 +160,7 @@ fn scenario_63_router_quotas() {
         409,
         "OverQuota",
     );
-    // Each router counts its own.
+    // The limit applies to each router.
     cloud.outside.settings.quotas.set("router", 2);
     let other = cloud.router_on(&[N1]);
     let through = json!({"destination": "203.0.113.9/32", "nexthop": "192.0.2.99"});

@@ -1,4 +1,4 @@
-//! Groups: the default one, what a new one begins with, names, use and sharing.
+//! Security groups: the default group, the initial rules, names, use and sharing.
 
 use serde_json::json;
 
@@ -93,7 +93,7 @@ fn the_default_group_stays_what_it_is() {
     ] {
         assert_eq!(fault(answer), want);
     }
-    // Its description is the owner's; the name as it is may be repeated.
+    // The owner may change the description, and may send the same name again.
     let body = json!({"name": "default", "description": "mine"});
     assert_eq!(desk.update(GROUPS, &member(), &default, body).unwrap()["description"], "mine");
     assert!(desk.update(GROUPS, &admin(), &default, json!({"name": "old default"})).is_ok());

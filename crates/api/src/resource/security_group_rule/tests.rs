@@ -1,4 +1,4 @@
-//! Rules: what is accepted, how it is shown, and when two are the same.
+//! Rules: accepted values, responses and duplicates.
 
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ fn the_same_rule_in_other_words_is_there_already() {
             assert_eq!(fault(answer), want, "{asked}");
         }
     }
-    // Another direction, another range, another group: another rule.
+    // Another direction, range or group makes another rule.
     for asked in [
         json!({"direction": "egress", "protocol": "tcp"}),
         json!({"protocol": "tcp", "port_range_min": 1, "port_range_max": 65534}),

@@ -1,4 +1,4 @@
-//! Subnets: where the prefix comes from, gateway and pools, what fits together, and what moves with them.
+//! Subnets: the source of the prefix, gateway and pools, consistency, and effects on other objects.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn uuid(of: &Value) -> Uuid {
     of["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// A port that something made for itself.
+/// Creates an internal port.
 fn made(
     desk: &mut Desk,
     network: &Value,
@@ -297,7 +297,7 @@ fn a_new_family_on_an_external_network_reaches_every_gateway() {
     found.sort();
     assert_eq!(found, ["2001:db8::1", "2001:db8::2", "2001:db8::3"]);
     assert!(gateways.iter().all(|gateway| addresses(&desk, *gateway).len() == 2));
-    // A second subnet of a family that they have gives them nothing.
+    // A second subnet of a family gives them no further address.
     desk.create(SUBNETS, &admin(), body(&external, json!({"cidr": "198.51.100.0/24"}))).unwrap();
     assert_eq!(addresses(&desk, gateways[0]).len(), 2);
 }

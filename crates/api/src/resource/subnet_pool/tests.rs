@@ -1,4 +1,4 @@
-//! Pools: bounds, prefixes that come and go, what is cut from them, quotas and the default.
+//! Subnet pools: bounds, changes of prefixes, allocation, quotas and the default pool.
 
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ fn the_lowest_free_prefix_is_cut() {
     ] {
         assert_eq!(fault(take(more.clone())), want, "{more}");
     }
-    // What comes back can be cut again.
+    // A released prefix can be allocated again.
     let of_pool = format!("subnetpool_id={}&cidr=10.0.2.0/23", pool["id"].as_str().unwrap());
     let freed = desk.list("subnets", &member(), &of_pool).unwrap().remove(0);
     desk.delete("subnets", &member(), &freed).unwrap();

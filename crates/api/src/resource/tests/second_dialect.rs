@@ -1,4 +1,4 @@
-//! The engine with nouns that speak another dialect than Neutron's: see [`shelf`](crate::resource::fixture::shelf).
+//! Tests the engine with nouns of another dialect than Neutron's: see [`shelf`](crate::resource::fixture::shelf).
 
 use serde_json::{Value, json};
 

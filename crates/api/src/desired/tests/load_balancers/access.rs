@@ -1,4 +1,4 @@
-//! The prefixes that clients of a listener may come from.
+//! The prefixes from which clients of a listener may connect.
 
 use super::*;
 use ovn::nb::LogicalSwitch;
@@ -10,7 +10,7 @@ fn allow(scene: &mut Scene, cidrs: &[&str]) {
     });
 }
 
-/// The matches of the rules on a switch that are not of security groups.
+/// The matches of a switch's rules, without those of security groups.
 fn on(all: &Rows, network: u128) -> Vec<String> {
     let rules = all.members::<LogicalSwitch>(id(network), LogicalSwitch::ACLS);
     let mut matches: Vec<String> = rules
@@ -39,7 +39,7 @@ fn clients_from_elsewhere_are_dropped_where_they_connect() {
     let vip = "ip4.dst == 10.0.0.10 && tcp && tcp.dst == 82 && !(ip4.src == {10.0.0.0/24, 203.0.113.9})";
     let all = rows(&scene);
     assert_eq!((on(&all, NET), on(&all, NET2)), (vec![vip.to_owned()], vec![vip.to_owned()]));
-    // An address of a tenant may be somebody else's as well, but the gateway port is its router's.
+    // Another tenant may use the same address, but the gateway port belongs to this router.
     assert_eq!(on(&all, N1), [format!("{vip} && eth.dst == {mac}")]);
     scene.floating_ip(0x80, "192.0.2.200", Some((LB1 + 0xf000, "10.0.0.10", R)));
     let floating = vip.replace("10.0.0.10", "192.0.2.200");
@@ -47,7 +47,7 @@ fn clients_from_elsewhere_are_dropped_where_they_connect() {
     assert_eq!(on(&all, NET), [vip.to_owned(), floating.clone()]);
     assert_eq!(on(&all, N1), [format!("{vip} && eth.dst == {mac}"), floating]);
     assert_eq!(on(&all, N2), [""; 0]);
-    // Nobody serves, so nobody needs a rule.
+    // Without a listener in service no rule is needed.
     change(&mut scene, LB1, |txn, _| {
         txn.edit::<Listener>(&id(LISTENER), |listener| listener.admin_state_up = false);
     });

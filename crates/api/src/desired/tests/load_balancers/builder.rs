@@ -1,4 +1,4 @@
-//! Load balancers by hand, each change with its generation and rows as the API keeps them.
+//! Builders of load balancers, which maintain generations and rows as the API does.
 
 use jiff::Timestamp;
 
@@ -8,7 +8,7 @@ use crate::resource::fixture::id;
 use crate::resource::load_balancer::monitor_port;
 use crate::world::{Link, Txn};
 
-/// Changes a load balancer or its parts; its generation grows and its rows follow.
+/// Changes a load balancer or its parts, increments its generation and updates its rows.
 pub(crate) fn change(scene: &mut Scene, n: u128, with: impl FnOnce(&mut Txn, Generation)) {
     scene.edit(|txn| {
         let Some(next) = txn.get::<LoadBalancer>(&id(n)).map(|balancer| balancer.generation + 1) else {

@@ -28,14 +28,14 @@ fn a_router_and_its_networks_share_a_group() {
     assert_eq!(users(&all, NET3), [id(LB2)], "it is behind no router");
     assert_eq!(ls_refs(&all, LB1), ls_refs(&before, LB1));
     assert_eq!(key(&all, LB1, "lr_ref"), key(&before, LB1, "lr_ref"));
-    // An interface more is a reference more, whatever there is in the group.
+    // A further interface adds one reference, however many load balancers the group has.
     let all = rows(scene.interface(0x47, R, NET3, SUB3, "30.0.0.1"));
     assert_eq!(
         all.members::<LoadBalancerGroup>(group.uuid, LoadBalancerGroup::LOAD_BALANCER),
         [id(LB1), id(LB2)]
     );
     assert!(users(&all, NET3).is_empty());
-    // The external network gets none.
+    // The external network gets no group.
     let all = rows(scene.gateway(0x41, R, N1, S1, "192.0.2.100", &["ch1"]));
     assert!(all.members::<LogicalSwitch>(id(N1), LogicalSwitch::LOAD_BALANCER_GROUP).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Health monitors: their rows, the ports that probes come from, and the results.
+//! Health monitors: their rows, the source ports of probes, and the results.
 
 use super::*;
 use crate::report::{ProbeResult, ProbedBackend};
@@ -66,12 +66,12 @@ fn scenario_44_each_vip_and_listener_has_its_check() {
     );
     assert_eq!(key(&all, LB1, "octavia:healthmonitors"), Some(format!("[\"{}\"]", id(MONITOR))));
     assert_eq!(all.problems, [""; 0]);
-    // The ports that probes come from are on every chassis.
+    // The source ports of probes are on every chassis.
     let (source, _) = monitor_port::of(scene.world(), id(SUB)).unwrap();
     let port = all.one("Logical_Switch_Port", "name", &source.id.to_string());
     assert_eq!(port["type"], "localport");
     assert!(!port.contains_key("port_security"));
-    // No listener, no check.
+    // Without a listener there is no check.
     for n in [LISTENER, 0x104] {
         change(&mut scene, LB1, |txn, _| drop(txn.remove::<Listener>(&id(n))));
     }
@@ -119,7 +119,7 @@ fn scenario_46_load_balancers_share_backends_and_results() {
         (statuses(&all, LB1).remove(0), statuses(&all, LB2).remove(0)),
         ("ERROR".into(), "ERROR".into())
     );
-    // The other's mappings and port stay.
+    // The mappings and the port of the other load balancer stay.
     change(&mut scene, LB1, |txn, _| drop(txn.remove::<HealthMonitor>(&id(MONITOR))));
     let all = rows(&scene);
     assert!(!row(&all, LB1).contains_key("ip_port_mappings") && !row(&all, LB1).contains_key("health_check"));
@@ -183,7 +183,7 @@ fn a_server_that_starts_without_the_southbound_keeps_backups_in_service() {
     scene.snapshot.report.set_last_result(id(0x1a1), Some(ProbeResult::Offline));
     assert_eq!(vips(&scene), "{10.0.0.10:82=10.0.0.107:80,20.0.0.107:80}");
     assert_eq!(statuses(&rows(&scene), LB1)[0], "ERROR", "what other programs read stays");
-    // What the Southbound has counts from its first answer on.
+    // The Southbound's results count from its first answer on.
     scene.snapshot.report.set_southbound_read();
     assert_eq!(vips(&scene), "{10.0.0.10:82=10.0.0.107:80}");
 }

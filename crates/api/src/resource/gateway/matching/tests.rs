@@ -1,4 +1,4 @@
-//! Matching as tables, and what holds for any request.
+//! Tables of matches, and properties of any request.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::resource::ipam::FixedIpRequest;
 const N1: u128 = 1;
 const N2: u128 = 2;
 
-/// A gateway: port, network, last octets of its addresses. The subnet is 100 times the network.
+/// A gateway: its port, its network and the last octets of its addresses. The subnet's number is 100 times the network's.
 fn has(port: u128, network: u128, octets: &[u8]) -> Existing {
     Existing {
         port: id(port),
@@ -42,7 +42,7 @@ fn updates(existing: &[Existing], compat: u128, elements: &[Element]) -> (Vec<Op
     (ports, removed)
 }
 
-/// What it is about, what there is, what is asked, the ports found and the ports removed.
+/// The title, the present gateways, the request, the matched ports and the removed ports.
 type Line<'e> = (&'e str, &'e [Existing], Vec<Element>, Vec<u128>, Vec<u128>);
 
 #[test]
@@ -188,7 +188,7 @@ proptest! {
 
     #[test]
     fn what_was_read_can_be_sent_back(existing in existing(), compat in 0..6usize) {
-        // Ports without an address cannot be told apart by what is shown of them.
+        // Ports without an address look alike in responses.
         let existing: Vec<_> = existing.into_iter().filter(|it| !it.addresses.is_empty()).collect();
         let as_shown = |it: &Existing| Element {
             fixed_ips: it.addresses.iter().map(|a| FixedIpRequest { subnet_id: None, ip_address: Some(*a) }).collect(),

@@ -1,4 +1,4 @@
-//! What gateways may not leave behind, and what follows from them.
+//! Outcomes that changes of gateways must not have, and their effects elsewhere.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn scenario_37_floating_ips_hold_the_last_gateway_to_their_network() {
     cloud.create("floatingips", json!({"floating_network_id": id(N2), "port_id": port})).unwrap();
     let n2 = json!([{"network_id": id(N2)}]);
     refused(cloud.gateways("remove", router, n2.clone()), 409, "RouterExternalGatewayInUseByFloatingIp");
-    // The other network's gateway is free to go, compatibility gateway or not.
+    // The other network's gateway may be removed, compatibility gateway or not.
     let shown = cloud.gateways("remove", router, json!([{"network_id": id(N1)}])).unwrap();
     assert_eq!(networks(&shown), [id(N2)]);
     cloud.gateways("add", router, n2).unwrap();
@@ -90,10 +90,10 @@ fn scenario_43_a_new_subnet_reaches_every_gateway() {
         routes.iter().map(|route| route.destination.to_string()).collect::<Vec<_>>(),
         ["0.0.0.0/0", "::/0"]
     );
-    // A second subnet of a family gives nobody a second address.
+    // A second subnet of a family gives no gateway a second address.
     cloud.add_subnet(subnet(0x42, N1, "203.0.113.0/24"));
     assert_eq!(cloud.gateway_ports(router).iter().map(versions).collect::<Vec<_>>(), all);
-    // And one that overlaps with what the router has elsewhere is refused.
+    // A subnet that overlaps with the router's other subnets is refused.
     refused(cloud.try_subnet(subnet(0x43, N1, "198.51.100.0/25")), 400, "BadRequest");
     cloud.attach(router, S4).unwrap();
     let text = refused(cloud.try_subnet(subnet(0x44, N1, "10.0.0.0/16")), 400, "BadRequest");
@@ -174,7 +174,7 @@ fn scenario_43_through_the_api_of_subnets() {
     let overlapping = json!({"network_id": id(N1), "ip_version": 4, "cidr": "198.51.100.0/25"});
     cloud.gateways("add", router, json!([{"network_id": id(N2)}])).unwrap();
     refused(cloud.create("subnets", overlapping), 400, "BadRequest");
-    // 42: the gateway moves; to an address that a router has it cannot.
+    // Scenario 42: the subnet's gateway changes, but not to an address that a router has.
     cloud.update("subnets", id(S1), json!({"gateway_ip": "192.0.2.254", "allocation_pools": [{"start": "192.0.2.2", "end": "192.0.2.200"}]})).unwrap();
     let routes = default_routes(&cloud.world, cloud.world.get::<Router>(&router).unwrap());
     assert!(routes.iter().any(|route| route.nexthop == ip("192.0.2.254")));

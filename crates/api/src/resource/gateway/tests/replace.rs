@@ -1,4 +1,4 @@
-//! Replacing and removing gateways, by the new sub-methods and by the old field.
+//! Replacing and removing gateways, through the new sub-methods and through the old attribute.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn scenario_29_31_emptying_the_old_field_takes_one_gateway_at_a_time() {
         let mut cloud = Cloud::new();
         let router = cloud.router_on(&[N1, N2]);
         let second = port_ids(&cloud, router)[1];
-        // What the command line client does: an empty removal, then an empty field.
+        // The requests of the `openstack` client: an empty removal, then an empty attribute.
         cloud.gateways("remove", router, json!({})).unwrap();
         let shown = cloud.update("routers", router, json!({"external_gateway_info": empty})).unwrap();
         assert_eq!((networks(&shown), port_ids(&cloud, router)), (vec![id(N2)], vec![second]));
@@ -217,7 +217,7 @@ fn addresses_can_move_between_gateways_in_one_update() {
     assert_eq!(port_ids(&cloud, router), ports);
     cloud.gateways("update", router, before).unwrap();
     assert_eq!(port_ids(&cloud, router), ports);
-    // And from one that goes to one that comes.
+    // Addresses move from a removed gateway to a new one.
     let moved =
         json!([gateway(N1, &["192.0.2.10"]), gateway(N2, &[]), gateway(N1, &["192.0.2.77", "192.0.2.12"])]);
     let shown = cloud.gateways("update", router, moved).unwrap();

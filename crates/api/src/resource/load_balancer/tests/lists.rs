@@ -1,4 +1,4 @@
-//! Lists: pages, order and booleans, as Octavia reads a query.
+//! Lists: pages, order and booleans in Octavia's grammar.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn crowd(count: usize) -> Cloud {
     };
     cloud.run((None, ""), put).unwrap();
     for n in 0..count {
-        // A minute has many of them.
+        // A hundred are created in the same second.
         cloud.now = START + n as i64 / 100;
         let balancer =
             json!({"name": format!("lb{}", n % 7), "vip_subnet_id": id(9), "admin_state_up": n % 5 != 0});
@@ -23,7 +23,7 @@ fn crowd(count: usize) -> Cloud {
     cloud
 }
 
-/// Walks a list by its links; gives the ids in order.
+/// Follows a list by its links. Returns the ids in order.
 fn walk(cloud: &Cloud, first: &str, direction: &str) -> Vec<String> {
     let (mut found, mut query) = (Vec::new(), first.to_owned());
     loop {

@@ -1,4 +1,4 @@
-//! The ports that health monitors send their probes from.
+//! The source ports of health probes.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn monitor(pool: &str) -> Value {
     json!({"pool_id": pool, "type": "TCP", "delay": 5, "timeout": 3, "max_retries": 2})
 }
 
-/// The subnets that have such a port, in order.
+/// The subnets with such a port, in order.
 fn sources(cloud: &Cloud) -> Vec<Uuid> {
     let mut subnets: Vec<Uuid> = cloud
         .world

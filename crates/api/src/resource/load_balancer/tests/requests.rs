@@ -1,4 +1,4 @@
-//! What requests do, and in which order they are refused.
+//! The effects of requests, and the order of their checks.
 
 use super::*;
 
@@ -549,7 +549,7 @@ fn a_port_of_another_project_is_no_vip() {
     let mut cloud = Cloud::new();
     let mut desk = Desk::new();
     desk.world = cloud.world.clone();
-    // The owner of network 1 sees the ports of others there.
+    // The owner of network 1 sees foreign ports there.
     desk.update("networks", &Caller::admin("admin"), &json!(id(1)), json!({"shared": true})).unwrap();
     let foreign = desk.create("ports", &Caller::member("other"), json!({"network_id": id(1)})).unwrap();
     cloud.world = desk.world;

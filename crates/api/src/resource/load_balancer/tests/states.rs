@@ -1,4 +1,4 @@
-//! States follow from the generation that the Northbound has, and from nothing else.
+//! The statuses follow from the generation in the Northbound; none is stored.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The sum of a project's addresses on networks of other projects, whatever they hang on.
+//! The sum of a project's addresses on networks of other projects, whatever objects have them.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::resource::{ChangeRequest, CreateAnswer, at_path};
 
 const OVER: (u16, &str) = (409, "OverQuota");
 
-/// N1 is the administrator's, external and shared with everybody; `q` is a member without anything.
+/// N1 belongs to the administrator, is external and shared with all; `q` is a member without objects.
 fn cloud() -> Cloud {
     let mut cloud = Cloud::new();
     cloud
@@ -37,7 +37,7 @@ fn limit(cloud: &mut Cloud, limits: &[(&str, i64)]) {
     cloud.change(|txn| Ok(txn.put(set))).unwrap();
 }
 
-/// A port's body with so many addresses on the shared subnet.
+/// The body of a port with so many addresses on the shared subnet.
 fn port(count: usize) -> Value {
     let fixed: Value = std::iter::repeat_n(json!({"subnet_id": id(S1)}), count).collect();
     json!({"network_id": id(N1), "fixed_ips": fixed})
@@ -53,7 +53,7 @@ fn ports(cloud: &mut Cloud, ports: Vec<Value>) -> Result<usize, Fault> {
     }
 }
 
-/// Changes the addresses of a port. On a network of others only an administrator may; the limit is the project's.
+/// Changes the addresses of a port. On a foreign network only an administrator may do that; the limit is the project's.
 fn readdress(cloud: &mut Cloud, port: Uuid, fixed_ips: &Value) -> Result<Value, Fault> {
     cloud.by(Caller::admin("admin"), |cloud| cloud.update("ports", port, json!({ "fixed_ips": fixed_ips })))
 }
@@ -78,12 +78,12 @@ fn one_bulk_request_does_not_empty_a_shared_subnet() {
 fn many_requests_take_no_more_than_one() {
     let mut cloud = cloud();
     for n in 0..100 {
-        // The choice of the address is left open; it counts all the same.
+        // An automatically chosen address counts too.
         let made = cloud.create("ports", json!({"network_id": id(N1)}));
         made.unwrap_or_else(|fault| panic!("port {n}: {fault}"));
     }
     assert_eq!(fault(cloud.create("ports", json!({"network_id": id(N1)}))), OVER);
-    // Others have theirs, and so has the owner of the network, who is under no such limit.
+    // Other projects have their own limits, and the network's owner has no such limit.
     cloud.by(Caller::member("r"), |cloud| cloud.create("ports", port(1))).unwrap();
     cloud.by(Caller::admin("admin"), |cloud| ports(cloud, vec![port(16); 8])).unwrap();
     assert_eq!((told(&cloud, "r"), told(&cloud, "admin")), ((1, 100), (0, 100)));
@@ -113,14 +113,14 @@ fn gateways_of_many_routers_and_floating_ips_are_in_the_sum() {
     assert_eq!(fault(cloud.create("routers", info.clone())), OVER);
     assert_eq!(fault(cloud.update("routers", routers[3], info.clone())), OVER);
     assert_eq!(fault(readdress(&mut cloud, uuid(&last), &port(3)["fixed_ips"])), OVER);
-    // A further address of a gateway that is there.
+    // A further address of an existing gateway.
     let two = json!({"network_id": id(N1), "external_fixed_ips": port(2)["fixed_ips"]});
     let grown = json!([two, {"network_id": id(N1)}, {"network_id": id(N1)}]);
     assert_eq!(
         fault(cloud.by(Caller::admin("q"), |cloud| cloud.gateways("update", routers[2], grown))),
         OVER
     );
-    // A gateway that takes the place of another one takes no more.
+    // A gateway that replaces another uses no further address.
     cloud.gateways("update", routers[2], vec![json!({"network_id": id(N2)}); 3].into()).unwrap();
     cloud.delete("ports", uuid(&last)).unwrap();
     cloud.update("routers", routers[3], info).unwrap();
@@ -162,7 +162,7 @@ fn a_project_that_is_over_the_limit_keeps_its_addresses_and_may_give_some_back()
     let mut cloud = cloud();
     let made = cloud.create("ports", port(2)).unwrap();
     let other = uuid(&cloud.create("ports", port(2)).unwrap());
-    // Imported with more than a request would have given it.
+    // An imported port with more addresses than a request may have.
     let one = |n: u8| FixedIp { subnet_id: id(S1), ip_address: ip(&format!("192.0.2.{}", 100 + n)) };
     let many: Vec<FixedIp> = (0..10).map(one).collect();
     cloud.change(|txn| Ok(txn.edit::<Port>(&uuid(&made), |port| port.fixed_ips = many))).unwrap();
@@ -175,7 +175,7 @@ fn a_project_that_is_over_the_limit_keeps_its_addresses_and_may_give_some_back()
     readdress(&mut cloud, other, &port(1)["fixed_ips"]).unwrap();
     assert_eq!(told(&cloud, "q"), (11, 3));
     assert_eq!(fault(cloud.create("ports", port(1))), OVER);
-    // -1 is no limit.
+    // -1 means no limit.
     limit(&mut cloud, &[("shared_address", -1)]);
     cloud.create("ports", port(16)).unwrap();
     assert_eq!(told(&cloud, "q"), (27, -1));

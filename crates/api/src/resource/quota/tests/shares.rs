@@ -1,4 +1,4 @@
-//! How much of what everybody shares one request gets: gateways of a router, addresses of a port, objects of a bulk request.
+//! Limits on one request for shared resources: gateways of a router, addresses of a port, objects of a bulk request.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -42,11 +42,11 @@ fn a_router_has_no_more_gateways_than_its_project_may() {
     assert_eq!(fault(by_member(&mut cloud, |cloud| cloud.gateways("add", router, on(N1, 2)))), OVER);
     by_member(&mut cloud, |cloud| cloud.gateways("add", router, on(N1, 1))).unwrap();
     assert_eq!(told(&cloud, "p", "router_gateway")["used"], 20);
-    // Administrators are under the project's limit too; they raise it.
+    // The project's limit applies to administrators too; they can raise it.
     assert_eq!(fault(cloud.gateways("update", router, on(N1, 21))), OVER);
     limit(&mut cloud, "router_gateway", 21);
     cloud.gateways("add", router, on(N1, 1)).unwrap();
-    // What is over a limit that was lowered stays, changes, and goes down.
+    // Objects over a lowered limit stay, may change, and may shrink.
     limit(&mut cloud, "router_gateway", 3);
     let mut gateways =
         cloud.show("routers", router).unwrap()["external_gateways"].as_array().unwrap().clone();
@@ -83,7 +83,7 @@ fn no_gateway_and_no_port_has_more_addresses_than_its_project_may() {
     cloud.gateways("add", router, json!([info(16)])).unwrap();
     let gateway = cloud.gateway_ports(router)[0].id;
     assert_eq!(fault(cloud.update("ports", gateway, json!({"fixed_ips": fixed(17)}))), OVER);
-    // A port on a network that somebody shares.
+    // A port on a shared network of another project.
     cloud.update("networks", id(N1), json!({"shared": true})).unwrap();
     let member = Caller::member("q");
     let asked = |count| json!({"network_id": id(N1), "fixed_ips": fixed(count)});
@@ -92,7 +92,7 @@ fn no_gateway_and_no_port_has_more_addresses_than_its_project_may() {
     let port = port["id"].as_str().unwrap().to_owned();
     assert_eq!(told(&cloud, "q", "port_fixed_ip"), json!({"used": 16, "limit": 16, "reserved": 0}));
     assert_eq!(fault(cloud.update("ports", &port, json!({"fixed_ips": fixed(17)}))), OVER);
-    // Imported with more, it keeps them and gives some back.
+    // An imported port with more addresses keeps them and may release some.
     give(&mut cloud, &port, 20);
     assert_eq!(fault(cloud.update("ports", &port, json!({"fixed_ips": fixed(21)}))), OVER);
     cloud.update("ports", &port, json!({"fixed_ips": fixed(20), "name": "kept"})).unwrap();
@@ -100,7 +100,7 @@ fn no_gateway_and_no_port_has_more_addresses_than_its_project_may() {
     assert_eq!(told(&cloud, "q", "port_fixed_ip")["used"], 18);
 }
 
-/// Addresses that no request gave.
+/// Gives a port addresses as an import would.
 fn give(cloud: &mut Cloud, port: &str, count: u8) {
     let port: Uuid = port.parse().unwrap();
     let one = |n: u8| FixedIp { subnet_id: id(S1), ip_address: ip(&format!("192.0.2.{}", 100 + n)) };
@@ -133,7 +133,7 @@ fn a_bulk_request_is_over_a_limit_before_its_first_object_is_made() {
     assert_eq!(fault(desk.post("address-scopes", &member, scopes(101))), OVER);
     assert_eq!(desk.post("address-scopes", &member, scopes(100)).unwrap().len(), 100);
     assert_eq!(fault(desk.post("address-scopes", &member, scopes(1))), OVER);
-    // Nothing is asked of a noun before the whole request is known to fit: its networks are nobody's.
+    // The size of a bulk request is checked before its first object: the network does not exist, and yet the limit is reported.
     let nowhere = json!({"name": "n", "network_id": id(0x99)});
     let ports: Vec<Value> = std::iter::repeat_n(nowhere, 501).collect();
     assert_eq!(fault(desk.post("ports", &member, json!({ "ports": ports }))), OVER);
