@@ -6,14 +6,14 @@
 //!                   Northbound ──learn, match────┘
 //! ```
 //!
-//! Objects come from Neutron's own API, which has all of them with their ids; nothing here knows Neutron's tables in SQL. The
-//! Northbound adds what the API does not tell: where gateways are (`learn`), and which row stands for which object. The
-//! latter is found by deciding what we would write for these objects and looking for rows that mean the same (`matching`):
-//! those keep their UUIDs, so that the first pass of the server changes rows instead of making them anew.
+//! Objects come from Neutron's own API, which returns all of them with their ids; this module does not read Neutron's SQL tables. The
+//! Northbound adds data that the API does not return: the chassis of gateways (`learn`), and the row of each object (`matching`). To find
+//! those rows, the import decides what we would write for the objects and searches for existing rows with the same meaning. These rows keep
+//! their UUIDs, so that the first pass of the server changes rows instead of creating them again.
 //!
 //! Load balancers come from Octavia's API in a second step (`balancer`), into the store that has their networks by then.
 //!
-//! Reading and matching are pure. What cannot be taken over is told object by object ([`Remark`]), never guessed.
+//! Reading and matching are pure. If an object cannot be imported, the report has a [`Remark`] about it; nothing is guessed.
 
 mod balancer;
 mod document;
@@ -45,14 +45,14 @@ use crate::world::{Change, Entity, Revision, Row, Txn, World};
 pub use document::{Document, DocumentError};
 pub use source::{Credentials, Source, SourceError};
 
-/// One object and what is to be said about it.
+/// A remark about one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Remark {
-    /// Which noun: `port`, `router`.
+    /// The noun: `port`, `router`.
     pub noun: &'static str,
-    /// Which one.
+    /// The id of the object.
     pub id: String,
-    /// What about it.
+    /// The remark.
     pub text: String,
 }
 
@@ -62,46 +62,46 @@ impl Remark {
     }
 }
 
-/// A row of the Northbound that stands for no object that is taken over. It is left alone.
+/// A row of the Northbound that belongs to no imported object. The server does not touch it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Stranger {
     /// Its table.
     pub table: &'static str,
-    /// Which one.
+    /// The UUID of the row.
     pub uuid: Uuid,
-    /// What it is called, if anything.
+    /// The name of the row, if any.
     pub name: String,
-    /// Whether Neutron wrote it, for an object that the API does not show.
+    /// Whether Neutron wrote it, for an object that its API does not return.
     pub neutron: bool,
 }
 
-/// What would be stored, and what it means for the Northbound.
+/// The rows to store, and the consequences for the Northbound.
 #[derive(Clone, Debug, Default)]
 pub struct Takeover {
     rows: Vec<Row>,
-    /// Objects that cannot be taken over, each with the reason.
+    /// The objects that cannot be imported, each with the reason.
     pub left_out: Vec<Remark>,
-    /// What an operator should know, though nothing is in the way.
+    /// Notes for the operator that do not prevent the import.
     pub notes: Vec<String>,
-    /// What becomes of the Northbound; none if it was not looked at.
+    /// The consequences for the Northbound; none if the import did not read it.
     pub northbound: Option<Outlook>,
 }
 
-/// What the first pass of the server does to the Northbound.
+/// The effects of the server's first pass on the Northbound.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outlook {
-    /// Rows that are taken over with their UUIDs, by table.
+    /// The numbers of adopted rows, by table.
     pub kept: BTreeMap<&'static str, usize>,
-    /// Rows that are made, by table.
+    /// The numbers of new rows, by table.
     pub made: BTreeMap<&'static str, usize>,
-    /// Rows that go because others take their place, by table.
+    /// The numbers of rows that are removed because others replace them, by table.
     pub removed: BTreeMap<&'static str, usize>,
-    /// Rows that are left alone.
+    /// The rows that the server does not touch.
     pub strangers: Vec<Stranger>,
 }
 
 impl Takeover {
-    /// How many objects of each noun would be stored.
+    /// The number of objects to store, by noun.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for row in &self.rows {
@@ -115,7 +115,7 @@ impl Takeover {
         self.rows.is_empty()
     }
 
-    /// Stores all of it in one transaction, in a store that has nothing yet.
+    /// Stores all rows in one transaction, in an empty store.
     pub async fn store(self, store: &Store) -> Result<(), Fault> {
         let rows = self.rows;
         let stored = store.execute(move |txn| {
@@ -130,11 +130,10 @@ impl Takeover {
     }
 }
 
-/// Codes of problems with texts that Neutron took, and that are stored and not written into rows.
+/// Codes of problems about strings that Neutron accepted. They are stored but not written into rows.
 const UNWRITTEN: [&str; 5] = ["dhcp-option", "dns-name", "dns-domain", "host-name", "binding-profile"];
 
-/// Reads a document and, if it is given, the Northbound; says what is taken over. `now` stands where an object does not tell
-/// when it was made.
+/// Reads a document and, if given, the Northbound. Returns the objects to import. `now` replaces a missing creation time.
 pub fn prepare(
     document: &Document,
     northbound: Option<&SnapshotView>,
@@ -177,8 +176,8 @@ pub fn prepare(
 
 /// Imports the quotas, load balancers and parts of an Octavia into a store that has the networks already.
 ///
-/// One transaction of that store decides and stores, so that no change of the networks comes between. A dry run stores nothing, and
-/// neither does an import that would leave objects out without permission.
+/// One transaction of that store decides and stores, so that no change of the networks comes in between. A dry run stores nothing, and
+/// neither does an import that would have to omit objects without permission.
 pub async fn take_over_balancers(
     store: &Store,
     document: Document,
@@ -201,9 +200,9 @@ pub async fn take_over_balancers(
 /// Options of an import.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImportOptions {
-    /// Report what would be stored, and store nothing.
+    /// Whether to report what would be stored, and store nothing.
     pub dry_run: bool,
-    /// Go on without the objects that cannot be taken over.
+    /// Whether to continue without the objects that cannot be imported.
     pub leave_out: bool,
 }
 
@@ -223,7 +222,7 @@ fn adopt_rows(
     takeover.northbound = Some(outlook(world, view, settings, matched.kept, matched.strangers));
 }
 
-/// What the first pass would do: the same decision and the same plan as the server's.
+/// Computes the effects of the first pass, with the same decision and plan as the server.
 fn outlook(
     world: World,
     view: &SnapshotView,
@@ -253,7 +252,7 @@ fn world_of(rows: &[Row]) -> World {
     world
 }
 
-/// A world as the server's decider sees it, before OVN reports anything.
+/// A snapshot of a world for the server's decider, without any report of OVN.
 fn snapshot_of(world: World, view: &SnapshotView, settings: &Settings) -> Snapshot {
     let report = Report::default();
     let sessions = Sessions::of(&world, &report, settings, &imbl::OrdSet::new());

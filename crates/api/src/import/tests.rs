@@ -1,4 +1,4 @@
-//! What is read of an API's words and of a Northbound, and what is not.
+//! Tests which parts of an API's documents and of a Northbound an import reads.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -38,7 +38,7 @@ pub(super) fn subnet(id: Uuid, network: Uuid, cidr: &str) -> Value {
            "ipv6_ra_mode": null, "ipv6_address_mode": null, "subnetpool_id": null, "segment_id": null})
 }
 
-/// A port of the router, or of nothing.
+/// A port of the router, or one without a device.
 pub(super) fn port(n: u128, address: &str, owner: &str) -> Value {
     let device = if owner.contains("router") { ROUTER.to_string() } else { String::new() };
     json!({"id": port_id(n), "tenant_id": "", "network_id": NET, "admin_state_up": true,
@@ -124,7 +124,7 @@ fn an_object_of_no_project_is_told() {
     (orphan["project_id"], orphan["tenant_id"]) = (json!(null), json!(""));
     let mut document = two_gateways();
     let notes = |document: &Document| prepared(document, None, &Settings::default()).notes;
-    // Gateway ports belong to nobody in every cloud.
+    // Gateway ports have no project in any cloud.
     assert_eq!(notes(&document), Vec::<String>::new());
     document.add(
         "networks",
@@ -195,7 +195,7 @@ fn what_is_shown_is_kept() {
     assert_eq!(network.standard.revision, 3);
     assert_eq!(network.standard.created_at.to_string(), "2024-01-02T03:04:05Z");
     assert_eq!(network.project, "p");
-    // Without a Northbound the segment's id is made up, and is the same next time.
+    // Without a Northbound, the segment's id is derived and thus the same each time.
     let again = prepared(&two_gateways(), None, &Settings::default());
     assert_eq!(again.rows, takeover.rows);
 }
@@ -250,7 +250,7 @@ fn pools_and_floating_ips_in_neutrons_words() {
     );
 }
 
-/// A Northbound with the router, both gateways and these routes and translations.
+/// A Northbound with the router, both gateways, and these routes and NAT rows.
 fn with_router(routes: &Value, nat: &Value, ports: &Value) -> SnapshotView {
     let parts = |rows: &Value| -> Value {
         json!(["set", rows.as_object().unwrap().keys().map(|id| json!(["uuid", id])).collect::<Vec<_>>()])
@@ -356,7 +356,7 @@ fn routes_without_a_port_are_taken_once_and_those_with_one_for_that_port_only() 
         }
         row
     };
-    // One for gateway 2, two that could be anybody's: one of them is taken for gateway 1, the other goes.
+    // One is for gateway 2, the other two have no port: gateway 1 adopts one of them, and the other is removed.
     let routes = json!({(uuid(21).to_string()): route(Some(2)), (uuid(22).to_string()): route(None),
                         (uuid(23).to_string()): route(None)});
     let view = with_router(&routes, &json!({}), &gateway_ports());
@@ -365,7 +365,7 @@ fn routes_without_a_port_are_taken_once_and_those_with_one_for_that_port_only() 
     assert_eq!(outlook.kept["Logical_Router_Static_Route"], 2);
     assert_eq!(outlook.removed["Logical_Router_Static_Route"], 1);
     assert_eq!(outlook.made.get("Logical_Router_Static_Route"), None);
-    // Another gateway's route is not taken.
+    // The route of another gateway is not adopted.
     let routes = json!({(uuid(21).to_string()): route(Some(2))});
     let view = with_router(&routes, &json!({}), &gateway_ports());
     let takeover = prepared(&two_gateways(), Some(&view), &Settings::default());
@@ -388,7 +388,7 @@ fn translations_by_subnet_are_told_and_change_only_as_much_as_they_must() {
     );
     let outlook = takeover.northbound.unwrap();
     assert_eq!((outlook.kept["NAT"], outlook.removed["NAT"], outlook.made.get("NAT")), (2, 1, None));
-    // What translates to an address that is no gateway's is somebody else's.
+    // A NAT row for an address that no gateway has is foreign.
     let names: Vec<_> = outlook.strangers.iter().map(|row| (row.table, row.name.as_str())).collect();
     assert_eq!(names, [("NAT", "203.0.113.9")]);
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// The Northbound's rows as a target.
 pub(super) struct NorthboundTarget {
     rows: WriterTarget,
-    /// Whether everything is looked at.
+    /// Whether the present run is a full resync.
     whole: bool,
     spent: watch::Sender<Vec<Uuid>>,
 }

@@ -63,7 +63,7 @@ impl NovaCounts {
         std::array::from_fn(|index| (OUTCOMES[index], self.0.outcomes[index].load(Ordering::Relaxed)))
     }
 
-    /// The number of ports that Nova was told of before their metadata service was ready.
+    /// The number of ports whose event was sent before their metadata service was ready.
     pub fn late(&self) -> u64 {
         self.0.late.load(Ordering::Relaxed)
     }

@@ -37,7 +37,7 @@ pub enum ProbeResult {
     Offline,
 }
 
-/// The refusal of a load balancer's rows by the Northbound, as the server that writes it was told.
+/// The refusal of a load balancer's rows by the Northbound. Only the server that writes receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The generation that was refused.

@@ -1,6 +1,7 @@
 //! Parses Octavia's JSON into the objects of the store. Pure.
 //!
-//! The answers of an API are bytes from outside: this module checks every value that OVN's rows are made of, as requests are checked.
+//! Responses of an API are bytes from outside, so this module checks every value that is written into OVN's rows, like the checks of
+//! requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +41,7 @@ pub(super) fn balancers(document: &Document, order: &MemberOrder, txn: &mut Txn,
     }
 }
 
-/// Puts the limits of projects into `txn`, beside those of the network API.
+/// Puts the limits of projects into `txn`, in addition to those of the network API.
 pub(super) fn quotas(document: &Document, txn: &mut Txn, takeover: &mut Takeover) {
     for value in document.get(QUOTAS) {
         let source = match read::<shape::OctaviaQuota>(value) {
@@ -63,7 +64,7 @@ pub(super) fn quotas(document: &Document, txn: &mut Txn, takeover: &mut Takeover
     }
 }
 
-/// The parts by the object that they belong to, as the API shows them.
+/// The parts by the object that they belong to, as JSON.
 struct Parts<'d> {
     listeners: BTreeMap<String, Vec<&'d Value>>,
     pools: BTreeMap<String, Vec<&'d Value>>,
@@ -88,7 +89,7 @@ impl<'d> Parts<'d> {
         }
     }
 
-    /// Parts of objects that the document does not have.
+    /// Parts whose parent is missing in the document.
     fn orphans(&self, document: &Document) -> Vec<(&'static str, String)> {
         let known = |collection: &str| -> BTreeSet<&str> {
             document.get(collection).iter().filter_map(|value| value["id"].as_str()).collect()
@@ -114,7 +115,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
     T::deserialize(value).map_err(|error| format!("cannot parse it: {error}"))
 }
 
-/// Reads the parts of one owner. One bad part keeps the whole load balancer out.
+/// Parses the parts of one owner. One bad part excludes the whole load balancer.
 fn each<T: DeserializeOwned>(
     noun: &str,
     parts: &BTreeMap<String, Vec<&Value>>,
@@ -197,7 +198,7 @@ fn take_over(
     adopt(txn, aggregate).map_err(|fault| fault.to_string())
 }
 
-/// The VIPs and their network. Their ports must be in the store: the addresses are theirs.
+/// The VIPs and their network. Their ports must be in the store, because they hold the addresses.
 fn vips(source: &shape::OctaviaBalancer, world: &World) -> Result<(Uuid, Vec<Vip>), String> {
     let first = (source.vip_subnet_id, &source.vip_address, source.vip_port_id);
     let further = source.additional_vips.iter().map(|vip| (vip.subnet_id, &vip.ip_address, vip.port_id));
@@ -229,7 +230,7 @@ fn protocol(word: &str) -> Result<LbProtocol, String> {
     LbProtocol::parse(word).ok_or_else(|| format!("its protocol is {word}; allowed: TCP, UDP, SCTP"))
 }
 
-/// Refuses what Octavia is about to remove. The import would bring it back to life.
+/// Refuses an object that Octavia is deleting, because the import would restore it.
 fn refuse_deleted(common: &CommonAttributes) -> Result<(), String> {
     match common.provisioning_status.as_str() {
         "PENDING_DELETE" | "DELETED" => Err("Octavia is deleting it; wait until it is gone".to_owned()),

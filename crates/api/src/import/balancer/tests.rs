@@ -1,4 +1,4 @@
-//! Load balancers that are imported with their rows, and reasons why others are not.
+//! Load balancers that are imported with their rows, and the reasons why others are not.
 
 use jiff::Timestamp;
 use ovn::nb;
@@ -62,7 +62,7 @@ fn member(n: u128, address: &str, created_at: &str) -> Value {
     member
 }
 
-/// A load balancer with a listener, a pool, two members and a health monitor, as Octavia shows it.
+/// A load balancer with a listener, a pool, two members and a health monitor, as JSON of Octavia.
 fn balancers() -> Document {
     let mut document = Document::of_balancers();
     document.add(
@@ -103,7 +103,7 @@ fn balancers() -> Document {
     document
 }
 
-/// The rows that Octavia's provider has written for it, under UUIDs of its own, and a load balancer of somebody else.
+/// The rows that Octavia's provider has written for it, under their own UUIDs, and a foreign load balancer.
 fn written() -> ovn::target::SnapshotView {
     northbound(&json!({
         "Load_Balancer": {
@@ -138,7 +138,7 @@ fn a_load_balancer_comes_with_its_ids_and_keeps_its_rows() {
     assert_eq!(whole.standard.created_at.to_string(), "2026-01-02T03:04:05Z");
     assert_eq!(whole.rows[0].group, RowGroup::of(world.get::<Pool>(&POOL).unwrap()));
     assert_eq!(world.get::<Listener>(&LISTENER).unwrap().timeouts.client_data, 50_001);
-    // Backends are chosen by their place, so members stand in the order of their creation.
+    // OVN chooses backends by position, so members are in order of creation.
     let mut members: Vec<_> = world.table::<Member>().iter().map(|it| (it.ordinal, it.id)).collect();
     members.sort_unstable();
     assert_eq!(members, [(0, member_id(2)), (1, member_id(1))]);
@@ -254,7 +254,7 @@ fn a_second_import_takes_nothing_twice() {
 
 #[test]
 fn a_full_subnet_leaves_nothing_of_the_load_balancer() {
-    // The probes need an address, and a subnet of four has none left beside the VIP and the member.
+    // The probes need an address, and a subnet of four has none left besides the VIP and the member.
     let mut network_document = Document::of_network();
     network_document.add("networks", vec![network(NET)]);
     let mut narrow = subnet(SUBNET, NET, "192.0.2.0/30");

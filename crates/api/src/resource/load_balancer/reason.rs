@@ -1,6 +1,6 @@
-//! The reasons why a load balancer or a member is not as its owner wants it, in sentences.
+//! The reasons why a load balancer or a member does not serve, as sentences.
 //!
-//! Octavia's own bodies have no place for them. `GET .../status?verbose=true`, `meridian status` and `meridian explain` show them.
+//! Octavia's own bodies have no key for them. `GET .../status?verbose=true`, `meridian status` and `meridian explain` show them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::model::{LoadBalancer, Member, Port, Router};
 use crate::resource::Scene;
 use crate::world::{Link, World};
 
-/// The reason why a load balancer is in `ERROR`, or why nobody answers for its VIP.
+/// The reason why a load balancer is in `ERROR`, or why nothing answers for its VIP.
 pub fn of_load_balancer(scene: &Scene<'_>, whole: &LoadBalancer) -> Option<String> {
     let is_failed = status::of_load_balancer(scene, whole).provisioning == Provisioning::Error;
     match scene.report.refusal(whole.id) {
@@ -30,7 +30,7 @@ pub fn of_load_balancer(scene: &Scene<'_>, whole: &LoadBalancer) -> Option<Strin
     }
 }
 
-/// The reason why a member gets no connections, or not all that it could get.
+/// The reason why a member gets no connections, or fewer than it could.
 pub fn of_member(scene: &Scene<'_>, member: &Member) -> Option<String> {
     let port = scene.world.address_holder(member.subnet(), member.address.value);
     match status::health_of_member(scene, member) {
@@ -47,7 +47,7 @@ pub fn of_member(scene: &Scene<'_>, member: &Member) -> Option<String> {
     }
 }
 
-/// The routers that answer for a VIP: those with an interface in its subnet, and the owner's own with a gateway there.
+/// The routers that answer for a VIP: those with an interface in its subnet, and the owner's routers with a gateway there.
 pub fn routers<'w>(world: &'w World, balancer: &LoadBalancer) -> Vec<&'w Router> {
     let subnets = balancer.vips.iter().map(|vip| vip.subnet_id);
     let ports = subnets.flat_map(|subnet| world.linked::<Port>(Link::PortsOfSubnet(subnet)));

@@ -1,4 +1,4 @@
-//! Policies: who may give them, what they open, and what keeps them.
+//! RBAC policies: permissions to create them, their effects, and the conditions for deletion.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn a_network_is_shared_with_one_project() {
     assert_eq!(fault(desk.delete(POLICIES, &member(), &policy)), (409, "RbacPolicyInUse"));
     let away = desk.update(POLICIES, &member(), &policy, json!({"target_tenant": "r"}));
     assert_eq!(fault(away), (409, "RbacPolicyInUse"));
-    // Everybody may: then the policy for one is not needed any more.
+    // A policy for all projects replaces the one for a single project.
     let all = desk.create(POLICIES, &admin(), body(&network, json!({"target_tenant": "*"}))).unwrap();
     desk.delete(POLICIES, &member(), &policy).unwrap();
     assert_eq!(fault(desk.delete(POLICIES, &admin(), &all)), (409, "RbacPolicyInUse"));
@@ -140,10 +140,10 @@ fn an_external_network_is_open_to_all_until_somebody_says_for_whom() {
     assert!(desk.show("networks", &friend, &network).is_ok());
     assert_eq!(fault(desk.show("networks", &stranger, &network)), (404, "NetworkNotFound"));
     assert_eq!(desk.show("networks", &friend, &network).unwrap()["shared"], false);
-    // For nobody: then it is no external network.
+    // A network that is external for no project is internal.
     desk.delete(POLICIES, &admin(), &one).unwrap();
     assert_eq!(desk.show("networks", &admin(), &network).unwrap()["router:external"], false);
-    // And the other way round.
+    // The opposite: a policy makes it external again.
     let more = json!({"target_tenant": "q", "action": "access_as_external"});
     desk.create(POLICIES, &admin(), body(&network, more)).unwrap();
     assert_eq!(desk.show("networks", &friend, &network).unwrap()["router:external"], true);

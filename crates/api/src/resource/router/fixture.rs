@@ -1,5 +1,4 @@
-//! A small cloud with the external networks and chassis of the acceptance scenarios, driven through the nouns as `http` drives
-//! them.
+//! A small cloud with the external networks and chassis of the acceptance scenarios. Tests send requests to its nouns as `http` does.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -50,7 +49,7 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    /// With the networks above and chassis ch1 to ch3 that carry both physical networks; an administrator of `p` asks.
+    /// A cloud with the networks above and chassis ch1 to ch3, which carry both physical networks. The caller is an administrator of `p`.
     pub(crate) fn new() -> Self {
         let mut outside = Outside { settings: Settings::default(), ..Outside::default() };
         outside.fleet.chassis = (1..=3).map(|n| chassis(&format!("ch{n}"))).collect();
@@ -86,7 +85,7 @@ impl Cloud {
         .unwrap();
     }
 
-    /// A subnet as it comes to be through the API: with what gateways make of it.
+    /// Adds a subnet with its effects on gateways, as the API does.
     pub(crate) fn try_subnet(&mut self, subnet: Subnet) -> Result<(), Fault> {
         self.change(|txn| {
             let id = subnet.id;
@@ -99,7 +98,7 @@ impl Cloud {
         self.try_subnet(subnet).unwrap();
     }
 
-    /// Runs a change; nothing happened if it fails.
+    /// Runs a change, which has no effect if it fails.
     pub(crate) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Txn) -> Result<T, Fault>,
@@ -114,7 +113,7 @@ impl Cloud {
         Ok(answer)
     }
 
-    /// What holds after every change.
+    /// The invariants after every change.
     fn check_invariants(&self) {
         for router in self.world.table::<Router>().iter() {
             let gateways = crate::resource::gateway::of_router(&self.world, router);
@@ -132,7 +131,7 @@ impl Cloud {
                 );
             }
         }
-        // What the store's references and keys insist on.
+        // The references and unique keys of the store.
         for floating in self.world.table::<FloatingIp>().iter() {
             let has = |port: &Port, ip: Option<Ipv4Addr>| {
                 port.fixed_ips.iter().any(|fixed| Some(fixed.ip_address) == ip.map(IpAddr::from))
@@ -154,7 +153,7 @@ impl Cloud {
         (self.caller.clone(), self.report.clone())
     }
 
-    /// The same cloud, asked by somebody else.
+    /// Runs requests on the cloud as another caller.
     pub(crate) fn by<T>(&mut self, caller: Caller, ask: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.caller, caller);
         let answer = ask(self);
@@ -162,7 +161,7 @@ impl Cloud {
         answer
     }
 
-    /// `POST /{path}`: the object.
+    /// `POST /{path}`. Returns the object.
     pub(crate) fn create(&mut self, path: &str, body: Value) -> Result<Value, Fault> {
         let noun = at_path(path).unwrap();
         let (caller, report) = self.who();
@@ -173,7 +172,7 @@ impl Cloud {
         }
     }
 
-    /// `PUT /{path}/{id}`: the object.
+    /// `PUT /{path}/{id}`. Returns the object.
     pub(crate) fn update(&mut self, path: &str, id: impl ToString, body: Value) -> Result<Value, Fault> {
         let noun = at_path(path).unwrap();
         let (caller, report) = self.who();
@@ -196,7 +195,7 @@ impl Cloud {
         at_path(path).unwrap().show(&self.scene(), &id.to_string(), &[]).map(|it| it.into_value())
     }
 
-    /// Any action of an object: the method and what follows the id, such as `PUT add_router_interface`.
+    /// Runs an action of an object, given its method and the path after the id, such as `PUT add_router_interface`.
     pub(crate) fn act(
         &mut self,
         path: &str,
@@ -240,19 +239,19 @@ impl Cloud {
         }
     }
 
-    /// A new router without anything.
+    /// Creates a router without gateways and interfaces.
     pub(crate) fn router(&mut self) -> Uuid {
         let shown = self.create("routers", json!({"name": "r"})).unwrap();
         shown["id"].as_str().unwrap().parse().unwrap()
     }
 
-    /// One of the three sub-methods for gateways: the router.
+    /// Runs one of the three sub-methods for gateways. Returns the router.
     pub(crate) fn gateways(&mut self, verb: &str, router: Uuid, gateways: Value) -> Result<Value, Fault> {
         let body = json!({"router": {"external_gateways": gateways}});
         self.act("routers", router, &format!("PUT {verb}_external_gateways"), body)
     }
 
-    /// A router with gateways on networks.
+    /// Creates a router with gateways on networks.
     pub(crate) fn router_on(&mut self, networks: &[u128]) -> Uuid {
         let router = self.router();
         let gateways = networks.iter().map(|network| json!({"network_id": id(*network)})).collect();
@@ -274,7 +273,7 @@ impl Cloud {
         self.act("routers", router, "PUT add_router_interface", json!({"subnet_id": id(subnet)}))
     }
 
-    /// A port of project `p` on a network.
+    /// Creates a port of project `p` on a network.
     pub(crate) fn port(&mut self, network: u128, addresses: &[&str]) -> Uuid {
         use crate::resource::ipam::FixedIpRequest;
         use crate::resource::port::{Internal, create_internal};
@@ -311,13 +310,13 @@ pub(crate) fn chassis(name: &str) -> Chassis {
     }
 }
 
-/// A gateway on a network with addresses, as requests have it.
+/// The JSON of a gateway on a network with addresses.
 pub(crate) fn gateway(network: u128, addresses: &[&str]) -> Value {
     let fixed: Vec<Value> = addresses.iter().map(|address| json!({"ip_address": address})).collect();
     json!({"network_id": id(network), "external_fixed_ips": fixed})
 }
 
-/// The text of a fault that has to be of this kind.
+/// Checks the status and type of a fault. Returns its message.
 pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<T, Fault>, status: u16, kind: &str) -> String {
     let fault = answer.unwrap_err();
     assert_eq!((fault.status, fault.kind), (status, kind), "{fault}");
