@@ -38,115 +38,115 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Who this installation is, in the marks it leaves in the Northbound.
+    /// Name of this installation, in the marks of its rows in the Northbound.
     owner: String = "meridian".into(),
     /// Whether new routers get a default route per gateway.
     enable_default_route_ecmp: bool = false,
-    /// Whether the default routes of new routers are watched by BFD.
+    /// Whether BFD monitors the default routes of new routers.
     enable_default_route_bfd: bool = false,
-    /// Source NAT of a gateway that does not say.
+    /// Source NAT of a gateway whose request does not set enable_snat.
     enable_snat_by_default: bool = true,
-    /// How gateways are spread over chassis.
+    /// Choice of the chassis of gateways: leastloaded or chance.
     ovn_l3_scheduler: Scheduler = Scheduler::LeastLoaded,
-    /// Floating IPs leave from the chassis of their instance.
+    /// Whether floating IPs are translated on the chassis of their instance instead of the gateway's.
     enable_distributed_floating_ip: bool = false,
-    /// One source NAT rule for everything instead of one per subnet.
+    /// Whether a router has one source NAT rule for all addresses instead of one per subnet.
     ovn_router_indirect_snat: bool = true,
-    /// NAT without connection tracking.
+    /// Whether floating IPs are translated without connection tracking.
     stateless_nat_enabled: bool = false,
-    /// Load balancers are put on a router and its networks through one group per router, instead of one by one.
+    /// Whether one group per router adds load balancers to the router and its networks, instead of one reference each.
     load_balancer_groups: bool = false,
     /// Whether networks get a metadata port.
     ovn_metadata_enabled: bool = true,
-    /// Whether the metadata port has an address in IPv4 subnets without DHCP as well. Neutron's has none there.
+    /// Whether the metadata port also has an address in IPv4 subnets without DHCP. In Neutron it has none there.
     metadata_ip_on_nodhcp: bool = true,
-    /// Seconds for which Nova is not told that a port is plugged in while the metadata service of a network of its instance is not
-    /// ready on the chassis. Keep it below Nova's vif_plugging_timeout.
+    /// Seconds for which network-vif-plugged is delayed while the metadata service of a network of the instance is not ready on the
+    /// chassis. Keep it below Nova's vif_plugging_timeout.
     metadata_ready_timeout: u32 = 15,
-    /// Seconds.
+    /// Lease time of DHCP in seconds.
     dhcp_default_lease_time: u32 = 43_200,
-    /// Resolvers of subnets that name none; those of the server's host if there are none here, none at all for 0.0.0.0 or ::.
+    /// Resolvers of subnets without any. If empty, those of the server's host; with 0.0.0.0 or ::, none at all.
     dns_servers: Vec<IpAddr> = Vec::new(),
-    /// Added to every DHCPv4 row: OVN's names of options, and values of their types.
+    /// Options of every DHCPv4 row: OVN's names, and values of their types.
     ovn_dhcp4_global_options: BTreeMap<String, String> = BTreeMap::new(),
-    /// Added to every DHCPv6 row: OVN's names of options, and values of their types.
+    /// Options of every DHCPv6 row: OVN's names, and values of their types.
     ovn_dhcp6_global_options: BTreeMap<String, String> = BTreeMap::new(),
-    /// Seconds a learned neighbour is kept.
+    /// Seconds for which a learned neighbour is kept.
     mac_binding_age_threshold: u32 = 300,
-    /// Seconds a learned MAC is kept on provider networks.
+    /// Seconds for which a learned MAC is kept on provider networks.
     fdb_age_threshold: u32 = 300,
     /// Whether localnet ports learn MACs.
     localnet_learn_fdb: bool = false,
     /// Whether external networks flood ARP requests to all routers.
     broadcast_arps_to_all_routers: bool = true,
-    /// Multicast: snooping.
+    /// Whether switches snoop multicast (IGMP and MLD).
     igmp_snooping_enable: bool = false,
-    /// Multicast: flood registered groups to provider networks.
+    /// Whether registered multicast groups are flooded to provider networks.
     igmp_flood: bool = false,
-    /// Multicast: flood reports to provider networks.
+    /// Whether multicast reports are flooded to provider networks.
     igmp_flood_reports: bool = true,
-    /// Multicast: flood unregistered groups.
+    /// Whether unregistered multicast groups are flooded.
     igmp_flood_unregistered: bool = false,
     /// MTU of the physical network.
     global_physnet_mtu: u32 = 1500,
     /// Bytes of Geneve options.
     geneve_max_header_size: u32 = 30,
-    /// What networks are whose request does not say, the first that has room: geneve, vlan (in network_vlan_ranges), local.
+    /// Types of a new network when the request names none, the first with a free number: geneve, vlan (in network_vlan_ranges), local.
     tenant_network_types: Vec<NetworkType> = vec![NetworkType::Geneve],
-    /// Tunnel keys to take, first and last.
+    /// Tunnel keys of new networks, first and last.
     vni_range: (u32, u32) = (1, 65_535),
-    /// VLAN tags to take, by physical network.
+    /// VLAN tags of new networks, by physical network.
     network_vlan_ranges: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new(),
-    /// First half of new MACs.
+    /// Prefix of new MAC addresses: the first three bytes, or four if the fourth is not zero.
     base_mac: MacAddr = MacAddr([0xfa, 0x16, 0x3e, 0, 0, 0]),
-    /// Where the sockets of ports in user space are.
+    /// Directory of the vhost-user sockets of ports.
     vhost_sock_dir: String = "/var/run/openvswitch".into(),
-    /// Domain of instances.
+    /// DNS domain of instances.
     dns_domain: String = "openstacklocal".into(),
-    /// Largest page; none is no limit.
+    /// Maximum size of a page; no limit if unset.
     pagination_max_limit: Option<u64> = None,
-    /// Most address pairs of a port.
+    /// Maximum number of allowed address pairs of a port.
     max_allowed_address_pair: usize = 10,
-    /// Most resolvers of a subnet.
+    /// Maximum number of resolvers of a subnet.
     max_dns_nameservers: usize = 5,
-    /// Most routes of a subnet.
+    /// Maximum number of host routes of a subnet.
     max_subnet_host_routes: usize = 20,
-    /// Seconds without a sign of life after which an agent is dead.
+    /// Seconds without a report after which an agent counts as dead.
     agent_down_time: u32 = 75,
-    /// Zones of routers that name none.
+    /// Availability zones of routers whose request names none.
     default_availability_zones: Vec<String> = Vec::new(),
-    /// Default quotas by resource, -1 for no limit: those named here; the others keep their defaults.
+    /// Default quotas by resource, -1 for no limit. Resources without an entry keep their defaults.
     quotas: DefaultQuotas = DefaultQuotas::default(),
-    /// Most objects that one request may create.
+    /// Maximum number of objects that one request may create.
     max_bulk_size: usize = 1000,
     /// Whether BFD sessions are shared between routers.
     bfd_session_sharing: BfdSharing = BfdSharing::Port,
-    /// Milliseconds; OVN's default if none.
+    /// Minimum interval of sent BFD packets in milliseconds; OVN's default if unset.
     bfd_min_tx: Option<u32> = None,
-    /// Milliseconds; OVN's default if none.
+    /// Minimum interval of received BFD packets in milliseconds; OVN's default if unset.
     bfd_min_rx: Option<u32> = None,
-    /// Lost packets that end a session; OVN's default if none.
+    /// Number of lost packets that end a BFD session; OVN's default if unset.
     bfd_detect_mult: Option<u32> = None,
-    /// Seconds after which all rows are compared again though nothing is known to have changed.
+    /// Seconds after which all rows are compared again even without a known change.
     resync_interval: u32 = 300,
-    /// Percent of all rows that a server which becomes the writer may delete without an operator's word
-    /// (`meridian allow-deletions`); fewer than ten rows never wait, and 100 is no limit.
+    /// Percent of all rows that a new writer may delete without `meridian allow-deletions`; fewer than ten rows never wait, and 100 means
+    /// no limit.
     max_takeover_deletions: u8 = 10,
-    /// Seconds after which routes of a gateway that no chassis hosts are taken out.
+    /// Seconds after which the routes of a gateway without a chassis are removed.
     unhosted_grace: u32 = 5,
-    /// Chassis without the gateway mark may carry gateways if none has it.
+    /// Whether all chassis may carry gateways if none is gateway-capable.
     gateway_chassis_fallback: bool = false,
-    /// How soon a chassis is taken for dead by the others, through BFD in the tunnels.
+    /// How soon the other chassis consider a chassis dead, through BFD in the tunnels.
     ha_failover_strategy: HaFailover = HaFailover::Normal,
-    /// Milliseconds between packets that a chassis takes, with ha_failover_strategy = "manual".
+    /// Milliseconds between packets that a chassis accepts, with ha_failover_strategy = "manual".
     ha_bfd_min_rx: u32 = 1000,
     /// Milliseconds between packets that a chassis sends, with ha_failover_strategy = "manual".
     ha_bfd_min_tx: u32 = 100,
-    /// Lost packets after which a chassis is dead, with ha_failover_strategy = "manual".
+    /// Number of lost packets after which a chassis counts as dead, with ha_failover_strategy = "manual".
     ha_bfd_mult: u32 = 3,
-    /// Written into `NB_Global.options` as they are: `ignore_lsp_down`, `mac_binding_removal_limit` and the like.
+    /// Further keys of `NB_Global.options`, written unchanged: `ignore_lsp_down`, `mac_binding_removal_limit` and the like.
     northbound_options: BTreeMap<String, String> = BTreeMap::new(),
-    /// Put in front of links instead of what the request says.
+    /// Prefix of links, instead of the address in the request.
     network_link_prefix: Option<String> = None,
 }
 
