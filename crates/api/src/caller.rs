@@ -19,7 +19,7 @@ pub struct Caller {
     pub service: bool,
     /// May read in every project.
     pub auditor: bool,
-    /// Octavia's own roles, which count only if the operator chose [`BalancerRoleSet::Own`].
+    /// Octavia's own roles, which count only if the operator chose `BalancerRoleSet::Own`.
     pub balancer: BalancerRoles,
 }
 

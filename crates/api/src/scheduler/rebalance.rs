@@ -54,7 +54,8 @@ pub fn rebalance(world: &World, outside: &Outside) -> Vec<Placement> {
     changed.into_values().map(|placement| Placement::clone(&placement)).collect()
 }
 
-/// The group with `name` first: it swaps with the present primary, or replaces the last entry if it is new.
+/// The group with `name` first. A member swaps with the present primary; a new chassis replaces the last entry that is not pinned if the
+/// group is full.
 fn promoted(chassis: &[Placed], name: &str) -> Vec<Placed> {
     let mut group = chassis.to_vec();
     match group.iter().position(|placed| placed.chassis == name) {

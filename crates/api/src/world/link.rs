@@ -11,7 +11,7 @@ use crate::model::NetworkType;
 
 use super::Kind;
 
-/// An index key; its value is a set of ids. For example, [`Link::PortsOfNetwork`] leads to the ports of one network.
+/// An index key; its value is a set of ids. For example, `Link::PortsOfNetwork` leads to the ports of one network.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
     /// Objects of a noun that belong to a project.

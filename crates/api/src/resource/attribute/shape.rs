@@ -182,7 +182,7 @@ impl Shape {
         }
     }
 
-    /// Why a value does not fit, for wrong strings of [`Shape::OneOf`] and integers out of range.
+    /// Why a value does not fit, for wrong strings of `Shape::OneOf` and integers out of range.
     pub fn misfit(&self, value: &Value) -> Option<Misfit> {
         match self {
             Shape::Nullable(of) => of.misfit(value),
