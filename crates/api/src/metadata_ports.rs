@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn networks_get_their_port_when_metadata_is_switched_on_and_lose_it_when_it_is_off() {
-        // Metadata is off in a new desk.
+        // A new desk has metadata switched off.
         let mut desk = Desk::new();
         let member = Caller::member("p");
         let network = desk.create("networks", &member, json!({})).unwrap();

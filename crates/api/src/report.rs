@@ -81,7 +81,7 @@ pub struct Place {
     pub host: SmolStr,
 }
 
-/// State of a BFD session.
+/// The state of a BFD session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BfdState {
     /// No row refers to the session.

@@ -10,7 +10,7 @@ use crate::secret::{Secret, SecretUrl, redacted};
 
 /// The number of objects per request; the server may return fewer.
 const PAGE: usize = 500;
-/// How long one page may take. Neutron needs seconds for a few hundred ports.
+/// The time limit of one page. Neutron needs seconds for a few hundred ports.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Collections that older versions of Neutron, or those without the extension, do not have.
 const OPTIONAL: [&str; 3] = ["address-scopes", "rbac-policies", "subnetpools"];

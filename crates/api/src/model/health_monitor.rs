@@ -7,7 +7,7 @@ use super::{Generation, LbProtocol, Standard};
 use crate::store::SqlValue;
 use crate::world::{Kind, Link, Record, link_by_name, quota_owner};
 
-/// How OVN probes the members of a pool. A pool has at most one.
+/// The settings of OVN's probes of a pool's members. A pool has at most one health monitor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthMonitor {
     /// The id, which is a part of a key in its rows.

@@ -1,4 +1,4 @@
-//! Load balancers: the aggregate that listeners, pools, members and health monitors are parts of.
+//! Load balancers. Listeners, pools, members and health monitors are their parts.
 
 mod generation;
 mod row_slot;

@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::desired::{Notification, NovaEvent};
 use crate::auth::keystone::{AskError, Keystone};
 
-/// The time that Nova has to answer.
+/// The time limit of Nova's response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most events in one request.
+/// The maximum number of events in one request.
 const BATCH: usize = 200;
 
 /// The address of Nova and the credentials for it.

@@ -44,7 +44,7 @@ use desired::{DecideEvents, DueEvents, EventInputs, METADATA_NOT_READY, Notifica
 /// How often a loop with ports that wait for their metadata service checks whether they have waited long enough.
 const RECHECK: Duration = Duration::from_secs(1);
 
-/// The events since the start, by outcome. Clones are the same.
+/// The number of events since the start, by outcome. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct NovaCounts(Arc<Counts>);
 

@@ -20,9 +20,9 @@ pub struct ProbedBackend {
     pub port_id: Uuid,
     /// Its address.
     pub address: IpAddr,
-    /// The port number it listens on.
+    /// The port number that it listens on.
     pub protocol_port: u16,
-    /// How it is probed.
+    /// The protocol of the probes.
     pub protocol: LbProtocol,
 }
 
@@ -40,7 +40,7 @@ pub enum ProbeResult {
 /// The refusal of a load balancer's rows by the Northbound. Only the server that writes receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The generation that was refused.
+    /// The refused generation.
     pub generation: u64,
     /// The reason, for people.
     pub reason: Arc<str>,

@@ -84,7 +84,7 @@ pub fn set(binding: &mut Binding, request: &Checked, fleet: &Fleet, network: &Ne
     Ok(())
 }
 
-/// Whether an instance has the port plugged.
+/// Whether an instance has plugged the port.
 pub fn is_plugged(binding: &Binding) -> bool {
     !matches!(
         binding.vif_type,

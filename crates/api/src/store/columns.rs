@@ -91,7 +91,7 @@ pub(super) fn statements(Revision { seq, batch, .. }: Revision, changes: &[Chang
     all
 }
 
-/// A sequence number as SQL has it.
+/// A sequence number as an SQL value.
 pub(super) fn number(seq: u64) -> SqlValue {
     SqlValue::Number(i64::try_from(seq).unwrap_or(i64::MAX))
 }

@@ -57,7 +57,7 @@ pub struct Store {
 /// The outcome of a request.
 #[derive(Clone, Debug)]
 pub struct Committed<T> {
-    /// What the function returned.
+    /// The return value of the function.
     pub value: T,
     /// The world right after it, already durable.
     pub world: World,

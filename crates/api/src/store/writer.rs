@@ -17,7 +17,7 @@ use super::pulse::Pulse;
 use crate::fault::Fault;
 use crate::world::{Change, Outside, Revision, Txn, World};
 
-/// Most requests in one transaction.
+/// The maximum number of requests in one transaction.
 const BATCH: usize = 64;
 /// How long the writer retries a request while the database does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub(super) struct Writer {
     unwritable: Option<String>,
     /// Whether the last use of the database succeeded.
     answers: bool,
-    /// When the writer last asked whether the database takes changes.
+    /// When the writer last checked whether the database accepts changes.
     checked: Instant,
     pulse: Pulse,
 }

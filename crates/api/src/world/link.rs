@@ -26,7 +26,7 @@ pub enum Link {
     NetworkOfSegment(NetworkType, SmolStr, Option<u32>),
     /// Subnets of a network.
     SubnetsOfNetwork(Uuid),
-    /// Subnets cut from a pool.
+    /// Subnets with a prefix from a pool.
     SubnetsOfPool(Uuid),
     /// Ports of a network.
     PortsOfNetwork(Uuid),
@@ -34,7 +34,7 @@ pub enum Link {
     PortsOfSubnet(Uuid),
     /// Ports of an instance, a router, a floating IP.
     PortsOfDevice(TextId),
-    /// Ports under a security group.
+    /// Ports in a security group.
     PortsOfGroup(Uuid),
     /// The port of a network that has a MAC.
     PortWithMac(Uuid, MacAddr),
@@ -66,7 +66,7 @@ pub enum Link {
     LoadBalancersProbing(Uuid),
     /// Load balancers that are deleted and still have rows.
     DeletedLoadBalancers,
-    /// Listeners whose default pool a pool is.
+    /// Listeners with a pool as their default pool.
     ListenersOfPool(Uuid),
     /// Members in a subnet.
     MembersOfSubnet(Uuid),

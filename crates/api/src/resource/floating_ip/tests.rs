@@ -55,7 +55,7 @@ fn a_subnet_of_somebody_else_is_answered_as_one_that_is_not_there() {
     for extra in
         [json!({}), json!({"floating_ip_address": "10.0.4.9"}), json!({"floating_ip_address": "192.0.2.9"})]
     {
-        // Of project p, IPv4 and IPv6; of nobody.
+        // An IPv4 and an IPv6 subnet of project p, and one that does not exist.
         let [v4, v6, none] = [S4, S6, 0x99].map(|subnet| answer(&mut cloud, subnet, extra.clone()));
         assert_eq!(v4, none, "{extra}");
         assert_eq!(v6, none, "{extra}");

@@ -303,7 +303,7 @@ fn members_may_choose_networks_only() {
     refused(read_only, 403, "PolicyNotAuthorized");
 }
 
-/// A request in the small: verb, networks with or without a last octet.
+/// A short form of a request: the verb, and networks with or without a last octet.
 type SmallRequest = (&'static str, Vec<(bool, Option<u8>)>);
 
 fn requests() -> impl Strategy<Value = Vec<SmallRequest>> {

@@ -24,7 +24,7 @@ fn pool(desk: &mut Desk, more: Value) -> Result<Value, Fault> {
     desk.create(POOLS, &member(), body)
 }
 
-/// The prefix of a new subnet on a new network, cut from a pool.
+/// The prefix of a new subnet on a new network, allocated from a pool.
 fn cut(desk: &mut Desk, caller: &Caller, more: Value) -> Result<String, Fault> {
     let network = desk.create("networks", caller, json!({}))?;
     let mut body = json!({"network_id": network["id"], "ip_version": 4});
