@@ -47,7 +47,7 @@ pub fn of_member(scene: &Scene<'_>, member: &Member) -> Option<String> {
     }
 }
 
-/// The routers that answer for a VIP: those with an interface in its subnet, and the owner's routers with a gateway there.
+/// The routers that answer for a VIP: those with an interface in its subnet, and the owner's own with a gateway there.
 pub fn routers<'w>(world: &'w World, balancer: &LoadBalancer) -> Vec<&'w Router> {
     let subnets = balancer.vips.iter().map(|vip| vip.subnet_id);
     let ports = subnets.flat_map(|subnet| world.linked::<Port>(Link::PortsOfSubnet(subnet)));
