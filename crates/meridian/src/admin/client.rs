@@ -1,4 +1,4 @@
-//! The side of the operator: one request, one answer.
+//! The client of the admin socket: it sends one request and reads one answer.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use super::{Answer, LONGEST_ANSWER, Request};
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Asks the process behind a socket.
+/// Sends a request to the process that listens on a socket, and returns its answer.
 pub(crate) async fn ask(path: &Path, request: &Request, within: Duration) -> Outcome<serde_json::Value> {
     let connect = Failure::new;
     let conversation = async {

@@ -24,19 +24,19 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Where the agent of a node takes requests when nobody says otherwise and the directory is there.
+/// The default admin socket of a node's agent, used if its directory exists.
 pub(crate) const NODE_SOCKET: &str = "/run/meridian/node.sock";
 
-/// The metadata agent's socket, where nobody says otherwise and the directory is there.
+/// The default admin socket of the metadata agent, used if its directory exists.
 pub(crate) const METADATA_SOCKET: &str = "/run/meridian-metadata-agent/admin.sock";
 
-/// Where a server takes requests when nobody says otherwise, within its data directory.
+/// The default name of a server's admin socket, within its data directory.
 pub(crate) const SERVER_SOCKET: &str = "admin.sock";
 
-/// Where a server that tries things out keeps its files when nobody says otherwise.
+/// The default data directory of `meridian server --dev`.
 pub(crate) const DEV_DIR: &str = ".meridian";
 
-/// The socket of the process that a command is about: the one that was named, or the only one at the usual paths.
+/// The admin socket that a command connects to: the configured one, or the only one found at the usual paths.
 pub(crate) fn socket(config: &Config) -> Outcome<PathBuf> {
     if let Some(path) = &config.admin.socket.value {
         return Ok(path.clone());
@@ -50,7 +50,7 @@ pub(crate) fn socket(config: &Config) -> Outcome<PathBuf> {
     }))
 }
 
-/// Chooses among the usual paths by the outcome of looking at each.
+/// Chooses one of the usual paths, given whether each of them is accessible.
 fn choose<const N: usize>(usual: [(PathBuf, Result<(), ErrorKind>); N]) -> Outcome<PathBuf> {
     let list = |paths: &[&PathBuf]| {
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
@@ -59,7 +59,7 @@ fn choose<const N: usize>(usual: [(PathBuf, Result<(), ErrorKind>); N]) -> Outco
     let hidden = usual.iter().filter(|(_, found)| *found == Err(ErrorKind::PermissionDenied));
     let hidden: Vec<_> = hidden.map(|(path, _)| path).collect();
     match (found.as_slice(), hidden.as_slice()) {
-        // A path that this user may not look at is another user's process. It is not in the way of one's own.
+        // A path that this user may not access belongs to another user's process. It does not make the choice ambiguous.
         ([only], _) => Ok((*only).clone()),
         ([], []) => {
             let all: Vec<_> = usual.iter().map(|(path, _)| path).collect();
@@ -80,11 +80,11 @@ fn choose<const N: usize>(usual: [(PathBuf, Result<(), ErrorKind>); N]) -> Outco
     }
 }
 
-/// The longest request or answer; metrics of a large process are some hundred kilobytes.
+/// Limits on the size of a request and of an answer. The metrics of a large process take some hundred kilobytes.
 const LONGEST_REQUEST: u64 = 64 * 1024;
 const LONGEST_ANSWER: u64 = 64 * 1024 * 1024;
 
-/// What can be asked.
+/// A request to the admin socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Request {
@@ -98,13 +98,13 @@ pub(crate) enum Request {
         subject: String,
     },
     LogLevel {
-        /// Directives to put in place; without, those in place are told.
+        /// The directives to apply. Without them the process answers with the current ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         set: Option<String>,
     },
 }
 
-/// The answer.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {

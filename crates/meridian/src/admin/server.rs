@@ -1,4 +1,4 @@
-//! The side of the process: listens on the socket and answers.
+//! The server of the admin socket: it listens in the process and answers requests.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -13,7 +13,7 @@ use super::{Answer, LONGEST_REQUEST, Request};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::process::Process;
 
-/// Only the owner of the process gets here. A tool that hangs must not keep the next one out all the same.
+/// Only the owner of the process can connect. Even so, a client that hangs must not block the next one.
 const LIMITS: Limits = Limits {
     connections: 16,
     per_client: 16,
@@ -23,7 +23,7 @@ const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),
 };
 
-/// The socket in the file system; it goes with this value.
+/// The socket in the file system. Dropping this value removes it.
 #[derive(Debug)]
 pub(crate) struct Socket(PathBuf);
 
@@ -33,7 +33,7 @@ impl Drop for Socket {
     }
 }
 
-/// A bound admin socket, which nobody answers on yet.
+/// A bound admin socket that does not answer yet.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
     listener: UnixListener,
@@ -60,12 +60,12 @@ impl AdminSocket {
     }
 }
 
-/// Binds the path, and answers there until the process ends.
+/// Binds the path, and answers requests there until the process ends.
 pub(crate) async fn serve(path: &Path, process: Process) -> Outcome<Socket> {
     Ok(AdminSocket::bind(path).await?.start(process))
 }
 
-/// Binds where nobody listens. A socket left behind by a process that died is replaced; anything else in the way is not.
+/// Binds a path where no process listens. A socket left behind by a dead process is replaced; any other file at the path is an error.
 async fn bind(path: &Path) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => match UnixStream::connect(path).await {
@@ -79,7 +79,8 @@ async fn bind(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // Bound under another name and renamed when only the owner can open it, so that no moment is left to anybody else.
+    // The socket gets a temporary name first, and its real name only when its mode admits nobody but the owner. Otherwise another user
+    // could connect between the two steps.
     let mut early = path.as_os_str().to_owned();
     early.push(format!(".{}", std::process::id()));
     let early = PathBuf::from(early);

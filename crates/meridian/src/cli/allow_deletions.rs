@@ -1,4 +1,4 @@
-//! `meridian allow-deletions`: an operator's word on rows that the writer withholds from deletion.
+//! `meridian allow-deletions`: the operator permits deletions that the writer withholds.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use reconcile::Preview;
@@ -16,10 +16,10 @@ use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// The admin socket of the server [default: that of the server of this host]
+    /// Connect to this admin socket [default: that of the server of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
-    /// Delete them
+    /// Delete the rows instead of counting them
     #[arg(long)]
     yes: bool,
 }

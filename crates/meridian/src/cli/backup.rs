@@ -1,4 +1,4 @@
-//! `meridian backup`: a copy of a server's database while the server runs.
+//! `meridian backup`: copies a server's database while the server runs.
 
 use std::path::{Path, PathBuf};
 
@@ -23,13 +23,13 @@ pub(super) struct Args {
     store: StoreArgs,
 }
 
-/// Names the database of a server, as `meridian server` does.
+/// The database of a server, named as for `meridian server`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StoreArgs {
-    /// Where the server keeps its files [default: /var/lib/meridian]
+    /// Read the server's files in this directory [default: /var/lib/meridian]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Where state is kept: sqlite:///file [default: api.db in the data directory]
+    /// Read this database: sqlite:///FILE [default: api.db in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Args {
     }
 }
 
-/// The file of the server's database. PostgreSQL keeps its own files.
+/// The SQLite file of the server's database. With PostgreSQL there is no such file, and the function fails.
 pub(super) fn database_file(config: &Config) -> Outcome<PathBuf> {
     match store_url(&config.server, &config.server.data_dir.value)? {
         Url::Sqlite(path) => Ok(path),

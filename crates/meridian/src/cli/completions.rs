@@ -1,4 +1,4 @@
-//! `meridian completions`: the script that a shell reads.
+//! `meridian completions`: prints the completion script of a shell.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

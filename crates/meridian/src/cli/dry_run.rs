@@ -17,9 +17,10 @@ pub(super) struct DryRunFlags {
 }
 
 impl DryRunFlags {
-    /// The format of the plan, if the command is to print one and exit.
+    /// The format of the plan, if the command prints a plan and exits.
     ///
-    /// The option `dry_run` of a file does not end the agent: systemd would start such a unit again and again.
+    /// The option `dry_run` in a configuration file does not make the agent exit. Otherwise systemd would restart such a unit again and
+    /// again.
     pub(super) fn preview(&self) -> Option<Said> {
         (self.dry_run && !self.watch).then_some(self.output)
     }

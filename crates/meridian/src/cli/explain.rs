@@ -1,5 +1,4 @@
-//! `meridian explain`: asks a running agent about an address, or a running server about any object of the network, and prints the
-//! sentences that it answers.
+//! `meridian explain`: asks a running agent about an address, or a running server about any object of the network, and prints the answer.
 
 use std::time::Duration;
 
@@ -9,29 +8,29 @@ use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Outcome};
 use crate::output::Said;
 
-/// The agent may have to read the whole Southbound database for it.
+/// The time limit of a request. To answer it, the agent may have to read the whole Southbound database.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Explain an address or an object: where it is, what it needs, and why it does not work
 ///
-/// A server explains every object of the network: a port, a router, a network, a floating IP, a load balancer or a chassis, by its
-/// address, MAC address, name or id. It names the chassis that carries it, the gateways that lead outside, and what is missing.
-/// Of a load balancer it names the members that serve, and why others do not.
+/// A server explains every object of the network (a port, a router, a network, a floating IP, a load balancer or a chassis) by its address,
+/// MAC address, name or id. It names the chassis of the object, the gateways that lead outside, and what is missing. For a load balancer it
+/// names the members that serve, and why the others do not.
 ///
-/// Agents explain addresses. The BGP agent names the rules and the rows of OVN's databases that decide, the chassis that should announce it instead, what is
-/// still to be done, and whether FRR has a peer that hears of it. For an address that this node has nothing to do with, an agent
-/// that reads the Southbound database takes a look at all of it.
+/// Agents explain addresses. The BGP agent names the rules and the OVN rows that decide, the chassis that should announce the address
+/// instead, the changes that are still pending, and whether FRR has a peer that receives the route. For an address that does not concern
+/// this node, an agent that reads the Southbound database searches all of it.
 ///
-/// The metadata agent says which instance a request from this address would be, on each network.
+/// The metadata agent names the instance that a request from this address would come from, on each network.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// An address, e.g. 172.24.4.10; for a server also a MAC address, a name or a UUID
+    /// Address, e.g. 172.24.4.10; for a server also a MAC address, a name or a UUID
     subject: String,
-    /// The admin socket of the process [default: that of the process of this host]
+    /// Connect to this admin socket [default: that of the process of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
-    /// How the explanation is printed
+    /// Print the explanation in this format
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     output: Said,
 }

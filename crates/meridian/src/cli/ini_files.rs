@@ -1,4 +1,4 @@
-//! The INI files of a command that takes the place of a program of OpenStack.
+//! The INI files of a command that replaces a program of OpenStack.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,19 @@ use node::ini::Ini;
 
 use crate::failure::{Exit, Failure, Outcome};
 
-/// The files, as oslo.config's programs take them.
+/// The flags that name INI files, as in programs that use oslo.config.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct IniFiles {
-    /// A configuration file; of several the later ones win
+    /// Read this configuration file; if repeated, later files override earlier ones
     #[arg(long, value_name = "FILE")]
     pub(super) config_file: Vec<PathBuf>,
-    /// A directory whose *.conf files are read in the order of their names; a file is read, too
+    /// Read the *.conf files of this directory in the order of their names; a file is accepted too
     #[arg(long, value_name = "DIR")]
     pub(super) config_dir: Vec<PathBuf>,
 }
 
 impl IniFiles {
-    /// Reads the files; `usual` if none is named and that one is there.
+    /// Reads the named files. If none is named, it reads the file `usual` if that exists.
     pub(super) fn read(&self, usual: &str) -> Outcome<Ini> {
         let mut files = self.config_file.clone();
         for dir in &self.config_dir {
@@ -36,7 +36,7 @@ impl IniFiles {
     }
 }
 
-/// The files of a directory. Many start the agent with a file here, so that will do, too.
+/// The `*.conf` files of a directory. A file is accepted too, because many deployments start the agent with a file here.
 fn in_directory(dir: &Path) -> Outcome<Vec<PathBuf>> {
     if dir.is_file() {
         return Ok(vec![dir.to_owned()]);

@@ -1,4 +1,4 @@
-//! `meridian man`: the man pages, made from the command line itself.
+//! `meridian man`: generates the man pages from the definition of the command line.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure, Outcome};
 /// Print the man page, or write one per command to a directory
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where the pages are written; made if it is not there
+    /// Write the pages to this directory, which is created if it does not exist
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and which module runs it. One file per command, each with a `run`.
+//! The command line: its commands and global flags. Each command has a module with a `run`.
 
 mod allow_deletions;
 mod backup;
@@ -40,29 +40,29 @@ pub(crate) struct Cli {
     command: Option<Command>,
 }
 
-/// What every command takes.
+/// The flags of every command.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "General options")]
 struct Global {
-    /// Configuration file [env: MERIDIAN_CONFIG] [default: /etc/meridian/meridian.toml, which need not exist]
+    /// Read this configuration file [env: MERIDIAN_CONFIG] [default: /etc/meridian/meridian.toml, which need not exist]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// Print the configuration in effect and where each value came from, then end
+    /// Print the configuration in effect with the origin of each value, and exit
     #[arg(long, global = true)]
     print_config: bool,
-    /// Log more; twice for more still
+    /// Raise the log level by one; repeat to raise it further
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
-    /// What is logged
+    /// Log at this level
     #[arg(long, value_name = "LEVEL", global = true)]
     log_level: Option<Level>,
-    /// What is logged, by directives as ovsdb=debug,info [env: MERIDIAN_LOG]
+    /// Log by these directives, e.g. ovsdb=debug,info [env: MERIDIAN_LOG]
     #[arg(long, value_name = "DIRECTIVES", global = true)]
     log_filter: Option<String>,
-    /// How log lines look
+    /// Write log lines in this format
     #[arg(long, value_name = "FORMAT", global = true)]
     log_format: Option<LogFormat>,
-    /// Whether log and tables are coloured
+    /// Colour the log and the tables
     #[arg(long, value_name = "WHEN", global = true)]
     color: Option<Colour>,
 }
@@ -86,7 +86,7 @@ enum Command {
     Man(man::Args),
 }
 
-/// A flag that sets a key, where it was given.
+/// An override of a key by a flag, if the flag was given.
 fn given(key: &'static str, flag: &'static str, text: Option<impl Into<String>>) -> Option<Override> {
     text.map(|text| Override { key, text: text.into(), flag })
 }
@@ -125,12 +125,12 @@ impl Command {
     }
 }
 
-/// Parses, runs, reports.
+/// Parses the command line, runs the command and reports its failure.
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output and are no failure; a reader that went away is none either.
+            // Help and version go to standard output and are no failure. A reader that closed the pipe is no failure either.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
         }
@@ -159,7 +159,7 @@ fn run(cli: Cli) -> Outcome {
     raise(&mut config, global.verbose);
     if global.print_config {
         print(&config.to_toml())?;
-        // A node that starts with this configuration would refuse it; the operator should learn that here.
+        // A node refuses to start with an invalid configuration, so printing it fails as well and reports the reason.
         return config.bgp.load().map(drop).map_err(|error| Failure::new(Exit::Usage, error));
     }
     let Some(command) = command else {
@@ -213,7 +213,7 @@ fn run(cli: Cli) -> Outcome {
     }
 }
 
-/// Runs the agent of a node, or only prints its plan in the format `preview`.
+/// Runs the agent of a node. With `preview` it only prints the plan in that format.
 fn with_agent(
     command: &'static str,
     agent: Option<Loaded>,
@@ -230,7 +230,7 @@ fn with_agent(
     }
 }
 
-/// `-v`: from the level in effect, and over a filter from file or environment.
+/// Applies `-v`: raises the level in effect. It overrides a filter from the file or the environment.
 fn raise(config: &mut Config, steps: u8) {
     if steps == 0 {
         return;
@@ -248,13 +248,13 @@ fn print(text: &str) -> Outcome {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
 }
 
-/// Runs a command that waits for others. Two threads: one for the command, one for those who ask about it meanwhile.
+/// Runs a command that mostly waits for other processes, on two threads: one for the command, one for admin and metrics requests.
 fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
     run_in(Builder::new_multi_thread().worker_threads(1), command)
 }
 
-/// Runs what answers each change at once, with little to compute for it: to hand work from thread to thread would take longer
-/// than the work.
+/// Runs a command that reacts to each change at once and computes little. On one thread, because handing the work to another thread would
+/// take longer than the work itself.
 fn block_on_one_thread(command: impl Future<Output = Outcome>) -> Outcome {
     run_in(&mut Builder::new_current_thread(), command)
 }
@@ -269,12 +269,12 @@ fn run_in(runtime: &mut Builder, command: impl Future<Output = Outcome>) -> Outc
                 .try_("the log above; systemd starts a unit of the package again")),
         }
     });
-    // A name lookup may hang in a thread of its own; nobody waits for it.
+    // A name lookup may hang in a thread of its own. The process does not wait for it.
     runtime.shutdown_background();
     outcome
 }
 
-/// A value of ours as JSON.
+/// Serialises one of Meridian's own types as JSON.
 fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("our own types have string keys")
 }

@@ -1,4 +1,4 @@
-//! `meridian plan`: what a running process would do now.
+//! `meridian plan`: prints the changes that a running process would make now.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use reconcile::Preview;
@@ -9,16 +9,16 @@ use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::output::Said;
 
-/// Show what a running Meridian would do now, without doing it
+/// Show the changes that a running Meridian would make now, without making them
 ///
-/// An empty plan means that everything is as it should be. What failed before and waits is marked.
+/// An empty plan means that nothing has to change. Changes that failed before and wait for a retry are marked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// The admin socket of the process [default: that of the agent or server of this host]
+    /// Connect to this admin socket [default: that of the agent or server of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
-    /// How the plan is printed
+    /// Print the plan in this format
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     output: Said,
 }

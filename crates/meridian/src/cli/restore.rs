@@ -1,4 +1,4 @@
-//! `meridian restore`: puts a backup in the place of a server's database.
+//! `meridian restore`: replaces a server's database with a backup.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use super::server::create_data_dir;
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
-/// Put a backup in the place of the database of the network API
+/// Replace the database of the network API with a backup
 ///
-/// Refuses while the server runs, and refuses a file that this version cannot serve. The database that was there stays beside it,
-/// as api.db.before-restore. If the Northbound has rows that the backup does not know, the server withholds their deletion until
-/// `meridian allow-deletions`.
+/// Refuses while the server runs, and refuses a file that this version cannot serve. Keeps the previous database beside the new one, as
+/// api.db.before-restore. If the Northbound has rows that the backup does not contain, the server withholds their deletion until `meridian
+/// allow-deletions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// A file from `meridian backup`, or an api.db of a stopped server
+    /// Backup to restore: a file from `meridian backup`, or an api.db of a stopped server
     file: PathBuf,
     #[command(flatten)]
     store: StoreArgs,

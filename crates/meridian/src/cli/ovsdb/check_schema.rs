@@ -1,4 +1,4 @@
-//! `meridian ovsdb check-schema`: our typed tables against the schema files of any OVN or Open vSwitch.
+//! `meridian ovsdb check-schema`: compares Meridian's typed tables with the schema files of any OVN or Open vSwitch version.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,16 +13,16 @@ use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
 /// Compare Meridian's typed tables with schema files
 ///
-/// Says for each file whether this program can work with such a database: what does not fit, which columns and tables
-/// that it can do without are absent, and which are there that it does not use. Files are `.ovsschema` files, or what
-/// `meridian ovsdb schema --output json` prints.
+/// Reports for each file whether this program can work with such a database: the columns that do not fit, the optional tables and columns
+/// that are absent, and the tables and columns that Meridian does not use. Files are `.ovsschema` files or the output of `meridian ovsdb
+/// schema --output json`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
     /// Schema files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// How the result is printed
+    /// Print the result in this format
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     output: Output,
 }
@@ -35,24 +35,24 @@ enum Output {
     Json,
 }
 
-/// What one schema is to our tables.
+/// The result of comparing one schema with Meridian's tables.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Report {
     file: String,
     database: String,
     version: String,
     fits: bool,
-    /// What does not fit.
+    /// Differences that make the database unusable.
     misfits: Vec<String>,
-    /// What we use if it is there, and it is not: tables, and columns as `Table.column`.
+    /// Optional tables and columns that the schema lacks, columns as `Table.column`.
     absent_tables: Vec<String>,
     absent: Vec<String>,
-    /// What is there and we do not use.
+    /// Tables and columns of the schema that Meridian does not use.
     extra_tables: Vec<String>,
     extra: BTreeMap<String, Vec<String>>,
 }
 
-/// Our tables of a database.
+/// Meridian's typed tables of a database.
 fn tables(database: &str) -> Result<&'static [TableSpec], String> {
     let all = [ovn::nb::model(), ovn::sb::model(), ovn::vswitch::model()];
     let name = |specs: &[TableSpec]| specs.first().map_or("", |spec| spec.database);

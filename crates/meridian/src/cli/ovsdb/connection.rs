@@ -1,4 +1,4 @@
-//! The options of every command that talks to a server, and how one-shot commands reach it.
+//! The connection options of the `ovsdb` commands, and the connection of one-shot commands.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::nearest;
 use crate::remote;
 
-/// How the server is reached.
+/// Options for connecting to a server.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connection options")]
 pub(super) struct ConnectionArgs {
-    /// The servers: unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT; repeated or with commas between. Without it, OVN_NB_DB or
+    /// Connect to these servers: unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT; repeated or separated by commas. Without it, OVN_NB_DB or
     /// OVN_SB_DB for OVN's databases, then their usual sockets
     #[arg(long, value_name = "REMOTE")]
     remote: Vec<String>,
@@ -31,22 +31,22 @@ pub(super) struct ConnectionArgs {
     /// Certificate for ssl: remotes
     #[arg(short = 'c', long, value_name = "PEM")]
     certificate: Option<String>,
-    /// Certificate of the CA that signed the server's
+    /// CA certificate that signed the server's certificate
     #[arg(short = 'C', long, value_name = "PEM")]
     ca_cert: Option<String>,
-    /// Trust a server only if its certificate names the host of its remote; those of ovs-pki mostly do not
+    /// Accept a server only if its certificate names the host of its remote; certificates of ovs-pki mostly do not
     #[arg(long, overrides_with = "no_verify_names")]
     verify_names: bool,
-    /// Trust every server whose certificate the CA has signed (this is the default)
+    /// Accept every server whose certificate the CA has signed (this is the default)
     #[arg(long, overrides_with = "verify_names")]
     no_verify_names: bool,
-    /// How long to wait for a connection, a reply or the next part of it, as 5s or 500ms: what comes slowly may take longer
+    /// Fail if no data arrives for this long while connecting or waiting for a reply, e.g. 5s or 500ms; a slow transfer may take longer
     #[arg(short = 't', long, value_name = "TIME")]
     timeout: Option<String>,
-    /// Of a cluster, talk to the leader only (this is the default)
+    /// In a cluster, use the leader only (this is the default)
     #[arg(long, overrides_with = "no_leader_only")]
     leader_only: bool,
-    /// Of a cluster, talk to any member; what it shows may be a moment old
+    /// In a cluster, use any member; its data may be slightly out of date
     #[arg(long, overrides_with = "leader_only")]
     no_leader_only: bool,
 }
@@ -77,19 +77,19 @@ impl ConnectionArgs {
     }
 }
 
-/// Where to go, and how.
+/// The servers of a database and the way to connect to them.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Target {
     pub(in crate::cli) remotes: Remotes,
     pub(in crate::cli) dialer: Dialer,
     pub(in crate::cli) leader_only: bool,
     timeout: Duration,
-    /// Why these remotes, where nobody named them.
+    /// The origin of the remotes if they were guessed, for error messages.
     guessed: Option<String>,
 }
 
 impl Target {
-    /// From the configuration; where it names no remote, by what is known of the database.
+    /// The target that the configuration names. If it names no remote, the remotes are guessed from the name of the database.
     pub(in crate::cli) fn new(config: &config::Ovsdb, database: Option<&str>) -> Outcome<Self> {
         let (text, guessed) = if !config.remote.value.is_empty() {
             (config.remote.value.join(","), None)
@@ -120,7 +120,7 @@ impl Target {
         Ok(Self { remotes, dialer, leader_only, timeout, guessed })
     }
 
-    /// Connects to the first remote that answers and, in a cluster, may speak for the database.
+    /// Connects to the first remote that answers. In a cluster, the server must also be fit to serve the database.
     pub(super) async fn open(&self, database: Option<&str>) -> Outcome<Rpc> {
         let mut last = None;
         let mut unfit: Vec<(&Remote, Unfit)> = Vec::new();
@@ -149,7 +149,7 @@ impl Target {
             _ => {
                 let told: Vec<String> = unfit.iter().map(|(remote, why)| format!("{remote} {why}")).collect();
                 let (database, told) = (database.unwrap_or("this"), told.join("; "));
-                // Where one only lacks the lead, its cluster works.
+                // If one server is only not the leader, its cluster works, so that is the most useful advice.
                 let worth = unfit.iter().map(|(_, why)| why).max_by_key(|why| **why == Unfit::NotLeader);
                 Err(Failure::told(Exit::Connect, format!("no server can be used for {database}: {told}"))
                     .try_(worth.map_or("another --remote", Unfit::advice)))
@@ -159,7 +159,7 @@ impl Target {
 
     fn unreachable(&self, remote: &Remote, error: RpcError) -> Failure {
         let attempt = match error {
-            // One remote was tried, so there is one attempt.
+            // One remote was dialled, so there is one attempt.
             RpcError::Unreachable(mut attempts) if attempts.len() == 1 => attempts.remove(0),
             other => return failure(other),
         };
@@ -193,7 +193,7 @@ impl Target {
         Failure::new(Exit::Connect, cause).try_(advice)
     }
 
-    /// Why this server may not speak for the database. Servers before OVS 2.9 have no `_Server` database and no clusters.
+    /// Why this server is unfit to serve the database, if it is. Servers before OVS 2.9 have no `_Server` database and no clusters.
     async fn unfit(&self, rpc: &mut Rpc, database: &str) -> Outcome<Option<Unfit>> {
         let select = json!({
             "op": "select", "table": "Database", "where": [["name", "==", database]],
@@ -214,7 +214,7 @@ impl Target {
             return Ok(None);
         }
         let (relay, cid) = (row["model"] == "relay", row["cid"][1].as_str());
-        // A relay does not say which cluster is behind it.
+        // A relay does not report the id of the cluster behind it.
         if let Some(wanted) = self.remotes.cluster_id
             && !relay
             && cid != Some(wanted.to_string().as_str())
@@ -234,7 +234,7 @@ impl Target {
     }
 }
 
-/// Why a server may not speak for a database.
+/// The reason why a server is unfit to serve a database.
 #[derive(Debug, PartialEq, Eq)]
 enum Unfit {
     NotLeader,
@@ -288,7 +288,7 @@ fn tls(config: &config::Ovsdb) -> Outcome<Option<TlsConfig>> {
     }
 }
 
-/// What a failed request means to the command.
+/// Converts an error of a request to a failure of the command.
 pub(super) fn failure(error: RpcError) -> Failure {
     let (exit, advice) = match &error {
         RpcError::Unreachable(_) => (Exit::Connect, Some("another --remote")),
@@ -311,13 +311,13 @@ pub(super) fn failure(error: RpcError) -> Failure {
     }
 }
 
-/// The schema of a database; where there is none, the message names those that there are.
+/// Fetches the schema of a database. If the database does not exist, the failure names the existing ones.
 pub(super) async fn schema(rpc: &mut Rpc, database: &str) -> Outcome<DatabaseSchema> {
     check_database(rpc, database).await?;
     rpc.schema(database).await.map_err(failure)
 }
 
-/// Makes sure that the server has the database.
+/// Fails if the server does not have the database.
 pub(super) async fn check_database(rpc: &mut Rpc, database: &str) -> Outcome {
     let names = rpc.databases().await.map_err(failure)?;
     if names.iter().any(|name| name == database) {
@@ -328,7 +328,7 @@ pub(super) async fn check_database(rpc: &mut Rpc, database: &str) -> Outcome {
     Err(Failure::told(Exit::Refused, failed).try_(format!("one of {}", names.join(", "))))
 }
 
-/// A table of a schema; where there is none, the message names the nearest.
+/// Finds a table of a schema. If the table does not exist, the failure names the most similar one.
 pub(super) fn table<'a>(schema: &'a DatabaseSchema, name: &str) -> Outcome<&'a TableSchema> {
     schema.tables.get(name).ok_or_else(|| {
         let hint = nearest::hint(name, schema.tables.keys().map(|name| name.as_str()));

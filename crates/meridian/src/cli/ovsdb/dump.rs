@@ -1,4 +1,4 @@
-//! `meridian ovsdb dump`: the rows of a table, by the server's own schema.
+//! `meridian ovsdb dump`: prints the rows of a table, with the types of the server's own schema.
 
 use std::io::{BufWriter, Write};
 
@@ -15,9 +15,9 @@ use crate::telemetry;
 
 /// Print the rows of a table
 ///
-/// In JSON a single value is a scalar, an optional one that or null, a set an array, a map an object; UUIDs are strings.
-/// The column's type decides: a set of one is an array. Rows are sorted by name, where there is one, then by the columns
-/// printed, then by UUID, so that two dumps can be compared.
+/// In JSON, a single value is a scalar, an optional value is a scalar or null, a set is an array, and a map is an object; UUIDs are
+/// strings. The type of the column decides: a set with one element is an array. Rows are sorted by name if the table has that column, then
+/// by the printed columns, then by UUID, so that two dumps can be compared.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{}\n\n{EXIT_CODES}", filter::LANGUAGE))]
 pub(super) struct Args {
@@ -25,13 +25,13 @@ pub(super) struct Args {
     database: String,
     /// The table, e.g. Logical_Switch
     table: String,
-    /// The columns to print, in this order; all without
+    /// Print these columns, in this order [default: all]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Only rows for which this holds; repeated: all must hold
+    /// Print only rows that match; if repeated, a row must match all
     #[arg(long = "where", value_name = "EXPR")]
     wheres: Vec<String>,
-    /// How rows are printed
+    /// Print rows in this format
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "table")]
     output: Format,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
             .try_(format!("`meridian ovsdb schema {} {}` for its columns", args.database, args.table))
     })?;
 
-    // The UUID and the name decide the order, printed or not.
+    // The UUID and the name decide the order even if they are not printed.
     let mut asked = printed.clone();
     for name in ["name", "_uuid"] {
         if !asked.iter().any(|(column, _)| column == name)
@@ -82,7 +82,7 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
         .map_err(Failure::output)
 }
 
-/// The columns to print with their types.
+/// The columns to print, with their types.
 fn columns(asked: &[String], name: &str, table: &TableSchema) -> Outcome<Vec<Column>> {
     let all = || ["_uuid"].into_iter().chain(table.columns.keys().map(|name| name.as_str()));
     let mut names: Vec<&str> =
@@ -98,7 +98,7 @@ fn columns(asked: &[String], name: &str, table: &TableSchema) -> Outcome<Vec<Col
         .map_err(|problem| Failure::told(Exit::Usage, format!("--columns: {problem}")))
 }
 
-/// By name, then the others as asked, then the UUID.
+/// The order of the sort keys: the name, then the printed columns in their order, then the UUID.
 fn order(names: &[&str]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|at| match names[*at] {
@@ -109,7 +109,7 @@ fn order(names: &[&str]) -> Vec<usize> {
     order
 }
 
-/// Prints the first so many columns of each row.
+/// Prints the given columns of each row, which come first in the row.
 fn print(
     out: &mut impl Write,
     rows: &[Row],

@@ -1,4 +1,4 @@
-//! Changes as lines of JSON: what `watch` prints while it happens and `replay` afterwards.
+//! Changes as lines of JSON: `watch` prints them live, `replay` from a recording.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::output::{Natural, NaturalRow};
 
-/// For `--help`.
+/// The description of the lines in `--help`.
 pub(super) const FORMAT: &str = "\
 Lines:
   {\"event\":\"insert\",\"table\":T,\"uuid\":U,\"old\":null,\"new\":ROW}
@@ -18,7 +18,7 @@ Lines:
   {\"event\":\"reconnected\"}                all that was missed has been told, between these two lines
 Values are as in the JSON of `meridian ovsdb dump`.";
 
-/// One line about a row. All five members are always there.
+/// A line about one row. All five members are always present.
 #[derive(Serialize)]
 struct RowLine<'a> {
     event: &'static str,
@@ -28,7 +28,7 @@ struct RowLine<'a> {
     new: Option<NaturalRow<'a>>,
 }
 
-/// One line about the connection.
+/// A line about the connection.
 #[derive(Serialize)]
 struct StateLine<'a> {
     event: &'static str,
@@ -40,13 +40,13 @@ fn row(row: &DynamicRow) -> NaturalRow<'_> {
     NaturalRow(row.typed().map(|(name, kind, datum)| (name.as_str(), Natural { datum, kind })).collect())
 }
 
-/// The old values of the columns that changed; a column that the new schema lacks changed too.
+/// The old values of the columns that changed. A column that the new schema lacks counts as changed.
 fn changed<'a>(before: &'a DynamicRow, after: &DynamicRow) -> NaturalRow<'a> {
     let typed = before.typed().filter(|(name, _, datum)| after.get(name) != Some(*datum));
     NaturalRow(typed.map(|(name, kind, datum)| (name.as_str(), Natural { datum, kind })).collect())
 }
 
-/// What a change is called.
+/// The name of a kind of change.
 pub(super) fn word(change: &Change<DynamicRow>) -> Option<&'static str> {
     match (&change.before, &change.after) {
         (None, Some(_)) => Some("insert"),
@@ -56,7 +56,7 @@ pub(super) fn word(change: &Change<DynamicRow>) -> Option<&'static str> {
     }
 }
 
-/// Writes the changes of some tables, in the order of the tables, then of the UUIDs; tells each to `seen`.
+/// Writes the changes of some tables, sorted by table and UUID. Calls `seen` with the kind of each change.
 pub(super) fn changes(
     out: &mut impl Write,
     tables: &[String],

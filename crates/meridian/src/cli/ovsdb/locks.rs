@@ -1,6 +1,6 @@
-//! `meridian ovsdb locks`: whether locks are free, holding one, taking one over.
+//! `meridian ovsdb locks`: checks whether locks are free, holds them, or steals them.
 //!
-//! The protocol has no call that lists locks. Whether one is free is found out by asking for it and giving it back.
+//! The protocol has no call that lists locks. To find out whether a lock is free, the command requests it and releases it again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::cli::{json as to_json, print};
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
-/// Tell whether locks are free or held; hold them or take them over
+/// Check whether locks are free; hold them or steal them
 ///
-/// OVSDB cannot list locks, so each is asked for by name and given back at once. A lock belongs to one server process: of
-/// a cluster, ask the leader.
+/// OVSDB cannot list locks, so the command requests each by name and releases it at once. A lock belongs to one server process: in a
+/// cluster, use the leader.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
@@ -27,13 +27,13 @@ pub(super) struct Args {
     /// Wait for the locks and keep them until SIGINT or SIGTERM
     #[arg(long)]
     hold: bool,
-    /// Take the locks over, whoever holds them, and keep them until SIGINT or SIGTERM
+    /// Steal the locks from their owners and keep them until SIGINT or SIGTERM
     #[arg(long, conflicts_with = "hold")]
     steal: bool,
-    /// The database whose server is asked, for a --remote that is guessed and for leadership
+    /// Use the server of this database, to guess the --remote and to find the leader
     #[arg(long, value_name = "DATABASE")]
     database: Option<String>,
-    /// How the result is printed
+    /// Print the result in this format
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     output: Output,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     Ok(())
 }
 
-/// Asks for a lock; whether it is ours now.
+/// Requests a lock. Returns whether this client owns it now.
 async fn ask(rpc: &mut Rpc, method: &str, name: &str) -> Outcome<bool> {
     let answer = rpc.call(method, &[name]).await.map_err(failure)?;
     answer
@@ -96,7 +96,7 @@ async fn hold(args: &Args, config: &Config, rpc: &mut Rpc) -> Outcome {
             ours.insert(name.clone());
         }
     }
-    // The connection is the lock: it is looked after, also when nothing is said on it.
+    // A lock lasts as long as its connection, so an idle connection is probed too. Otherwise a dead server would go unnoticed.
     let silence = match config.ovsdb.probe_interval.value {
         Duration::ZERO => Duration::from_secs(3600),
         interval => interval,
@@ -116,7 +116,7 @@ async fn hold(args: &Args, config: &Config, rpc: &mut Rpc) -> Outcome {
             .ok()
             .and_then(|names| names.into_iter().next());
         match (note.method.as_str(), name) {
-            // The server repeats it to the owner when somebody else stops waiting.
+            // The server repeats `locked` to the owner when another client stops waiting for the lock.
             ("locked", Some(name)) if ours.contains(&name) => {}
             ("locked", Some(name)) => {
                 args.say(&name, "ours")?;

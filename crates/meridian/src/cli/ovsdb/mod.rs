@@ -1,4 +1,4 @@
-//! `meridian ovsdb`: tools on any OVSDB database, by the server's own schema.
+//! `meridian ovsdb`: tools for any OVSDB database. They use the server's own schema.
 
 mod check_schema;
 mod connection;

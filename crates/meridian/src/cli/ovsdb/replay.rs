@@ -1,7 +1,7 @@
-//! `meridian ovsdb replay`: a recorded session once more, without a server.
+//! `meridian ovsdb replay`: runs a recorded session again, without a server.
 //!
-//! What the session was asked to follow is read from the recording itself: the remotes it dialled and the tables and
-//! columns of its first monitor request.
+//! The inputs of the session are in the recording itself: the remotes that it dialled, and the tables and columns of its first monitor
+//! request.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -21,22 +21,21 @@ use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
 /// Replay a session recorded by `watch --record`
 ///
-/// The session is run again on what was recorded, with the recorded times, and the lines that watch printed are printed
-/// again. The exit code is 1 if it now does something else than it did then: that is a bug, or the program or its options
-/// are others.
+/// Runs the session again on the recorded input with the recorded times, and prints the lines that watch printed. The exit code is 1 if the
+/// session now behaves differently: that is a bug, or the program or its options have changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{}\n\n{EXIT_CODES}", events::FORMAT))]
 pub(super) struct Args {
-    /// The recording
+    /// Recording to replay
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// As it was recorded: of a cluster, any member
+    /// As recorded: connect to any member of a cluster
     #[arg(long)]
     no_leader_only: bool,
-    /// As it was recorded: after how long a silent server was asked whether it lives
+    /// As recorded: probe a silent server after this time
     #[arg(long, value_name = "TIME")]
     probe_interval: Option<String>,
-    /// As it was recorded: how long to wait for a connection
+    /// As recorded: wait this long for a connection
     #[arg(short = 't', long, value_name = "TIME")]
     timeout: Option<String>,
 }
@@ -52,16 +51,16 @@ impl Args {
     }
 }
 
-/// What was followed, by whom.
+/// The inputs of a recorded session.
 #[derive(Debug, Default, PartialEq)]
 struct Recorded {
     database: String,
-    /// In the order of their first attempt.
+    /// The remotes in the order of their first attempt.
     remotes: Vec<String>,
     tables: BTreeMap<String, Vec<String>>,
 }
 
-/// The members of a line that matter here.
+/// The members of a recorded line that matter here.
 #[derive(Deserialize)]
 struct Line {
     database: Option<String>,
@@ -70,7 +69,7 @@ struct Line {
 }
 
 impl Recorded {
-    /// Looks through a recording. A line that makes no sense is left to the replay, which names it.
+    /// Collects the inputs from a recording. It skips invalid lines, because the replay reports them.
     fn read(lines: impl Iterator<Item = String>) -> Self {
         let mut found = Self::default();
         for line in lines {
@@ -160,7 +159,7 @@ fn read(file: &Path) -> Outcome<Recorded> {
     }
 }
 
-/// The lines that watch printed.
+/// Prints the lines that watch printed.
 fn print(tables: &[String], replayed: &Replayed) -> std::io::Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let (mut began, mut synced) = (false, false);
@@ -171,7 +170,7 @@ fn print(tables: &[String], replayed: &Replayed) -> std::io::Result<()> {
                 events::state(&mut out, if began { "reconnected" } else { "synced" }, None)?;
                 (began, synced) = (true, true);
             }
-            // Attempts that fail are not told again and again.
+            // Only the first failed attempt after a loss is reported, not each retry.
             Event::Down { reason, .. } if synced => {
                 events::state(&mut out, "disconnected", Some(&reason.to_string()))?;
                 synced = false;

@@ -1,4 +1,4 @@
-//! `meridian ovsdb schema`: what a server says about its tables.
+//! `meridian ovsdb schema`: prints the tables and columns of a database.
 
 use ovsdb::wire::atom::Atom;
 use ovsdb::wire::datum::Datum;
@@ -18,9 +18,9 @@ use crate::telemetry;
 pub(super) struct Args {
     /// The database, e.g. OVN_Northbound
     database: String,
-    /// The table; all without
+    /// Print only this table [default: all tables]
     table: Option<String>,
-    /// How it is printed
+    /// Print the schema in this format
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "table")]
     output: Output,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct Args {
 enum Output {
     /// A table for people
     Table,
-    /// As the server sends it, one line; check-schema reads it
+    /// As the server sends it, on one line; input for check-schema
     Json,
 }
 

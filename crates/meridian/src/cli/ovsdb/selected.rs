@@ -1,4 +1,4 @@
-//! The rows that a select gave: values in the order of the columns asked for, decoded in one pass.
+//! The rows that a `select` returned, decoded in one pass: values in the order of the requested columns.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -19,18 +19,18 @@ pub(super) type Column = (String, ColumnKind);
 /// One row: a datum per column.
 pub(super) type Row = Box<[Datum]>;
 
-/// A select did not give rows.
+/// A `select` did not return rows.
 #[derive(Debug, Error)]
 pub(super) enum SelectError {
-    /// The server refused.
+    /// The server rejected the operation.
     #[error("the server refused to select: {error}{}{details}", if details.is_empty() { "" } else { ": " })]
     Refused { error: String, details: String },
-    /// The answer is none.
+    /// The reply is not a list of rows of these columns.
     #[error("the rows that the server sent make no sense")]
     Malformed(#[from] serde_json::Error),
 }
 
-/// Reads the answer to a transaction of one select.
+/// Decodes the reply to a transaction with one `select`.
 pub(super) fn read(answer: &RawValue, columns: &[Column]) -> Result<Vec<Row>, SelectError> {
     #[derive(Deserialize)]
     struct Result<'a> {
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for OneRow<'_> {
     }
 }
 
-/// Sorts rows by some of their columns, the first counting most.
+/// Sorts rows by some of their columns; the first column in `order` counts most.
 pub(super) fn sort(rows: &mut [Row], order: &[usize]) {
     let compare = |a: &Datum, b: &Datum| match (a, b) {
         (Datum::Set(a), Datum::Set(b)) => a.cmp(b),

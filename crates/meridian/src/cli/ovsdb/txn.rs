@@ -1,4 +1,4 @@
-//! `meridian ovsdb txn`: one transaction, as the protocol writes it.
+//! `meridian ovsdb txn`: runs one transaction, given in the JSON of the protocol.
 
 use std::io::Read;
 
@@ -12,9 +12,9 @@ use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 
 /// Run one transaction and print its result
 ///
-/// The operations are those of RFC 7047 section 5.2, as a JSON array (or a single one, bare). The result is printed as the
-/// server sends it, one line. All operations take effect or none: the exit code is 0 only if all succeeded, and otherwise
-/// the message says which one failed and why.
+/// Takes the operations of RFC 7047 section 5.2 as a JSON array, or a single operation without the array. Prints the result as the server
+/// sends it, on one line. All operations take effect or none: the exit code is 0 only if all succeeded; otherwise the error names the
+/// operation that failed and the reason.
 ///
 /// Example: meridian ovsdb txn OVN_Northbound '[{"op":"insert","table":"Logical_Switch","row":{"name":"sw0"}}]'
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     }
 }
 
-/// What to do where the server's role-based access control is in the way.
+/// The advice if the server's role-based access control forbids an operation.
 const PERMISSION: &str = "a remote without a role (a connection of the server has one if `ovn-sbctl list Connection` shows \
                           it under `role`), or the certificate of the client that the role lets write there";
 
@@ -81,7 +81,7 @@ fn read(operations: &str) -> Outcome<String> {
     }
 }
 
-/// The operations: an array, a bare one, or the whole of `transact`'s parameters with the database in front.
+/// Parses the operations: an array, a single operation, or all parameters of `transact` with the database as the first element.
 fn parse(text: &str, database: &str) -> Result<Vec<Value>, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("the operations are no JSON: {error}"))?;
@@ -104,14 +104,14 @@ fn parse(text: &str, database: &str) -> Result<Vec<Value>, String> {
     Ok(operations)
 }
 
-/// What failed, if anything did, and the server's word for it.
+/// The failed operation with the reason, and the server's error code; `None` if all operations succeeded.
 fn failed(operations: &[Value], results: &[Value]) -> Option<(String, String)> {
     let (at, error) = results.iter().enumerate().find_map(|(at, result)| Some((at, result.get("error")?)))?;
     let error = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
     let details = results[at].get("details").and_then(Value::as_str);
     let why = details.map_or(String::new(), |details| format!(": {details}"));
     let Some(operation) = operations.get(at) else {
-        // One result more than operations: they all went well, and the commit did not.
+        // The server sends one result more than there are operations if all operations succeeded but the commit failed.
         return Some((format!("the commit failed: {error}{why}"), error));
     };
     let word = |key: &str| operation.get(key).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! `meridian ovsdb watch`: every change of some tables, through restarts and leader changes.
+//! `meridian ovsdb watch`: prints every change of some tables, across restarts and leader changes.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -23,12 +23,11 @@ use crate::{admin, metrics, notify};
 
 /// Print every change of tables as it happens
 ///
-/// First the rows that are there, as inserts, then a line that says so, then each change once and in order. Restarts of the
-/// server and changes of leader are survived: what was missed meanwhile is told as the difference, nothing is lost and
-/// nothing is told twice. A reader that is much too slow gets the sum of the changes it missed. Ends on SIGINT and
-/// SIGTERM.
+/// Prints the existing rows as inserts, then a line that marks their end, then each change once and in order. The command survives restarts
+/// of the server and changes of leader: afterwards it prints the difference, so that no change is lost or printed twice. A reader that is
+/// much too slow gets one merged change instead of each. Ends on SIGINT and SIGTERM.
 ///
-/// A server that cannot be reached at the start ends the command, unless --wait is given; one that is lost later never does.
+/// Without --wait, the command fails if no server can be reached at the start. A server that is lost later never ends it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{}\n\n{EXIT_CODES}", events::FORMAT))]
 pub(super) struct Args {
@@ -37,19 +36,19 @@ pub(super) struct Args {
     /// The tables, e.g. Port_Binding
     #[arg(value_name = "TABLE", required = true)]
     tables: Vec<String>,
-    /// Wait for the server at the start too, however long it takes
+    /// Wait for the server at the start too, without a time limit
     #[arg(long)]
     wait: bool,
-    /// Record all that is said to a file, for `meridian ovsdb replay`
+    /// Record the session to a file, for `meridian ovsdb replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Serve /metrics and /health over HTTP at this address, e.g. 127.0.0.1:9697
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<String>,
-    /// Take requests of `meridian status` at this path
+    /// Listen for requests of `meridian status` on this socket
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<String>,
-    /// After how long a silent server is asked whether it lives; 0: never
+    /// Probe a silent server after this time; 0: never
     #[arg(long, value_name = "TIME")]
     probe_interval: Option<String>,
     #[command(flatten)]
@@ -66,7 +65,7 @@ impl Args {
     }
 }
 
-/// The tables of a database, by the server's schema.
+/// The monitored tables of a database, with all columns of the server's schema.
 pub(super) fn model(database: &str, tables: &[String]) -> Model {
     tables.iter().fold(Model::new(database), |model, table| model.dynamic(table.as_str(), Columns::All))
 }
@@ -102,11 +101,11 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     outcome
 }
 
-/// How long a stop may take when nobody reads what is printed.
+/// The time limit of a stop if the reader does not read the output.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Resolves on SIGINT and SIGTERM. Printing blocks while the reader does not read, so the signals are waited for on another
-/// thread, which ends the process if this one cannot.
+/// Resolves on SIGINT and SIGTERM. Printing blocks while the reader does not read. So another thread waits for the signals, and ends the
+/// process if this one cannot.
 fn stop_signal() -> Outcome<oneshot::Receiver<()>> {
     let local = |error| Failure::new(Exit::Local, error).while_("cannot listen for signals");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(local)?;
@@ -132,11 +131,11 @@ fn client_config(args: &Args, config: &Config, target: &Target) -> Outcome<Clien
     client.session.probe_interval = config.ovsdb.probe_interval.value;
     client.max_message = config.ovsdb.max_message.value.saturating_mul(1 << 20);
     if let Some(file) = &args.record {
-        // The client goes on without its recording; who asked for one wants to know.
+        // If recording fails, the client continues without it. So an unwritable file is reported here, where the command can still fail.
         std::fs::File::create(file).map_err(|error| {
             Failure::new(Exit::Local, error).while_(format!("cannot record to {}", file.display()))
         })?;
-        // In the order given, so that a replay dials the same.
+        // The remotes keep their order, so that a replay dials the same ones.
         client.session.shuffle = false;
         client.record = Some(file.clone());
     }
@@ -152,7 +151,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Prints until the client ends or nobody reads.
+    /// Prints changes until the client ends or the reader closes the output.
     async fn print(&self, mut feed: Feed) -> Outcome {
         let mut watchdog = notify::Watchdog::new();
         let mut ready = false;
@@ -205,7 +204,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Ends with the reason why a first sync will not come; never once it came.
+    /// Returns the reason if the first sync cannot complete. Never returns after a first sync.
     async fn first_sync(&self) -> Failure {
         let mut status = self.client.status();
         let sync = self.client.synced();
@@ -227,14 +226,14 @@ impl Watch<'_> {
                         let status = status.borrow_and_update();
                         (status.failed_rounds, status.last_close.clone(), status.counters)
                     };
-                    // In sync and down again before we looked.
+                    // The client was in sync and lost the connection again before this check.
                     if counters.loads + counters.resumes > 0 {
                         return std::future::pending().await;
                     }
                     match last {
                         Some(CloseReason::Misfit { first, .. }) => self.misfit(&[first]).await,
                         Some(reason @ CloseReason::Dial(_)) if rounds > 0 => self.unreachable(&reason).await,
-                        // Every remote had its turn, and waiting will not help.
+                        // Every remote was dialled, and waiting will not help.
                         Some(reason) if rounds > 0 && is_final(&reason) => self.failed(&reason),
                         _ => continue,
                     }
@@ -244,7 +243,7 @@ impl Watch<'_> {
                         let status = status.borrow();
                         (status.progress, status.last_close.clone())
                     };
-                    // A large database is no reason to give up, as long as it comes.
+                    // The time limit does not apply to a large database while its data arrives.
                     let so_far = self.client.metrics().bytes_received;
                     if progress == Progress::Loading && so_far > received {
                         (limit, received) = (tokio::time::Instant::now() + timeout, so_far);
@@ -265,7 +264,7 @@ impl Watch<'_> {
                 tracing::warn!("{}", report.trim_end());
             }
             sync.set(self.client.synced());
-            // A misfit is told again at once while it lasts.
+            // A misfit is reported again at once while it lasts.
             tokio::time::sleep(timeout).await;
         }
     }
@@ -297,7 +296,7 @@ impl Watch<'_> {
         format!("cannot watch {} at {}", self.args.database, remotes.join(", "))
     }
 
-    /// Says why no server can be reached as the other commands do, which takes another look.
+    /// The failure for an unreachable server, in the same form as of the other commands. It connects once more to find the reason.
     async fn unreachable(&self, reason: &CloseReason) -> Failure {
         match self.target.open(Some(&self.args.database)).await {
             Err(failure) => failure.while_(self.attempt()).or_try("--wait to wait until it is there"),
@@ -305,7 +304,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Says which table is not there, with the nearest that is, which takes another look at the schema.
+    /// The failure for a table that does not exist, with the most similar name. It fetches the schema once more.
     async fn misfit(&self, misfits: &[Misfit]) -> Failure {
         let look = async {
             let mut rpc = self.target.open(Some(&self.args.database)).await?;
@@ -325,7 +324,7 @@ impl Watch<'_> {
     }
 }
 
-/// Whether trying again is unlikely to help soon: somebody has to do something.
+/// Whether a retry is unlikely to help soon, because an operator has to act.
 fn is_final(reason: &CloseReason) -> bool {
     !matches!(
         reason,

@@ -1,4 +1,4 @@
-//! What a watch shows of itself: its connection, and how many lines it printed.
+//! The status of a watch: its connection, and the number of printed lines.
 
 use ovsdb::client::Client;
 use ovsdb::session::Progress;
@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 
 use crate::process::{Database, Subject};
 
-/// Lines printed, by event.
+/// Counts the printed lines by event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventCounters(Family<[(&'static str, &'static str); 1], Counter>);
 
