@@ -1,4 +1,4 @@
-//! Numbers for Prometheus of every connection to an OVSDB server that a process holds, whatever the process does.
+//! Prometheus metrics of the OVSDB connections of any process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::process::Subject;
 
-/// The clients of a process, asked for at each scrape: some come when a configuration is known, or change places.
+/// The OVSDB clients of a process. They are listed again at each scrape, because some are created later or replaced.
 pub(crate) struct Clients(pub(crate) Arc<dyn Subject>);
 
 impl fmt::Debug for Clients {
@@ -23,7 +23,7 @@ impl fmt::Debug for Clients {
 
 type Metrics = ovsdb::client::Metrics;
 
-/// Name, help, value.
+/// The name, help and value of a metric.
 type Count = (&'static str, &'static str, fn(&Metrics) -> u64);
 
 const COUNTS: [Count; 10] = [
@@ -39,7 +39,7 @@ const COUNTS: [Count; 10] = [
     ("ovsdb_batches", "Batches of grouped transactions that were sent", |metrics| metrics.batches),
 ];
 
-/// How a transaction may end.
+/// The possible outcomes of a transaction, with their counts.
 fn outcomes(metrics: &Metrics) -> [(&'static str, u64); 5] {
     [
         ("committed", metrics.committed),
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::process;
 
-    /// OVN's tables take whatever a server may hold, so here is one that does not.
+    /// OVN's tables accept any value, so this test needs a type that does not.
     #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
     struct Short(Str);
 

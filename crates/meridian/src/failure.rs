@@ -1,26 +1,26 @@
-//! How a command fails: what happened, why, what to do, and the exit code.
+//! Failures of commands: the error, its causes, the advice, and the exit code.
 
 use std::fmt::{self, Write as _};
 use std::io;
 
-/// The exit codes; scripts rely on them, so they do not change.
+/// The exit codes. They never change, because scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The server refused, or something does not fit.
+    /// The server rejected a request, or a schema does not fit.
     Refused = 1,
-    /// The command line or the configuration is wrong.
+    /// The command line or the configuration is invalid.
     Usage = 2,
-    /// No server could be reached, or none answered in time.
+    /// No server was reachable, or none answered in time.
     Connect = 3,
-    /// The peer sent something that is not the protocol.
+    /// The peer violated the protocol.
     Protocol = 4,
-    /// A file or stream of ours could not be read or written.
+    /// A local file or stream could not be read or written.
     Local = 5,
-    /// Part of the program has died: a mistake of ours.
+    /// A task of the program has panicked, which is a bug.
     Bug = 6,
 }
 
-/// For `--help` and the man page.
+/// The exit codes in `--help` and the man page.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  it worked
@@ -31,7 +31,7 @@ Exit codes:
   5  a local file or stream could not be read or written
   6  a part of the program has died, which is a bug";
 
-/// Why a command failed.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -40,7 +40,7 @@ pub(crate) struct Failure {
     quiet: bool,
 }
 
-/// What commands return.
+/// The result of a command.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
@@ -49,24 +49,24 @@ impl Failure {
         Self { exit, error: error.into(), advice: None, quiet: false }
     }
 
-    /// A failure that is fully told by one line.
+    /// A failure that consists of one line, without causes.
     pub(crate) fn told(exit: Exit, what: impl fmt::Display) -> Self {
         Self::new(exit, anyhow::anyhow!("{what}"))
     }
 
-    /// Says what was tried, above the causes known so far.
+    /// Adds the attempted action above the causes.
     pub(crate) fn while_(mut self, what: impl fmt::Display) -> Self {
         self.error = self.error.context(what.to_string());
         self
     }
 
-    /// Says what to do.
+    /// Sets the advice.
     pub(crate) fn try_(mut self, advice: impl fmt::Display) -> Self {
         self.advice = Some(advice.to_string());
         self
     }
 
-    /// Says what else to do.
+    /// Adds an alternative to the advice.
     pub(crate) fn or_try(mut self, advice: impl fmt::Display) -> Self {
         self.advice = Some(match self.advice {
             Some(before) => format!("{before}; or {advice}"),
@@ -75,7 +75,7 @@ impl Failure {
         self
     }
 
-    /// Output could not be written. A reader that went away (`| head`) is no failure.
+    /// The output could not be written. If the reader closed the pipe (`| head`), that is no failure.
     pub(crate) fn output(error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
         let mut failure = Self::new(Exit::Local, error).while_("cannot write the output");
@@ -88,7 +88,7 @@ impl Failure {
         if self.quiet { 0 } else { self.exit as u8 }
     }
 
-    /// What goes to standard error: one line that says what happened, one per cause, one with what to do.
+    /// The report on standard error: one line with the error, one per cause, one with the advice.
     pub(crate) fn report(&self) -> Option<String> {
         if self.quiet {
             return None;
@@ -97,7 +97,7 @@ impl Failure {
         let mut said = self.error.to_string();
         for cause in self.error.chain().skip(1) {
             let cause = cause.to_string();
-            // Some libraries repeat their cause in their own text.
+            // Some libraries already include the cause in their own message.
             if !said.ends_with(&cause) {
                 let _ = writeln!(text, "  cause: {cause}");
             }

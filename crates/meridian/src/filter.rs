@@ -1,8 +1,7 @@
-//! The small language of `--where`: one comparison of a column, typed by the server's schema.
+//! The expressions of `--where`: each compares a column with a value of the type that the server's schema defines.
 //!
-//! `column=value`, `!=`, `<`, `<=`, `>`, `>=`, `column includes value`, `column excludes value`, and
-//! `column:key=value` for maps. Values are bare or quoted as in JSON; sets are `[a, b]`, maps `{k=v}`. What comes out are
-//! clauses that the server evaluates itself.
+//! The forms are `column=value`, `!=`, `<`, `<=`, `>`, `>=`, `column includes value`, `column excludes value`, and `column:key=value` for
+//! maps. Values are bare or quoted as in JSON; sets are `[a, b]`, maps `{k=v}`. The parser produces clauses that the server evaluates.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -15,7 +14,7 @@ use thiserror::Error;
 
 use crate::nearest;
 
-/// For `--help`.
+/// The description of the expressions in `--help`.
 pub(crate) const LANGUAGE: &str = "\
 Expressions of --where:
   COLUMN=VALUE, COLUMN!=VALUE          equal or not, as a whole
@@ -26,7 +25,7 @@ Expressions of --where:
   VALUE: a word, or quoted as in JSON; a set [a, b], a map {k=v}, nothing []
   COLUMN: any of the table, and _uuid. Several --where must all hold.";
 
-/// An expression is wrong.
+/// The error of an invalid expression.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("--where `{expression}`: {problem}")]
 pub(crate) struct FilterError {
@@ -34,7 +33,7 @@ pub(crate) struct FilterError {
     problem: String,
 }
 
-/// Reads one expression against the table's schema.
+/// Parses one expression against the table's schema.
 pub(crate) fn parse(expression: &str, table_name: &str, table: &TableSchema) -> Result<Clause, FilterError> {
     clause(expression, table_name, table)
         .map_err(|problem| FilterError { expression: expression.to_owned(), problem })
@@ -76,7 +75,7 @@ fn a(kind: &ColumnKind) -> String {
     format!("{} {text}", if text.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" })
 }
 
-/// The type of a column, the implicit ones included.
+/// The type of a column, including `_uuid` and `_version`.
 pub(crate) fn column(name: &str, table_name: &str, table: &TableSchema) -> Result<ColumnKind, String> {
     if let Some(column) = table.columns.get(name) {
         return Ok(column.kind.clone());
@@ -93,7 +92,7 @@ pub(crate) fn column(name: &str, table_name: &str, table: &TableSchema) -> Resul
     Err(format!("table {table_name} has no column `{name}`{hint}"))
 }
 
-/// `KEY=VALUE` behind `COLUMN:`.
+/// Parses the `KEY=VALUE` of `COLUMN:KEY=VALUE`.
 fn pair(name: &str, kind: &ColumnKind, rest: &str) -> Result<Clause, String> {
     let Some(value_kind) = &kind.value else {
         return Err(format!("`{name}:` is for maps, and {name} is {}", a(kind)));
@@ -145,7 +144,7 @@ fn operator(text: &str) -> Result<(Function, &str), String> {
     Err("behind the column comes one of =, !=, <, <=, >, >=, includes, excludes".into())
 }
 
-/// The whole value of a column.
+/// Parses the whole value of a column.
 fn datum(text: &str, kind: &ColumnKind) -> Result<Datum, String> {
     let inside = |open, close| text.strip_prefix(open).and_then(|rest: &str| rest.strip_suffix(close));
     if let Some(value_kind) = &kind.value {
@@ -174,7 +173,7 @@ fn datum(text: &str, kind: &ColumnKind) -> Result<Datum, String> {
         }
         return Ok(Datum::set(atoms));
     }
-    // A lone value is all of the text, commas and spaces included.
+    // A single value is the whole string, including commas and spaces.
     let (text, tail) = word(text, &[])?;
     if !tail.is_empty() {
         return Err(format!("unexpected `{tail}` behind the value"));
@@ -182,7 +181,7 @@ fn datum(text: &str, kind: &ColumnKind) -> Result<Datum, String> {
     Ok(Datum::from(atom(&text, &kind.key)?))
 }
 
-/// What follows an element: a comma and the next one, or nothing.
+/// The rest after an element: the next element behind a comma, or nothing.
 fn next(tail: &str) -> Result<&str, String> {
     match tail.strip_prefix(',') {
         Some(rest) => Ok(rest.trim_start()),
@@ -191,7 +190,7 @@ fn next(tail: &str) -> Result<&str, String> {
     }
 }
 
-/// One word, bare up to a stop, or quoted; and what follows it without the space between.
+/// Parses one token, bare up to a stop character or quoted. Returns it with the rest, without the space between them.
 fn word<'a>(text: &'a str, stops: &[char]) -> Result<(String, &'a str), String> {
     if text.starts_with('"') {
         let (word, rest) = quoted(text)?;
@@ -201,7 +200,7 @@ fn word<'a>(text: &'a str, stops: &[char]) -> Result<(String, &'a str), String> 
     Ok((text[..end].trim_end().to_owned(), &text[end..]))
 }
 
-/// A JSON string at the beginning, and what follows it.
+/// Parses the JSON string at the start, and returns it with the rest.
 fn quoted(text: &str) -> Result<(String, &str), String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     match values.next() {

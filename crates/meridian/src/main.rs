@@ -1,22 +1,21 @@
-//! The `meridian` binary: command line, configuration, telemetry and wiring; the work is done by the crates it uses.
+//! The `meridian` binary: command line, configuration, telemetry and wiring. The crates that it uses do the work.
 //!
-//! | command | does |
+//! | command | purpose |
 //! |---|---|
-//! | `meridian server` | the network API, with `--dev` on an OVN central of its own |
-//! | `meridian ovsdb dump`, `schema` | a table's rows, by the server's own schema |
-//! | `meridian ovsdb watch`, `replay` | every change as a line of JSON, live or from a recording |
-//! | `meridian ovsdb txn` | one transaction |
-//! | `meridian ovsdb locks` | whether locks are free; holding and stealing them |
-//! | `meridian ovsdb check-schema` | our typed tables against schema files |
-//! | `meridian node`, `bgp-agent` | the BGP agent of a node, configured by TOML or by a `bgp-agent.conf` |
-//! | `meridian metadata-agent`, `metadata-proxy` | metadata for the VMs of a chassis, configured by a `neutron_ovn_metadata_agent.ini` |
-//! | `meridian plan`, `explain` | what a running process would do; why an address is exposed or not |
-//! | `meridian status` | what a running process says of itself |
-//! | `meridian completions` | prints the completion script for a shell |
-//! | `meridian man` | prints or writes the man pages |
+//! | `meridian server` | serve the network API, with `--dev` on an OVN central of its own |
+//! | `meridian ovsdb dump`, `schema` | print a table's rows, with the types of the server's own schema |
+//! | `meridian ovsdb watch`, `replay` | print every change as a line of JSON, live or from a recording |
+//! | `meridian ovsdb txn` | run one transaction |
+//! | `meridian ovsdb locks` | check, hold and steal locks |
+//! | `meridian ovsdb check-schema` | compare Meridian's typed tables with schema files |
+//! | `meridian node`, `bgp-agent` | run the BGP agent of a node, configured by TOML or by a `bgp-agent.conf` |
+//! | `meridian metadata-agent`, `metadata-proxy` | serve metadata to a chassis's VMs, configured by `neutron_ovn_metadata_agent.ini` |
+//! | `meridian plan`, `explain` | show the changes that a running process would make; explain an address or an object |
+//! | `meridian status` | show the state of a running process |
+//! | `meridian completions` | print the completion script of a shell |
+//! | `meridian man` | print or write the man pages |
 //!
-//! Long-running commands end cleanly on SIGINT and SIGTERM. The configuration is described by [`config`], the exit
-//! codes by [`failure::Exit`].
+//! Long-running commands end cleanly on SIGINT and SIGTERM. [`config`] describes the configuration, [`failure::Exit`] the exit codes.
 
 mod admin;
 mod agent;

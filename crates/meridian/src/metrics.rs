@@ -17,7 +17,7 @@ use crate::process::Process;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
-/// A scraper needs one connection, and so does a health check. Neither has a reason to be slow.
+/// A scraper needs one connection, and so does a health check. Both send their requests at once, so short time limits suffice.
 const LIMITS: Limits = Limits {
     connections: 64,
     per_client: 16,
@@ -27,7 +27,7 @@ const LIMITS: Limits = Limits {
     answer: Duration::from_secs(10),
 };
 
-/// Binds the address, and answers there until the process ends.
+/// Binds the address, and answers requests until the process ends.
 pub(crate) async fn serve(listen: SocketAddr, process: Process) -> Outcome {
     start(bind(listen).await?, process);
     Ok(())
@@ -42,11 +42,11 @@ pub(crate) async fn bind(listen: SocketAddr) -> Outcome<TcpListener> {
     })
 }
 
-/// Answers until the process ends.
+/// Answers requests until the process ends.
 pub(crate) fn start(socket: impl Into<HttpSocket>, process: Process) {
     let socket = socket.into();
     if let Ok(address) = socket.local_addr() {
-        // The port may be one that the kernel chose.
+        // The kernel may have chosen the port, so the log names it.
         tracing::info!(%address, "serving metrics");
     }
     let site = Arc::new(MetricsSite(process));

@@ -1,18 +1,18 @@
-//! Which known name somebody may have meant.
+//! Finds the known name that is most similar to an unknown one, for "did you mean" hints.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-/// The known name that is nearest to one that is not known, if any is near at all.
+/// The most similar known name, if one is similar enough.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     known
         .into_iter()
         .map(|candidate| {
             let other = candidate.to_lowercase();
-            // The beginning of a name counts as near: `dump Port` for Port_Binding.
+            // A prefix counts as similar: `dump Port` means Port_Binding.
             let prefix = lower.len() >= 3 && (other.starts_with(&lower) || lower.starts_with(&other));
             let score = strsim::jaro_winkler(&lower, &other) + if prefix { 0.1 } else { 0.0 };
-            // Jaro alone finds `address` near `addresses` and `ports`; a bound on the edits keeps nonsense out.
+            // Jaro-Winkler alone finds `address` similar to `addresses` and to `ports`. The bound on edits excludes such nonsense.
             let edits = strsim::osa_distance(&lower, &other);
             let close = edits <= (lower.chars().count().max(other.chars().count()) / 3).max(1) || prefix;
             (candidate, if close { score } else { 0.0 })
@@ -22,7 +22,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(candidate, _)| candidate)
 }
 
-/// `; did you mean ...?`, or nothing.
+/// The hint `; did you mean ...?`, or an empty string.
 pub(crate) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }

@@ -1,7 +1,7 @@
-//! What systemd is told: ready, what goes on, stopping, and that the process still lives.
+//! Notifications to systemd: ready, status, stopping, and the watchdog.
 //!
-//! Without `NOTIFY_SOCKET` nothing happens. The watchdog is fed by the loop that does the work, not by a task of its own,
-//! so that a loop that hangs is noticed.
+//! Without `NOTIFY_SOCKET` the functions do nothing. The loop that does the work feeds the watchdog. A separate task would feed it even
+//! while that loop hangs.
 
 use std::time::Duration;
 
@@ -13,29 +13,30 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// The process does what it is for.
+/// Notifies systemd that the process is ready.
 pub(crate) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// What goes on, in one line.
+/// Sends systemd the status of the process in one line.
 pub(crate) fn status(status: &str) {
     tell(&[NotifyState::Status(status)]);
 }
 
-/// The process is about to end.
+/// Notifies systemd that the process is about to exit.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Feeds the watchdog of systemd, where there is one.
+/// Feeds the watchdog of systemd, if the unit has one.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Option<tokio::time::Interval>);
 
 impl Watchdog {
-    /// Asks the environment how often to feed it.
+    /// Reads the interval from the environment.
     pub(crate) fn new() -> Self {
-        // A quarter of the limit: with half of it, as sd_watchdog_enabled(3) advises, one missed answer could end the process.
+        // The interval is a quarter of the limit. With half of it, as sd_watchdog_enabled(3) advises, one missed answer could end the
+        // process.
         let limit =
             sd_notify::watchdog_enabled().map(|limit| limit / 4).filter(|limit| *limit > Duration::ZERO);
         Self(limit.map(|limit| {
@@ -45,8 +46,8 @@ impl Watchdog {
         }))
     }
 
-    /// Feeds it for as long as `lives` comes back with a yes in time; waits for ever where there is none. A part that hangs, or
-    /// that says no, leaves it hungry, and systemd starts the process again.
+    /// Feeds the watchdog while `lives` returns true in time. Without a watchdog it waits forever. If `lives` hangs or returns false, the
+    /// watchdog expires and systemd restarts the process.
     pub(crate) async fn feed_while<F: Future<Output = bool>>(&mut self, mut lives: impl FnMut() -> F) {
         loop {
             let Some(interval) = &mut self.0 else { return std::future::pending().await };
@@ -59,7 +60,7 @@ impl Watchdog {
         }
     }
 
-    /// Waits until it is time, and feeds it; waits for ever where there is none.
+    /// Waits for the next interval, and feeds the watchdog. Without a watchdog it waits forever.
     pub(crate) async fn feed(&mut self) {
         match &mut self.0 {
             Some(interval) => {

@@ -1,21 +1,21 @@
-//! Where a database is, when nobody said: OVN's own variables, then the sockets its packages make.
+//! The default remotes of a database: OVN's own variables, then the sockets of its packages.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::path::PathBuf;
 
-/// Where a database is looked for.
+/// The guessed remotes of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guess {
-    /// Remotes, as `--remote` takes them.
+    /// Remotes in the form of `--remote`.
     pub(crate) remotes: String,
-    /// Why these, for messages.
+    /// The reason for this guess, for messages.
     pub(crate) because: String,
-    /// The usual socket, where no variable names remotes. It exists only where the database runs on this host.
+    /// The usual socket, if no variable names remotes. It exists only if the database runs on this host.
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// A database that OVN or Open vSwitch has: its variable, the directory of its socket and that one's variable.
+/// A database of OVN or Open vSwitch: its variable, the directory of its socket, and the variable that changes that directory.
 struct Known {
     database: &'static str,
     variable: Option<&'static str>,
@@ -53,7 +53,7 @@ const KNOWN: [Known; 6] = [
     ovs("hardware_vtep"),
 ];
 
-/// Guesses where a database is; `None` where nothing is known of it.
+/// Guesses the remotes of a database; `None` if its name is unknown.
 pub(crate) fn guess(database: &str, variable: impl Fn(&str) -> Option<String>) -> Option<Guess> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     let known = KNOWN.iter().find(|known| known.database == database)?;

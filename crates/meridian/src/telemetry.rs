@@ -1,4 +1,4 @@
-//! Logging to standard error or to a file, for people or as JSON, with a level that can change while running.
+//! Logging to standard error or to a file, as text or JSON, with a level that can change at run time.
 
 mod cut;
 
@@ -19,25 +19,25 @@ use crate::config::{Colour, Log, LogFormat};
 use crate::failure::{Exit, Failure, Outcome};
 use cut::CutLines;
 
-/// Changes what is logged while running.
+/// Changes the log directives at run time.
 #[derive(Clone, Debug)]
 pub(crate) struct LogControl(reload::Handle<EnvFilter, Registry>);
 
 impl LogControl {
-    /// Puts other directives in place, such as `debug` or `ovsdb=trace,info`.
+    /// Applies other directives, such as `debug` or `ovsdb=trace,info`.
     pub(crate) fn set(&self, directives: &str) -> Result<(), String> {
         let filter = parse(directives)?;
         self.0.reload(filter).map_err(|error| error.to_string())
     }
 
-    /// The directives in place.
+    /// The current directives.
     pub(crate) fn current(&self) -> String {
         self.0.with_current(ToString::to_string).unwrap_or_default()
     }
 }
 
 fn parse(directives: &str) -> Result<EnvFilter, String> {
-    // An empty text would be taken for "errors only" without a word.
+    // `EnvFilter` would silently take an empty string for "errors only".
     if directives.trim().is_empty() {
         return Err(
             "no level: give off, error, warn, info, debug, trace, or directives as ovsdb=debug,info".into()
@@ -46,7 +46,7 @@ fn parse(directives: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(directives).map_err(|error| format!("`{directives}`: {error}"))
 }
 
-/// Starts logging, to a file where one is named. Called once.
+/// Starts logging, to a file if one is named. Called once.
 pub(crate) fn start(log: &Log, file: Option<&Path>) -> Outcome<LogControl> {
     let directives = log.filter.value.as_deref().unwrap_or(log.level.value.word());
     let origin = if log.filter.value.is_some() { &log.filter.origin } else { &log.level.origin };
@@ -74,7 +74,7 @@ pub(crate) fn start(log: &Log, file: Option<&Path>) -> Outcome<LogControl> {
     Ok(LogControl(handle))
 }
 
-/// Whether a stream gets colours: where a terminal is and `NO_COLOR` is not, unless told otherwise.
+/// Whether to colour a stream: in `Auto`, if it is a terminal and `NO_COLOR` is not set.
 pub(crate) fn coloured(choice: Colour, stream: &impl IsTerminal) -> bool {
     match choice {
         Colour::Always => true,

@@ -1,4 +1,4 @@
-//! `meridian server`: the network and the load-balancer API on OVN.
+//! `meridian server`: starts and stops the server of the network and load-balancer APIs on OVN.
 
 mod balancers;
 mod credentials;
@@ -47,42 +47,43 @@ use sockets::Sockets;
 
 /// Run the network and the load-balancer API on OVN
 ///
-/// Serves the Neutron v2.0 and Octavia v2 APIs and keeps OVN's Northbound database as the API's objects say. Requests are answered when they
-/// are stored; the database follows. While it is away, requests are taken all the same.
+/// Serves the Neutron v2.0 and Octavia v2 APIs and keeps OVN's Northbound database in line with the API's objects. The server answers a
+/// request when it has stored it; the database follows. While the database is unreachable, the server still accepts requests.
 ///
-/// State is kept in SQLite in the data directory, or in PostgreSQL. Several servers may run on one PostgreSQL and one
-/// Northbound database: all answer, one writes. Ends on SIGINT and SIGTERM when the requests under way are answered.
+/// The server keeps its state in SQLite in the data directory, or in PostgreSQL. Several servers may share one PostgreSQL and one
+/// Northbound database: all of them answer, one of them writes. On SIGINT and SIGTERM the server answers the requests in progress and
+/// exits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
     /// Start an OVN central (two ovsdb-servers, ovn-northd) in the data directory; it ends with the server
     #[arg(long)]
     dev: bool,
-    /// Where the server keeps its files [default: /var/lib/meridian, or .meridian with --dev]
+    /// Keep the server's files in this directory [default: /var/lib/meridian, or .meridian with --dev]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Where the network API listens [default: 127.0.0.1:9696]
+    /// Serve the network API at this address [default: 127.0.0.1:9696]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Where the load-balancer API listens; "none" turns it off [default: 127.0.0.1:9876]
+    /// Serve the load-balancer API at this address; "none" turns it off [default: 127.0.0.1:9876]
     #[arg(long, value_name = "ADDRESS")]
     lb_listen: Option<String>,
-    /// Where state is kept: sqlite:///file or postgres://user@host/database [default: api.db in the data directory]
+    /// Keep state in this database: sqlite:///FILE or postgres://USER@HOST/DATABASE [default: api.db in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// OVN Northbound servers: unix:PATH, tcp:IP:PORT, ssl:IP:PORT, with commas between
+    /// OVN Northbound servers: unix:PATH, tcp:IP:PORT, ssl:IP:PORT, separated by commas
     #[arg(long, value_name = "REMOTES", conflicts_with = "dev")]
     nb: Option<String>,
     /// OVN Southbound servers, in the same form
     #[arg(long, value_name = "REMOTES", conflicts_with = "dev")]
     sb: Option<String>,
-    /// How callers show who they are
+    /// Authenticate API clients this way
     #[arg(long, value_name = "MODE")]
     auth: Option<AuthMode>,
     /// Serve /metrics and /health over HTTP at this address [default: 127.0.0.1:9697]
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<String>,
-    /// Take requests of `meridian status` at this path [default: admin.sock in the data directory]
+    /// Listen for requests of `meridian status` on this socket [default: admin.sock in the data directory]
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<String>,
 }
@@ -104,16 +105,16 @@ impl Args {
     }
 }
 
-/// Where metrics are served if nobody says.
+/// The default address for metrics.
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9697);
-/// The database file, within the data directory.
+/// The name of the database file within the data directory.
 const DATABASE: &str = "api.db";
-/// How long OVN's databases may take to be read before the API listens without them.
+/// How long the server waits for OVN's databases before it starts to answer without them.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
-/// How long requests that have begun may take when the server is told to end.
+/// How long the requests in progress may take after the server received a signal to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Starts everything in the order in which it is needed, and ends it in the reverse.
+/// Starts the parts of the server in the order of their dependencies, and stops them in the reverse order.
 pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcome {
     let server = &config.server;
     let signals = |kind| {
@@ -139,7 +140,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     if !args.dev {
         ovn::check_named(server)?;
     }
-    // Before the server takes anything: one that cannot listen must not become the writer of the Northbound first.
+    // The sockets are bound first: a server that cannot listen must not become the writer of the Northbound.
     let sockets = Sockets::bind(server, config.metrics.listen.value.unwrap_or(METRICS)).await?;
     let address = sockets.network.probe.address;
     let dir = data_dir(args, server);
@@ -154,7 +155,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let (outside, seen) = watch::channel(Arc::new(Outside { settings, ..Outside::default() }));
     let url = store_url(server, &dir)?;
     let store = Store::open(&url, seen.clone()).await.map_err(|error| store_failure(&url, error))?;
-    // After the store, whose refusal names the process that has these files already.
+    // The admin socket follows the store: if another process uses these files, the error of the store names it.
     let socket = config.admin.socket.value.clone().unwrap_or_else(|| dir.join(admin::SERVER_SOCKET));
     let admin_socket = AdminSocket::bind(&socket).await?;
     let mut registry = Registry::default();
@@ -193,7 +194,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     });
     let (nova, telling) = nova.unzip();
     task::keep("adopted", api::northbound::forget_adopted(store.clone(), northbound.spent()));
-    // Whoever asks first must find the chassis: without them no zone is known and no port can be bound.
+    // The first request must find the chassis. Without them no availability zone is known and no port can be bound.
     let first_look = async {
         let _ = sight.synced().await;
         let _ = seen.clone().wait_for(|outside| outside.fleet == **sight.fleet().borrow()).await;
@@ -274,7 +275,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     outcome
 }
 
-/// Requests and the scheduler see the chassis as they come and go.
+/// Updates `outside` whenever the chassis change, so that requests and the scheduler use the current ones.
 async fn follow_fleet(mut fleet: watch::Receiver<Arc<Fleet>>, outside: watch::Sender<Arc<Outside>>) {
     while fleet.changed().await.is_ok() {
         let fleet = Fleet::clone(&fleet.borrow_and_update());
@@ -284,7 +285,7 @@ async fn follow_fleet(mut fleet: watch::Receiver<Arc<Fleet>>, outside: watch::Se
     }
 }
 
-/// Requests see what the Northbound's schema allows, also after an upgrade of OVN.
+/// Updates `outside` with the abilities of the Northbound's schema, which an upgrade of OVN may change.
 async fn follow_ability(northbound: ovsdb::Client, outside: watch::Sender<Arc<Outside>>) {
     let mut status = northbound.status();
     loop {
@@ -309,15 +310,15 @@ pub(super) fn store_failure(url: &Url, error: StoreError) -> Failure {
         .try_("see that the database runs and that its user may make tables; another one with --database")
 }
 
-/// The resolvers of this host, for instances whose subnet and operator name none. Where systemd's own resolver stands between,
-/// which instances cannot reach, those behind it.
+/// The resolvers of this host, for instances whose subnet and operator name none. Instances cannot reach the stub of systemd-resolved, so
+/// the function then returns the resolvers behind it.
 fn host_resolvers() -> Vec<std::net::IpAddr> {
     let files = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
     let read = |file| settings::resolvers(&std::fs::read_to_string(file).unwrap_or_default());
     files.into_iter().map(read).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// The data directory. Somebody who tries things out is seldom root.
+/// The data directory. With `--dev` it is by default one in the working directory, because developers are seldom root.
 fn data_dir(args: &Args, server: &Server) -> PathBuf {
     match (&server.data_dir.origin, args.dev) {
         (Origin::Default, true) => PathBuf::from(admin::DEV_DIR),
@@ -341,7 +342,7 @@ pub(super) fn store_url(server: &Server, dir: &Path) -> Outcome<Url> {
     }
 }
 
-/// Creates the data directory, which only the server's user may read.
+/// Creates the data directory with a mode that only the server's user can read.
 pub(super) fn create_data_dir(dir: &Path) -> Outcome {
     private::create_dir(dir).map_err(|error| {
         Failure::new(Exit::Local, error)

@@ -1,4 +1,4 @@
-//! `meridian status`: what a long-running process says of itself.
+//! `meridian status`: prints the state of a long-running process.
 
 mod balancers;
 mod network;
@@ -17,24 +17,25 @@ use crate::telemetry;
 
 /// Show the state of a running Meridian
 ///
-/// The process must have an admin socket (--admin-socket). A server also shows its routers: the chassis of each gateway, the
-/// BFD state of each next hop, and whether OVN uses each default route; and its load balancers, with the members that failed. --set-log changes the log level.
+/// The process must have an admin socket (--admin-socket). A server also shows its routers: the chassis of each gateway, the BFD state of
+/// each next hop, and whether OVN uses each default route; and its load balancers, with their failed members. --set-log changes the log
+/// level.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// The admin socket of the process [default: that of the agent or server of this host]
+    /// Connect to this admin socket [default: that of the agent or server of this host]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
-    /// Have the process log by these directives from now on, as debug or ovsdb=trace,info
+    /// Change the log directives of the process, e.g. to debug or ovsdb=trace,info
     #[arg(long, value_name = "DIRECTIVES")]
     set_log: Option<String>,
-    /// Print its metrics instead, as Prometheus reads them
+    /// Print the metrics of the process instead, in the format of Prometheus
     #[arg(long, conflicts_with = "output")]
     metrics: bool,
-    /// Show this router only, by name or id
+    /// Show only this router, by name or id
     #[arg(long, value_name = "ROUTER", conflicts_with = "metrics")]
     router: Option<String>,
-    /// How the status is printed
+    /// Print the status in this format
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     output: Said,
 }
@@ -164,7 +165,7 @@ fn of_component(out: &mut String, component: &reconcile::Status) {
     }
 }
 
-/// `1d 2h`, `3m 4s`: the two largest units.
+/// A duration in its two largest units, such as `1d 2h` or `3m 4s`.
 fn span(seconds: u64) -> String {
     let parts =
         [(seconds / 86400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];

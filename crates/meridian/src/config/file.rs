@@ -1,4 +1,4 @@
-//! Reads the TOML text: every key must be known, and what is wrong is said with its line.
+//! Reads the TOML file. Every key must be known, and each problem names its line.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -9,11 +9,11 @@ use toml::de::{DeTable, DeValue};
 use super::{Config, Origin, Problem};
 use crate::nearest;
 
-/// Sets what the text says; what is wrong is added to the problems and the rest is still looked at.
+/// Sets the keys of the file. Reports each problem and continues with the rest.
 pub(super) fn read(config: &mut Config, path: &Path, text: &str, problems: &mut Vec<Problem>) {
     let lines = Lines(text);
     let place = |at: usize| format!("{}:{}", path.display(), lines.line(at));
-    // Of several errors the first in the text is the cause; the parser does not report them in order.
+    // The first error in the file is the cause, and the parser does not report the errors in order.
     let (table, errors) = DeTable::parse_recoverable(text);
     let begin = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
     if let Some(error) = errors.iter().min_by_key(|error| begin(error)) {
@@ -23,7 +23,7 @@ pub(super) fn read(config: &mut Config, path: &Path, text: &str, problems: &mut 
     let keys = Config::keys();
     let mut sections: Vec<&str> = keys.iter().map(|key| key.section).collect();
     sections.dedup();
-    // In the order of the file, which is not the order of the parsed map.
+    // Sections in the order of the file, which is not the order of the parsed map.
     let mut found: Vec<_> = table.get_ref().iter().collect();
     found.sort_by_key(|(name, _)| name.span().start);
     for (section, value) in found {
@@ -66,7 +66,8 @@ pub(super) fn read(config: &mut Config, path: &Path, text: &str, problems: &mut 
     }
 }
 
-/// Names the nearest key of the section, else the section the key is in, else all keys of the section.
+/// The problem of an unknown key, with a hint: the most similar key of the section, else the section that has the key, else all keys of the
+/// section.
 fn unknown(section: &str, name: &str) -> String {
     let keys = Config::keys();
     let here = || keys.iter().filter(|key| key.section == section).map(|key| key.name);
@@ -83,7 +84,7 @@ fn unknown(section: &str, name: &str) -> String {
 struct Lines<'a>(&'a str);
 
 impl Lines<'_> {
-    /// The line, counted from 1, of a byte.
+    /// The line number of a byte, counted from 1.
     fn line(&self, at: usize) -> usize {
         self.0.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
     }

@@ -1,8 +1,7 @@
 //! The configuration: one TOML file, `MERIDIAN_*` variables, flags; the later ones win.
 //!
-//! [`Config`] lists every key there is. A key is read by the same [`value`] code wherever its text comes from, and each
-//! value remembers its [`Origin`], which is what `--print-config` shows. What a key means to a command is the
-//! command's business.
+//! [`Config`] lists every key. The same [`value`] code parses a key from any of these sources, and each value remembers its [`Origin`] for
+//! `--print-config`. The commands define the effect of the keys.
 
 mod bgp;
 mod file;
@@ -25,12 +24,12 @@ pub(crate) use server::Server;
 use value::Field;
 pub(crate) use value::{AuthMode, BalancerRoleMode, Colour, Level, LogFormat};
 
-/// Where the file is looked for when none is named; it need not exist.
+/// The path of the file if none is named. The file need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/meridian/meridian.toml";
 /// The variable that names the file.
 pub(crate) const FILE_VARIABLE: &str = "MERIDIAN_CONFIG";
 
-/// Every key, with its value and where that came from.
+/// Every key, with its value and the origin of that value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     pub(crate) ovsdb: Ovsdb,
@@ -42,10 +41,10 @@ pub(crate) struct Config {
     pub(crate) network: Network,
 }
 
-/// `[ovsdb]`: how servers are reached.
+/// `[ovsdb]`: how to connect to OVSDB servers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ovsdb {
-    /// Empty: guessed by the database's name.
+    /// If empty, the remotes are guessed from the name of the database.
     pub(crate) remote: Setting<Vec<String>>,
     pub(crate) private_key: Setting<Option<PathBuf>>,
     pub(crate) certificate: Setting<Option<PathBuf>>,
@@ -58,11 +57,11 @@ pub(crate) struct Ovsdb {
     pub(crate) max_message: Setting<usize>,
 }
 
-/// `[log]`: what goes to standard error.
+/// `[log]`: the log on standard error.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Log {
     pub(crate) level: Setting<Level>,
-    /// Directives as `ovsdb=debug,info`; instead of the level.
+    /// Directives such as `ovsdb=debug,info`; they override the level.
     pub(crate) filter: Setting<Option<String>>,
     pub(crate) format: Setting<LogFormat>,
     pub(crate) color: Setting<Colour>,
@@ -80,7 +79,7 @@ pub(crate) struct Admin {
     pub(crate) socket: Setting<Option<PathBuf>>,
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setting<T> {
     pub(crate) value: T,
@@ -93,16 +92,16 @@ impl<T> Setting<T> {
     }
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Built in.
+    /// The built-in default.
     Default,
-    /// The file.
+    /// A line of the file.
     File { path: PathBuf, line: usize },
-    /// The environment.
+    /// An environment variable.
     Variable(String),
-    /// The command line.
+    /// A flag of the command line.
     Flag(String),
 }
 
@@ -146,13 +145,13 @@ impl Default for Config {
     }
 }
 
-/// One key: its section and name, what it says, and the variable that sets it.
+/// One key: its section and name, its documentation, and the variable that sets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) section: &'static str,
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
-    /// Instead of `MERIDIAN_SECTION_NAME`.
+    /// The variable, if it is not `MERIDIAN_SECTION_NAME`.
     variable: Option<&'static str>,
 }
 
@@ -161,12 +160,12 @@ impl Key {
         Self { section, name, doc, variable: None }
     }
 
-    /// As in `ovsdb.remote`.
+    /// The full name, such as `ovsdb.remote`.
     pub(crate) fn path(&self) -> String {
         format!("{}.{}", self.section, self.name)
     }
 
-    /// As in `MERIDIAN_OVSDB_REMOTE`.
+    /// The variable, such as `MERIDIAN_OVSDB_REMOTE`.
     pub(crate) fn variable(&self) -> String {
         match self.variable {
             Some(name) => name.to_owned(),
@@ -176,7 +175,7 @@ impl Key {
 }
 
 impl Config {
-    /// Every key with its place. This list is what the file, the variables and `--print-config` go by.
+    /// Every key with its field. The parsers of the file and the variables, and `--print-config`, use this list.
     fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
         let Self { ovsdb, log, metrics, admin, bgp, server, network } = self;
         let key = Key::new;
@@ -250,13 +249,13 @@ impl Config {
         fields
     }
 
-    /// The keys.
+    /// All keys.
     pub(crate) fn keys() -> Vec<Key> {
         Self::default().fields().into_iter().map(|(key, _)| key).collect()
     }
 }
 
-/// A value given on the command line: the key, its text, the flag.
+/// A value from the command line: the key, the unparsed value, the flag.
 #[derive(Clone, Debug)]
 pub(crate) struct Override {
     pub(crate) key: &'static str,
@@ -264,14 +263,14 @@ pub(crate) struct Override {
     pub(crate) flag: &'static str,
 }
 
-/// The configuration is wrong; everything that is wrong with it.
+/// The configuration is invalid. The error lists all problems.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the configuration is wrong{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
 pub(crate) struct ConfigError {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// One problem of the configuration.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{place}: {what}")]
 pub(crate) struct Problem {
@@ -280,10 +279,10 @@ pub(crate) struct Problem {
     pub(crate) what: String,
 }
 
-/// What was read, before anything is decided: the pure half works on this.
+/// The inputs of the configuration as they were read. Parsing them is pure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// The file and its text.
+    /// The path and the content of the file.
     pub(crate) file: Option<(PathBuf, String)>,
     /// Variables that begin with `MERIDIAN_`.
     pub(crate) variables: BTreeMap<String, String>,
@@ -291,16 +290,16 @@ pub(crate) struct Sources {
     pub(crate) flags: Vec<Override>,
 }
 
-/// What was put together.
+/// The parsed configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// Worth a warning: variables that look like ours and are not.
+    /// Warnings, such as about unknown variables that begin with `MERIDIAN_`.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Sources {
-    /// Reads the file and the environment. A file that was asked for must be there; the default one need not.
+    /// Reads the file and the environment. A file that the user named must exist; the default one need not.
     pub(crate) fn read(file: Option<&Path>, flags: Vec<Override>) -> Result<Self, ConfigError> {
         let (path, asked) = match file {
             Some(path) => (path.to_owned(), true),
@@ -327,7 +326,7 @@ impl Sources {
         Ok(Self { file, variables, flags })
     }
 
-    /// Puts everything together: defaults, file, variables, flags; the later ones win.
+    /// Merges the defaults, the file, the variables and the flags; the later ones win.
     pub(crate) fn load(&self) -> Result<Loaded, ConfigError> {
         let mut config = Config::default();
         let mut problems = Vec::new();
@@ -337,7 +336,7 @@ impl Sources {
         let mut known = vec![FILE_VARIABLE.to_owned()];
         for (key, field) in config.fields() {
             let name = key.variable();
-            // An empty variable is one that is not set: that is how units and shells clear them.
+            // An empty variable counts as unset, because units and shells clear variables that way.
             if let Some(text) = self.variables.get(&name).filter(|text| !text.is_empty())
                 && let Err(what) = field.set_text(text, Origin::Variable(name.clone()))
             {

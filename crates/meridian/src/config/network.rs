@@ -1,4 +1,4 @@
-//! `[network]`: what the network API does. The keys are those of [`api::settings::Settings`], which knows their types.
+//! `[network]`: the settings of the network API. The keys are those of [`api::settings::Settings`], which knows their types.
 
 use api::settings::Settings;
 use toml::de::DeValue;
@@ -6,11 +6,11 @@ use toml::de::DeValue;
 use super::value::{Field, Value};
 use super::{Key, Origin, Problem, Setting};
 
-/// Every key with its value as TOML; a default is here to be shown.
+/// Every key with its value as TOML. Defaults are included, so that `--print-config` shows them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Network(Vec<(&'static str, Setting<Loose>)>);
 
-/// A value whose type is checked by the settings.
+/// A value whose type `Settings` checks.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Loose(Option<toml::Value>);
 
@@ -32,7 +32,7 @@ impl Network {
         })
     }
 
-    /// The settings; or everything that is wrong with them, each with the place that said it.
+    /// The settings, or all problems with them, each with the origin of the value.
     pub(crate) fn settings(&self) -> Result<Settings, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut table = toml::Table::new();
@@ -63,7 +63,7 @@ impl Network {
 }
 
 impl Value for Loose {
-    /// What reads as a TOML value is one; anything else is a string without quotes.
+    /// A string that parses as a TOML value is that value. Any other string is a TOML string without its quotes.
     fn from_text(text: &str) -> Result<Self, String> {
         let read = toml::from_str::<toml::Table>(&format!("value = {text}"));
         let value = read.ok().and_then(|mut table| table.remove("value"));

@@ -1,4 +1,4 @@
-//! The configuration as TOML, each key with where its value came from.
+//! Prints the configuration as TOML, each key with the origin of its value.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -7,8 +7,8 @@ use std::fmt::Write;
 use super::Config;
 
 impl Config {
-    /// As TOML that the file could hold: each key's meaning above it, its origin behind it. A key that is not set is
-    /// there as a comment.
+    /// The configuration as a valid TOML file, with the documentation above each key and the origin of its value behind it. A key that is
+    /// not set is a comment.
     pub(crate) fn to_toml(&self) -> String {
         let mut out = String::new();
         let mut config = self.clone();

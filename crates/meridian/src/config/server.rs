@@ -1,4 +1,4 @@
-//! `[server]`: where the APIs listen, who may use them, and where their state is.
+//! `[server]`: the addresses of the APIs, the authentication of their clients, and the store.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ impl Default for Server {
 }
 
 impl Server {
-    /// How much of the API its clients may take.
+    /// The limits on connections and requests of API clients.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             connections: self.max_connections.value,

@@ -133,7 +133,7 @@ fn every_section_shows_its_defaults_and_origins() {
     }
     let quotas = printed.lines().find(|line| line.starts_with("quotas = ")).unwrap();
     assert!(quotas.contains("router = 10") && quotas.ends_with("# from default"), "{quotas}");
-    // The defaults that are shown are those in effect.
+    // The printed defaults are those in effect.
     let again = file(&printed).load().unwrap().config;
     assert_eq!(again.network.settings().unwrap().vni_range, (5, 6));
     assert_eq!(

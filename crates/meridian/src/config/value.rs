@@ -1,4 +1,4 @@
-//! How the values of keys are read from text and TOML, and printed.
+//! Parsers and printers for the values of keys.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -13,10 +13,10 @@ use super::{Origin, Setting};
 
 /// The value of a key.
 pub(super) trait Value: Sized {
-    /// From the environment or a flag; the error says what is expected.
+    /// Parses a string from the environment or a flag. The error names the expected form.
     fn from_text(text: &str) -> Result<Self, String>;
 
-    /// From the file. Most values are strings there too.
+    /// Parses a value of the file. Most values are strings there too.
     fn from_toml(value: &DeValue<'_>) -> Result<Self, String> {
         match value.as_str() {
             Some(text) => Self::from_text(text),
@@ -24,11 +24,11 @@ pub(super) trait Value: Sized {
         }
     }
 
-    /// As TOML; `None` is a key that is not set.
+    /// The value as TOML; `None` if the key is not set.
     fn to_toml(&self) -> Option<toml::Value>;
 }
 
-/// A place for a value, whatever its type.
+/// A field of the configuration that holds a value of any type.
 pub(super) trait Field {
     fn set_text(&mut self, text: &str, origin: Origin) -> Result<(), String>;
     fn set_toml(&mut self, value: &DeValue<'_>, origin: Origin) -> Result<(), String>;
@@ -71,7 +71,7 @@ impl Value for String {
     }
 }
 
-/// A list: an array of strings in the file, or text with commas anywhere.
+/// A list: an array of strings in the file, or a string with commas in any source.
 impl Value for Vec<String> {
     fn from_text(text: &str) -> Result<Self, String> {
         Ok(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
@@ -120,17 +120,17 @@ impl Value for SocketAddr {
     }
 }
 
-/// Where something listens that an operator may turn off with `none`.
+/// The address of a socket that an operator may turn off with `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OptionalListen {
-    /// At an address.
+    /// The address to listen at.
     At(SocketAddr),
-    /// Nowhere.
+    /// The socket is turned off.
     Off,
 }
 
 impl OptionalListen {
-    /// The address, if it listens.
+    /// The address, if the socket is turned on.
     pub(crate) fn address(self) -> Option<SocketAddr> {
         match self {
             Self::At(address) => Some(address),
@@ -164,7 +164,7 @@ impl Value for SecretUrl {
         Ok(text.into())
     }
 
-    /// Without the password.
+    /// Omits the password.
     fn to_toml(&self) -> Option<toml::Value> {
         Some(self.to_string().into())
     }
@@ -254,7 +254,7 @@ impl Value for Duration {
 
     fn to_toml(&self) -> Option<toml::Value> {
         let ms = u64::try_from(self.as_millis()).unwrap_or(u64::MAX);
-        // Zero means "off" where it is allowed, in whatever unit.
+        // Zero means "off" for the keys that allow it, in any unit.
         let unit = UNITS.iter().rev().find(|(name, factor)| *name != "m" && *name != "h" && ms % factor == 0);
         Some(match unit {
             Some((name, factor)) => format!("{}{name}", ms / factor).into(),
@@ -263,7 +263,7 @@ impl Value for Duration {
     }
 }
 
-/// A type with a few words.
+/// Defines an enum whose values are keywords.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -273,7 +273,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word for it.
+            /// The keyword of this value.
             pub(crate) fn word(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),+
@@ -301,12 +301,12 @@ macro_rules! words {
 }
 
 words! {
-    /// How much is logged.
+    /// The log level.
     Level { Off = "off", Error = "error", Warn = "warn", Info = "info", Debug = "debug", Trace = "trace" }
 }
 
 impl Level {
-    /// The level so many steps more talkative.
+    /// The level that is `steps` more verbose.
     pub(crate) fn raised(self, steps: u8) -> Self {
         const ALL: [Level; 6] =
             [Level::Off, Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
@@ -316,7 +316,7 @@ impl Level {
 }
 
 words! {
-    /// How log lines look.
+    /// The format of log lines.
     LogFormat {
         /// For people
         Human = "human",
@@ -326,7 +326,7 @@ words! {
 }
 
 words! {
-    /// Whether output is coloured.
+    /// When to colour the output.
     Colour {
         /// On terminals, unless NO_COLOR is set
         Auto = "auto",
@@ -338,7 +338,7 @@ words! {
 }
 
 words! {
-    /// The roles of Keystone that decide about load balancers.
+    /// The set of Keystone roles that the policy of the load-balancer API uses.
     BalancerRoleMode {
         /// admin, member and reader
         General = "general",
@@ -348,23 +348,23 @@ words! {
 }
 
 words! {
-    /// How callers of the network API show who they are.
+    /// How clients of the APIs authenticate.
     AuthMode {
-        /// Not at all: everybody is administrator
+        /// No authentication: every client is administrator
         None = "none",
-        /// By one token
+        /// One shared token
         Token = "token",
-        /// By name and password
+        /// Name and password
         Basic = "basic",
-        /// By tokens of Keystone
+        /// Tokens of Keystone
         Keystone = "keystone",
     }
 }
 
 words! {
-    /// The kind of endpoint in Keystone's catalog.
+    /// The interface of an endpoint in Keystone's catalog.
     Interface {
-        /// For everybody
+        /// For all users
         Public = "public",
         /// For services of the cloud
         Internal = "internal",

@@ -1,10 +1,10 @@
-//! Comma-separated values by RFC 4180: quoted where a comma, a quote or a line end is inside, quotes doubled.
+//! Comma-separated values by RFC 4180: cells with a comma, a quote or a line end are quoted, and quotes are doubled.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::json::Natural;
 
-/// One line, without its end.
+/// One line, without its line end.
 pub(crate) fn csv_line<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
     let mut line = String::new();
     for (at, cell) in cells.into_iter().enumerate() {
@@ -22,7 +22,7 @@ pub(crate) fn csv_line<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
     line
 }
 
-/// One row: single values bare, sets and maps as the JSON they are elsewhere, so that nothing is ambiguous.
+/// One row: single values bare, sets and maps as JSON, so that every cell is unambiguous.
 pub(crate) fn csv_row(values: &[Natural<'_>]) -> String {
     let cells: Vec<String> = values
         .iter()

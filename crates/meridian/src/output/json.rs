@@ -1,7 +1,7 @@
 //! Values as plain JSON.
 //!
-//! A single value is a JSON scalar, an optional one that or `null`, a set an array, a map an object; UUIDs are strings. The
-//! column's type decides, not the value: a set of one is an array, and an empty map an object.
+//! A single value is a JSON scalar, an optional value is a scalar or `null`, a set is an array, a map is an object; UUIDs are strings. The
+//! type of the column decides, not the value: a set with one element is an array, and an empty map is an object.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -49,7 +49,7 @@ impl Serialize for Scalar<'_> {
     }
 }
 
-/// A row as a JSON object, its columns in the order given.
+/// A row as a JSON object, its columns in the given order.
 #[derive(Clone, Debug)]
 pub(crate) struct NaturalRow<'a>(pub(crate) Vec<(&'a str, Natural<'a>)>);
 

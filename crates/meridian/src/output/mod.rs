@@ -1,6 +1,6 @@
-//! Rows for people and programs: plain JSON, CSV, and tables.
+//! Output formats of rows: plain JSON, CSV, and tables.
 //!
-//! Everything here is pure: values in, text out. [`Natural`] is what all of them print: a value and the type that shapes it.
+//! Everything here is pure: values in, strings out. All formats print [`Natural`]: a value with the type that shapes it.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -12,7 +12,7 @@ pub(crate) use csv::{csv_line, csv_row};
 pub(crate) use json::{Natural, NaturalRow};
 pub(crate) use table::{Look, Table, cell};
 
-/// How rows are printed.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// A table for people
@@ -23,7 +23,7 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// How one thing is told.
+/// The format of a status, plan or explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Said {
     /// For people

@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as their widest cell, headers in bold where colours are on.
+//! Tables for terminals: columns as wide as their widest cell, headers in bold if colours are on.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -15,14 +15,14 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// One cell, and how it looks where colours are on.
+/// One cell and its style.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     text: String,
     look: Look,
 }
 
-/// What a cell says at a glance.
+/// The style of a cell, which shows its state if colours are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Look {
     #[default]
@@ -34,7 +34,7 @@ pub(crate) enum Look {
 }
 
 impl Look {
-    /// The escape sequences around a text.
+    /// The escape sequences around a cell.
     fn codes(self, coloured: bool) -> (&'static str, &'static str) {
         match self {
             _ if !coloured => ("", ""),
@@ -58,13 +58,13 @@ impl Table {
         self.looking(cells.into_iter().map(|cell| (cell, Look::Plain)));
     }
 
-    /// Adds a row of cells that stand out.
+    /// Adds a row of cells with styles.
     pub(crate) fn looking<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = (C, Look)>) {
         let cells = cells.into_iter().map(|(text, look)| Cell { text: visible(&text.into()), look });
         self.rows.push(cells.collect());
     }
 
-    /// The text, a line per row; nothing is padded behind the last column.
+    /// The table as a string, a line per row. The last column is not padded.
     pub(crate) fn render(&self, coloured: bool) -> String {
         let mut widths: Vec<usize> = self.headers.iter().map(|header| header.width()).collect();
         for row in &self.rows {
@@ -97,7 +97,7 @@ fn line(out: &mut String, cells: &[Cell], widths: &[usize], coloured: bool) {
     out.push('\n');
 }
 
-/// Control characters would move the cursor, or worse: they are shown, not sent.
+/// Escapes control characters, which would otherwise move the cursor or control the terminal.
 fn visible(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
@@ -105,14 +105,14 @@ fn visible(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// A value in a table: as ovs-vsctl shows it, and nothing where an optional one is not there.
+/// A value in the form of ovs-vsctl. An absent optional value is an empty cell.
 pub(crate) fn cell(value: Natural<'_>) -> String {
     if value.datum.is_empty() && value.kind.value.is_none() && value.kind.max == Some(1) {
         return String::new();
     }
     match (value.datum, &value.kind.value) {
         (datum, Some(_)) if datum.is_empty() => "{}".into(),
-        // A set of one is still a set.
+        // A set with one element is still printed as a set.
         (datum, None) if datum.len() == 1 && value.kind.max != Some(1) => format!("[{datum}]"),
         (datum, _) => datum.to_string(),
     }

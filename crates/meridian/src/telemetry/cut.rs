@@ -1,7 +1,7 @@
-//! Log lines of a sane length.
+//! Shortens log lines that are too long.
 //!
-//! Names and error texts in log lines are partly tenants' words, and a database may hold megabytes of them. Readers of logs cut such
-//! lines in the middle of a character, refuse them, or fill their disk.
+//! Tenants choose parts of the names and errors in log lines, and a database may hold megabytes of them. Log readers cut such lines in the
+//! middle of a character, refuse them, or fill their disk.
 
 use std::io::{self, Write};
 
@@ -10,13 +10,13 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// The longest line, in bytes.
 const LINE: usize = 8 * 1024;
-/// The longest text within a line of JSON that is longer than that.
+/// The longest string within a JSON line that exceeds `LINE`, in bytes.
 const TEXT: usize = 1024;
 
-/// Writes each line to `to`, cut where it is too long.
+/// Writes each line to `to`, and shortens lines that are too long.
 pub(super) struct CutLines<M> {
     pub(super) to: M,
-    /// Whether lines are JSON, which has to stay JSON.
+    /// Whether lines are JSON. A shortened line is then still valid JSON.
     pub(super) json: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for CutLines<M> {
     }
 }
 
-/// Takes one whole line at a time, as the formatter gives them.
+/// Receives one whole line per write, because the formatter writes whole lines.
 pub(super) struct CutWriter<W> {
     to: W,
     json: bool,
@@ -70,7 +70,7 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// The beginning of a text, and how much more there was.
+/// The start of a string, with the number of omitted bytes.
 fn shortened(text: &str, longest: usize) -> String {
     let head = &text[..text.floor_char_boundary(longest)];
     format!("{head}... ({} bytes more)", text.len() - head.len())
@@ -109,7 +109,7 @@ mod tests {
             (&"WARN".into(), &"y".into(), &7.into())
         );
         assert!(value["fields"][0].as_str().unwrap().ends_with("bytes more)"));
-        // What claims to be JSON and is not is cut like any other.
+        // A line that should be JSON but is not is cut like a text line.
         assert!(written(&"{".repeat(LINE * 2), true).len() < LINE + 40);
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus of load balancers and their members.
+//! Prometheus metrics of load balancers and their members.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The credentials of `[server]`: how API clients authenticate, and the secrets in files that its keys name.
+//! The credentials of `[server]`: how API clients authenticate, and the files with secrets that its keys name.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use zeroize::Zeroizing;
 use crate::config::{AuthMode, Server, Setting};
 use crate::failure::{Exit, Failure, Outcome};
 
-/// How API clients authenticate.
+/// The authentication that `[server]` configures.
 pub(super) fn credentials(is_dev: bool, server: &Server, keystone: Option<Arc<Keystone>>) -> Outcome<Auth> {
     let project = server.noauth_project_id.value.as_str();
     let mode = match server.auth.value {
         Some(mode) => mode,
-        // Somebody who tries things out on a central of their own.
+        // `--dev` is for developers with an OVN central of their own, so it needs no authentication.
         None if is_dev => AuthMode::None,
         None => {
             return Err(Failure::told(Exit::Usage, "server.auth is not set: how API clients authenticate is a choice")
@@ -42,7 +42,7 @@ pub(super) fn credentials(is_dev: bool, server: &Server, keystone: Option<Arc<Ke
     })
 }
 
-/// The client of Keystone that requests are authenticated with; none if something else authenticates them.
+/// The Keystone client that authenticates requests; `None` for any other kind of authentication.
 pub(super) fn keystone(server: &Server) -> Outcome<Option<Arc<Keystone>>> {
     if server.auth.value != Some(AuthMode::Keystone) {
         return Ok(None);
@@ -69,7 +69,7 @@ pub(super) fn keystone(server: &Server) -> Outcome<Option<Arc<Keystone>>> {
     Ok(Some(Arc::new(keystone)))
 }
 
-/// An authentication lacks a key of `[server]`.
+/// The failure if the configured authentication requires a key of `[server]` that is not set.
 fn needs(server: &Server, mode: AuthMode, key: &str) -> Failure {
     let mode = mode.word();
     Failure::told(
@@ -84,7 +84,7 @@ pub(in crate::cli) fn read(file: &Path) -> Outcome<Vec<u8>> {
         .map_err(|error| Failure::new(Exit::Usage, error).while_(format!("cannot read {}", file.display())))
 }
 
-/// The secret in the file that a key of `[server]` names, if it names one.
+/// The secret in the file that a key of `[server]` names; `None` if the key is not set.
 pub(super) fn secret_of(key: &str, setting: &Setting<Option<PathBuf>>) -> Outcome<Option<Secret>> {
     let Some(file) = &setting.value else { return Ok(None) };
     secret(file).map(Some).map_err(|failure| failure.while_(format!("server.{key} ({})", setting.origin)))

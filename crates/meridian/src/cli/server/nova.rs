@@ -1,4 +1,4 @@
-//! Nova as the configuration names it, and the numbers of what it was told.
+//! The configured client of Nova, and the metrics of the events sent to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::read;
 use crate::config::Server;
 use crate::failure::{Exit, Failure, Outcome};
 
-/// A client of Nova; none if Nova is not told about ports, or if nothing says where it is.
+/// A client of Nova; `None` if the server does not notify Nova, or if neither Keystone nor the configuration names its URL.
 pub(super) fn client(server: &Server, keystone: Option<Arc<Keystone>>) -> Outcome<Option<NovaClient>> {
     if !server.notify_nova.value {
         return Ok(None);
@@ -29,13 +29,13 @@ pub(super) fn client(server: &Server, keystone: Option<Arc<Keystone>>) -> Outcom
         None => return Ok(None),
     };
     let ca_certificates = server.keystone_ca.value.as_deref().map(read).transpose()?;
-    // Without an account there is no token for Nova.
+    // Without a service account there is no token for Nova.
     let keystone = keystone.filter(|keystone| keystone.has_account());
     let client = NovaClient::new(NovaSettings { endpoint, keystone, ca_certificates });
     client.map(Some).map_err(|error| Failure::new(Exit::Usage, error))
 }
 
-/// The events of a server, read at each scrape.
+/// The counters of events sent to Nova, read at each scrape.
 pub(super) struct NovaMetrics(pub(super) NovaCounts);
 
 impl fmt::Debug for NovaMetrics {

@@ -1,4 +1,4 @@
-//! The OVN that a server writes: the one that the operator names, the one of this host, or the central of `--dev`.
+//! The OVN that a server writes to: the configured one, the one of this host, or the central of `--dev`.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,16 +12,16 @@ use crate::config::{Config, Origin, Server, Setting};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::remote;
 
-/// Where an OVN central keeps its files, within the data directory.
+/// The directory of the OVN central within the data directory.
 const CENTRAL: &str = "ovn";
-/// How long a database of OVN that does not answer is left alone at most.
+/// The longest delay before a reconnect to a database of OVN.
 const LONGEST_BACKOFF: Duration = Duration::from_millis(400);
-/// How long a member of a clustered Northbound may say nothing before it is asked for a sign of life, and for that sign.
+/// How long a member of a clustered Northbound may be silent before the server probes it, and how long the reply may take.
 const MEMBER_PROBE: Duration = Duration::from_secs(1);
 
-/// Refuses to start on no OVN at all. Such a server would accept networks that nothing ever carries.
+/// Refuses to start if no OVN can be found. Such a server would accept networks that nothing ever carries.
 ///
-/// A database that the operator names may be away: it is known where to wait for it.
+/// A database that the operator names may be down: the server knows where to wait for it.
 pub(super) fn check_named(server: &Server) -> Outcome {
     for (database, setting, flag) in
         [(Database::Northbound, &server.nb, "nb"), (Database::Southbound, &server.sb, "sb")]
@@ -64,7 +64,7 @@ fn central_failure(error: anyhow::Error) -> Failure {
     if missing { failure.try_("`apt-get install ovn-central openvswitch-switch`") } else { failure }
 }
 
-/// Ends with the reason when a program of our own central does; never without one.
+/// Resolves with the reason when a program of the server's own central exits. Without a central it never resolves.
 pub(super) async fn watch_central(central: &mut Option<Central>) -> Failure {
     let Some(central) = central else { return std::future::pending().await };
     loop {
@@ -75,7 +75,7 @@ pub(super) async fn watch_central(central: &mut Option<Central>) -> Failure {
     }
 }
 
-/// How a database of OVN is reached: our own, the one that the configuration names, or the one at the usual socket.
+/// The client configuration for a database of OVN: that of the own central, the configured one, or the one at the usual socket.
 pub(in crate::cli) fn client_config(
     config: &Config,
     database: Database,
@@ -83,7 +83,7 @@ pub(in crate::cli) fn client_config(
     central: Option<&Central>,
 ) -> Outcome<ClientConfig> {
     let mut ovsdb = config.ovsdb.clone();
-    // With its origin, which the error about a wrong remote names.
+    // The origin is kept, because the error about an invalid remote names it.
     ovsdb.remote = match central {
         Some(central) => {
             Setting { value: vec![central.remote(database)], origin: Origin::Flag("--dev".into()) }
@@ -93,14 +93,14 @@ pub(in crate::cli) fn client_config(
     let target = Target::new(&ovsdb, Some(database.name()))?;
     let mut client = ClientConfig::new(target.remotes.clone());
     client.dialer = target.dialer.clone();
-    // Only the leader can be written to; what chassis report is as good from any member.
+    // Only the leader accepts writes. The reports of chassis can be read from any member.
     client.session.leader_only = database == Database::Northbound;
     client.session.connect_timeout = config.ovsdb.timeout.value;
-    // Servers are few and OVN is next door: one that is back is to be noticed soon, however long it was away.
+    // Servers are few and usually close to OVN. A short backoff lets them reconnect soon after a long outage without load.
     client.session.backoff_max = LONGEST_BACKOFF;
     client.session.probe_interval = config.ovsdb.probe_interval.value;
-    // A leader that hangs is left for another member, and soon: nothing is written meanwhile. A database without other members
-    // is worth waiting for, as it may only be busy.
+    // The client soon leaves a leader that hangs for another member, because nothing is written meanwhile. With a single server it waits
+    // longer: there is no alternative, and the server may only be busy.
     if client.session.leader_only
         && target.remotes.list.len() > 1
         && config.ovsdb.probe_interval.origin == Origin::Default

@@ -1,4 +1,4 @@
-//! The APIs of a server: the tasks that answer on their sockets, until the server stops.
+//! The running APIs of a server: the tasks that answer on its sockets, until the server stops.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::sockets::{ApiSocket, Probe};
 
-/// The APIs while they answer.
+/// The tasks of the running APIs.
 pub(super) struct Served {
     tasks: JoinSet<Result<(), JoinError>>,
     drain: watch::Sender<bool>,
 }
 
-/// Asks the APIs of this process.
+/// Probes of the APIs of this process.
 pub(super) struct Probes {
     network: Probe,
     load_balancer: Option<Probe>,
@@ -53,7 +53,7 @@ impl Served {
         self.tasks.spawn(serving);
     }
 
-    /// Waits until an API ends, which none does before [`drain`](Self::drain).
+    /// Waits until an API ends. No API should end before [`drain`](Self::drain).
     pub(super) async fn ended(&mut self) -> String {
         match self.tasks.join_next().await {
             Some(ended) => format!("an API ended by itself: {ended:?}"),
@@ -61,7 +61,7 @@ impl Served {
         }
     }
 
-    /// Takes no further requests and finishes those that have begun.
+    /// Stops accepting requests and finishes those in progress.
     pub(super) async fn drain(&mut self) {
         self.drain.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
@@ -69,19 +69,19 @@ impl Served {
 }
 
 impl Probes {
-    /// The lines that programs read after starting a server, because the system may choose the ports. The network API comes last:
-    /// its line says that the server is ready.
+    /// The lines on standard output that tell programs the addresses of the APIs, because the kernel may choose the ports. The network API
+    /// comes last: its line means that the server is ready.
     pub(super) fn lines(&self) -> String {
         let second = self.load_balancer.as_ref().map(|probe| format!("load balancers on {}\n", probe.url()));
         format!("{}listening on {}\n", second.unwrap_or_default(), self.network.url())
     }
 
-    /// Where the load-balancer API listens, if it does.
+    /// The address of the load-balancer API, if it is turned on.
     pub(super) fn load_balancer_address(&self) -> Option<SocketAddr> {
         self.load_balancer.as_ref().map(|probe| probe.address)
     }
 
-    /// Whether all APIs answer, as their clients meet them.
+    /// Whether all APIs answer a request on their sockets, as a client would send it.
     pub(super) async fn live(&self) -> bool {
         let second = async {
             match &self.load_balancer {

@@ -1,4 +1,4 @@
-//! What the server says of itself: to `meridian status`, `meridian plan` and to health checks.
+//! The status of a server, for `meridian status`, `meridian plan` and health checks.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Subject for Shown {
         ovn.chain([self.stored()]).collect()
     }
 
-    /// Requests are answered while OVN's databases are away, but what they ask for does not happen.
+    /// A server without OVN's databases still answers requests, but it is not healthy: the changes do not reach OVN.
     fn healthy(&self) -> bool {
         self.trouble().is_empty()
     }
@@ -107,11 +107,11 @@ impl Subject for Shown {
     }
 }
 
-/// Codes of refusals that no request leads to: somebody else's program is behind them.
+/// Codes of refusals that no API request causes: another program wrote the row.
 const NOBODY_ASKED: [&str; 2] = ["foreign-row", "unreadable-row"];
 
-/// What is wrong with a loop. One that waits for its turn is fine, and so is one that works. An object that cannot be as it
-/// was asked for is its owner's trouble: any project can ask for one, and none may wake the operator.
+/// The trouble of a loop, if it has any. A loop that works or waits for its next run is fine. Refused objects of API users do not count:
+/// any project can request an object that cannot exist, and that must not alert the operator.
 fn of_loop(status: &reconcile::Status) -> Option<String> {
     let errors = status.problems.iter().filter(|problem| problem.severity == Severity::Error);
     let (refused, errors): (Vec<_>, Vec<_>) = errors.partition(|problem| {

@@ -13,14 +13,14 @@ use crate::config::{Server, Setting};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::metrics;
 
-/// The bound sockets. The kernel queues connections until the server answers on them.
+/// The bound sockets of a server. The kernel queues connections until the server accepts them.
 pub(super) struct Sockets {
     pub(super) network: ApiSocket,
     pub(super) load_balancer: Option<ApiSocket>,
     pub(super) metrics: HttpSocket,
 }
 
-/// The socket of an API, and how this process asks that API.
+/// The socket of an API, with the probe of that API.
 pub(super) struct ApiSocket {
     pub(super) http: HttpSocket,
     pub(super) probe: Probe,
@@ -69,7 +69,7 @@ fn socket(tcp: TcpListener, tls: Option<Arc<TlsIdentity>>) -> HttpSocket {
 
 type NamedFile<'a> = (&'static str, &'a Setting<Option<PathBuf>>);
 
-/// The identity in the files that two keys name; none if neither does.
+/// The TLS identity in the files that two keys name; `None` if neither is set.
 fn identity(cert: NamedFile<'_>, key: NamedFile<'_>) -> Outcome<Option<Arc<TlsIdentity>>> {
     let lacks = |(given, setting): NamedFile<'_>, (missing, _): NamedFile<'_>| {
         let what = format!("server.{given} ({}) is set without server.{missing}", setting.origin);
@@ -91,7 +91,7 @@ fn identity(cert: NamedFile<'_>, key: NamedFile<'_>) -> Outcome<Option<Arc<TlsId
     }
 }
 
-/// Asks an API of this process, as its clients do.
+/// A probe of an API of this process. It connects as a client does.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) address: SocketAddr,
@@ -104,8 +104,8 @@ impl Probe {
         format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
     }
 
-    /// Whether the API answers, as its clients meet it: what accepts, the runtime and its threads. A database that does not answer
-    /// is no reason to start again.
+    /// Whether the API answers a request as a client would send it. That covers the accepting task, the runtime and its threads. A database
+    /// that does not respond does not count, because restarting the server would not help.
     pub(super) async fn lives(&self) -> bool {
         let ip = match self.address.ip() {
             ip if ip.is_unspecified() && ip.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
@@ -127,7 +127,7 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result
     stream.write_all(b"GET /healthcheck HTTP/1.0\r\n\r\n").await?;
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await?;
-    // 503 is an answer: the store is away, and this server says so.
+    // Status 503 is an answer too: the store is unreachable, and this server reports so.
     Ok(answer.starts_with(b"HTTP/1."))
 }
 

@@ -1,4 +1,4 @@
-//! The load balancers of a server for people: a table, and the members that failed.
+//! The load balancers of a server as text: a table, and the failed members.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use api::status::LoadBalancerStatus;
 
 use crate::output::{Look, Table};
 
-/// A line for each load balancer, then one for each member that failed. Nothing if there are no load balancers.
+/// A line for each load balancer, then a line for each failed member. Empty if there are no load balancers.
 pub(super) fn text(balancers: &[LoadBalancerStatus], coloured: bool) -> String {
     if balancers.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The network of a server for people: its chassis in a line, its gateways in a table.
+//! The network of a server as text: its chassis in a line, its gateways in a table.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt::Write as _;
@@ -7,13 +7,13 @@ use api::status::{NetworkStatus, RouterGateway, RouterStatus};
 
 use crate::output::{Look, Table};
 
-/// Leaves the routers with this name or id.
+/// Keeps only the routers with this name or id.
 pub(super) fn selected(network: &mut NetworkStatus, wanted: &str) {
     network.routers.retain(|router| router.name == wanted || router.id.to_string() == wanted);
     network.load_balancers.clear();
 }
 
-/// Chassis in a line, then a line for each default route of each gateway.
+/// A line about the chassis, then a line for each default route of each gateway.
 pub(super) fn text(network: &NetworkStatus, coloured: bool) -> String {
     let chassis = &network.chassis;
     let gateways = chassis.iter().filter(|chassis| chassis.gateway).count();
