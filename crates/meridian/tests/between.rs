@@ -1,4 +1,4 @@
-//! What may stand between a command and its database: a slow line, a relay, a server that hangs, another cluster.
+//! Commands behind obstacles: a slow line, a relay, a server that hangs, another cluster.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::watch::Watch;
 use common::{Ran, run_args, signal};
 use serde_json::json;
 
-/// The names of the switches at a remote.
+/// Dumps the names of the switches at a remote.
 fn dump(remote: &str, rest: &[&str]) -> Ran {
     let args = [
         "ovsdb",
@@ -29,7 +29,7 @@ fn dump(remote: &str, rest: &[&str]) -> Ran {
     run_args(&[&args[..], rest].concat())
 }
 
-/// Makes many switches, each with a text that is long to send.
+/// Creates switches, each with a long string.
 fn fill(server: &Server, count: usize) {
     let text = "x".repeat(1000);
     let insert = |n| json!({"op": "insert", "table": "Logical_Switch", "row": {"name": format!("sw{n}"), "external_ids": ["map", [["text", text]]]}});
@@ -59,7 +59,7 @@ fn the_timeout_is_for_silence_and_not_for_slow_answers() {
 fn an_answer_that_comes_to_a_halt_is_given_up() {
     let server = Server::northbound();
     fill(&server, 100);
-    // The schema comes through, and a part of the rows.
+    // The schema passes, and a part of the rows.
     let schema = std::fs::metadata("/usr/share/ovn/ovn-nb.ovsschema").unwrap().len() as usize;
     let line = slow_line(&server.dir().join("halt.sock"), &server.socket(), schema + 20_000);
     let table = ["OVN_Northbound", "Logical_Switch"];
@@ -74,8 +74,7 @@ fn an_answer_that_comes_to_a_halt_is_given_up() {
     assert!(ran.fails(3, server.dir()).starts_with("error: "));
 }
 
-/// Lives and answers nothing: it asks every now and then whether the client lives, as a relay does that has just lost the
-/// server behind it.
+/// A server that answers no request. Now and then it probes the client, as a relay does that has just lost its source.
 fn probing(socket: &Path) -> String {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
@@ -113,7 +112,7 @@ fn a_server_that_hangs_is_told_of_and_waited_for() {
     watch.quiet();
 }
 
-/// A relay of a server, and its remote.
+/// Starts a relay of a server; returns it with its remote.
 fn relay(server: &Server) -> (Running, String) {
     let (socket, control) = (server.dir().join("relay.sock"), server.dir().join("relay.ctl"));
     let relay = Command::new("ovsdb-server")
@@ -149,7 +148,7 @@ fn a_relay_is_as_good_as_its_source_until_it_has_lost_it() {
     assert_eq!(watch.row("insert")["new"]["name"], "behind");
 
     server.kill();
-    // It takes a relay half a minute to call it lost.
+    // A relay takes half a minute to notice that its source is gone.
     eventually("the relay has lost its source", || dump(&remote, &[]).code != 0);
     assert_eq!(
         dump(&remote, &[]).fails(3, server.dir()),

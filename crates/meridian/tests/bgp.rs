@@ -1,4 +1,5 @@
-//! The BGP agent as a process, beside real databases. It runs dry, so that nothing of this machine is changed, and FRR is not there.
+//! Tests of the BGP agent as a process, beside real databases. The agent runs dry, so that it changes nothing on this machine, and without
+//! FRR.
 
 mod common;
 
@@ -33,7 +34,7 @@ fn vswitch(dir: &Path) -> Running {
     server
 }
 
-/// A provider network with an instance on this chassis, and one whose addresses nobody can read.
+/// A Southbound with a provider network: one instance on this chassis, and one with addresses that do not parse.
 fn southbound() -> Server {
     let server = Server::southbound();
     let db = format!("--db={}", server.remote());
@@ -53,7 +54,7 @@ fn southbound() -> Server {
     server
 }
 
-/// Writes the agent's configuration. `n` keeps the devices of this file's tests apart.
+/// Writes the agent's configuration. `n` makes the device names of each test unique.
 fn configure(dir: &Path, southbound: &str, n: u8) {
     let at = |name: &str| dir.join(name).display().to_string();
     let config = format!(

@@ -1,16 +1,16 @@
-//! What needs no server: configuration, help, completions, man pages, check-schema.
+//! Tests that need no server: configuration, help, completions, man pages, check-schema.
 
 mod common;
 
 use common::{meridian, run, run_args};
 
-/// Every command there is, as typed: what the help of a command lists, and what the help of those lists.
+/// Every command as typed, found by following the lists of commands in `--help`.
 fn commands() -> Vec<String> {
     fn below(command: &str, found: &mut Vec<String>) {
         let help = run(&format!("{command} --help")).ok();
         let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
         for line in listed.take_while(|line| !line.trim().is_empty()) {
-            // What a line says of its command may go on in the next, further in.
+            // The description of a command may continue on the next line, further indented.
             let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else { continue };
             let name = name.split(' ').next().unwrap_or_default();
             if name != "help" {
@@ -51,7 +51,7 @@ fn without_a_command_help_is_shown_and_it_fails() {
     assert_eq!(run("--version").ok(), format!("meridian {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// What a shell's script has for a command and for nothing else: the words of descriptions are in it, too.
+/// A string that a shell's completion script contains for this command only. The name alone also occurs in descriptions.
 fn in_script(shell: &str, command: &str) -> String {
     let (parents, last) = command.rsplit_once(' ').unwrap_or(("", command));
     let parents = parents.split(' ').filter(|word| !word.is_empty());

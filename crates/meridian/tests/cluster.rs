@@ -1,4 +1,4 @@
-//! A three-member cluster and TLS: who may speak for the database, and a leader that dies.
+//! A three-member cluster and TLS: which member may serve the database, and a leader that dies.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn tool(args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The names of switches, as members tell them.
+/// Dumps the names of the switches at some members.
 fn dump(remotes: &str, rest: &[&str]) -> Ran {
     let mut args = vec!["ovsdb", "dump", "--remote", remotes, "OVN_Northbound", "Logical_Switch"];
     args.extend(["--columns=name", "-o", "csv"]);
@@ -83,7 +83,7 @@ fn the_leader_speaks_and_a_watch_follows_it() {
     cluster.kill(leader);
     assert_eq!(next(), "disconnected");
     add_switch(&all, "sw1");
-    // Seen while catching up, or after that.
+    // The change arrives while catching up, or after that.
     let mut rest = vec![next(), next()];
     rest.sort();
     assert_eq!(rest, ["insert sw1", "reconnected"]);
@@ -102,7 +102,7 @@ fn pki(dir: &Path, args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A Northbound server with a certificate of this name, and the port it listens at on 127.0.0.1.
+/// A Northbound server with a certificate for this name, and its port on 127.0.0.1.
 fn tls_server(dir: &Path, name: &str) -> (Running, String) {
     let path = |name: &str| dir.join(name).display().to_string();
     pki(dir, &["init"]);
@@ -123,7 +123,7 @@ fn tls_server(dir: &Path, name: &str) -> (Running, String) {
         .spawn()
         .unwrap();
     let server = Running(server);
-    // Any port will do; the log says which one it is.
+    // The server listens at a free port, which its log names.
     let mut port = None;
     eventually("ovsdb-server listens", || {
         let log = std::fs::read_to_string(path("server.log")).unwrap_or_default();
@@ -211,7 +211,7 @@ fn tls_with_certificates_of_ovs_pki() {
     let args = ["ovsdb", "dump", "--remote", "ssl:127.0.0.1:1", "-C", &ca, "OVN_Northbound", "NAT"];
     let err = run_args(&args).fails(3, dir.path());
     assert!(err.contains("`ovsdb-server --remote=pssl:PORT`"), "certificates are not to blame: {err}");
-    // The server wants a certificate and gets none.
+    // The server requires a client certificate, and the client has none.
     let err = dump(&["-C", &ca]).fails(3, dir.path());
     assert!(err.starts_with("error: "), "{err}");
 }

@@ -1,4 +1,4 @@
-//! What is rare: a server that refuses by role or sends very much at once, a reader that is much too slow.
+//! Rare situations: a server that refuses by role or sends very much at once, and a reader that is much too slow.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn a_server_without_permission_says_what_it_refused_and_what_to_do() {
         assert!(err.contains("role \"ovn-controller\"") && err.contains(refused), "{err}");
         assert!(err.contains("; nothing was changed\n  try: a remote without a role"), "{err}");
     }
-    // Reading is not refused, and another remote of the same server refuses nothing.
+    // The role permits reading, and another remote of the same server refuses nothing.
     let dump = |remote: &str| {
         run_args(&["ovsdb", "dump", "--remote", remote, "OVN_Southbound", "SB_Global", "-o", "json"]).ok()
     };
@@ -50,8 +50,8 @@ fn a_server_without_permission_says_what_it_refused_and_what_to_do() {
     run_args(&["ovsdb", "txn", "--remote", &server.remote(), "OVN_Southbound", &both]).ok();
 }
 
-/// Far above the size from which a message is given away with its memory. That 200 MB are taken too is shown by the
-/// tests of `meridian-ovsdb`; through a server and a debug build of the program that takes more than a minute.
+/// The size is far above the limit from which the client does not copy a message but passes on its memory. The tests of `meridian-ovsdb`
+/// show that 200 MB work too; through a server and a debug build of the program that takes more than a minute.
 #[test]
 fn a_message_of_many_megabytes_is_sent_and_taken() {
     const SIZE: usize = 24 << 20;
@@ -98,7 +98,7 @@ fn a_slow_reader_of_a_watch_gets_the_sum_of_what_it_missed() {
     assert!((0..ROWS).all(|_| next()["event"] == "insert"));
     assert_eq!(next(), json!({"event": "synced"}));
 
-    // Nobody reads: what the pipe does not hold stays behind, until it is too much to be kept one by one.
+    // Nobody reads the pipe. The changes that it does not hold queue up, until there are too many to keep each of them.
     let metric = |name: &str, value: u64| {
         let line = format!("meridian_ovsdb_{name}{{database=\"OVN_Northbound\"}} {value}");
         run_args(&["status", "--socket", &admin, "--metrics"]).ok().lines().any(|found| found == line)
@@ -115,7 +115,7 @@ fn a_slow_reader_of_a_watch_gets_the_sum_of_what_it_missed() {
     server.start();
     eventually("it is back", || metric("synced", 1));
 
-    // First the change that filled the pipe, then the sum of all others: one line for each row.
+    // The reader first gets the change that filled the pipe, then the merged one: one line for each row.
     let mut modified = || -> Vec<(Value, Value)> {
         let mut rounds: Vec<_> = (0..ROWS)
             .map(|_| next())

@@ -1,4 +1,4 @@
-//! The Debian package: built from the program under test as the release's is, and looked into.
+//! The Debian package: builds it from the program under test, as a release does, and examines its content.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ fn said(command: &mut Command) -> String {
     said
 }
 
-/// Builds the package, uncompressed, since that takes longer than all the rest.
+/// Builds the package without compression, which would take longer than everything else.
 fn build(dir: &Path) -> PathBuf {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/deb");
     let made = said(Command::new(script).arg(env!("CARGO_BIN_EXE_meridian")).arg(dir).arg("-Znone"));
     PathBuf::from(made.trim())
 }
 
-/// Files by their paths, with permissions and owner as `tar` shows them.
+/// The files of the package by path, with permissions and owner as `tar` shows them.
 fn contents(package: &Path) -> BTreeMap<String, (String, String)> {
     let listed = said(Command::new("dpkg-deb").arg("--contents").arg(package));
     let line = |line: &str| {
@@ -71,7 +71,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         let wanted = match (mode.starts_with('d'), path.as_str()) {
             (true, _) => "drwxr-xr-x",
             (false, "/usr/bin/meridian") => "-rwxr-xr-x",
-            // It may have passwords in it; the group is given when the package is configured.
+            // The file may contain passwords. `postinst` sets its group.
             (false, "/etc/meridian/meridian.toml") => "-rw-r-----",
             (false, _) => "-rw-r--r--",
         };
@@ -86,7 +86,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
     said(Command::new("dpkg-deb").arg("--control").arg(&package).arg(&control));
     let read =
         |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
-    // Everything under /etc is the operator's once it is there.
+    // Every file under /etc is a conffile, so that an upgrade keeps the operator's changes.
     let settings: Vec<&String> = files
         .iter()
         .filter(|(path, (mode, _))| path.starts_with("/etc/") && mode.starts_with('-'))
@@ -98,7 +98,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
     for script in ["postinst", "prerm", "postrm"] {
         said(Command::new("sh").arg("-n").arg(control.join(script)));
     }
-    // An upgrade restarts what runs of it, and a removal stops it: that is said of each unit by its name.
+    // An upgrade restarts the running units, and a removal stops them, so the scripts must name each unit.
     for unit in files.keys().filter_map(|path| path.strip_prefix("/usr/lib/systemd/system/")) {
         for script in ["postinst", "prerm"] {
             let text = read(&control.join(script));
@@ -106,7 +106,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         }
     }
 
-    // Units start what is in the package, as a user that it makes, and their manual pages are there.
+    // Each unit starts a program of the package as a user of the package, and its manual page exists.
     let users = read(&data.join("usr/lib/sysusers.d/meridian.conf"));
     let examples = data.join("usr/share/doc/meridian/examples");
     let switch = read(&examples.join("openvswitch-group.conf"));
@@ -115,7 +115,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         let text = unit_of(unit);
         let value =
             |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();
-        // It is ready when it has converged, and waits for what it needs as long as it takes.
+        // The agent is ready when it has converged, and its start has no time limit, because it waits for its inputs.
         assert_eq!((value("Type"), value("TimeoutStartSec")), ("notify", "infinity"), "{unit}");
         let groups: Vec<&str> = value("SupplementaryGroups").split(' ').collect();
         for group in &groups {
@@ -124,7 +124,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
                 "{unit} has the group {group}, which nobody makes"
             );
         }
-        // What Open vSwitch makes its sockets for is what the agent has.
+        // The agent has the group that Open vSwitch's sockets get.
         let group = switch.lines().find_map(|line| line.strip_prefix("Group=")).unwrap();
         assert!(groups.contains(&group) && text.contains(&format!("chgrp {group} ")), "{unit}: {group}");
         let words: Vec<&str> = value("ExecStart").split(' ').collect();
@@ -135,7 +135,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         let help = said(Command::new(data.join("usr/bin/meridian")).arg(words[1]).arg("--help"));
         assert!(help.contains("--dry-run"), "{help}");
     }
-    // The server has a user of its own. No unit leaves a core, and each is started again when it hangs.
+    // The server has a user of its own. No unit dumps core, and systemd restarts each unit that hangs.
     let line = |unit: &str, key: &str| {
         let text = unit_of(unit);
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned)).unwrap()
@@ -144,14 +144,14 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
     assert_ne!(line("meridian-server", "Group"), line("meridian-node", "Group"));
     assert!(users.contains(&format!("u {} -", line("meridian-server", "User"))), "{users}");
     assert_eq!(line("meridian-server", "StateDirectoryMode"), "0700");
-    // The process that parses VMs' bytes has no privilege and a user of its own, and only the metadata agent may make namespaces.
+    // The process that parses the bytes of VMs has no privilege and a user of its own. Only the metadata agent may create namespaces.
     assert_eq!(line("meridian-metadata-proxy", "CapabilityBoundingSet"), "");
     assert!(users.contains(&format!("u {} -", line("meridian-metadata-proxy", "User"))), "{users}");
     assert!(line("meridian-metadata-agent", "CapabilityBoundingSet").contains("CAP_SYS_ADMIN"));
     for unit in ["meridian-node", "meridian-bgp-agent"] {
         assert_eq!(line(unit, "CapabilityBoundingSet"), "CAP_NET_ADMIN", "{unit}");
     }
-    // A private view of the file system would hide the namespaces from the host.
+    // With a private view of the file system, the host would not see the namespaces.
     let metadata = unit_of("meridian-metadata-agent");
     for key in ["ProtectSystem=", "ProtectHome=", "PrivateTmp=", "PrivateDevices=", "ReadWritePaths="] {
         assert!(!metadata.lines().any(|line| line.starts_with(key)), "{key}");
@@ -172,14 +172,14 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         );
     }
     assert!(users.contains("g meridian-config -"), "{users}");
-    // Both run with the same privileges, as far as their lines say: those of the one are tried in the lab.
+    // Both units run with the same privileges, which the lab tests with one of them.
     let service = |unit: &str| -> Vec<String> {
         let text = unit_of(unit);
         let (_, service) = text.split_once("[Service]").unwrap();
         service.lines().filter(|line| !line.starts_with("ExecStart=")).map(str::to_owned).collect()
     };
     assert_eq!(service("meridian-bgp-agent"), service("meridian-node"));
-    // The sample is taken as it is.
+    // The program accepts the sample configuration unchanged.
     let sample = data.join("etc/meridian/meridian.toml");
     said(
         Command::new(data.join("usr/bin/meridian"))
@@ -187,7 +187,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
             .arg(&sample)
             .args(["node", "--print-config"]),
     );
-    // As it is, it opens no API: how clients authenticate is a choice.
+    // With the unchanged sample the server opens no API, because the operator has to choose the authentication.
     let mut server = Command::new(data.join("usr/bin/meridian"));
     server.arg("--config").arg(&sample).args(["server", "--data-dir"]).arg(dir.path().join("state"));
     let out = server.output().unwrap();

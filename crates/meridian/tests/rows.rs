@@ -343,7 +343,7 @@ fn a_transaction_without_an_answer_is_called_unknown() {
     let listener = UnixListener::bind(&socket).unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // Answers all but the transaction itself, then goes away.
+        // Answers everything but the transaction itself, then closes the connection.
         for answer in
             [r#"{"id":0,"result":[{"rows":[]}],"error":null}"#, r#"{"id":1,"result":["D"],"error":null}"#, ""]
         {

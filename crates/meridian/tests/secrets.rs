@@ -1,4 +1,4 @@
-//! Secrets as the program handles them: what it prints of them, where it reads them, and who else may read its files.
+//! Secrets: what the program prints of them, where it reads them, and the permissions of its files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,12 +16,12 @@ fn meridian(dir: &Path, config: &str, words: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Everything that was printed.
+/// Everything that a run printed.
 fn all(out: &Output) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
 }
 
-/// Starts a server that cannot work, since nobody listens where its databases should be.
+/// Arguments of a server that cannot work, because nothing listens at the remotes of its databases.
 const SERVE: [&str; 15] = [
     "server",
     "--data-dir",
@@ -50,7 +50,7 @@ proptest! {
         shape in 0_usize..7,
     ) {
         let password = format!("{before}S3CRET{after}");
-        // Port 1 answers nobody, so each of them ends.
+        // No server listens at port 1, so each of them fails.
         let (key, url) = match shape {
             0 => ("database", format!("postgres://u:{password}@127.0.0.1:1/m")),
             1 => ("database", format!("postgres://u@127.0.0.1:1/m?password={password}")),
@@ -118,7 +118,7 @@ fn the_password_of_a_database_is_read_from_its_file() {
         let url = postgres.url("meridian").replace("meridian@", "app@");
         format!("[server]\nauth = \"none\"\ndatabase = \"{url}\"\n{key}")
     };
-    // The server binds its admin socket only when the database has let it in; here a file is in the way.
+    // The server binds its admin socket only after it has opened its database. Here a file is in the way.
     let mut words = SERVE.to_vec();
     words.extend(["--admin-socket", "password"]);
     let in_vain = all(&meridian(dir.path(), &config(""), &words));

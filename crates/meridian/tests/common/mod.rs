@@ -9,7 +9,7 @@ pub(crate) mod watch;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The binary, with nothing of the environment's that could change what it does.
+/// The binary, without variables of the environment that could change its behaviour.
 pub(crate) fn meridian() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
     for (name, _) in std::env::vars_os() {
@@ -19,12 +19,12 @@ pub(crate) fn meridian() -> Command {
             command.env_remove(&name);
         }
     }
-    // The machine's own configuration file is none of a test's business.
+    // The machine's own configuration file must not influence a test.
     command.env("MERIDIAN_CONFIG", "/dev/null").env("NO_COLOR", "1").stdin(Stdio::null());
     command
 }
 
-/// What a run gave.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -53,14 +53,14 @@ pub(crate) fn run_args(args: &[&str]) -> Ran {
 }
 
 impl Ran {
-    /// The output of a run that must have worked.
+    /// The standard output of a run that must succeed.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 
-    /// The standard error of a run that must have failed with this code, machine paths replaced.
+    /// The standard error of a run that must fail with this code, with the directory replaced by `DIR`.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, dir: &Path) -> String {
         assert_eq!(self.code, code, "{self:?}");

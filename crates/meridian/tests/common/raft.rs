@@ -1,4 +1,4 @@
-//! A Northbound of three servers that agree by RAFT, in a directory: each has a socket for clients and one for its peers.
+//! A RAFT cluster of three Northbound servers in a directory, each with a socket for clients and one for its peers.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,10 +8,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
-/// How long the members may take to agree on a busy machine.
+/// The time limit for the members to agree, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The members that run; they end with the value.
+/// The running members; dropping this value kills them.
 pub(crate) struct Raft {
     dir: PathBuf,
     members: [Option<Child>; 3],
@@ -36,7 +36,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 impl Raft {
-    /// Makes the cluster and starts all of it.
+    /// Creates the cluster and starts all members.
     pub(crate) fn start(dir: &Path) -> Raft {
         let mut raft = Raft { dir: dir.to_owned(), members: [None, None, None] };
         let peer = |raft: &Raft, n: usize| format!("unix:{}", raft.path(n, "raft").display());
@@ -60,7 +60,7 @@ impl Raft {
         self.dir.join(format!("nb-{n}.{what}"))
     }
 
-    /// How a client names these members.
+    /// The remotes of these members, in the form of `--remote`.
     pub(crate) fn remotes(&self, members: &[usize]) -> String {
         let one = |n: &usize| format!("unix:{}", self.path(*n, "sock").display());
         members.iter().map(one).collect::<Vec<_>>().join(",")
@@ -71,27 +71,27 @@ impl Raft {
         run("ovs-appctl", &["-t", &control, "cluster/status", "OVN_Northbound"])
     }
 
-    /// The member that leads, once there is one.
+    /// Waits for a leader and returns its number.
     #[track_caller]
     pub(crate) fn leader(&self) -> usize {
         let leads = |n: &usize| self.status(*n).is_some_and(|it| it.contains("Role: leader"));
         eventually("there is a leader", || (0..3).filter(|n| self.members[*n].is_some()).find(leads))
     }
 
-    /// kill -9 of one.
+    /// Kills a member with SIGKILL.
     pub(crate) fn kill(&mut self, n: usize) {
         let mut child = self.members[n].take().expect("it runs");
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// Signals one that runs.
+    /// Sends a signal to a running member.
     pub(crate) fn signal(&self, n: usize, signal: Signal) {
         let child = self.members[n].as_ref().expect("it runs");
         kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
     }
 
-    /// Starts it, with what it held.
+    /// Restarts a killed member on its database file.
     pub(crate) fn revive(&mut self, n: usize) {
         let socket = self.path(n, "sock");
         let _ = std::fs::remove_file(&socket);

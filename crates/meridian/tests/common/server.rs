@@ -1,4 +1,4 @@
-//! A real ovsdb-server in a directory of its own, on a unix socket, ended with the value.
+//! A real ovsdb-server in a directory of its own, on a unix socket. Dropping the value kills it.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything that must happen may take on a busy machine.
+/// The time limit of waits on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let begin = Instant::now();
@@ -19,8 +19,8 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Something at a socket that is no OVSDB server: it answers every connection's first bytes with a text and hangs up, or
-/// never answers. As `--remote` takes it.
+/// A socket that is no OVSDB server: it answers the first bytes of each connection with a string and closes it, or never answers. Returns
+/// its remote.
 pub(crate) fn impostor(socket: &Path, answer: Option<&'static str>) -> String {
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).unwrap();
@@ -30,7 +30,7 @@ pub(crate) fn impostor(socket: &Path, answer: Option<&'static str>) -> String {
             let _ = stream.read(&mut buffer);
             match answer {
                 Some(text) => drop(stream.write_all(text.as_bytes())),
-                // Until the client has had enough.
+                // Reads until the client closes the connection.
                 None => while stream.read(&mut buffer).is_ok_and(|read| read > 0) {},
             }
         }
@@ -38,8 +38,7 @@ pub(crate) fn impostor(socket: &Path, answer: Option<&'static str>) -> String {
     format!("unix:{}", socket.display())
 }
 
-/// A line to a server, as `--remote` takes it, that is slow in one direction: what the server says comes through in small
-/// parts with pauses between. After `until` bytes nothing more does.
+/// A slow proxy of a server: it forwards the server's data in small parts with pauses, and nothing after `until` bytes. Returns its remote.
 pub(crate) fn slow_line(socket: &Path, server: &Path, until: usize) -> String {
     const PART: usize = 2048;
     const PAUSE: Duration = Duration::from_millis(100);
@@ -51,7 +50,7 @@ pub(crate) fn slow_line(socket: &Path, server: &Path, until: usize) -> String {
             let (mut asked, mut asking) = (client, from.try_clone().unwrap());
             std::thread::spawn(move || {
                 let _ = std::io::copy(&mut asked, &mut asking);
-                // The client went, and so does its connection.
+                // The client has closed its connection, so the one to the server ends too.
                 let _ = asking.shutdown(std::net::Shutdown::Both);
             });
             std::thread::spawn(move || {
@@ -69,7 +68,7 @@ pub(crate) fn slow_line(socket: &Path, server: &Path, until: usize) -> String {
     format!("unix:{}", socket.display())
 }
 
-/// A process that ends with the value, also when a test fails.
+/// A process that is killed when this value is dropped, also when a test fails.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -82,7 +81,7 @@ impl Drop for Running {
 pub(crate) struct Server {
     dir: tempfile::TempDir,
     child: Option<Running>,
-    /// `nb` or `sb`.
+    /// The database: `nb` or `sb`.
     short: &'static str,
 }
 
@@ -119,12 +118,12 @@ impl Server {
         self.dir().join(format!("{}.sock", self.short))
     }
 
-    /// As `--remote` takes it.
+    /// The remote of the server.
     pub(crate) fn remote(&self) -> String {
         format!("unix:{}", self.socket().display())
     }
 
-    /// Starts on the same file and socket.
+    /// Starts the server on the same file and socket.
     pub(crate) fn start(&mut self) {
         self.start_at(&self.socket());
     }
@@ -154,17 +153,17 @@ impl Server {
         eventually("ovsdb-server listens", || UnixStream::connect(socket).is_ok());
     }
 
-    /// Its process.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").0.id()
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the server, as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child = None;
     }
 
-    /// Changes the database behind the back of all who know its socket: the server is down for them meanwhile.
+    /// Changes the database while the server is down for its clients: meanwhile it listens at another socket.
     pub(crate) fn change_while_down(&mut self, command: &[&str]) {
         self.kill();
         let aside = self.dir().join("aside.sock");
@@ -180,7 +179,7 @@ impl Server {
         self.ctl_at(&self.remote(), command)
     }
 
-    /// Listens at another socket too, for clients of this role; as `--remote` takes it.
+    /// Listens at another socket too, whose clients have this role; returns its remote.
     pub(crate) fn listen_for(&self, role: &str) -> String {
         let socket = self.dir().join("role.sock");
         let target = format!("punix:{}", socket.display());

@@ -1,4 +1,4 @@
-//! `meridian ovsdb watch` of a Northbound, running.
+//! A running `meridian ovsdb watch` of a Northbound.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ impl Watch {
         Self::at(&server.remote(), rest, adjust)
     }
 
-    /// At any remote.
+    /// Starts a watch at a remote.
     pub(crate) fn at(remote: &str, rest: &[&str], adjust: impl FnOnce(&mut Command)) -> Self {
         let mut command = meridian();
         command.args(["ovsdb", "watch", "--remote", remote, "OVN_Northbound"]).args(rest);
@@ -49,7 +49,7 @@ impl Watch {
         self.lines.recv_timeout(LIMIT).expect("a line")
     }
 
-    /// The next line about a row, as event and name, and the whole line.
+    /// The next line, which must be about a row and of this event.
     #[track_caller]
     pub(crate) fn row(&self, event: &str) -> Value {
         let line = self.next();
@@ -66,7 +66,7 @@ impl Watch {
         line
     }
 
-    /// That nothing more is printed for a while.
+    /// Asserts that no line is printed for a while.
     #[track_caller]
     pub(crate) fn quiet(&self) {
         let next = self.lines.recv_timeout(Duration::from_millis(300));

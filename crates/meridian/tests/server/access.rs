@@ -1,4 +1,4 @@
-//! Scenario 4, the member's part of 27, and whose objects are whose: a real Keystone says who asks.
+//! Scenario 4, the member's part of 27, and the ownership of objects, with a real Keystone for authentication.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::cloud::{Answer, Cloud, eventually};
 use crate::world::id;
 
-/// A server that asks Keystone, and users: alice is a member of blue, bob of red.
+/// A server that authenticates with Keystone, and two users: alice is a member of project blue, bob of red.
 pub(crate) struct Realm {
     pub(crate) cloud: Cloud,
     pub(crate) keystone: Keystone,
     dir: tempfile::TempDir,
-    /// That of the server in the catalog.
+    /// The id of the server's endpoint in the catalog.
     endpoint: String,
     pub(crate) admin: String,
     pub(crate) alice: String,
@@ -26,12 +26,12 @@ impl Realm {
         Self::with(Cloud::configured)
     }
 
-    /// One whose server `start` starts with a configuration.
+    /// A realm whose server `start` starts with the given configuration.
     pub(crate) fn with(start: impl FnOnce(&str) -> Cloud) -> Realm {
         Self::on(|_, _, config| start(config))
     }
 
-    /// One whose server has an account of its own in Keystone.
+    /// A realm whose server has a service account in Keystone.
     pub(crate) fn with_account(start: impl FnOnce(&str) -> Cloud) -> Realm {
         Self::on(|keystone, dir, config| {
             let project = keystone.project("service").unwrap();
@@ -72,7 +72,7 @@ impl Realm {
         answer.body[noun].clone()
     }
 
-    /// An external network with a subnet, made by the administrator; the network's id.
+    /// Creates an external network with a subnet as administrator; returns the network's id.
     pub(crate) fn external(&self, name: &str, physical: &str, cidr: &str) -> String {
         let network = json!({"name": name, "router:external": true, "provider:network_type": "flat",
                              "provider:physical_network": physical});
@@ -108,7 +108,7 @@ fn scenario_04_a_member_makes_no_external_network_and_sees_no_provider() {
     let password = realm.keystone.admin_password();
     let made = realm.cloud.openstack_as(&realm.keystone.env("admin", password, "admin"), create).unwrap();
     assert_eq!(made["provider:physical_network"], "phy1");
-    // A member sees it, as it is external, and nothing of what is below.
+    // A member sees the network, because it is external, but not its provider attributes.
     let path = format!("networks/{}", id(&made));
     let shown = realm.ask(&realm.alice, "GET", &path, None);
     assert_eq!((shown.status, &shown.body["network"]["router:external"]), (200, &json!(true)));
@@ -120,7 +120,7 @@ fn scenario_04_a_member_makes_no_external_network_and_sees_no_provider() {
     assert_eq!(provider(&asked.body["network"]), [] as [&String; 0], "not when asked for, either");
     let shown = realm.ask(&realm.admin, "GET", &path, None).body;
     assert_eq!(provider(&shown["network"]).len(), 3, "{shown}");
-    // Seen, but not theirs: 403 and not 404.
+    // The member sees the network but does not own it: the status is 403, not 404.
     let rename = json!({"network": {"name": "mine"}});
     assert_eq!(realm.ask(&realm.alice, "PUT", &path, Some(rename)).refusal().0, 403);
     assert_eq!(realm.ask(&realm.alice, "DELETE", &path, None).refusal().0, 403);
@@ -129,7 +129,7 @@ fn scenario_04_a_member_makes_no_external_network_and_sees_no_provider() {
     tokens_that_do_not_count(&realm);
 }
 
-/// The endpoint was the server's root until now; the command finds its way from the version as well.
+/// The endpoint in the catalog was the root of the server so far. The command also works with one that ends in the version.
 fn the_catalog_may_name_the_version(realm: &Realm) {
     let versioned = json!({"endpoint": {"url": format!("{}/v2.0", realm.cloud.url())}});
     realm.keystone.call("PATCH", &format!("endpoints/{}", realm.endpoint), Some(&versioned)).unwrap();
@@ -141,7 +141,7 @@ fn the_catalog_may_name_the_version(realm: &Realm) {
     assert_eq!(gone.status, 204, "{gone:?}");
 }
 
-/// Nobody reads or changes what belongs to another project.
+/// A project's objects are invisible to other projects, which cannot change them either.
 fn others_are_not_seen(realm: &Realm) {
     let network = id(&realm.create(&realm.alice, "networks", "network", json!({"name": "hers"})));
     let subnet = json!({"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/24"});
@@ -184,10 +184,10 @@ fn unauthorized(answer: &Answer) {
     assert_eq!((answer.status, &answer.body), (401, &body));
 }
 
-/// None, nonsense, another Keystone's, one taken back, and one that has ended.
+/// Invalid tokens: none, nonsense, one of another Keystone, a revoked one, and an expired one.
 fn tokens_that_do_not_count(realm: &Realm) {
     unauthorized(&crate::cloud::raw(realm.cloud.url(), &[], "GET", "/v2.0/networks", None));
-    // Of the right form, and sealed with a key that this Keystone does not have.
+    // The token has the right form, but is sealed with a key that this Keystone does not have.
     let foreign = format!("gAAAAAB{}", "A".repeat(realm.alice.len() - 7));
     for token in ["nonsense", &foreign, "' OR 1=1 --"] {
         unauthorized(&realm.ask(token, "GET", "networks", None));
@@ -223,7 +223,7 @@ fn scenario_27_a_member_sends_back_what_it_read() {
     let second = added.body["router"]["external_gateways"][1].clone();
     assert_eq!(second["enable_snat"], true);
     assert!(second["external_fixed_ips"][0]["ip_address"].is_string(), "{second}");
-    // To add or to replace, these two are the administrator's to say.
+    // Only the administrator may set these two attributes, for both actions.
     for (method, elements) in [
         ("add", json!([{"network_id": n1, "enable_snat": false}])),
         ("add", json!([{"network_id": n1, "external_fixed_ips": [{"ip_address": "192.0.2.77"}]}])),

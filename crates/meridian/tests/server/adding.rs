@@ -1,4 +1,4 @@
-//! Scenarios 21 to 25: gateways that are added, and those that are refused.
+//! Scenarios 21 to 25: added gateways, and rejected ones.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn scenario_23_one_that_overlaps_keeps_all_out() {
     assert_eq!((status, kind.as_str()), (400, "BadRequest"));
     assert_eq!(world.shown()["external_gateways"].as_array().unwrap().len(), 1, "N2 was not added");
     assert_eq!(world.cloud.rows("Logical_Router_Port").len(), 1);
-    // The two that overlap cannot come together either.
+    // The two overlapping networks are rejected in one request as well.
     world.gateways("remove", json!([{ "network_id": world.n1 }]));
     let elements = json!([{ "network_id": n3 }, { "network_id": world.n1 }]);
     let (status, _, text) = world.refused_gateways("add", elements);
@@ -81,7 +81,7 @@ fn scenario_24_inside_and_outside_do_not_overlap() {
     let (status, _, text) = answer.refusal();
     assert_eq!(status, 400);
     assert!(text.contains("192.0.2.0/25") && text.contains("overlaps with cidr 192.0.2.0/24"), "{text}");
-    // The other way round.
+    // The same conflict, in the other order.
     world.gateways("remove", json!([{ "network_id": world.n1 }]));
     world.connect(&inside);
     let (status, _, text) = world.refused_gateways("add", json!([{ "network_id": world.n1 }]));
@@ -128,7 +128,7 @@ fn scenario_25_gateways_that_make_no_sense() {
             assert!(refusal.2.contains(&words), "{method} {element}: {}", refusal.2);
         }
     }
-    // What is there but may not be seen is not found either; what is no list is no list.
+    // A network that the caller may not see is reported as not found. An object in place of the list is rejected.
     let (status, _, _) = world.refused_gateways("add", json!({ "network_id": world.n1 }));
     assert_eq!(status, 400);
     assert_eq!(world.shown()["external_gateways"], json!([]));
@@ -140,7 +140,7 @@ fn checks_of_gateways_that_no_scenario_has() {
     let world = World::new(json!({}));
     let (small, _) = world.external("4", "phy4", "203.0.113.0/30");
     let one = json!({ "network_id": small });
-    // One address is left beside the network's own, and the first of two does not get it.
+    // One address is left beside the network's own, and a rejected request for two must not take it.
     let (status, kind, text) = world.refused_gateways("add", json!([one, one]));
     assert_eq!((status, kind.as_str()), (409, "IpAddressGenerationFailure"), "{text}");
     world.gateways("add", json!([{ "network_id": world.n1 }, { "network_id": world.n2 }]));
@@ -153,7 +153,7 @@ fn checks_of_gateways_that_no_scenario_has() {
         assert_eq!((status, kind.as_str()), (400, "InvalidRoutes"), "{method}");
         assert!(text.contains("the nexthop is used by router"), "{method}: {text}");
     }
-    // A subnet that comes later must fit beside those of the routers that are there.
+    // A new subnet must not overlap with those of the routers on the network.
     let late = json!({"subnet": {"network_id": world.n2, "ip_version": 4, "cidr": "192.0.2.0/26"}});
     let (status, _, text) = world.cloud.settle("POST", "subnets", Some(late)).refusal();
     assert_eq!(status, 400);
@@ -161,12 +161,12 @@ fn checks_of_gateways_that_no_scenario_has() {
         text.contains("Cidr 192.0.2.0/26 of subnet") && text.contains("overlaps with cidr 192.0.2.0/24"),
         "{text}"
     );
-    // Which of two gateways is meant by one element without addresses?
+    // One element without addresses is ambiguous between two gateways.
     world.gateways("add", json!([{ "network_id": world.n1 }]));
     let (status, kind, text) =
         world.refused_gateways("update", json!([{ "network_id": world.n1 }, { "network_id": world.n2 }]));
     assert_eq!((status, kind.as_str()), (400, "UnableToMatchGateways"), "{text}");
-    // Forms of the body.
+    // Invalid forms of the body.
     for method in ["add", "update", "remove"] {
         let path = format!("{}/{method}_external_gateways", world.path());
         let before = world.shown();
@@ -216,7 +216,7 @@ fn scenario_43_a_new_subnet_gives_every_gateway_an_address() {
     let ways: Vec<String> = ports[..2].iter().map(|port| format!("lrp-{port}")).collect();
     assert_eq!(crate::world::each(&sixth, "output_port"), ways.iter().map(String::as_str).collect());
     assert_eq!(world.cloud.rows("NAT").len(), 3, "no source NAT for IPv6");
-    // Without ECMP the first gateway alone gives a route, for both versions.
+    // Without ECMP, only the first gateway provides a default route, for both IP versions.
     world.set(json!({"enable_default_route_ecmp": false}));
     let routes = world.routes(2);
     assert_eq!(crate::world::each(&routes, "output_port"), BTreeSet::from([ways[0].as_str()]));

@@ -1,4 +1,4 @@
-//! Copies of a server's database: the file of a stopped server, a backup of a running one, and its restoring.
+//! Copies of a server's database: the file of a stopped server, a backup of a running one, and the restore.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ fn refused(out: Output) -> String {
     String::from_utf8(out.stderr).unwrap()
 }
 
-/// The names of the networks in a database file, which nothing else belongs to.
+/// The names of the networks in a database file, which must not need a journal beside it.
 fn names(file: &Path) -> Vec<String> {
     for suffix in ["-wal", "-shm", "-journal"] {
         let log = format!("{}{suffix}", file.display());
@@ -103,7 +103,7 @@ fn a_backup_of_a_running_server_is_restored() {
     assert_eq!(fs::metadata(cloud.dir().join("api.db")).unwrap().permissions().mode() & 0o777, 0o600);
     cloud.again();
     assert_eq!(listed(&cloud), ["before"]);
-    // The row of the network that the backup lacks stays, until the operator has looked.
+    // The row of the network that the backup lacks stays until the operator allows its deletion.
     eventually("it withholds the deletion", || {
         let status = cloud.status().to_string();
         status.contains("deletions-withheld").then_some(())
@@ -119,7 +119,7 @@ fn what_a_killed_server_left_is_in_its_backup() {
     assert!(cloud.dir().join("api.db-wal").exists());
     done(meridian(&cloud, &["backup", "backup.db"]));
     assert_eq!(names(&cloud.dir().join("backup.db")), ["logged"]);
-    // A machine that has nothing yet.
+    // Restores on a machine without a data directory.
     let empty = tempfile::tempdir().unwrap();
     let data = empty.path().join("data");
     let file = cloud.dir().join("backup.db");

@@ -1,6 +1,5 @@
-//! Load balancers as their users meet them: Octavia's API on a real OVN central, by the real `openstack loadbalancer` and by
-//! plain HTTP, with the Northbound rows behind them. Numbers in the names of tests are those of the acceptance scenarios of
-//! load balancers.
+//! Load balancers from the users' view: Octavia's API on a real OVN central, through the real `openstack loadbalancer` and plain HTTP, with
+//! the Northbound rows behind them. The numbers in the names of tests are those of the acceptance scenarios of load balancers.
 
 mod associations;
 mod commands;

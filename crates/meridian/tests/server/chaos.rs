@@ -1,4 +1,4 @@
-//! Two servers, PostgreSQL and a Northbound of three members, all of which die, hang and lose each other while clients write.
+//! Two servers, PostgreSQL and a three-member Northbound. All of them die, hang and lose connections while clients write.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,35 +20,35 @@ use crate::robustness::northbound_is_what_the_api_says;
 use crate::two_servers::{postgres, waits_for};
 use crate::world::id;
 
-/// How many faults there are, one after the other.
+/// The number of faults, one after the other.
 const FAULTS: usize = 14;
-/// How long one lasts: longer than the two seconds after which another server takes over.
+/// The duration of a fault: longer than the two seconds after which another server takes over.
 const LASTS: Duration = Duration::from_millis(3500);
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// kill -9 of a server, which is started again.
+    /// SIGKILL of a server, which is restarted.
     ServerDies(usize),
     /// SIGSTOP of a server.
     ServerHangs(usize),
-    /// A server's path to PostgreSQL swallows everything, or closes in the middle of a message.
+    /// A server's path to PostgreSQL drops all data, or closes in the middle of a message.
     StoreUnreachable(usize),
     StoreCut(usize),
-    /// The same of its path to the Northbound.
+    /// The same for the server's path to the Northbound.
     NorthboundUnreachable(usize),
     NorthboundCut(usize),
     /// Both paths are slow.
     Slow(usize),
     /// SIGSTOP of PostgreSQL, for all servers.
     StoreHangs,
-    /// kill -9 or SIGSTOP of the member that leads the Northbound.
+    /// SIGKILL or SIGSTOP of the Northbound's leader.
     LeaderDies,
     LeaderHangs,
 }
 
 impl Fault {
-    /// A schedule in which everything occurs.
+    /// A random schedule that contains every kind of fault.
     fn schedule(chance: &mut fastrand::Rng) -> Vec<Fault> {
         use Fault::*;
         let server = chance.usize(..2);
@@ -74,7 +74,7 @@ impl Fault {
     }
 }
 
-/// A server, and its paths to the databases.
+/// A server, and the proxies on its paths to the databases.
 struct Server {
     cloud: Cloud,
     store: Relay,
@@ -94,24 +94,24 @@ impl Server {
     }
 }
 
-/// Signals PostgreSQL with all its processes: the first of them alone serves nobody.
+/// Signals PostgreSQL with all its child processes, because the first process serves no client itself.
 fn signal_postgres(postgres: &Postgres, signal: Signal) {
     let first = postgres.daemon().pid().expect("it runs").to_string();
     let parent_of = |process: &fs::DirEntry| {
         let stat = fs::read_to_string(process.path().join("stat")).ok()?;
-        // After the name in brackets: state, parent.
+        // The fields after the name in brackets: state, parent.
         stat.rsplit_once(") ")?.1.split(' ').nth(1).map(str::to_owned)
     };
     for process in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = process.file_name().to_string_lossy().parse::<i32>() else { continue };
         if pid.to_string() == first || parent_of(&process).as_ref() == Some(&first) {
-            // One may have ended meanwhile.
+            // The process may have ended meanwhile.
             let _ = kill(Pid::from_raw(pid), signal);
         }
     }
 }
 
-/// The requests of clients, and their answers.
+/// The load of the clients: their requests and the answers.
 #[derive(Default)]
 struct Load {
     servers: Mutex<Vec<String>>,
@@ -123,8 +123,8 @@ struct Load {
 }
 
 impl Load {
-    /// Makes ports through either server by turns, and deletes every fourth. An answer is good, or it says that the store is in
-    /// trouble; no answer says nothing.
+    /// Creates ports through both servers in turn, and deletes every fourth. An answer must be a success or report trouble of the store.
+    /// Without an answer the outcome is unknown.
     fn worker(&self, n: usize, network: &str) {
         for turn in n.. {
             if self.stop.load(Ordering::Relaxed) {
@@ -158,7 +158,7 @@ impl Load {
         }
     }
 
-    /// Waits until clients get somewhat further.
+    /// Waits until some more requests of the clients are answered.
     fn goes_on(&self, after: Fault) {
         let before = self.answered.load(Ordering::Relaxed);
         eventually(&format!("requests are answered after {after:?}"), || {
@@ -167,7 +167,7 @@ impl Load {
     }
 }
 
-/// Lets a fault happen and end.
+/// Injects a fault and ends it.
 fn suffer(fault: Fault, servers: &mut [Server; 2], plant: &mut Plant, postgres: &Postgres, load: &Load) {
     let lasts = || thread::sleep(LASTS);
     match fault {
@@ -232,7 +232,7 @@ fn survives(seed: u64) {
     thread::scope(|scope| {
         let (load, network) = (&load, network.as_str());
         let workers: Vec<_> = (0..3).map(|n| scope.spawn(move || load.worker(n, network))).collect();
-        // Whatever goes wrong here, the workers have to end.
+        // If the test fails here, the workers still have to end.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for fault in schedule {
                 suffer(fault, &mut servers, &mut plant, &postgres, load);

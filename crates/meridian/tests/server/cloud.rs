@@ -1,4 +1,4 @@
-//! A server of one's own: started in a directory, asked, killed, started again.
+//! A server for tests: started in a directory, queried, killed, restarted.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,37 +11,37 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// How long anything may take on a busy machine before a test gives up on it.
+/// The time limit of waits on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running server, with its own OVN central or on one that is there.
+/// A running server, with its own OVN central or on an existing one.
 pub(crate) struct Cloud {
     dir: tempfile::TempDir,
-    /// Where the sockets of the OVN central are.
+    /// The directory with the sockets of the OVN central.
     ovn: PathBuf,
     args: Vec<String>,
     child: Child,
     urls: Urls,
 }
 
-/// Where a server listens.
+/// The URLs of a server.
 struct Urls {
     network: String,
-    /// Empty if the load-balancer API is off.
+    /// Empty if the load-balancer API is turned off.
     load_balancer: String,
 }
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Value,
-    /// What `X-Meridian-Wait` says: `nb` if the Northbound has the change, `timeout` if not.
+    /// The header `X-Meridian-Wait`: `nb` if the Northbound has the change, `timeout` if not.
     pub(crate) waited: Option<String>,
 }
 
 impl Answer {
-    /// A refusal: its status, its type and its text.
+    /// The status, type and message of an error.
     #[track_caller]
     pub(crate) fn refusal(&self) -> (u16, String, String) {
         let error = &self.body["NeutronError"];
@@ -51,12 +51,12 @@ impl Answer {
 }
 
 impl Cloud {
-    /// Starts one with defaults.
+    /// Starts a server with defaults.
     pub(crate) fn start() -> Cloud {
         Self::with(&[])
     }
 
-    /// Starts one with further arguments.
+    /// Starts a server with further arguments.
     pub(crate) fn with(args: &[&str]) -> Cloud {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().display().to_string();
@@ -64,7 +64,7 @@ impl Cloud {
         Self::within(dir, &args)
     }
 
-    /// Starts one in a directory that may be somewhere above its data.
+    /// Starts a server in a directory, which may be a parent of its data directory.
     pub(crate) fn within(dir: tempfile::TempDir, args: &[&str]) -> Cloud {
         let ovn = dir.path().join("ovn");
         let args: Vec<String> = ["--dev"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
@@ -72,31 +72,31 @@ impl Cloud {
         Cloud { dir, ovn, args, child, urls }
     }
 
-    /// Starts one with a configuration file.
+    /// Starts a server with a configuration file.
     pub(crate) fn configured(config: &str) -> Cloud {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(CONFIG), config).unwrap();
         Self::within(dir, &["--config", CONFIG, "--data-dir", "."])
     }
 
-    /// Writes another configuration, for the next start of one that was started [`configured`](Self::configured).
+    /// Writes another configuration for the next start. The server must have been started [`configured`](Self::configured).
     pub(crate) fn configure(&self, toml: &str) {
         fs::write(self.dir().join(CONFIG), toml).unwrap();
     }
 
-    /// Starts it again, which must fail; gives what it complained about.
+    /// Starts the server again, which must fail; returns its standard error.
     pub(crate) fn does_not_start(&self) -> String {
         refused(self.dir.path(), &self.args)
     }
 
-    /// Starts one on databases in a directory, which must fail; gives what it complained about.
+    /// Starts a server on the databases in a directory, which must fail; returns its standard error.
     pub(crate) fn refused(ovn: &Path, args: &[&str]) -> String {
         let dir = tempfile::tempdir().unwrap();
         let args = outside(ovn, args);
         refused(dir.path(), &args)
     }
 
-    /// Where metrics and health are served, as the server says in its log.
+    /// The URL of metrics and health, as the server logs it.
     pub(crate) fn metrics_url(&self) -> String {
         let log = fs::read_to_string(self.dir().join("server.log")).unwrap();
         let line = log.lines().rfind(|line| line.contains("serving metrics")).unwrap();
@@ -104,7 +104,7 @@ impl Cloud {
         format!("http://{}", address.split_whitespace().next().unwrap())
     }
 
-    /// Starts one on databases whose sockets are in a directory, which do not end with it.
+    /// Starts a server on databases whose sockets are in a directory. They outlive the server.
     pub(crate) fn on(ovn: &Path, args: &[&str]) -> Cloud {
         let dir = tempfile::tempdir().unwrap();
         let args = outside(ovn, args);
@@ -112,51 +112,51 @@ impl Cloud {
         Cloud { dir, ovn: ovn.to_owned(), args, child, urls }
     }
 
-    /// The directory of its data.
+    /// The data directory.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Where the sockets of its OVN central are.
+    /// The directory with the sockets of the OVN central.
     pub(crate) fn ovn(&self) -> &Path {
         &self.ovn
     }
 
-    /// Where its network API listens.
+    /// The URL of the network API.
     pub(crate) fn url(&self) -> &str {
         &self.urls.network
     }
 
-    /// Where its load-balancer API listens.
+    /// The URL of the load-balancer API.
     #[track_caller]
     pub(crate) fn load_balancer_url(&self) -> &str {
         assert_ne!(self.urls.load_balancer, "", "the server has no load-balancer API");
         &self.urls.load_balancer
     }
 
-    /// kill -9, then the same again.
+    /// Kills the server with SIGKILL and restarts it.
     pub(crate) fn crash(&mut self) {
         self.kill();
         self.again();
     }
 
-    /// kill -9.
+    /// Kills the server with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// It does nothing any more, and does not end.
+    /// Stops the server with SIGSTOP.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// It goes on where it was.
+    /// Continues the stopped server.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::SIGCONT);
     }
 
-    /// Its process.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -165,46 +165,46 @@ impl Cloud {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    /// SIGTERM; gives whether it ended well.
+    /// Sends SIGTERM and waits; returns whether the server exited with success.
     pub(crate) fn stop(&mut self) -> bool {
         self.terminate();
         self.ended()
     }
 
-    /// SIGTERM alone.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::SIGTERM);
     }
 
-    /// Waits for its end; gives whether it ended well.
+    /// Waits for the end of the server; returns whether it exited with success.
     pub(crate) fn ended(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }
 
-    /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill).
+    /// Restarts the server after [`stop`](Self::stop) or [`kill`](Self::kill).
     pub(crate) fn again(&mut self) {
         (self.child, self.urls) = spawn(self.dir.path(), &self.args);
     }
 
-    /// One request, as administrator.
+    /// Sends one request as administrator.
     pub(crate) fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
         self.ask_as("admin", method, path, body)
     }
 
-    /// One request with a token.
+    /// Sends one request with a token.
     pub(crate) fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
         let text = body.map(|body| body.to_string());
         raw(&self.urls.network, &[("X-Auth-Token", token)], method, path, text.as_deref())
     }
 
-    /// One request, as administrator, that is answered when the Northbound has what it changed.
+    /// Sends one request as administrator, which the server answers when the Northbound has the change.
     pub(crate) fn settle(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
         let text = body.map(|body| body.to_string());
         let headers = [("X-Auth-Token", "admin"), ("X-Meridian-Wait", "nb")];
         raw(&self.urls.network, &headers, method, &format!("/v2.0/{path}"), text.as_deref())
     }
 
-    /// Makes an object and gives it back.
+    /// Creates an object and returns it.
     #[track_caller]
     pub(crate) fn create(&self, path: &str, noun: &str, attributes: Value) -> Value {
         let answer = self.ask("POST", &format!("/v2.0/{path}"), Some(json!({ noun: attributes })));
@@ -212,7 +212,7 @@ impl Cloud {
         answer.body[noun].clone()
     }
 
-    /// Reads something that must be there.
+    /// Reads an object or a list that must exist.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> Value {
         let answer = self.ask("GET", &format!("/v2.0/{path}"), None);
@@ -220,7 +220,7 @@ impl Cloud {
         answer.body
     }
 
-    /// Changes something, which must work.
+    /// Changes an object, which must succeed.
     #[track_caller]
     pub(crate) fn put(&self, path: &str, body: Value) -> Value {
         let answer = self.ask("PUT", &format!("/v2.0/{path}"), Some(body));
@@ -228,19 +228,19 @@ impl Cloud {
         answer.body
     }
 
-    /// Deletes something, which must work.
+    /// Deletes an object, which must succeed.
     #[track_caller]
     pub(crate) fn delete(&self, path: &str) {
         let answer = self.ask("DELETE", &format!("/v2.0/{path}"), None);
         assert_eq!(answer.status, 204, "{answer:?}");
     }
 
-    /// Runs `openstack` with the words of a line; gives what it printed as JSON, or what it complained about.
+    /// Runs `openstack` with the arguments of a line; returns its output as JSON, or its standard error.
     pub(crate) fn openstack(&self, line: &str) -> Result<Value, String> {
         self.openstack_as(&self.no_credentials(), line)
     }
 
-    /// The variables with which `openstack` uses both APIs without credentials.
+    /// The variables that make `openstack` use both APIs without credentials.
     fn no_credentials(&self) -> [(&'static str, &str); 3] {
         [
             ("OS_AUTH_TYPE", "none"),
@@ -249,7 +249,7 @@ impl Cloud {
         ]
     }
 
-    /// The same with variables that say who asks, and where.
+    /// Runs `openstack` with variables for the credentials and the endpoint.
     pub(crate) fn openstack_as(
         &self,
         env: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)],
@@ -270,7 +270,7 @@ impl Cloud {
         Ok(serde_json::from_slice(&out.stdout).unwrap_or(Value::Null))
     }
 
-    /// Types lines into one `openstack`, which is sooner ready with them than one for each; gives what it printed, in order.
+    /// Runs several lines in one `openstack`, which is faster than a process for each; returns their outputs in order.
     #[track_caller]
     pub(crate) fn openstack_session(&self, lines: &[&str]) -> Vec<Value> {
         let mut child = openstack()
@@ -284,7 +284,7 @@ impl Cloud {
         let typed: String = lines.iter().map(|line| words(line).join(" ") + "\n").collect();
         child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
         let out = child.wait_with_output().unwrap();
-        // Its exit code tells nothing when its input ends.
+        // The exit code is meaningless if the input ends without `quit`.
         assert_eq!(String::from_utf8_lossy(&out.stderr), "");
         let said = serde_json::Deserializer::from_slice(&out.stdout).into_iter();
         said.collect::<Result<_, _>>().unwrap_or_else(|error| {
@@ -292,13 +292,13 @@ impl Cloud {
         })
     }
 
-    /// Runs a command of `meridian` that asks this server; gives what it printed.
+    /// Runs a command of `meridian` on the admin socket of this server; returns its output.
     #[track_caller]
     pub(crate) fn meridian(&self, words: &[&str]) -> String {
         self.try_meridian(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// The same, or what it complained about.
+    /// Like `meridian`, but returns the standard error of a failed command.
     pub(crate) fn try_meridian(&self, words: &[&str]) -> Result<String, String> {
         let out = Command::new(env!("CARGO_BIN_EXE_meridian"))
             .args(words)
@@ -313,7 +313,7 @@ impl Cloud {
         }
     }
 
-    /// Waits until there is nothing left to do in the Northbound.
+    /// Waits until the plan for the Northbound is empty.
     #[track_caller]
     pub(crate) fn converged(&self) {
         let mut last = String::new();
@@ -327,26 +327,26 @@ impl Cloud {
         });
     }
 
-    /// What the server says of itself.
+    /// The status of the server.
     #[track_caller]
     pub(crate) fn status(&self) -> Value {
         serde_json::from_str(&self.meridian(&["status", "--output", "json"])).unwrap()
     }
 
-    /// Runs ovn-nbctl with the words of a line.
+    /// Runs ovn-nbctl with the arguments of a line.
     #[track_caller]
     pub(crate) fn nbctl(&self, line: &str) -> String {
         ctl(&self.ovn, "nb", line)
     }
 
-    /// Runs ovn-sbctl with the words of a line.
+    /// Runs ovn-sbctl with the arguments of a line.
     #[track_caller]
     pub(crate) fn sbctl(&self, line: &str) -> String {
         ctl(&self.ovn, "sb", line)
     }
 
-    /// The rows of a Northbound table, each with its columns as ovn-nbctl prints them. Routes to the metadata service are left out:
-    /// every router with an interface has one, and they have tests of their own.
+    /// The rows of a Northbound table, with columns as ovn-nbctl prints them. Routes to the metadata service are left out: every router
+    /// with an interface has one, and they have tests of their own.
     #[track_caller]
     pub(crate) fn rows(&self, table: &str) -> Vec<Value> {
         let mut rows = rows_in(&self.ovn, "nb", table);
@@ -362,21 +362,21 @@ impl Cloud {
         rows_in(&self.ovn, "sb", table)
     }
 
-    /// What ovn-northd says is wrong with the Northbound.
+    /// The warnings of ovn-northd about the Northbound.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = fs::read_to_string(self.dir().join("ovn/northd.log")).unwrap();
-        // Other modules complain of a busy machine.
+        // Other modules warn about a busy machine.
         log.lines().filter(|line| line.contains("|northd|")).map(str::to_owned).collect()
     }
 
-    /// Adds a chassis that carries gateways, with bridges for physical networks.
+    /// Adds a gateway-capable chassis with bridges for physical networks.
     #[track_caller]
     pub(crate) fn chassis(&self, name: &str, physical: &[&str], options: &str) {
         add_chassis(&self.ovn, name, physical, options);
     }
 }
 
-/// The `openstack` command, with nothing of the environment's that says who asks.
+/// The `openstack` command, without variables of the environment that contain credentials.
 fn openstack() -> Command {
     let mut command = Command::new(lab::python::openstack().unwrap().join("bin/openstack"));
     for (name, _) in std::env::vars_os() {
@@ -387,10 +387,10 @@ fn openstack() -> Command {
     command
 }
 
-/// The words of a line for `openstack`, which is to print JSON if it prints something.
+/// The arguments of an `openstack` line, with JSON output for commands that print an object or a list.
 fn words(line: &str) -> Vec<&str> {
     let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
-    // The tree of states is JSON anyway.
+    // `loadbalancer status show` always prints JSON.
     let tree = words.starts_with(&["loadbalancer", "status"]);
     if !tree && ["list", "show", "create", "gateway"].iter().any(|verb| words.contains(verb)) {
         words.extend(["-f", "json"]);
@@ -402,7 +402,7 @@ fn words(line: &str) -> Vec<&str> {
 #[track_caller]
 pub(crate) fn add_chassis(ovn: &Path, name: &str, physical: &[&str], options: &str) {
     let mappings: Vec<_> = physical.iter().map(|name| format!("{name}:br-{name}")).collect();
-    // No two chassis may have one tunnel address.
+    // The tunnel addresses of two chassis must differ.
     let taken: Vec<_> = rows_in(ovn, "sb", "Encap").iter().map(|encap| encap["ip"].clone()).collect();
     let address = (1..255).map(|n| format!("127.0.0.{n}")).find(|ip| !taken.contains(&json!(ip))).unwrap();
     ctl(ovn, "sb", &format!("chassis-add {name} geneve {address}"));
@@ -420,14 +420,14 @@ pub(crate) fn rows_in(ovn: &Path, database: &str, table: &str) -> Vec<Value> {
     rows_of(&ctl(ovn, database, &format!("--format=json --data=json list {table}")))
 }
 
-/// Runs ovn-nbctl or ovn-sbctl with the words of a line.
+/// Runs ovn-nbctl or ovn-sbctl with the arguments of a line.
 #[track_caller]
 pub(crate) fn ctl(ovn: &Path, database: &str, line: &str) -> String {
     let (program, remote) = (format!("ovn-{database}ctl"), remote(ovn, database));
     let out = Command::new(central::find_program(&program).unwrap())
         .arg(format!("--db={remote}"))
         .arg("--timeout=60")
-        // Of a cluster only the leader knows what is the latest.
+        // In a cluster, only the leader is sure to have the latest data.
         .args(Some("--no-leader-only").filter(|_| !remote.contains(',')))
         .args(line.split(' ').filter(|word| !word.is_empty()))
         .output()
@@ -439,7 +439,7 @@ pub(crate) fn ctl(ovn: &Path, database: &str, line: &str) -> String {
 impl Drop for Cloud {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // One that is stopped does not hear that it is to end.
+            // A stopped process does not receive SIGTERM until it continues.
             for signal in [Signal::SIGTERM, Signal::SIGCONT] {
                 let _ = kill(Pid::from_raw(self.child.id().cast_signed()), signal);
             }
@@ -453,7 +453,7 @@ impl Drop for Cloud {
     }
 }
 
-/// One request to any server, which must answer.
+/// Sends one request to any server, which must answer.
 #[track_caller]
 pub(crate) fn raw(
     url: &str,
@@ -465,7 +465,7 @@ pub(crate) fn raw(
     try_raw(url, headers, method, path, body).unwrap()
 }
 
-/// One request to a server that may end meanwhile.
+/// Sends one request to a server that may end meanwhile.
 pub(crate) fn try_raw(
     url: &str,
     headers: &[(&str, &str)],
@@ -496,7 +496,7 @@ pub(crate) fn try_raw(
     Ok(Answer { status: answer.status().as_u16(), body, waited })
 }
 
-/// Waits until something holds; gives what it found.
+/// Waits until `look` finds something; returns it.
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
@@ -509,10 +509,10 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// The configuration file, within the data directory.
+/// The name of the configuration file in the data directory.
 const CONFIG: &str = "meridian.toml";
 
-/// The arguments of a server on databases in a directory.
+/// The arguments of a server on the databases in a directory.
 fn outside(ovn: &Path, args: &[&str]) -> Vec<String> {
     let database = |name: &str| [format!("--{name}"), remote(ovn, name)];
     let config = args.iter().position(|arg| *arg == "--config").and_then(|at| args.get(at + 1));
@@ -525,7 +525,7 @@ fn outside(ovn: &Path, args: &[&str]) -> Vec<String> {
     databases.chain(args.clone()).collect()
 }
 
-/// How clients name a database (`nb`, `sb`) whose socket is in a directory, or those of its members.
+/// The remote of a database (`nb`, `sb`) whose sockets are in a directory; for a cluster, those of all members.
 fn remote(ovn: &Path, database: &str) -> String {
     let members = (0..3).map(|n| ovn.join(format!("{database}-{n}.sock"))).filter(|socket| socket.exists());
     let mut sockets: Vec<_> = members.map(|socket| format!("unix:{}", socket.display())).collect();
@@ -553,7 +553,7 @@ fn command(dir: &Path, args: &[String]) -> Command {
     command
 }
 
-/// What a server complains about that must not start.
+/// The standard error of a server that must not start.
 #[track_caller]
 fn refused(dir: &Path, args: &[String]) -> String {
     let mut child = command(dir, args).stderr(Stdio::piped()).spawn().unwrap();
@@ -573,7 +573,7 @@ fn spawn(dir: &Path, args: &[String]) -> (Child, Urls) {
     writeln!(file, "--- started").unwrap();
     let mut child = command(dir, args).stderr(file).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // The server says where it listens when it is ready.
+    // The server prints its URLs when it is ready.
     let mut load_balancer = String::new();
     let network = lines.find_map(|line| {
         let line = line.ok()?;
@@ -591,7 +591,7 @@ fn spawn(dir: &Path, args: &[String]) -> (Child, Urls) {
     }
 }
 
-/// What `--format=json` prints, as one object per row.
+/// Parses the output of `--format=json` to one object per row.
 pub(crate) fn rows_of(text: &str) -> Vec<Value> {
     let table: Value = serde_json::from_str(text).unwrap();
     let headings: Vec<String> = serde_json::from_value(table["headings"].clone()).unwrap();
@@ -607,7 +607,7 @@ pub(crate) fn rows_of(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// OVSDB's notation as plain JSON: sets as arrays, maps as objects, UUIDs as text.
+/// Converts OVSDB's notation to plain JSON: sets to arrays, maps to objects, UUIDs to strings.
 fn plain(cell: &Value) -> Value {
     match cell.as_array().map(Vec::as_slice) {
         Some([Value::String(kind), Value::Array(items)]) if kind == "set" => {

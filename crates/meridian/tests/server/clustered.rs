@@ -1,4 +1,4 @@
-//! Scenario 59 on a Northbound of three members: its leader dies under load, and so does the server that writes.
+//! Scenario 59 on a three-member Northbound: its leader dies under load, and so does the writing server.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -20,12 +20,12 @@ use crate::world::id;
 
 /// OVN's databases, the Northbound of three members, and ovn-northd.
 pub(crate) struct Plant {
-    // In this order, so that northd never sees a database go away for good.
+    // The fields are dropped in this order, so that northd does not outlive its databases.
     _northd: Daemon,
     /// The Northbound.
     pub(crate) nb: Raft,
     _sb: Server,
-    /// Where the sockets are.
+    /// The directory with the sockets.
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -39,25 +39,25 @@ impl Plant {
     }
 }
 
-/// How many gateways one worker gives its router at most.
+/// The most gateways that one worker adds to its router.
 const GATEWAYS: usize = 12;
 
-/// Who asks both servers until told to stop, and what came of it.
+/// The load of clients that use both servers until it stops, with its results.
 struct Load {
-    /// Where the servers listen; one that is started again listens elsewhere.
+    /// The URLs of the servers. They change when a server restarts.
     servers: Mutex<[String; 2]>,
     stop: AtomicBool,
-    /// One of them was stopped, and with it the transaction it was in.
+    /// Whether a server was stopped with SIGSTOP, and its transaction with it.
     slept: AtomicBool,
     answered: AtomicUsize,
-    /// The names of ports that were asked for.
+    /// The names of the ports that clients requested.
     asked: Mutex<Vec<String>>,
-    /// The ids of those that were answered.
+    /// The ids of the ports whose creation was answered.
     made: Mutex<Vec<String>>,
 }
 
 impl Load {
-    /// One request to one of the servers by turns. Nothing if the server ended meanwhile: then nobody can tell what came of it.
+    /// Sends one request to one of the servers in turn. `None` if the server ended meanwhile; then the outcome is unknown.
     fn ask(&self, turn: usize, method: &str, path: &str, body: &Value) -> Option<Value> {
         let url = self.servers.lock().unwrap()[turn % 2].clone();
         let headers = [("X-Auth-Token", "admin")];
@@ -71,7 +71,7 @@ impl Load {
         Some(answer.body)
     }
 
-    /// Makes ports, and now and then a gateway for a router; gives how many gateways were answered, and how many it may be.
+    /// Creates ports, and now and then a gateway for a router. Returns the number of confirmed gateways and the number of requested ones.
     fn worker(&self, n: usize, network: &str, router: &str, external: [&str; 2]) -> (usize, usize) {
         let (mut answered, mut asked) = (0, 0);
         for turn in n.. {
@@ -96,7 +96,7 @@ impl Load {
         (answered, asked)
     }
 
-    /// Waits until it has got somewhat further.
+    /// Waits until some more requests are answered.
     fn goes_on(&self) {
         let before = self.answered.load(Ordering::Relaxed);
         eventually("requests are answered", || {
@@ -105,7 +105,7 @@ impl Load {
     }
 }
 
-/// Asks for a port until the answer says that the Northbound has it.
+/// Creates ports until an answer confirms that the Northbound has the port.
 fn writes(cloud: &Cloud, network: &str) {
     eventually("what is asked for is in the Northbound", || {
         let port = json!({"port": {"network_id": network, "name": "sign"}});
@@ -115,7 +115,7 @@ fn writes(cloud: &Cloud, network: &str) {
     });
 }
 
-/// The number that every new writer raises.
+/// The generation of the writer, which every new writer raises.
 fn generation(cloud: &Cloud) -> u64 {
     let global = cloud.rows("NB_Global");
     global[0]["external_ids"]["meridian:generation:meridian"].as_str().unwrap().parse().unwrap()
@@ -148,7 +148,7 @@ fn scenario_59_the_leader_of_the_northbound_dies_and_then_the_server_that_writes
             .enumerate()
             .map(|(n, router)| scope.spawn(move || load.worker(n, network, router, external)))
             .collect();
-        // Whatever goes wrong here, the workers have to end.
+        // If the test fails here, the workers still have to end.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             load.goes_on();
             let leader = plant.nb.leader();
@@ -159,7 +159,7 @@ fn scenario_59_the_leader_of_the_northbound_dies_and_then_the_server_that_writes
             load.goes_on();
             assert!(generation(&first) > known, "there is a new leader, so somebody became the writer again");
             known = generation(&first);
-            // Whichever of the two it is now.
+            // Either server may be the writer now.
             if waits_for(&first).is_some() {
                 std::mem::swap(&mut first, &mut second);
             }
@@ -169,7 +169,7 @@ fn scenario_59_the_leader_of_the_northbound_dies_and_then_the_server_that_writes
             load.goes_on();
             assert_eq!(waits_for(&second), None, "it writes now");
             assert!(generation(&second) > known);
-            // All that died comes back, and the leader dies once more.
+            // The dead processes restart, and the leader dies once more.
             first.again();
             *load.servers.lock().unwrap() = [first.url().to_owned(), second.url().to_owned()];
             plant.nb.revive(leader);
@@ -179,7 +179,7 @@ fn scenario_59_the_leader_of_the_northbound_dies_and_then_the_server_that_writes
             writes(&first, network);
             writes(&second, network);
             load.goes_on();
-            // A writer that sleeps through a change of leaders wakes up as one that is none.
+            // A writer that sleeps through a change of leaders is no longer the writer when it wakes up.
             if waits_for(&first).is_some() {
                 std::mem::swap(&mut first, &mut second);
             }
@@ -201,7 +201,7 @@ fn scenario_59_the_leader_of_the_northbound_dies_and_then_the_server_that_writes
         gateways
     });
 
-    // Both know all that was answered, and nothing twice.
+    // Both servers have every confirmed object exactly once.
     let (asked, made) = (load.asked.into_inner().unwrap(), load.made.into_inner().unwrap());
     println!("{} ports were asked for, {} answered", asked.len(), made.len());
     for cloud in [&first, &second] {
@@ -240,7 +240,7 @@ fn a_leader_of_the_northbound_that_hangs_is_left_for_another() {
     writes(&cloud, &network);
     let leader = plant.nb.leader();
     plant.nb.signal(leader, Signal::SIGSTOP);
-    // The database server's own probes take a minute by default; the server does not wait for them.
+    // The database server's own probes take a minute by default. The server does not wait for them.
     writes(&cloud, &network);
     plant.nb.signal(leader, Signal::SIGCONT);
     writes(&cloud, &network);

@@ -1,11 +1,11 @@
-//! The commands of the guides and of every day, through the real `openstack`.
+//! The commands of the guides and of everyday work, through the real `openstack`.
 
 use serde_json::{Value, json};
 
 use crate::cloud::eventually;
 use crate::world::{World, each, id};
 
-/// The networks of a router's gateways, in the order in which it lists them.
+/// The networks of a router's gateways, in the order of the router's list.
 fn gateways(router: &Value) -> Vec<&str> {
     let listed = router["external_gateways"].as_array().unwrap();
     assert_eq!(router["external_gateway_info"], listed.first().cloned().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Scenarios 1 to 10 without 4: the API itself, and what networks, ports and routers are in OVN.
+//! Scenarios 1 to 10 without 4: the API itself, and the OVN rows of networks, ports and routers.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::cloud::{Cloud, eventually, raw};
 use crate::journal::{Journal, counts};
 use crate::world::{World, id, members};
 
-/// Every extension that is to be there, by its alias.
+/// The aliases of all expected extensions.
 const ALIASES: &str = "router ext-gw-mode extraroute extraroute-atomic external-gateway-multihoming \
     enable-default-route-ecmp enable-default-route-bfd ecmp_routes router-enable-snat l3-ha fip-port-details \
     floatingip-pools router_availability_zone l3_agent_scheduler l3-agent-scheduler-ha-chassis-priority external-net \
@@ -101,7 +101,7 @@ fn scenario_05_ports_are_made_together_or_not_at_all() {
     assert_eq!((status, kind.as_str()), (409, "IpAddressAlreadyAllocated"), "{text}");
     assert!(text.contains("10.0.0.10"), "{text}");
     assert_eq!(world.cloud.get("ports"), before, "none was made");
-    // A change that does go through is the only thing that OVN gets.
+    // OVN receives only the successful change.
     world.put(&format!("networks/{network}"), json!({"network": {"name": "renamed"}}));
     assert_eq!(journal.tally(), counts([("modify Logical_Switch", 1)]));
     let two = json!({"ports": [port("10.0.0.10"), port("10.0.0.11")]});
@@ -113,7 +113,7 @@ fn scenario_05_ports_are_made_together_or_not_at_all() {
 fn scenario_06_pages_lead_forth_and_back() {
     let cloud = Cloud::start();
     let names = ["a", "b", "c", "d", "e"];
-    // Made in another order than they are listed in.
+    // The networks are created in another order than they are listed in.
     for name in ["d", "a", "e", "c", "b"] {
         cloud.create("networks", "network", json!({ "name": name }));
     }
@@ -141,7 +141,7 @@ fn page_names(page: &Value) -> Vec<String> {
     networks.iter().map(|network| network["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Where a page says that another is, as a path.
+/// The path of the next or previous page, from the links of a page.
 fn link(cloud: &Cloud, page: &Value, rel: &str) -> Option<String> {
     let links = page["networks_links"].as_array()?;
     let href = links.iter().find(|link| link["rel"] == rel)?["href"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Clients without credentials that hold connections and say nothing, or do not read: nobody else may notice them.
+//! Clients without credentials that hold idle connections or do not read. Other clients must not notice them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use crate::cloud::{Cloud, PATIENCE, eventually, raw};
 use crate::plant::Plant;
 use crate::two_servers::postgres;
 
-/// A cloud that wants a token, which is `s3cret`.
+/// A server that requires the token `s3cret`.
 fn guarded(server: &str) -> Cloud {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("token"), "s3cret\n").unwrap();
@@ -29,13 +29,13 @@ fn address(url: &str) -> SocketAddr {
     url.trim_start_matches("http://").parse().unwrap()
 }
 
-/// As many files as the system lets this process have.
+/// Raises the limit of open files of this process to the maximum.
 fn many_files() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
 }
 
-/// A connection from one of many addresses of this machine. A server that does not take it makes this fail, and not hang.
+/// Opens a connection from one of many local addresses. It fails instead of hanging if the server does not accept it.
 fn from(n: usize, to: SocketAddr) -> TcpStream {
     let own = Ipv4Addr::new(127, 0, 1 + (n / 200 % 50) as u8, 1 + (n % 200) as u8);
     from_address(own, to).unwrap_or_else(|error| panic!("connection {n} to {to}: {error}"))
@@ -48,7 +48,7 @@ fn from_address(own: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Whoever has a token, and whoever asks for health, is answered.
+/// Asserts that requests with a token and health checks are answered.
 #[track_caller]
 fn serves(cloud: &Cloud, metrics: &str) {
     let health = raw(cloud.url(), &[], "GET", "/healthcheck", None);
@@ -76,14 +76,14 @@ fn idle_connections_keep_nobody_out_with_postgresql_and_databases_over_tls() {
     stays_open(&plant.cloud(&["--database", &postgres.url("meridian")]));
 }
 
-/// Holds idle connections from many addresses, more than are let in, and goes on to make new ones.
+/// Holds idle connections from many addresses, more than the server admits, and keeps opening new ones.
 fn stays_open(cloud: &Cloud) {
     many_files();
     let metrics = cloud.metrics_url();
     eventually("it is healthy", || (cloud.status()["healthy"] == true).then_some(()));
     let (api, other) = (address(cloud.url()), address(&metrics));
     let mut idle = Vec::new();
-    // As many as are let in, and more than the kernel keeps for a server that does not accept.
+    // As many as the server admits, and more than the kernel queues for a server that does not accept.
     for n in 0..2_100 {
         idle.push(from(n, api));
         if n % 7 == 0 {
@@ -93,7 +93,7 @@ fn stays_open(cloud: &Cloud) {
             serves(cloud, &metrics);
         }
     }
-    // They come back faster than they are dropped.
+    // New connections arrive faster than the server closes idle ones.
     let begin = Instant::now();
     let mut n = idle.len();
     while begin.elapsed() < Duration::from_secs(4) {
@@ -118,7 +118,7 @@ fn one_address_with_idle_connections_keeps_nobody_out() {
     let mut idle = Vec::new();
     for n in 0..200 {
         idle.push(TcpStream::connect(address).unwrap());
-        // Half a request, too.
+        // Some connections send half a request.
         if n % 2 == 0 {
             let _ =
                 idle[n].write_all(b"POST /v2.0/networks HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{");
@@ -140,7 +140,7 @@ fn clients_that_do_not_read_block_neither_metrics_nor_health() {
         .map(|n| {
             let mut stream = from(n, to);
             stream.set_nonblocking(true).unwrap();
-            // Whatever is not taken need not be: it is more than the answers that the kernel keeps.
+            // The write may be partial: the requests exceed the answers that the kernel buffers.
             let _ = stream.write(requests.as_bytes());
             stream
         })
@@ -169,7 +169,7 @@ fn tools_that_hang_on_the_admin_socket_keep_nobody_out() {
     eventually("it answers", || cloud.try_meridian(&["status"]).ok());
 }
 
-/// Clients without credentials that send half a body each. As many as fit are let in; the rest takes their places.
+/// Clients without credentials send half a body each. The first ones fill all places; each further one takes the place of another.
 #[test]
 fn half_sent_bodies_of_refused_clients_hold_no_places() {
     many_files();
@@ -184,14 +184,14 @@ fn half_sent_bodies_of_refused_clients_hold_no_places() {
             b"POST /v2.0/networks HTTP/1.1\r\nHost: x\r\nX-Auth-Token: guess\r\nContent-Length: 9\r\n\r\n{",
         );
         half.push(stream);
-        // The first refused clients hold every place that there is for requests, if they hold any.
+        // If rejected clients held places, the first of them would by now hold all places for requests.
         if n > 30 && n % 10 == 0 {
             serves(&cloud, &metrics);
         }
     }
 }
 
-/// A refused client that sends its body gets to see why it was refused, and goes on with the same connection.
+/// A rejected client that sends its body receives the error, and can reuse the connection.
 #[test]
 fn a_refused_client_sees_the_answer_after_its_body() {
     let cloud = guarded("");
@@ -209,7 +209,7 @@ fn a_refused_client_sees_the_answer_after_its_body() {
     }
 }
 
-/// Reads one answer; its status.
+/// Reads one answer; returns its status.
 fn status(stream: &mut TcpStream) -> std::io::Result<u16> {
     let cut = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
     let mut reader = BufReader::new(stream);
@@ -232,9 +232,9 @@ fn status(stream: &mut TcpStream) -> std::io::Result<u16> {
     Ok(status)
 }
 
-/// `pw`, by bcrypt at a low cost.
+/// The bcrypt hash of `pw` at a low cost.
 const PASSWORD: &str = "$2b$04$.28FkFQLkDFPySBHWafRUOwjRx/7UVblME5U9yUsNQtEyzmztXLZO";
-/// A hash that no password has, at a cost that guesses have to pay.
+/// A hash that no password matches, at the cost that guesses have to pay.
 const COSTLY: &str = "$2b$09$abcdefghijklmnopqrstuu...............................";
 
 #[test]
@@ -269,7 +269,7 @@ fn a_flood_of_passwords_from_one_address_keeps_users_of_others_out_of_nothing() 
                 }
             });
         }
-        // The flood has all places that it can get.
+        // The flood has taken all places that it can get.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually("guesses are turned away", || (refused.load(Ordering::Relaxed) > 100).then_some(()));
             (0..8).map(|n| log_in(3, &format!("user{n}"), "pw").unwrap()).collect::<Vec<u16>>()

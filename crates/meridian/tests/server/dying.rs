@@ -1,4 +1,4 @@
-//! A part of the server that dies takes the process with it: nobody is told that half a server is healthy.
+//! If a part of the server dies, the process exits. Otherwise half a server would report itself healthy.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::cloud::PATIENCE;
 use crate::two_servers::{certificates, postgres};
 
-/// Every task and thread of a server on its own central and SQLite that has to run for as long as the process does.
+/// Every task and thread that a server on its own central and SQLite needs for its whole life.
 const LASTING: [&str; 17] = [
     "election",
     "applied",
@@ -29,20 +29,20 @@ const LASTING: [&str; 17] = [
     "admin",
 ];
 
-/// How a part of the server dies.
+/// How a part of the server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Death {
     Panic,
-    /// It returns, as if its work were done.
+    /// The part returns, as if its work were done.
     End,
 }
 
-/// A server whose part dies has to end with a code, and to say which part it was.
+/// Asserts that a server whose part ends exits with an error code and names that part.
 fn dies(part: &str, death: Death, options: &[&str]) {
     dies_within(&tempfile::tempdir().unwrap(), part, death, options);
 }
 
-/// The same, with files of its own in its directory.
+/// Like `dies`, with files in the server's directory.
 fn dies_within(dir: &tempfile::TempDir, part: &str, death: Death, options: &[&str]) {
     let (variable, said) = match death {
         Death::Panic => ("MERIDIAN_TEST_PANIC", format!("{part} panics because a test asked for it")),
@@ -109,7 +109,7 @@ fn the_task_that_renews_certificates_is_watched_too() {
     }
 }
 
-/// Work that is started past the supervisor is work whose death nobody notices.
+/// A task that is started without the supervisor would end unnoticed.
 #[test]
 fn nothing_is_started_past_the_supervisor() {
     fn look(dir: &Path, found: &mut Vec<String>) {

@@ -1,4 +1,4 @@
-//! TLS of the server's own listeners, met by the real `openstack` and by OpenSSL.
+//! TLS of the server's own listeners, tested with the real `openstack` and OpenSSL.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -11,11 +11,11 @@ use serde_json::json;
 use crate::cloud::{Cloud, PATIENCE, eventually};
 use crate::two_servers::certificates;
 
-/// The configuration of a server with certificates in its directory, which `certificates` made.
+/// The configuration of a server with the certificates that `certificates` created in its directory.
 const CONFIG: &str = "[server]\ntls_cert = \"pg.pem\"\ntls_key = \"pg.key\"\n\
                       metrics_tls_cert = \"pg.pem\"\nmetrics_tls_key = \"pg.key\"\n";
 
-/// Sends a request over TLS as a client that trusts one CA; gives the answer.
+/// Sends a request over TLS as a client that trusts one CA; returns the answer.
 fn ask(url: &str, ca: &Path, path: &str) -> String {
     let (_, address) = url.split_once("://").unwrap();
     let mut client = Command::new("openssl")
@@ -36,7 +36,7 @@ fn ask(url: &str, ca: &Path, path: &str) -> String {
         .spawn()
         .unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    // A client that does not trust the server has gone.
+    // A client that does not trust the server has already closed the connection.
     let _ = client.stdin.as_mut().unwrap().write_all(request.as_bytes());
     let out = client.wait_with_output().unwrap();
     String::from_utf8_lossy(&out.stdout).into_owned()
@@ -46,7 +46,7 @@ fn encrypted() -> Cloud {
     encrypted_with("")
 }
 
-/// A server with further keys of the section `[server]`.
+/// Starts a server with further keys in `[server]`.
 fn encrypted_with(keys: &str) -> Cloud {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path(), "localhost");
@@ -66,13 +66,13 @@ fn both_listeners_speak_tls() {
     );
     let health = ask(&cloud.metrics_url(), &ca, "/metrics");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
-    // A client without TLS gets no answer that it could take for one.
+    // A client without TLS receives no HTTP response.
     let mut plain = TcpStream::connect(cloud.url().trim_start_matches("https://")).unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "answered in clear text");
-    // OpenStack's client, which checks the name in the certificate.
+    // OpenStack's client checks the name in the certificate.
     let port = cloud.url().rsplit(':').next().unwrap();
     let endpoint = format!("https://localhost:{port}");
     let ca = ca.display().to_string();
@@ -84,7 +84,7 @@ fn both_listeners_speak_tls() {
 #[test]
 fn a_client_that_does_not_finish_its_handshake_is_dropped() {
     let cloud = encrypted_with("first_request_timeout = \"1s\"\n");
-    // Nothing at all, and the beginning of a record of 512 bytes.
+    // One client sends nothing, another only the start of a TLS record of 512 bytes.
     for begin in [&b""[..], &[22, 3, 1, 2, 0, 1, 0]] {
         let mut client = TcpStream::connect(cloud.url().trim_start_matches("https://")).unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -103,7 +103,7 @@ fn a_renewed_certificate_is_taken_without_a_restart() {
     certificates(renewed.path(), "localhost");
     let new = renewed.path().join("ca.pem");
     assert_eq!(ask(cloud.url(), &new, "/"), "", "another CA");
-    // Half of it changes nothing: the files do not fit together.
+    // A new key without its certificate changes nothing, because the files do not match.
     fs::copy(renewed.path().join("pg.key"), cloud.dir().join("pg.key")).unwrap();
     eventually("the server reports it", || {
         let log = fs::read_to_string(cloud.dir().join("server.log")).unwrap();

@@ -1,4 +1,4 @@
-//! `meridian explain` of a server, for every kind of object and every way to name one.
+//! `meridian explain` of a server, for every kind of object and every kind of name.
 
 use serde_json::{Value, json};
 

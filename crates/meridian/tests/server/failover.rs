@@ -1,4 +1,4 @@
-//! Several servers on one PostgreSQL and one Northbound, with paths that break and processes that stand still.
+//! Several servers on one PostgreSQL and one Northbound, with connections that break and processes that hang.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::plant::Plant;
 use crate::two_servers::{postgres, waits_for};
 use crate::world::id;
 
-/// A server that writes, behind a path that can break, and one beside it.
+/// A writing server behind a path that can break, and a second server beside it.
 struct Pair {
     writer: Cloud,
     other: Cloud,
@@ -19,7 +19,7 @@ struct Pair {
     _servers: (Plant, Postgres, tempfile::TempDir),
 }
 
-/// What is between the writer and the rest.
+/// The connection of the writer that a relay can interrupt; `Whole` has no relay.
 enum Path {
     Postgres,
     Northbound,
@@ -56,7 +56,7 @@ fn port(network: &str, name: &str) -> Value {
 }
 
 impl Pair {
-    /// The other server writes what it is asked for.
+    /// Asserts that the other server writes a new port to the Northbound.
     fn other_writes(&self) {
         let answer = self.other.ask("POST", "/v2.0/ports?wait=ovn", Some(port(&self.network, "after")));
         assert_eq!((answer.status, answer.waited.as_deref()), (201, Some("nb")), "{answer:?}");
@@ -65,7 +65,7 @@ impl Pair {
         assert!(self.other.rows("Logical_Switch_Port").iter().any(|row| row["name"] == name.as_str()));
     }
 
-    /// The one that wrote is well again and leaves the writing to the other.
+    /// Asserts that the former writer is healthy again and leaves the writing to the other.
     fn first_is_back(&self) {
         eventually("it is well again", || (self.writer.status()["healthy"] == true).then_some(()));
         eventually("it waits for its turn", || waits_for(&self.writer).filter(|what| what.contains("lock")));
@@ -75,7 +75,7 @@ impl Pair {
     }
 }
 
-/// `ovsdb-server` probes no client on a unix socket, so it never takes the lock from the one that hangs.
+/// `ovsdb-server` does not probe clients on a unix socket, so it never takes the lock from the hanging server.
 #[test]
 fn a_writer_that_stands_still_is_replaced() {
     let (pair, _) = pair(Path::Whole);
@@ -151,7 +151,7 @@ fn a_request_whose_client_has_gone_is_not_carried_out_later() {
     relay.stall();
     let address = pair.writer.url().strip_prefix("http://").unwrap();
     for n in 0..5 {
-        // Sends a request and hangs up without waiting for its answer.
+        // The client sends a request and closes the connection without waiting for the answer.
         let body = port(&pair.network, &format!("gone{n}")).to_string();
         let head = format!(
             "POST /v2.0/ports HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -161,7 +161,7 @@ fn a_request_whose_client_has_gone_is_not_carried_out_later() {
         std::io::Write::write_all(&mut stream, format!("{head}{body}").as_bytes()).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    // One that waits is told within its time, and comes after them in the queue.
+    // A waiting client receives an error within its time limit. Its request is behind the others in the queue.
     let waited = pair.writer.ask("POST", "/v2.0/ports", Some(port(&pair.network, "waited")));
     assert_eq!(waited.status, 503, "{waited:?}");
     relay.resume();
@@ -189,7 +189,7 @@ fn a_postgresql_that_becomes_read_only_is_trouble_of_the_store() {
         Some(answer).filter(|answer| answer.status != 201)
     });
     assert_eq!(answer.status, 503, "{answer:?}");
-    // Reads succeed all the while, and must not make the store look well.
+    // Reads succeed meanwhile, but must not make the store look healthy.
     for _ in 0..30 {
         assert_eq!(pair.writer.ask("GET", "/v2.0/networks", None).status, 200);
         let health = raw(pair.writer.url(), &[], "GET", "/healthcheck", None);
@@ -197,7 +197,7 @@ fn a_postgresql_that_becomes_read_only_is_trouble_of_the_store() {
         std::thread::sleep(Duration::from_millis(100));
     }
     read_only("off");
-    // Without a single write: a load balancer sends none to a server that is not well.
+    // The server becomes healthy without a write, because an HTTP load balancer sends none to an unhealthy server.
     eventually("the server is well again", || {
         let health = try_raw(pair.writer.url(), &[], "GET", "/healthcheck", None).ok()?;
         (health.status == 200).then_some(())
@@ -223,7 +223,7 @@ fn a_postgresql_restored_under_a_running_writer_costs_no_rows() {
     }
     pair.writer.converged();
     let before = pair.writer.rows("Logical_Switch").len();
-    // The backup lacks the newest networks, and its count of changes has gone on from there.
+    // The backup lacks the newest networks, and its number of changes has grown differently since.
     let restore = "
         DELETE FROM ports WHERE network_id IN (SELECT id FROM networks WHERE body LIKE '%\"name\":\"n_\"%');
         DELETE FROM networks WHERE body LIKE '%\"name\":\"n_\"%';
@@ -237,7 +237,7 @@ fn a_postgresql_restored_under_a_running_writer_costs_no_rows() {
     let told = eventually("it withholds the deletions", withheld);
     assert!(told["message"].as_str().unwrap().contains("restored from a backup"), "{told}");
     assert_eq!(pair.writer.rows("Logical_Switch").len(), before);
-    // Both show what the database has.
+    // Both servers return the content of the database.
     for cloud in [&pair.writer, &pair.other] {
         assert_eq!(cloud.get("networks")["networks"].as_array().unwrap().len(), 1);
     }

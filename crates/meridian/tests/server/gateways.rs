@@ -45,12 +45,12 @@ fn scenario_11_one_gateway() {
     names.sort_unstable();
     assert_eq!(names, ["ch1", "ch2", "ch3"]);
 
-    // What the router itself said of its one gateway in older databases is found by looking at its ports.
+    // The router's row lacks the keys that older versions wrote for its single gateway; the gateway is found through the ports.
     let routers = world.cloud.rows("Logical_Router");
     for key in ["neutron:gw_port_id", "neutron:gw_network_id"] {
         assert!(routers[0]["external_ids"].get(key).is_none(), "{routers:?}");
     }
-    // The smallest MTU of all networks on the router: a tunnelled one leaves less.
+    // The gateway MTU is the smallest MTU of all networks on the router; tunnelled ones have a smaller one.
     let (_, subnet) = world.internal("inside", "10.0.0.0/24");
     world.connect(&subnet);
     assert_eq!(world.router_port(gateway)["options"]["gateway_mtu"], "1442");
@@ -63,7 +63,7 @@ fn scenario_12_source_nat_goes_and_comes_back() {
     assert_eq!(world.cloud.rows("NAT").len(), 1);
     let mut journal = world.journal();
     world.cloud.openstack("router set --external-gateway N1 --disable-snat R").unwrap();
-    // The command does not wait for OVN; this does.
+    // The command does not wait for OVN, but this request does.
     world.set(json!({"description": "without"}));
     assert_eq!(world.shown()["external_gateway_info"]["enable_snat"], false);
     assert_eq!(world.cloud.rows("NAT"), [] as [Value; 0]);

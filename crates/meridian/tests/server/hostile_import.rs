@@ -1,5 +1,5 @@
-//! A cloud of a real Neutron whose tenants wrote hostile text, and whose Northbound holds what Neutron made of it: after the
-//! import, the real ovn-northd compiles the same logical flows as for a harmless cloud.
+//! A cloud of a real Neutron with hostile strings from tenants, and a Northbound with the rows that Neutron made of them. After the import,
+//! the real ovn-northd compiles the same logical flows as for a harmless cloud.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::cloud::{ctl, eventually, rows_in};
 use crate::hostile_text::{ATTACKS, compiled};
 use crate::recorded::{API, taken_with};
 
-/// Options that no text is a value of: numbers and addresses.
+/// Options whose values are numbers and addresses, not strings.
 const OPTIONS: [&str; 9] = [
     "T1",
     "T2",
@@ -22,10 +22,10 @@ const OPTIONS: [&str; 9] = [
     "policy-filter",
 ];
 
-/// Ends put_dhcp_opts() and begins another one. Words of ovn-nbctl have no spaces.
+/// Ends put_dhcp_opts() and begins another one. It contains no spaces, because they separate the arguments of ovn-nbctl.
 const POISON: &str = "1400);output;reg0[3]=put_dhcp_opts(offerip=1.2.3.4";
 
-/// Gives every port of a tenant a harmless option, so that it has a row of its own with both clouds.
+/// Gives every port of a tenant a harmless option, so that it has a DHCP_Options row in both clouds.
 fn harmless() -> Value {
     let mut api: Value = serde_json::from_str(API).unwrap();
     for port in ports(&mut api) {
@@ -45,10 +45,10 @@ fn ports(api: &mut Value) -> impl Iterator<Item = &mut Value> {
     })
 }
 
-/// The same cloud with hostile text wherever Neutron takes text, and how many texts there are.
+/// The same cloud with a hostile string wherever Neutron accepts one, and the number of these strings.
 fn hostile() -> (Value, usize) {
     let mut api = harmless();
-    // Neutron's database takes no NUL.
+    // Neutron's database does not accept NUL.
     let mut attacks = ATTACKS.iter().filter(|attack| !attack.contains('\0')).cycle();
     let mut texts = 0;
     let mut next = || {
@@ -87,7 +87,7 @@ fn hostile() -> (Value, usize) {
     (api, texts)
 }
 
-/// Makes the Northbound what Neutron would have made of a hostile value.
+/// Writes the rows that Neutron would have made of a hostile value.
 fn poison(ovn: &Path) {
     let rows = rows_in(ovn, "nb", "DHCP_Options");
     let four = rows.iter().filter(|row| !row["cidr"].as_str().unwrap().contains(':'));
@@ -95,7 +95,7 @@ fn poison(ovn: &Path) {
         let uuid = row["_uuid"].as_str().unwrap();
         ctl(ovn, "nb", &format!("set DHCP_Options {uuid} options:mtu=\"{POISON}\""));
     }
-    // It is an attack, as long as nobody mends the row.
+    // The attack works until the row is repaired.
     eventually("ovn-northd compiles the hostile value", || {
         let flows = rows_in(ovn, "sb", "Logical_Flow");
         flows.iter().any(|flow| flow["actions"].as_str().unwrap().contains(POISON)).then_some(())
@@ -110,7 +110,7 @@ fn no_text_that_is_imported_becomes_a_part_of_a_logical_flow() {
     let taken = taken_with(&api.to_string(), poison);
     let found = compiled(&taken.cloud);
     expected.assert_same(&found, "an import");
-    // The texts are there for their owners.
+    // The API still returns the strings to their owners.
     let ports = taken.cloud.get("ports")["ports"].clone();
     let named = |attack: &&&str| ports.as_array().unwrap().iter().any(|port| port["name"] == **attack);
     assert!(ATTACKS.iter().filter(named).count() > 5, "{ports:#}");

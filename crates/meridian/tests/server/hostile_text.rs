@@ -1,5 +1,5 @@
-//! Texts of API clients end in columns that ovn-northd makes into matches and actions. Whatever the text: it is refused, or the
-//! logical flows are those of a harmless one, but for the inside of quoted strings. So are the names that OVN's DNS answers.
+//! Strings of API clients end up in columns that ovn-northd compiles to matches and actions. For any string, the API rejects it, or the
+//! logical flows equal those of a harmless string, except inside of quoted strings. The same holds for the names that OVN's DNS answers.
 //!
 //! Each attribute that reaches the Northbound is a line of [`attributes`]. The real ovn-northd compiles.
 
@@ -16,9 +16,9 @@ use crate::plant::Plant;
 use crate::two_servers::postgres;
 use crate::world::id;
 
-/// Texts that mean something to OVN's lexer, to JSON, to lists in columns, or to C.
+/// Strings with a meaning in OVN's lexer, in JSON, in lists in columns, or in C.
 pub(crate) const ATTACKS: &[&str] = &[
-    // Ends put_dhcp_opts(), sends the packet to another port past its security groups, and begins another one.
+    // Ends put_dhcp_opts(), sends the packet to another port past its security groups, and begins another put_dhcp_opts().
     "1400); outport = \"11111111-2222-3333-4444-555555555555\"; flags.loopback = 1; next(pipeline=egress,table=8); \
      reg0[3] = put_dhcp_opts(offerip = 1.2.3.4",
     "10.0.0.1}; drop; {10.0.0.1",
@@ -36,53 +36,53 @@ pub(crate) const ATTACKS: &[&str] = &[
     "fa:16:3e:00:00:01 10.0.0.1 unknown dynamic router",
 ];
 
-/// How a text gets into a request.
+/// The request that carries a string.
 enum Target {
-    /// An object that is there is changed.
+    /// Updates an existing object.
     Update { path: String, noun: &'static str },
-    /// An object is created; the last one that was is deleted before.
+    /// Creates an object, after deleting the one created last.
     Create { collection: String, noun: &'static str, last: Option<String> },
-    /// An action of an object that is there. The body is sent as it is.
+    /// Calls an action of an existing object. The body is sent unchanged.
     Call { path: String, noun: &'static str, action: &'static str },
 }
 
 /// The attributes of a request that carries the given string.
 type BodyOf = Box<dyn Fn(&str) -> Value>;
 
-/// An attribute whose text may reach the Northbound.
+/// An attribute whose string may reach the Northbound.
 struct Attribute {
     name: String,
     target: Target,
     harmless: String,
-    /// The attributes of a request with this text.
+    /// The body of a request with this string.
     body: BodyOf,
 }
 
-/// The objects that there are.
+/// The ids of the existing objects.
 #[derive(Default)]
 struct Objects {
     outside: String,
     network: String,
     subnet: String,
-    /// The same network's subnet of IPv6.
+    /// The IPv6 subnet of the same network.
     subnet_v6: String,
-    /// A subnet without a router, whose gateway and pools may change. It has a port.
+    /// A subnet without a router, so that its gateway and pools may change. It has a port.
     free_subnet: String,
     router: String,
     group: String,
     floating_ip: String,
-    /// Ports of instances: one with everything that DHCP can tell, one for what says whose it is, and one that is bound.
+    /// Ports of instances: one with every DHCP option, one for owner and device attributes, and one that is bound.
     ports: [String; 3],
     /// The network of `free_subnet`.
     free: String,
-    /// A router whose gateways and interfaces come and go.
+    /// A router whose gateways and interfaces change.
     edge: String,
     pool: String,
-    /// A network whose subnets come from the pool.
+    /// A network whose subnets are allocated from the pool.
     pooled: String,
 }
 
-/// The API's name of an option, a harmless value, and for which version.
+/// The API's name of a DHCP option, a harmless value, and the IP version.
 const DHCP_OPTIONS: &[(&str, &str, u8)] = &[
     ("netmask", "255.255.255.0", 4),
     ("router", "10.0.0.1", 4),
@@ -126,7 +126,7 @@ const DHCP_OPTIONS: &[(&str, &str, u8)] = &[
     ("bootfile-name", "http://[2001:db8::1]/pxe", 6),
 ];
 
-/// Every attribute whose text may reach the Northbound.
+/// Every attribute whose string may reach the Northbound.
 fn attributes(objects: &Objects) -> Vec<Attribute> {
     let mut all = Vec::new();
     let update = |path: &str, noun: &'static str| Target::Update { path: path.to_owned(), noun };
@@ -178,7 +178,7 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
     add("port device_owner", port(1), "compute:nova", Box::new(|text| json!({"device_owner": text})));
     add("port binding:host_id", port(2), "ch1.example", Box::new(|text| json!({"binding:host_id": text})));
     add("port binding:vnic_type", port(2), "normal", Box::new(|text| json!({"binding:vnic_type": text})));
-    // A request replaces the whole profile, so each of its texts has a port of its own.
+    // A request replaces the whole binding profile, so each of its strings has a port of its own.
     let nested = objects.ports[0].clone();
     let profiles: Vec<(&str, &str, BodyOf)> = vec![
         ("migrating_to", "", Box::new(|text| json!({"migrating_to": text}))),
@@ -212,7 +212,7 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
             |text| json!({"host": "ch3.example", "profile": {"migrating_to": text}, "project_id": text}),
         ),
     );
-    // Everything that is somebody's has a project, and most has a name, a description and labels.
+    // All objects with an owner have a project, and most have a name, a description and tags.
     let owned = [
         ("networks", "network", json!({"name": "n"})),
         ("subnets", "subnet", json!({"network_id": objects.free, "ip_version": 4, "cidr": "10.4.0.0/24"})),
@@ -237,7 +237,7 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
                 return body;
             }
             body["description"] = json!(text);
-            // A label may be shorter than a project.
+            // A tag must be shorter than a project id.
             body["tags"] = json!([text.chars().take(60).collect::<String>()]);
             if noun != "floatingip" {
                 body["name"] = json!(text);
@@ -402,7 +402,7 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
     let security_group = || update(&format!("security-groups/{}", objects.group), "security_group");
     add("security group name", security_group(), "g", Box::new(|text| json!({"name": text})));
     add("security group description", security_group(), "g", Box::new(|text| json!({"description": text})));
-    // A rule for each, told apart by its port.
+    // One rule for each attribute, distinguished by its port.
     for (n, (key, harmless)) in [
         ("description", "d"),
         ("remote_ip_prefix", "10.9.0.0/16"),
@@ -463,7 +463,7 @@ fn attributes(objects: &Objects) -> Vec<Attribute> {
 
 fn objects(cloud: &Cloud) -> Objects {
     cloud.chassis("ch1", &["phy1"], "enable-chassis-as-gw,availability-zones=az1");
-    // Hosts that a port may be prepared to move to.
+    // Hosts that a port may prepare to migrate to.
     for host in ["ch2", "ch3"] {
         cloud.chassis(host, &["phy1"], "");
     }
@@ -521,7 +521,7 @@ fn objects(cloud: &Cloud) -> Objects {
 }
 
 impl Attribute {
-    /// Sends a text; whether it was taken. If not, the answer must be a refusal in the API's own form.
+    /// Sends a string; returns whether the API accepted it. Otherwise the answer must be an error in the API's own form.
     #[track_caller]
     fn send(&mut self, cloud: &Cloud, text: &str) -> bool {
         let body = (self.body)(text);
@@ -535,7 +535,7 @@ impl Attribute {
                     cloud.delete(&format!("{collection}/{last}"));
                 }
                 let answer = cloud.ask("POST", &format!("/v2.0/{collection}"), Some(json!({*noun: body})));
-                // A binding's id is its host.
+                // The id of a binding is its host.
                 let id = if *noun == "binding" { "host" } else { "id" };
                 *last = answer.body[*noun][id].as_str().map(str::to_owned);
                 answer
@@ -548,7 +548,7 @@ impl Attribute {
         let refused = (400..=422).contains(&status) && !kind.is_empty() && !message.is_empty();
         assert!(refused, "{}: {text:?}: {answer:?}", self.name);
         assert!(text != self.harmless, "{}: the harmless {text:?}: {answer:?}", self.name);
-        // The multitude of flows is to be the same.
+        // The number of objects must stay the same, because the flows are counted.
         if matches!(self.target, Target::Create { .. }) {
             let harmless = self.harmless.clone();
             assert!(self.send(cloud, &harmless), "{} with {harmless:?}", self.name);
@@ -560,15 +560,15 @@ impl Attribute {
 /// A flow: pipeline, table, priority, match and actions.
 type Flow = (String, i64, i64, String, String);
 
-/// What ovn-northd has made of the Northbound.
+/// The result of ovn-northd's compilation of the Northbound.
 pub(crate) struct Compiled {
-    /// The logical flows, each with how often it is there.
+    /// The logical flows, each with its number of occurrences.
     flows: BTreeMap<Flow, usize>,
-    /// The names that instances can ask for, of each network. They are no language, so they are compared as they are.
+    /// The DNS names that instances can query, for each network. ovn-northd does not parse them, so they are compared unchanged.
     names: Vec<String>,
 }
 
-/// What ovn-northd makes of what is there now.
+/// Waits for ovn-northd and reads its result for the current Northbound.
 pub(crate) fn compiled(cloud: &Cloud) -> Compiled {
     cloud.converged();
     cloud.nbctl("--wait=sb sync");
@@ -586,7 +586,7 @@ pub(crate) fn compiled(cloud: &Cloud) -> Compiled {
 }
 
 impl Compiled {
-    /// That nothing else was compiled after `attack`.
+    /// Asserts that ovn-northd compiled nothing else after `attack`.
     #[track_caller]
     pub(crate) fn assert_same(&self, found: &Compiled, attack: &str) {
         let differs =
@@ -601,7 +601,7 @@ impl Compiled {
     }
 }
 
-/// A match or an action without the insides of its strings, as OVN's lexer finds their ends, and without random MAC addresses.
+/// A match or an action without the content of its strings, whose ends are found as by OVN's lexer, and without random MAC addresses.
 fn without_content(text: &str) -> String {
     let (mut plain, mut chars) = (String::new(), text.chars());
     while let Some(c) = chars.next() {
@@ -626,7 +626,7 @@ fn without_content(text: &str) -> String {
     words.map(word).collect()
 }
 
-/// Generated texts; each has something in front that no number, address or name begins with.
+/// Generated strings; each begins with a character that no number, address or name begins with.
 fn generated(count: usize) -> Vec<String> {
     let strategy = "[\"{};()=$@^|&\\\\\n]([\"{};()=$@^|&\\\\ \n]|[a-z0-9.,:]|\\PC){0,40}";
     let mut runner = TestRunner::deterministic();
@@ -635,8 +635,7 @@ fn generated(count: usize) -> Vec<String> {
 
 #[test]
 fn no_text_of_a_client_becomes_a_part_of_a_logical_flow() {
-    // PostgreSQL has texts of its own that it does not take, and must not be the one to find out. OVN's databases are reached
-    // over TLS, as in a cloud.
+    // PostgreSQL rejects some strings, and must not be the first to reject them. The connections to OVN's databases use TLS, as in a cloud.
     let (postgres, _dir) = postgres();
     let plant = Plant::encrypted();
     let cloud = plant.cloud(&["--database", &postgres.url("meridian")]);
@@ -647,7 +646,7 @@ fn no_text_of_a_client_becomes_a_part_of_a_logical_flow() {
         assert!(attribute.send(&cloud, &harmless), "{} with {harmless:?}", attribute.name);
     }
     let expected = compiled(&cloud);
-    // Of what is compared there must be something: DHCP of both families, routes, rules, translation and names.
+    // The compared flows must cover all features: DHCP of both IP versions, routes, rules, NAT and names.
     for part in [
         "put_dhcp_opts",
         "bootfile_name = \"\"",

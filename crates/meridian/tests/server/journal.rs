@@ -1,8 +1,7 @@
-//! What was written to the Northbound, transaction by transaction, from the database's own file.
+//! The transactions that were written to the Northbound, read from the database's own file.
 //!
-//! ovsdb-server appends a record for each transaction before it answers, so nothing is merged and nothing is missed, as may
-//! happen to one who watches over the wire. Left out is what ovn-northd writes back, and `NB_Global`, which holds numbers that
-//! move by themselves.
+//! ovsdb-server appends a record for each transaction before it answers. So the journal merges and misses nothing, unlike a monitor. It
+//! leaves out the columns that ovn-northd writes back, and `NB_Global`, whose counters change by themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,10 +12,10 @@ use serde_json::Value;
 
 use crate::cloud::Cloud;
 
-/// What begins each record of a standalone database.
+/// The start of each record of a standalone database.
 const MAGIC: &[u8] = b"OVSDB JSON ";
 
-/// A place in the file, and the rows there are at that place.
+/// A position in the file, and the rows that existed at that position.
 pub(crate) struct Journal {
     path: PathBuf,
     read: usize,
@@ -27,13 +26,13 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 pub(crate) struct Written(pub(crate) Vec<Change>);
 
-/// What one transaction did to one row.
+/// The change of one row by one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) kind: Kind,
     pub(crate) table: String,
     pub(crate) uuid: String,
-    /// The columns that changed, or that a new row has.
+    /// The changed columns, or those of a new row.
     pub(crate) columns: BTreeSet<String>,
 }
 
@@ -55,12 +54,12 @@ impl fmt::Display for Kind {
 }
 
 impl Journal {
-    /// From now on.
+    /// A journal that starts now.
     pub(crate) fn of(cloud: &Cloud) -> Journal {
         Self::within(cloud.ovn())
     }
 
-    /// From now on, of a central whose files are in a directory.
+    /// A journal that starts now, for a central whose files are in a directory.
     pub(crate) fn within(ovn: &Path) -> Journal {
         let path = ovn.join("nb.db");
         let mut journal = Journal { path, read: 0, rows: BTreeSet::new() };
@@ -84,14 +83,14 @@ impl Journal {
         written
     }
 
-    /// What was done since the last call, all transactions together.
+    /// The tally of all transactions since the last call.
     pub(crate) fn tally(&mut self) -> BTreeMap<String, usize> {
         tally(&self.next())
     }
 
     fn take(&mut self, record: &Value) -> Vec<Change> {
         let mut changes = Vec::new();
-        // The first record is the schema, whose members are no tables.
+        // The first record is the schema, which contains no rows.
         let tables = record.as_object().filter(|record| !record.contains_key("tables"));
         let tables = tables.into_iter().flatten().filter(|(name, _)| !name.starts_with('_'));
         for (table, uuid, row) in tables.flat_map(|(table, rows)| {
@@ -114,13 +113,13 @@ impl Journal {
 }
 
 impl Written {
-    /// What happened to the rows of a table.
+    /// The changes of one kind to the rows of a table.
     pub(crate) fn to(&self, kind: Kind, table: &str) -> Vec<&Change> {
         self.0.iter().filter(|change| change.kind == kind && change.table == table).collect()
     }
 }
 
-/// How often each thing was done to each table, as `insert NAT`.
+/// The number of changes per kind and table, with keys such as `insert NAT`.
 pub(crate) fn tally(written: &[Written]) -> BTreeMap<String, usize> {
     let mut tally = BTreeMap::new();
     for change in written.iter().flat_map(|written| &written.0) {
@@ -129,12 +128,12 @@ pub(crate) fn tally(written: &[Written]) -> BTreeMap<String, usize> {
     tally
 }
 
-/// A tally to compare with.
+/// An expected tally.
 pub(crate) fn counts<const N: usize>(counts: [(&str, usize); N]) -> BTreeMap<String, usize> {
     counts.into_iter().map(|(what, count)| (what.to_owned(), count)).collect()
 }
 
-/// The record at a place and where it ends; none if it is not whole.
+/// The record at a position and its end; `None` if it is incomplete.
 fn record(bytes: &[u8], at: usize) -> Option<(Value, usize)> {
     let rest = bytes.get(at..)?.strip_prefix(MAGIC)?;
     let line = rest.iter().position(|byte| *byte == b'\n')?;

@@ -1,5 +1,5 @@
-//! `meridian server` as its users meet it: the real binary on real OVN databases with a real ovn-northd, asked by the real
-//! `openstack` command and by plain HTTP. Numbers in the names of tests are those of the acceptance scenarios.
+//! `meridian server` from the users' view: the real binary on real OVN databases with a real ovn-northd, used through the real `openstack`
+//! command and plain HTTP. The numbers in the names of tests are those of the acceptance scenarios.
 
 mod access;
 mod adding;

@@ -8,7 +8,7 @@ use crate::cloud::eventually;
 use crate::journal::{Journal, counts};
 use crate::world::{World, addresses, each, id, members};
 
-/// Tables that a switch of default routes does not touch.
+/// Tables that a change of the default-route switches does not affect.
 const UNTOUCHED: [&str; 6] =
     ["Logical_Router_Port", "Logical_Switch_Port", "HA_Chassis_Group", "HA_Chassis", "NAT", "Logical_Switch"];
 
@@ -18,14 +18,14 @@ fn untouched(world: &World) -> Vec<Vec<Value>> {
         .map(|table| {
             let mut rows = world.cloud.rows(table);
             rows.sort_by_key(|row| row["_uuid"].to_string());
-            // ovn-northd says so when it has time to.
+            // ovn-northd updates `up` at any time.
             rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("up")));
             rows
         })
         .collect()
 }
 
-/// Switches something and gives what that wrote, besides the row of the router: of it only the routes and the revision.
+/// Changes a switch; returns the written changes without the row of the router, of which only the routes and the revision may change.
 #[track_caller]
 fn switch(
     world: &World,
@@ -156,7 +156,7 @@ fn scenario_18_ecmp_takes_three_ways_out() {
     assert_eq!((routes.len(), ways.len()), (3, 3));
     assert_eq!(each(&routes, "nexthop"), BTreeSet::from(["192.0.2.1"]));
     assert_eq!(each(&routes, "output_port"), ways.iter().map(String::as_str).collect());
-    // What ovn-northd makes of them: one group, whose members each leave through a port of their own.
+    // ovn-northd compiles them to one group, whose members each use a port of their own.
     let group = eventually("the group has three members", || {
         let flows = world.cloud.southbound("Logical_Flow");
         let members: BTreeSet<(String, String)> = flows
@@ -194,7 +194,7 @@ fn scenario_19_ecmp_is_switched_and_only_routes_change() {
     assert_eq!(on, counts([("insert Logical_Router_Static_Route", 2)]));
     assert_eq!(uuids(world.cloud.rows(route)), first);
     assert_eq!(untouched(&world), before);
-    // Nothing to do, nothing done.
+    // Setting the same value again writes nothing.
     world.set(json!({"enable_default_route_ecmp": true}));
     let mut again = journal.tally();
     again.remove("modify Logical_Router");

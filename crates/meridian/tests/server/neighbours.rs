@@ -1,4 +1,4 @@
-//! What the writer does besides rows of the Northbound: neighbours that routers have to forget, and the poke that chassis answer.
+//! Writes outside of the Northbound's rows: neighbours that routers have to forget, and the number that chassis report back.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn neighbours_of_a_floating_ip_are_forgotten_whenever_it_moves() {
     let world = World::new(json!({}));
     world.gateways("add", json!([{ "network_id": world.n1 }]));
     let instance = world.instance("inside", "10.0.0.0/24");
-    // northd itself removes what is of no router's port.
+    // northd itself removes entries of unknown router ports.
     let port = format!("lrp-{}", world.gateway_ports()[0]);
     let datapath = eventually("northd has made the router's port", || {
         let all = world.cloud.southbound("Port_Binding");
@@ -47,7 +47,7 @@ fn neighbours_of_a_floating_ip_are_forgotten_whenever_it_moves() {
     let set = |attributes: Value| world.put(&path, json!({ "floatingip": attributes }));
     forgotten("associated", &|| set(json!({"port_id": instance})));
     forgotten("disassociated", &|| set(json!({"port_id": null})));
-    // What leaves it where it is leaves neighbours alone; the next change shows that this one had its chance.
+    // A change that leaves the address in place does not touch neighbours. The next change shows that the writer had processed this one.
     learn(address);
     set(json!({"description": "the same"}));
     let next = world.create("floatingips", "floatingip", json!({"floating_network_id": world.n1}));
@@ -60,7 +60,7 @@ fn neighbours_of_a_floating_ip_are_forgotten_whenever_it_moves() {
     eventually("the neighbour is forgotten with the address", || (!known().contains(address)).then_some(()));
 }
 
-/// The number that chassis answer with, and when it was raised.
+/// The number that chassis report back, and the time of its last increment.
 fn asked(cloud: &Cloud) -> (i64, Option<String>) {
     let global = cloud.rows("NB_Global").remove(0);
     let at = global["external_ids"]["neutron:liveness_check_at"].as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The switches and routers that have a load balancer, as interfaces, gateways, networks and members come and go.
+//! The switches and routers that have a load balancer, while interfaces, gateways, networks and members are added and removed.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Every verb of `openstack loadbalancer`, with the options that wait.
+//! Every verb of `openstack loadbalancer`, with the options that wait for completion.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! No load balancer stays pending: with the Northbound away, stopped or emptied, with servers that are killed, with two servers.
+//! No load balancer stays pending: with a Northbound that is down, stopped or emptied, with killed servers, with two servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -33,7 +33,7 @@ fn ports(site: &BalancerSite, balancer: &str) -> usize {
     site.cloud.get(&filter)["ports"].as_array().unwrap().len()
 }
 
-/// A load balancer with a pool, a member and a listener, which are ACTIVE.
+/// A load balancer with a pool, a member and a listener, all of them ACTIVE.
 fn whole(site: &BalancerSite) -> (String, String, String, String) {
     let balancer = site.balancer("lb1", &site.s1);
     let pool = site.pool("p1", &balancer);
@@ -66,7 +66,7 @@ fn scenario_50_and_53_a_silent_northbound_makes_objects_wait_and_not_stick() {
     let shown = site.get(&format!("loadbalancers/{untouched}"));
     assert_eq!(shown["loadbalancer"]["provisioning_status"], "ACTIVE", "the others are as they were");
 
-    // After the deadline it is ERROR, and may be deleted.
+    // After the deadline the load balancer is ERROR and may be deleted.
     eventually("the deadline is over", || (state() == "ERROR").then_some(()));
     plant.thaw();
     eventually("it recovers by itself", || (state() == "ACTIVE").then_some(()));
@@ -119,7 +119,7 @@ fn scenario_52_a_killed_server_goes_on_where_it_was() {
     let mut plant = Plant::start();
     let mut site = BalancerSite::on(plant.cloud(&[]));
     let (balancer, pool, ..) = whole(&site);
-    // Stored, and not in the Northbound: the server dies between the two.
+    // The server dies after it stored the member and before it wrote the Northbound.
     plant.freeze();
     let path = format!("pools/{pool}/members");
     let member = |last: u8| json!({"member": {"address": format!("10.0.0.{last}"), "protocol_port": 80}});
@@ -128,7 +128,7 @@ fn scenario_52_a_killed_server_goes_on_where_it_was() {
     plant.thaw();
     site.cloud.again();
     site.settled();
-    // A hundred times, at another moment after the answer each time.
+    // A hundred crashes, each at another time after the answer.
     for last in 51..151 {
         assert_eq!(site.ask("POST", &path, Some(member(last))).status, 201);
         thread::sleep(Duration::from_micros(u64::from(last) * 37 % 3000));
@@ -154,7 +154,7 @@ fn unchanged_load_balancers_stay_active_when_a_server_starts_without_the_northbo
     site.cloud.kill();
     plant.kill();
     site.cloud.again();
-    // Just after a change nobody can know whether the Northbound has it. Later nothing speaks against it.
+    // Just after a change it is unknown whether the Northbound has it. Later the objects become ACTIVE.
     let path = format!("loadbalancers/{balancer}");
     eventually("it is ACTIVE without a Northbound", || {
         let state = site.get(&path)["loadbalancer"]["provisioning_status"].clone();
@@ -185,7 +185,7 @@ fn scenario_55_rows_that_others_damage_are_repaired() {
         site.cloud.nbctl(&damage);
         eventually(&format!("{damage} is repaired"), || same().then_some(()));
     }
-    // The whole database is lost: the same rows come back, but for the foreign one.
+    // The whole database is lost. The server writes the same rows again, except the foreign one.
     plant.kill();
     plant.lose();
     plant.revive();
@@ -216,7 +216,7 @@ fn scenario_57_two_servers_take_members_of_one_pool() {
                     let body = json!({"member": {"address": format!("10.0.0.{last}"), "protocol_port": 80}})
                         .to_string();
                     let url = urls[usize::from(worker + n) % 2];
-                    // A load balancer that is pending answers 409, and clients ask again.
+                    // A pending load balancer answers 409, and clients retry.
                     eventually("the member is added", || {
                         let answer = raw(url, &[("X-Auth-Token", "admin")], "POST", path, Some(&body));
                         assert!([201, 409].contains(&answer.status), "{answer:?}");
@@ -231,7 +231,7 @@ fn scenario_57_two_servers_take_members_of_one_pool() {
     let backends = row["vips"].as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
     assert_eq!(backends.split(',').count(), 201);
     assert_eq!(ls_refs(&row), json!({format!("neutron-{}", site.n1): 202}));
-    // The writer dies, and the other one goes on.
+    // The writer dies, and the other server takes over.
     site.cloud.kill();
     let listed = raw(
         other.load_balancer_url(),

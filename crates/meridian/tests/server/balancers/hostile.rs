@@ -1,4 +1,4 @@
-//! Strings of a load balancer's owner never reach OVN: they are refused, or stay in the store. Addresses and CIDRs are parsed.
+//! Strings of a load balancer's owner never reach OVN: the API rejects them, or keeps them in the store. Addresses and CIDRs are parsed.
 
 use api::resource::{Permission, Shape, Verb, load_balancer};
 use serde_json::{Map, Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use super::site::BalancerSite;
 use crate::hostile_text::ATTACKS;
 
-/// A string that no row of OVN has by chance.
+/// A string that no row of OVN contains by chance.
 const MARK: &str = "m4rked";
 
-/// A value of a shape that has the text wherever the shape takes one; none if it takes none.
+/// A value of a shape, with the string wherever the shape allows one; `None` if it allows none.
 fn hostile(shape: &Shape, text: &str) -> Option<Value> {
     match shape {
         Shape::Nullable(of) => hostile(of, text),
@@ -25,7 +25,7 @@ fn hostile(shape: &Shape, text: &str) -> Option<Value> {
     }
 }
 
-/// The collection and the attributes of a new object of a noun, without any text of its owner.
+/// The collection and the attributes of a new object of a noun, without any string from its owner.
 fn harmless(site: &BalancerSite, noun: &str, balancer: &str, pool: &str, number: u16) -> (String, Value) {
     match noun {
         "loadbalancer" => ("loadbalancers".into(), json!({ "vip_subnet_id": site.s1 })),
@@ -69,7 +69,8 @@ fn no_text_of_an_owner_reaches_ovn() {
         [format!("{MARK}{}", ATTACKS[0]), format!("{MARK}{all}"), format!("10.0.0.5 {MARK}\"; drop; //")];
     let (mut number, mut accepted) = (0, 0);
     for noun in load_balancer::NOUNS {
-        // Only an administrator names another project. Its id is in the VIP port's external ids, which ovn-northd does not compile.
+        // Only an administrator may name another project. The project id is in the external ids of the VIP's port, which ovn-northd does
+        // not compile.
         let is_project = |name: &str| ["project_id", "tenant_id"].contains(&name);
         for attribute in noun.attributes().iter().filter(|attribute| !is_project(attribute.name)) {
             let may_create = noun.verbs().contains(&Verb::Create) && attribute.create != Permission::Nobody;

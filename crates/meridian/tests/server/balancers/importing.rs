@@ -1,4 +1,4 @@
-//! `meridian import octavia`, from an API that speaks Octavia's language and from rows as Octavia's provider leaves them.
+//! `meridian import octavia`, from an API in Octavia's dialect and from rows as Octavia's provider writes them.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::site::{BalancerSite, note};
 use crate::cloud::{Cloud, rows_in};
 use crate::plant::Plant;
 
-/// Runs an import into a data directory; gives its report, or what it complained of.
+/// Runs an import into a data directory; returns its report, or its standard error.
 fn import(dir: &Path, args: &[&str]) -> Result<Value, String> {
     let data = dir.display().to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
@@ -26,7 +26,7 @@ fn import(dir: &Path, args: &[&str]) -> Result<Value, String> {
     }
 }
 
-/// One transaction in the Northbound, as any OVSDB client writes it.
+/// Runs one transaction on the Northbound with a plain OVSDB client.
 fn transact(ovn: &Path, operations: Vec<Value>) -> Value {
     let mut transaction = vec![json!("OVN_Northbound")];
     transaction.extend(operations);
@@ -40,8 +40,8 @@ fn transact(ovn: &Path, operations: Vec<Value>) -> Value {
     results
 }
 
-/// Gives the rows of load balancers what Octavia's provider would have written: UUIDs that nobody can derive, and no key of
-/// ours. Switches and routers use the new rows.
+/// Rewrites the rows of load balancers as Octavia's provider would have created them: with random UUIDs and without Meridian's keys.
+/// Switches and routers refer to the new rows.
 fn rewrite_as_provider(ovn: &Path) {
     let select = |table: &str, columns: Value| json!({"op": "select", "table": table, "where": [], "columns": columns});
     let balancer_columns = json!([
@@ -71,7 +71,7 @@ fn rewrite_as_provider(ovn: &Path) {
         ids.retain(|pair| !pair[0].as_str().unwrap().starts_with("meridian:"));
         (format!("row{number}"), new)
     };
-    // Nor does the Northbound know the store of the server that wrote it: a server with another store would delete nothing.
+    // The Northbound loses the note of the store that wrote it. Otherwise a server with another store would delete nothing.
     let mut global = results[2]["rows"][0]["external_ids"].clone();
     global[1].as_array_mut().unwrap().retain(|pair| !pair[0].as_str().unwrap().starts_with("meridian"));
     let mut operations =
@@ -110,7 +110,8 @@ fn rewrite_as_provider(ovn: &Path) {
     transact(ovn, operations);
 }
 
-/// Takes away what is not the subject here: the state of probes, of which a new server has not heard, and the last change.
+/// Removes attributes that are not the subject here: the state of the probes, which a new server does not know yet, and the time of the
+/// last change.
 fn forget_news(object: &mut Value) {
     let attributes = object.as_object_mut().unwrap();
     attributes.remove("updated_at");
@@ -124,7 +125,7 @@ fn load_balancers_of_an_octavia_keep_their_ids_rows_and_traffic() {
     let (network, balancers) = (saved("network.json"), saved("balancers.json"));
     let nb = format!("unix:{}/nb.sock", plant.dir().display());
 
-    // The cloud as it was: one load balancer with two protocols, a health monitor and a floating IP's worth of members.
+    // The cloud before the import: a load balancer with two protocols and a health monitor.
     let mut site = BalancerSite::on(Cloud::on(plant.dir(), &[]));
     let lb1 = site.balancer("lb1", &site.s1);
     let web = site.pool("web", &lb1);
@@ -165,7 +166,7 @@ fn load_balancers_of_an_octavia_keep_their_ids_rows_and_traffic() {
         import(scratch.path(), &[noun, "--from", from, "--save", file, "--dry-run", "--without-nb"])
     };
     read("neutron", site.cloud.url(), &network).unwrap();
-    // Nothing is in that store, so every load balancer is left out by name; the answers are saved all the same.
+    // The store has no networks, so the report names every load balancer as left out. The answers are saved all the same.
     let preview = read("octavia", site.cloud.load_balancer_url(), &balancers).unwrap();
     let remark = preview["left_out"][0]["text"].as_str().unwrap();
     assert!(remark.contains("run `meridian import neutron` first"), "{preview}");
@@ -174,7 +175,7 @@ fn load_balancers_of_an_octavia_keep_their_ids_rows_and_traffic() {
     let theirs = rows_in(plant.dir(), "nb", "Load_Balancer");
     assert!(theirs.iter().all(|row| row["_uuid"] != lb1.as_str()), "{theirs:?}");
 
-    // The import: networks first. Without them it refuses and says what to do.
+    // The import of load balancers needs the networks. Without them it fails with that advice.
     let octavia = ["octavia", "--offline", balancers.as_str(), "--nb", nb.as_str()];
     let complaint = import(dir.path(), &octavia).unwrap_err();
     assert!(complaint.contains("nothing is stored"), "{complaint}");
@@ -189,11 +190,11 @@ fn load_balancers_of_an_octavia_keep_their_ids_rows_and_traffic() {
         let counts = &report["northbound"][outcome];
         assert_eq!(counts.get("Load_Balancer"), None, "{report}");
     }
-    // A second one stores nothing twice.
+    // A second import stores nothing twice.
     let complaint = import(dir.path(), &octavia).unwrap_err();
     assert!(complaint.contains("the database has it already"), "{complaint}");
 
-    // The server goes on with the rows that are there.
+    // The server continues with the existing rows.
     let database = format!("sqlite://{}", dir.path().join("api.db").display());
     site.cloud = Cloud::on(plant.dir(), &["--database", &database]);
     site.cloud.converged();
@@ -212,7 +213,7 @@ fn load_balancers_of_an_octavia_keep_their_ids_rows_and_traffic() {
     assert_eq!(site.on_router(&site.r1), [lb1.clone()].into());
     assert_eq!(shown(&site), before, "every attribute of every object");
 
-    // And they are its own now: they change and go with their load balancer.
+    // The server now owns the rows: it deletes them with their load balancer.
     site.delete(&format!("loadbalancers/{lb1}?cascade=true"));
     assert_eq!(rows_in(plant.dir(), "nb", "Load_Balancer"), Vec::<Value>::new());
 }

@@ -1,4 +1,4 @@
-//! The socket of the load-balancer API: the same credentials and limits as those of the network API.
+//! The socket of the load-balancer API: it uses the same credentials and limits as that of the network API.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Members: what is refused, what reaches the Northbound, batches, weights.
+//! Members: rejected requests, their entries in the Northbound, batches, weights.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Served {
         format!("pools/{}/members", self.pool)
     }
 
-    /// The backends in the order of the row; none if the VIP has no entry.
+    /// The backends in the order of the row; empty if the VIP has no entry.
     fn backends(&self) -> Vec<String> {
         let row = self.site.row(&self.balancer);
         let vips = row["vips"].as_object().unwrap();
@@ -74,7 +74,7 @@ fn scenario_29_to_32_members_that_cannot_be() {
     served.refused(monitored, 501, "does not support different member monitor address or port");
     assert_eq!(served.members(), BTreeMap::new());
 
-    // Without a subnet: that of the VIP in the rows, and null for the client.
+    // A member without a subnet gets that of the VIP in the rows, and null in the API.
     let alone = json!({"address": "10.0.0.107", "protocol_port": 80});
     let alone = served.site.make(&served.path(), "member", alone);
     let row = served.site.row(&served.balancer);
@@ -86,7 +86,7 @@ fn scenario_29_to_32_members_that_cannot_be() {
     let taken = "Another member on this pool is already using ip 10.0.0.107 on protocol_port 80";
     served.refused(member("10.0.0.107", s1), 409, taken);
 
-    // A subnet that no router leads to from the VIP.
+    // A member in a subnet that has no route to the VIP.
     let (n3, s3) = internal(&served.site.cloud, "N3", "30.0.0.0/24");
     served.site.member(&served.pool, "30.0.0.107", &s3);
     assert_eq!(served.site.on_network(&n3), [served.balancer.clone()].into());
@@ -129,7 +129,7 @@ fn scenario_34_and_35_a_batch_is_all_or_nothing() {
     site.settled();
     assert_eq!(served.members().len(), 3);
 
-    // The same again changes nothing.
+    // The same batch again changes nothing.
     let row = site.row(&served.balancer);
     let same = json!([second, member(3), member(4)]);
     assert_eq!(batch(same).status, 202);
@@ -137,7 +137,7 @@ fn scenario_34_and_35_a_batch_is_all_or_nothing() {
     site.cloud.converged();
     assert_eq!(site.row(&served.balancer), row);
 
-    // One bad member refuses them all.
+    // One invalid member makes the server reject the whole batch.
     for (bad, status) in [
         (json!({"address": "nowhere", "protocol_port": 80}), 400),
         (json!({"address": "fd00::1", "protocol_port": 80}), 501),

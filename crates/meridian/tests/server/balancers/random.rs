@@ -1,4 +1,4 @@
-//! Schemathesis turned loose on the load-balancer API of a real server.
+//! Schemathesis sends random requests to the load-balancer API of a real server.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -16,8 +16,8 @@ fn schemathesis_finds_no_server_error_of_load_balancers() {
     let listener = site.listener(&balancer, 80, &pool);
     let monitor = json!({"pool_id": pool, "type": "TCP", "delay": 5, "timeout": 3, "max_retries": 2});
     let monitor = site.make("healthmonitors", "healthmonitor", monitor);
-    // OVN has nothing for many requests, and 501 is Octavia's answer to them. Random ids lead nowhere: these lead to objects,
-    // which nothing deletes.
+    // OVN cannot fulfil many of the requests; Octavia answers those with 501. Random ids would only find 404, so the paths name existing
+    // objects, which no request deletes.
     let mut config =
         "[checks]\nnot_a_server_error.expected-statuses = [\"2xx\", \"3xx\", \"4xx\", \"501\"]\n".to_owned();
     for (path, id) in [
@@ -40,7 +40,7 @@ fn schemathesis_finds_no_server_error_of_load_balancers() {
         .args(["--config-file", "schemathesis.toml", "run", &format!("{url}/openapi.json"), "--url", url])
         .args(["--checks", "not_a_server_error,content_type_conformance,status_code_conformance"])
         .args(["--max-examples", "5", "--seed", "7", "--phases", "examples,coverage,fuzzing"])
-        // More than one trips over a fault of Python 3.11: its parser keeps one depth for all threads.
+        // More workers trigger a bug of Python 3.11: its parser keeps one recursion depth for all threads.
         .args(["--workers", "1", "--no-color"])
         .current_dir(site.cloud.dir())
         .output()

@@ -1,5 +1,5 @@
-//! A Northbound that refuses the rows of one load balancer: it fails at once with the reason, the others go on, and its owner can
-//! delete it.
+//! A Northbound that rejects the rows of one load balancer: it becomes ERROR at once with the reason, the others continue, and its owner
+//! can delete it.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::cloud::eventually;
 use crate::plant::Plant;
 use crate::world::id;
 
-/// Changes the schema of a running Northbound, so that a load balancer has at most so many VIPs.
+/// Changes the schema of a running Northbound, so that a load balancer has at most this many VIPs.
 fn limit_vips(plant: &Plant, vips: usize) {
     let text = std::fs::read_to_string(Database::Northbound.schema()).unwrap();
     let mut schema: Value = serde_json::from_str(&text).unwrap();
@@ -39,7 +39,7 @@ fn a_refused_load_balancer_fails_at_once_with_its_reason_and_can_be_deleted() {
     };
     let ((refused, pool), (other, _)) = (whole("refused"), whole("other"));
 
-    // A third VIP is more than this Northbound takes.
+    // The Northbound rejects a third VIP.
     let listener =
         json!({"loadbalancer_id": refused, "protocol": "TCP", "protocol_port": 83, "default_pool_id": pool});
     let answer = site.ask("POST", "listeners", Some(json!({"listener": listener})));
@@ -49,7 +49,7 @@ fn a_refused_load_balancer_fails_at_once_with_its_reason_and_can_be_deleted() {
         |path: &str, noun: &str| site.get(path)[noun]["provisioning_status"].as_str().unwrap().to_owned();
     let path = format!("loadbalancers/{refused}");
     let verbose = || site.get(&format!("{path}/status?verbose=true"))["statuses"]["loadbalancer"].clone();
-    // The deadline has another reason, so this is not the deadline.
+    // The deadline has another reason, so this one comes from the rejection.
     let reason = eventually("it is refused", || {
         let tree = verbose();
         let reason = tree["reason"].as_str()?.to_owned();
@@ -64,7 +64,7 @@ fn a_refused_load_balancer_fails_at_once_with_its_reason_and_can_be_deleted() {
     assert!(shown.contains("! refused: the Northbound refuses its rows"), "{shown}");
     assert!(site.cloud.meridian(&["explain", "refused"]).contains("the Northbound refuses its rows"));
 
-    // Only its deletion is left to its owner. The others may be changed.
+    // Its owner may only delete it. Other load balancers can be changed.
     let rename = json!({"listener": {"name": "x"}});
     let (status, text) = site.refusal("PUT", &format!("listeners/{listener}"), rename);
     assert_eq!((status, text), (409, format!("Load Balancer {refused} is immutable and cannot be updated.")));
@@ -84,7 +84,7 @@ fn a_refused_load_balancer_recovers_when_the_northbound_takes_it() {
     let plant = Plant::start();
     limit_vips(&plant, 2);
     let site = BalancerSite::on(plant.cloud(&[]));
-    // All of it in one request, so the Northbound never had any of it.
+    // One request creates the whole tree, so the Northbound never had any of its rows.
     let member = json!({"address": "10.0.0.107", "protocol_port": 80, "subnet_id": site.s1});
     let pool = json!({"name": "p", "protocol": "TCP", "lb_algorithm": "SOURCE_IP_PORT", "members": [member]});
     let listeners: Vec<Value> = (81..84)

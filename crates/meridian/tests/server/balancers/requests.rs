@@ -1,10 +1,10 @@
-//! Requests with OVN behind them: listeners, pools and protocols, and what is refused.
+//! Requests with OVN behind them: listeners, pools, protocols, and rejected requests.
 
 use serde_json::{Value, json};
 
 use super::site::{BalancerSite, note};
 
-/// The port of a listener that is taken.
+/// The error for a port that another listener uses.
 const TAKEN: &str = "Another Listener on this Load Balancer is already using protocol";
 
 fn listener(balancer: &str, protocol: &str, port: u16) -> Value {
@@ -149,7 +149,7 @@ fn scenario_25_to_27_algorithms_and_affinity_belong_to_pools() {
     assert_eq!(udp_row["options"]["affinity_timeout"], "600");
     site.delete(&format!("pools/{udp}"));
 
-    // Two pools of one protocol with different algorithms: a row each.
+    // Two pools of one protocol with different algorithms get a row each.
     let other = site.make("pools", "pool", pool("TCP", "SOURCE_IP"));
     let second = listener_with(&lb1, 81, &other);
     site.make("listeners", "listener", second);

@@ -1,4 +1,4 @@
-//! Who may do what with load balancers: tokens of a real Keystone, with its general roles and with Octavia's own.
+//! Roles and load balancers: tokens of a real Keystone, with its general roles and with Octavia's own.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn allowed(realm: &Realm, token: &str, method: &str, path: &str, body: Option<Va
     answer.body
 }
 
-/// A token of a new user with roles in a project.
+/// A token of a new user with these roles in a project.
 fn user(realm: &Realm, name: &str, roles: &[&str], project: &str) -> String {
     let keystone = &realm.keystone;
     let owner = if project == "blue" { &realm.alice } else { &realm.bob };
@@ -73,19 +73,19 @@ fn scenario_60_readers_read_members_write_and_projects_are_apart() {
     let rename = || Some(json!({"loadbalancer": {"name": "mine"}}));
     denied(&realm, &reader, "PUT", &path, rename());
     denied(&realm, &reader, "DELETE", &path, None);
-    // Another project: refused by name, and not in lists.
+    // Another project is denied by id, and its lists are empty.
     for (method, body) in [("GET", None), ("PUT", rename()), ("DELETE", None)] {
         denied(&realm, &realm.bob, method, &path, body);
     }
     assert_eq!(count(&allowed(&realm, &realm.bob, "GET", "loadbalancers", None)), 0);
-    // No role that reads: not even an empty list.
+    // Without a role that reads, even lists are denied.
     for list in
         ["loadbalancers", "listeners", "pools", "healthmonitors", "providers", "flavors", "l7policies"]
     {
         denied(&realm, &nobody, "GET", list, None);
     }
     denied(&realm, &nobody, "GET", &path, None);
-    // For administrators alone.
+    // Only administrators may do these.
     denied(&realm, &realm.alice, "PUT", &format!("{path}/failover"), None);
     let quota = || Some(json!({"quota": {"loadbalancer": 1}}));
     let project = made["project_id"].as_str().unwrap();
@@ -107,7 +107,7 @@ fn roles_of_octavia_count_where_the_operator_chose_them() {
     let ruler = user(&realm, "ada", &["load-balancer_admin"], "red");
     let subnet = subnet(&realm);
     let new = || Some(json!({"loadbalancer": {"vip_subnet_id": subnet}}));
-    // A general member has none of these roles.
+    // A general member has none of Octavia's roles.
     for token in [&realm.alice, &observer, &auditor, &treasurer] {
         denied(&realm, token, "POST", "loadbalancers", new());
     }

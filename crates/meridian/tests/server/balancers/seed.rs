@@ -1,4 +1,4 @@
-//! The examples of the design that load balancers come from, typed into the real `openstack loadbalancer`.
+//! The examples of the load-balancer design, run with the real `openstack loadbalancer`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::site::{BalancerSite, ls_refs, note};
 use crate::cloud::eventually;
 
-/// Waits until the load balancer takes further requests; gives its row.
+/// Waits until the load balancer accepts requests again; returns its row.
 fn settled(site: &BalancerSite, balancer: &str) -> Value {
     site.settled();
     site.row(balancer)
@@ -87,7 +87,7 @@ fn scenario_01_to_06_the_five_examples_of_the_design() {
     assert_eq!(row["vips"], json!({}));
     assert_eq!(site.on_network(&site.n2), [lb1.to_owned()].into());
 
-    // 5. A listener, and traffic has somewhere to go.
+    // 5. A listener, and the load balancer accepts traffic.
     let listener =
         type_in("listener create --name l1 --protocol TCP --protocol-port 82 --default-pool p1 lb1");
     let row = settled(&site, lb1);
@@ -102,7 +102,7 @@ fn scenario_01_to_06_the_five_examples_of_the_design() {
         flows.contains("ct_lb").then_some(())
     });
 
-    // 6. The states of all of it, and counters.
+    // 6. The states of the whole tree, and the counters.
     let tree = type_in("status show lb1");
     let tree = &tree["loadbalancer"];
     assert_eq!(tree.as_object().unwrap().len(), 5, "{tree}");

@@ -1,4 +1,4 @@
-//! Networks N1 (10.0.0.0/24) and N2 (20.0.0.0/24) on a router R1, and what tests ask of load balancers there.
+//! Networks N1 (10.0.0.0/24) and N2 (20.0.0.0/24) on a router R1, with the requests that tests send for load balancers there.
 
 use std::collections::BTreeSet;
 
@@ -38,13 +38,13 @@ impl BalancerSite {
         self.cloud.put(&format!("routers/{router}/add_router_interface"), json!({"subnet_id": subnet}));
     }
 
-    /// Takes the interface of a router from a subnet.
+    /// Removes the interface of a router on a subnet.
     #[track_caller]
     pub(super) fn detach(&self, router: &str, subnet: &str) {
         self.cloud.put(&format!("routers/{router}/remove_router_interface"), json!({"subnet_id": subnet}));
     }
 
-    /// One request of the load-balancer API; `path` begins below `/v2/lbaas/`.
+    /// Sends one request to the load-balancer API; `path` begins below `/v2/lbaas/`.
     #[track_caller]
     pub(super) fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
         let text = body.map(|body| body.to_string());
@@ -52,7 +52,7 @@ impl BalancerSite {
         raw(self.cloud.load_balancer_url(), &[("X-Auth-Token", "admin")], method, &path, text.as_deref())
     }
 
-    /// The status and text of a request that must be refused.
+    /// The status and message of a request that must be rejected.
     #[track_caller]
     pub(super) fn refusal(&self, method: &str, path: &str, body: Value) -> (u16, String) {
         let answer = self.ask(method, path, Some(body));
@@ -70,7 +70,7 @@ impl BalancerSite {
         answer.body
     }
 
-    /// Creates an object and waits until its load balancer takes further requests; gives the id.
+    /// Creates an object and waits until its load balancer accepts requests again; returns the id.
     #[track_caller]
     pub(super) fn make(&self, path: &str, noun: &str, attributes: Value) -> String {
         let answer = self.ask("POST", path, Some(json!({ noun: attributes })));
@@ -111,7 +111,7 @@ impl BalancerSite {
         self.make("listeners", "listener", listener)
     }
 
-    /// Changes something and waits until its load balancer takes further requests.
+    /// Changes an object and waits until its load balancer accepts requests again.
     #[track_caller]
     pub(super) fn set(&self, path: &str, body: Value) {
         let answer = self.ask("PUT", path, Some(body));
@@ -119,7 +119,7 @@ impl BalancerSite {
         self.settled();
     }
 
-    /// Deletes something and waits until it is gone.
+    /// Deletes an object and waits until it is gone.
     #[track_caller]
     pub(super) fn delete(&self, path: &str) {
         let answer = self.ask("DELETE", path, None);
@@ -155,7 +155,7 @@ impl BalancerSite {
         found
     }
 
-    /// The Northbound rows of a load balancer, the first of them first.
+    /// The Northbound rows of a load balancer; the main row comes first.
     #[track_caller]
     pub(super) fn rows(&self, balancer: &str) -> Vec<Value> {
         let mut rows = self.cloud.rows("Load_Balancer");
@@ -172,7 +172,7 @@ impl BalancerSite {
         rows.into_iter().next().unwrap()
     }
 
-    /// The names of the load balancers that a switch or a router has, by the id of its network or router.
+    /// The names of the load balancers of a switch or router, by the id of its network or router.
     #[track_caller]
     pub(super) fn on_row(&self, table: &str, object: &str) -> BTreeSet<String> {
         let names: Vec<(Value, String)> = self
@@ -206,7 +206,7 @@ pub(super) fn note<'a>(row: &'a Value, key: &str) -> &'a Value {
     &row["external_ids"][key]
 }
 
-/// The references of a load balancer to networks, as it notes them.
+/// The references of a load balancer to networks, as the row's external ids count them.
 #[track_caller]
 pub(super) fn ls_refs(row: &Value) -> Value {
     note(row, "ls_refs").as_str().map_or(json!({}), |text| serde_json::from_str(text).unwrap())

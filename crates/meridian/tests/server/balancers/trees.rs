@@ -1,4 +1,4 @@
-//! Whole load balancers: created by one request, deleted with everything in them, listed, limited.
+//! Whole load balancers: created by one request, deleted with all children, listed, limited.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn a_cascade_right_after_the_creation_of_a_tree_leaves_nothing() {
     for _ in 0..5 {
         let answer = site.ask("POST", "loadbalancers", Some(tree(&site, 10)));
         let path = format!("loadbalancers/{}?cascade=true", id(&answer.body["loadbalancer"]));
-        // Clients that get 409 ask again.
+        // Clients retry after 409.
         eventually("it may be deleted", || match site.ask("DELETE", &path, None).status {
             204 => Some(()),
             409 => None,

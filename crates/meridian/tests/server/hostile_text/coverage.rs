@@ -1,6 +1,6 @@
-//! Whether [`attributes`](super::attributes) has a line for each text that a client can send.
+//! Checks that [`attributes`](super::attributes) has a line for each string that a client can send.
 //!
-//! The API's own tables know all attributes and actions. One that is added and takes a text needs a line there.
+//! The API's own tables list all attributes and actions. A new attribute that accepts a string needs a line there.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,10 @@ use serde_json::Value;
 
 use super::{Objects, Target, attributes};
 
-/// A text that nothing else in a body has.
+/// A string that occurs nowhere else in a body.
 const MARK: &str = "the-mark";
 
-/// The paths of the texts in a value of a shape. Numbers, truth values, ids and words of a list are no texts: their shape
-/// leaves nothing to choose.
+/// The paths of the free strings in a value of a shape. Numbers, booleans, ids and keywords do not count, because their shape limits them.
 fn texts(path: &str, shape: &Shape, found: &mut BTreeSet<String>) {
     match shape {
         Shape::Nullable(of) | Shape::List { of, .. } => texts(path, of, found),
@@ -36,7 +35,7 @@ fn texts(path: &str, shape: &Shape, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The paths at which a body has the mark.
+/// The paths at which a body contains the mark.
 fn marked(path: &str, value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) if text == MARK => drop(found.insert(path.to_owned())),
@@ -54,7 +53,7 @@ fn every_text_of_the_api_is_attacked() {
     for noun in NOUNS {
         for attribute in noun.attributes() {
             let may = |verb, permission| noun.verbs().contains(&verb) && permission != Permission::Nobody;
-            // `tenant_id` is the other name of `project_id`. An agent is a chassis: its note for people has no row.
+            // `tenant_id` is an alias of `project_id`. An agent is a chassis, whose description has no row.
             if attribute.name != "tenant_id"
                 && noun.name() != "agent"
                 && (may(Verb::Create, attribute.create) || may(Verb::Update, attribute.update))
@@ -78,7 +77,7 @@ fn every_text_of_the_api_is_attacked() {
         marked(&subject, &(attribute.body)(MARK), &mut attacked);
     }
     let is_attacked = |path: &str| {
-        // A key of a value that may have any keys stands for the value.
+        // A key of a value with arbitrary keys represents the whole value.
         attacked
             .iter()
             .any(|it| it == path || it.strip_prefix(path).is_some_and(|rest| rest.starts_with(' ')))
