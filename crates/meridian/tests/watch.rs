@@ -1,4 +1,4 @@
-//! watch, status, metrics and readiness against a real server.
+//! Tests of watch, status, metrics and readiness against a real server.
 
 mod common;
 
@@ -95,7 +95,7 @@ fn nothing_is_lost_and_nothing_repeated_through_restarts() {
     assert_eq!(lines, expected.map(|(event, name)| (event.to_owned(), name.to_owned())));
     assert_eq!(watch.next(), json!({"event": "reconnected"}));
 
-    // Nothing changed while it was down: nothing is told but that it was.
+    // No row changed while the server was down, so only the loss of the connection is printed.
     server.kill();
     watch.state("disconnected");
     server.start();
@@ -106,7 +106,7 @@ fn nothing_is_lost_and_nothing_repeated_through_restarts() {
     assert_eq!(watch.end().code, 0);
 }
 
-/// What the lines say there is: each must follow from those before.
+/// The rows that result from the printed lines. Each line must fit the rows before it.
 #[derive(Default)]
 struct Model(std::collections::BTreeMap<String, Value>);
 
@@ -151,7 +151,7 @@ fn a_stream_of_changes_through_crashes_adds_up() {
             }
         }
         if round % 2 == 0 {
-            // At once, with changes still on their way, and with others made behind the watch's back.
+            // The server dies while changes are in flight, and other changes follow while the watch is disconnected.
             server.change_while_down(&[
                 "--if-exists",
                 "ls-del",
@@ -292,7 +292,7 @@ fn a_reader_that_does_not_read_cannot_keep_it_from_ending() {
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
-/// One request over HTTP; the status line and the body.
+/// Sends one HTTP request; returns the status line and the body.
 fn http(address: &str, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
@@ -302,7 +302,7 @@ fn http(address: &str, request: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
-/// The address in the log line that says where metrics are served.
+/// The address of metrics, from the log line of the watch.
 fn metrics_address(watch: &mut Watch) -> String {
     let mut log = BufReader::new(watch.child.0.stderr.take().unwrap());
     loop {
@@ -310,14 +310,14 @@ fn metrics_address(watch: &mut Watch) -> String {
         assert_ne!(log.read_line(&mut line).unwrap(), 0, "the log ended");
         let line: Value = serde_json::from_str(&line).expect(&line);
         if line["message"] == "serving metrics" {
-            // Read on, or the process would have nobody to log to.
+            // The rest of the log must be read too, or the process would block on a full pipe.
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return line["address"].as_str().unwrap().to_owned();
         }
     }
 }
 
-/// One line to the admin socket, one line back.
+/// Sends one line to the admin socket; returns the line of the answer.
 fn ask(socket: &Path, request: &str) -> Value {
     let mut stream = UnixStream::connect(socket).unwrap();
     writeln!(stream, "{request}").unwrap();
@@ -398,7 +398,7 @@ fn metrics_and_status_follow_the_connection() {
 fn the_admin_socket_takes_requests_and_refuses_nonsense() {
     let server = Server::northbound();
     let socket = server.dir().join("admin.sock");
-    // Left behind by a process that died.
+    // The socket file of a dead process.
     drop(UnixListener::bind(&socket).unwrap());
     let path = socket.to_str().unwrap().to_owned();
     let args = ["--admin-socket", &path, "Logical_Switch"];
@@ -491,7 +491,7 @@ fn a_recorded_session_replays_to_the_same_lines() {
     let text = std::fs::read_to_string(&file).unwrap();
     let other = server.dir().join("other");
     let path = other.to_str().unwrap();
-    // A client that asked for something else at some point.
+    // A recording of a client that monitored other columns.
     let changed = text.replacen(
         "\\\"Logical_Switch_Port\\\":[{\\\"columns\\\":[\\\"addresses\\\"",
         "\\\"Logical_Switch_Port\\\":[{\\\"columns\\\":[\\\"up\\\"",

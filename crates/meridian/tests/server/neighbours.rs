@@ -85,7 +85,7 @@ fn one_of_two_servers_asks_the_chassis_for_signs_of_life() {
     let first = raised(&asked(&other));
     let second = raised(&first);
     assert_eq!(second.0, first.0 + 1, "one by one");
-    // With a server's turn to write goes its turn to ask.
+    // The server that becomes the writer also takes over raising the number.
     writer.kill();
     raised(&asked(&other));
 }

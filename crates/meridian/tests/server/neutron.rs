@@ -1,6 +1,6 @@
-//! Scenario 58: a cloud that Neutron ran. Its objects come from a Neutron-compatible API, its Northbound has the form that
-//! Neutron gave it before 2026, and `meridian import neutron` and `meridian server` take both over. What a Neutron of today
-//! has written itself is in `recorded`.
+//! Scenario 58: a cloud that Neutron ran. Its objects come from a Neutron-compatible API, and its Northbound has the form that Neutron
+//! wrote before 2026. `meridian import neutron` and `meridian server` take over both. The rows that today's Neutron writes are in
+//! `recorded`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ fn id(object: &Value) -> String {
     object["id"].as_str().unwrap().to_owned()
 }
 
-/// A cloud with all that a Northbound tells of: two external networks, a router on both, VMs, a floating IP.
+/// A cloud with every kind of Northbound row: two external networks, a router on both, VMs, a floating IP.
 fn source() -> Cloud {
     let cloud = Cloud::start();
     let external = |name: &str, physical: &str, cidr: &str| {
@@ -90,7 +90,7 @@ fn told(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The rows that have objects, by table and by what they mean, each with its UUID.
+/// The rows of API objects, by table and meaning, each with its UUID.
 fn identities(ovn: &Path) -> BTreeMap<(&'static str, String), String> {
     let tables = [
         ("Logical_Switch", "name"),
@@ -114,7 +114,7 @@ fn identities(ovn: &Path) -> BTreeMap<(&'static str, String), String> {
         }
     }
     for row in rows_in(ovn, "nb", "Logical_Router_Static_Route") {
-        // Neutron has no route to the metadata service.
+        // Neutron has no route to the metadata service, so the comparison skips ours.
         if !row["external_ids"]["meridian:metadata"].is_null() {
             continue;
         }
@@ -124,7 +124,7 @@ fn identities(ovn: &Path) -> BTreeMap<(&'static str, String), String> {
     all
 }
 
-/// The chassis of each gateway, highest priority first.
+/// The chassis of each gateway, sorted by descending priority.
 fn places(cloud: &Cloud) -> Vec<Vec<String>> {
     let members = cloud.rows("HA_Chassis");
     let groups = cloud.rows("HA_Chassis_Group");
@@ -195,7 +195,7 @@ fn scenario_58_a_northbound_with_gateway_chassis_is_taken_over() {
         (groups.len() == 2 && groups.iter().all(|group| group["name"].as_str().unwrap().contains("lrp-")))
             .then_some(())
     });
-    // By the database's own record: which rows came and went, and when.
+    // The journal of the database shows the inserted and deleted rows of each transaction.
     let written = journal.next();
     let moves = |written: &&Written| written.0.iter().any(|change| change.kind != Kind::Modify);
     let moves: Vec<&Written> = written.iter().filter(moves).collect();
@@ -206,7 +206,7 @@ fn scenario_58_a_northbound_with_gateway_chassis_is_taken_over() {
         ("insert HA_Chassis", 6),
         ("insert HA_Chassis_Group", 2),
         ("delete Gateway_Chassis", 6),
-        // The way to the metadata service for instances without DHCP.
+        // The route to the metadata service for instances without DHCP.
         ("insert Logical_Router_Policy", 2),
         ("insert Logical_Router_Static_Route", 1),
     ]);
@@ -219,7 +219,7 @@ fn scenario_58_a_northbound_with_gateway_chassis_is_taken_over() {
     );
 
     same_objects(&source, &cloud);
-    // A new start finds nothing to do.
+    // After a restart the server has nothing to do.
     assert!(cloud.stop());
     cloud.again();
     cloud.converged();
@@ -227,12 +227,12 @@ fn scenario_58_a_northbound_with_gateway_chassis_is_taken_over() {
     assert_eq!(identities(plant.dir()), before);
 }
 
-/// A router that is none of ours.
+/// A foreign router.
 fn bgp() -> (&'static str, String) {
     ("Logical_Router", r#"null "bgp-router""#.to_owned())
 }
 
-/// The objects are the same to whoever asks; what OVN reports is not compared.
+/// Asserts that the API returns the same objects. Values that OVN reports are not compared.
 fn same_objects(source: &Cloud, cloud: &Cloud) {
     for path in [
         "networks",
@@ -274,7 +274,7 @@ fn scenario_58_a_saved_cloud_is_imported_elsewhere() {
     let saved = told(&run(&["--from", source.url(), "--without-nb", "--dry-run", "--save", &file]));
     assert_eq!((&saved["stored"], &saved["northbound"]), (&Value::Null, &Value::Null));
 
-    // An object that cannot be stored stops everything, unless one says otherwise.
+    // An object that cannot be stored stops the import, unless a flag allows it.
     let mut document: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     document["collections"]["networks"][0]["provider:network_type"] = json!("gre");
     let broken = dir.path().join("broken.json").display().to_string();

@@ -1,4 +1,4 @@
-//! What Nova hears of the ports of its instances. Nova is a listener that records requests, and answers as it is told.
+//! The events that Nova receives about the ports of its instances. A listener plays Nova: it records requests and returns prepared answers.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use crate::world::id;
 
 const VM: &str = "7e000000-0000-4000-8000-000000000001";
 
-/// A listener in place of Nova.
+/// A listener that plays Nova.
 struct Nova {
     url: String,
     shared: Arc<Mutex<Recorded>>,
@@ -25,7 +25,7 @@ struct Nova {
 #[derive(Default)]
 struct Recorded {
     requests: Vec<Request>,
-    /// Answers of the next requests; after them, Nova accepts everything.
+    /// The answers of the next requests. After them, the listener accepts everything.
     answers: VecDeque<(u16, Value)>,
 }
 
@@ -42,7 +42,7 @@ impl Nova {
         let url = format!("http://{}/v2.1", listener.local_addr().unwrap());
         let shared = Arc::<Mutex<Recorded>>::default();
         let recorded = Arc::clone(&shared);
-        // Ends with the test's process.
+        // The thread ends with the test's process.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let recorded = Arc::clone(&recorded);
@@ -79,7 +79,7 @@ impl Nova {
     }
 }
 
-/// Serves one request; none when the client has closed.
+/// Serves one request; `None` if the client has closed the connection.
 fn serve(stream: &TcpStream, recorded: &Mutex<Recorded>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
@@ -133,7 +133,7 @@ fn vm_port(cloud: &Cloud, network: &str) -> String {
     id(&cloud.create("ports", "port", port))
 }
 
-/// Plugs a port in, or unplugs it, as ovn-controller of a chassis would.
+/// Binds a port to a chassis as its ovn-controller would, or unbinds it.
 fn bind(cloud: &Cloud, port: &str, chassis: Option<&str>) {
     eventually("northd has made the binding", || {
         cloud.southbound("Port_Binding").iter().any(|row| row["logical_port"] == *port).then_some(())
@@ -170,7 +170,7 @@ fn nova_hears_of_ports_that_are_plugged_in_unplugged_and_deleted() {
     let event = &request.body["events"][0];
     assert_eq!((&event["server_uuid"], &event["status"]), (&json!(VM), &json!("completed")));
 
-    // A restart tells Nova neither again nor that the port was lost.
+    // After a restart the server does not repeat an event, and does not report the port as unplugged.
     cloud.kill();
     cloud.again();
     cloud.converged();
@@ -200,7 +200,7 @@ fn nova_that_is_away_or_refuses_hears_it_later() {
     cloud.chassis("ch1", &[], "");
     let (network, _) = internal(&cloud, "net", "10.0.0.0/24");
     let port = vm_port(&cloud, &network);
-    // First broken, then without a host for the instance.
+    // Nova first fails, then reports that the instance has no host.
     nova.answer_with(503, json!({}));
     let event = json!({"name": "network-vif-plugged", "server_uuid": VM, "tag": port, "status": "completed", "code": 422});
     nova.answer_with(207, json!({"events": [event]}));
@@ -211,7 +211,7 @@ fn nova_that_is_away_or_refuses_hears_it_later() {
     });
     assert_eq!(metric(&cloud, "nova_events_total{outcome=\"refused\"}"), 1);
     assert_eq!(metric(&cloud, "nova_events_total{outcome=\"failed\"}"), 1);
-    // An instance that Nova does not know: nobody waits for it.
+    // Nova does not know the instance, so the server does not retry.
     let other = vm_port(&cloud, &network);
     nova.answer_with(
         404,
@@ -229,7 +229,7 @@ fn a07_a_port_waits_for_the_metadata_of_all_networks_of_its_instance() {
     let nova = Nova::start();
     let cloud = Cloud::configured(&config(&nova));
     cloud.chassis("ch1", &[], "");
-    // The row of the chassis' metadata agent.
+    // The Chassis_Private row, in which the metadata agent reports.
     let private = cloud.southbound("Chassis_Private");
     let row =
         private.iter().find(|row| row["name"] == "ch1").map(|row| row["_uuid"].as_str().unwrap().to_owned());
@@ -264,7 +264,7 @@ fn a07_a_port_waits_for_the_metadata_of_all_networks_of_its_instance() {
     cloud.sbctl(&format!("set Chassis {chassis} external_ids:neutron-metadata-proxy-networks=\"{a}\""));
     eventually("one network is ready", || (waiting(&cloud) == 2).then_some(()));
     assert!(nova.requests().is_empty());
-    // Several looks later as well.
+    // The server still sends nothing after it has checked several more times.
     thread::sleep(Duration::from_secs(2));
     assert!(nova.requests().is_empty());
     cloud.sbctl(&format!("set Chassis {chassis} external_ids:neutron-metadata-proxy-networks=\"{a},{b}\""));
@@ -310,7 +310,7 @@ fn nova_is_found_in_keystones_catalog_and_asked_with_a_token() {
     realm.create(&realm.admin, "subnets", "subnet", subnet);
     let port = json!({"network_id": network["id"], "device_owner": "compute:nova", "device_id": VM});
     let port = id(&realm.create(&realm.admin, "ports", "port", port));
-    // A token that was revoked is replaced.
+    // The server replaces a revoked token.
     nova.answer_with(401, json!({}));
     bind(cloud, &port, Some("ch1"));
     eventually("Nova has taken it", || (nova.requests().len() == 2).then_some(()));

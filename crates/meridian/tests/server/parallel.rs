@@ -1,4 +1,4 @@
-//! Scenarios 39 and 40: many who change one router at the same time.
+//! Scenarios 39 and 40: many clients that change one router at the same time.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, addresses, each};
 
-/// Sends requests about the router's gateways at the same time, each on a connection of its own; their statuses.
+/// Sends requests about the router's gateways at the same time, each on a connection of its own; returns their statuses.
 fn at_once(world: &World, method: &str, requests: &[Value]) -> Vec<u16> {
     let path = format!("/v2.0/{}/{method}_external_gateways", world.path());
     let start = Barrier::new(requests.len());
@@ -62,7 +62,7 @@ fn scenario_40_two_networks_at_once_on_an_empty_router() {
     assert_eq!(networks, BTreeSet::from([world.n1.as_str(), &world.n2]));
     world.set(json!({"description": "until OVN has it"}));
     assert_eq!(world.cloud.rows("Logical_Router_Port").len(), 2);
-    // The same set said twice at once: one result, no port twice.
+    // Two clients set the same gateways at the same time: the result is the same, and no port exists twice.
     assert_eq!(at_once(&world, "update", &vec![json!([two, one]); 2]), [200; 2]);
     let router = world.shown();
     assert_eq!(router["external_gateway_info"]["network_id"], world.n2);

@@ -1,4 +1,4 @@
-//! OVN's databases and ovn-northd as processes of their own, which outlive servers and can be ended one by one.
+//! OVN's databases and ovn-northd as separate processes, which outlive servers and can be killed one by one.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::two_servers::certificates;
 
 /// Both databases and ovn-northd, in a directory.
 pub(crate) struct Plant {
-    // In this order, so that northd never sees a database go away for good.
+    // The fields are dropped in this order, so that northd does not outlive its databases.
     _northd: Daemon,
     nb: Option<Server>,
     _sb: Server,
-    /// Whether its databases are served over TLS as well.
+    /// Whether the databases also listen for TLS.
     encrypted: bool,
     dir: tempfile::TempDir,
 }
@@ -27,14 +27,14 @@ impl Plant {
         Self::within(tempfile::tempdir().unwrap())
     }
 
-    /// Starts one whose Northbound is what a file holds.
+    /// Starts a plant whose Northbound has the content of a file.
     pub(crate) fn on(northbound: &[u8]) -> Plant {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("nb.db"), northbound).unwrap();
         Self::within(dir)
     }
 
-    /// Starts one whose databases listen for TLS, too, and want certificates of their clients.
+    /// Starts a plant whose databases also listen for TLS and require client certificates.
     pub(crate) fn encrypted() -> Plant {
         let dir = tempfile::tempdir().unwrap();
         certificates(dir.path(), "localhost");
@@ -60,7 +60,7 @@ impl Plant {
         Plant { _northd: northd, nb: Some(nb), _sb: sb, encrypted, dir }
     }
 
-    /// Starts a server of the API on its databases; over TLS if they are [`encrypted`](Self::encrypted).
+    /// Starts an API server on the databases, over TLS if they are [`encrypted`](Self::encrypted).
     pub(crate) fn cloud(&self, args: &[&str]) -> Cloud {
         if !self.encrypted {
             return Cloud::on(self.dir(), args);
@@ -71,14 +71,14 @@ impl Plant {
         Cloud::on(self.dir(), &[&tls, args].concat())
     }
 
-    /// Adds to the configuration of servers on [`encrypted`](Self::encrypted) databases.
+    /// Extends the configuration of servers on [`encrypted`](Self::encrypted) databases.
     pub(crate) fn configure(&self, toml: &str) {
         let path = self.dir().join(TLS_CONFIG);
         let config = fs::read_to_string(&path).unwrap();
         fs::write(path, config + toml).unwrap();
     }
 
-    /// Any port will do for a server; its log says which one it is.
+    /// The TLS remote of a database. It listens at a free port, which its log names.
     fn tls_remote(&self, database: &str) -> String {
         eventually("it listens for TLS", || {
             let log = fs::read_to_string(self.dir().join(format!("{database}.tls.log"))).unwrap_or_default();
@@ -87,7 +87,7 @@ impl Plant {
         })
     }
 
-    /// Where the sockets are.
+    /// The directory with the sockets.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -97,28 +97,28 @@ impl Plant {
         Pid::from_raw(text.trim().parse().unwrap())
     }
 
-    /// The Northbound's server neither answers nor hangs up.
+    /// Stops the Northbound's server with SIGSTOP: it neither answers nor closes connections.
     pub(crate) fn freeze(&mut self) {
         kill(self.northbound(), Signal::SIGSTOP).unwrap();
     }
 
-    /// It goes on where it was.
+    /// Continues the stopped server.
     pub(crate) fn thaw(&mut self) {
         kill(self.northbound(), Signal::SIGCONT).unwrap();
     }
 
-    /// kill -9 of the Northbound's server.
+    /// Kills the Northbound's server with SIGKILL.
     pub(crate) fn kill(&mut self) {
         kill(self.northbound(), Signal::SIGKILL).unwrap();
         drop(self.nb.take());
     }
 
-    /// Starts it again after it was killed.
+    /// Restarts the killed server.
     pub(crate) fn revive(&mut self) {
         self.nb = Some(server(self.dir.path(), Database::Northbound, self.encrypted));
     }
 
-    /// Its file is gone: the next server begins with nothing.
+    /// Removes the database file, so that the next server starts with an empty database.
     pub(crate) fn lose(&mut self) {
         fs::remove_file(self.dir().join("nb.db")).unwrap();
     }
@@ -157,7 +157,7 @@ pub(crate) fn northd(dir: &Path, nb: &str, sb: &str) -> Daemon {
 
 impl Drop for Plant {
     fn drop(&mut self) {
-        // A stopped process does not hear that it is to end.
+        // A stopped process does not receive SIGTERM until it continues.
         if self.nb.is_some() {
             let _ = kill(self.northbound(), Signal::SIGCONT);
         }

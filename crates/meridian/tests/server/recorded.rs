@@ -1,6 +1,5 @@
-//! Scenario 58 on what a real Neutron wrote and answered, kept by `cargo xtask record`: its cloud is imported, our server starts
-//! on its Northbound, and what becomes of rows and answers is compared, all of it. A difference is one of those listed here, each
-//! of them meant, and told in the guide.
+//! Scenario 58 on the rows and answers of a real Neutron, which `cargo xtask record` recorded. The test imports its cloud, starts a server
+//! on its Northbound, and compares all rows and answers. Each expected difference is listed here and explained in the guide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,26 +12,26 @@ use crate::cloud::{Cloud, add_chassis, ctl, eventually, rows_in};
 use crate::journal::{Journal, tally};
 use crate::plant::Plant;
 
-/// What Neutron's API answered.
+/// The answers of Neutron's API.
 pub(crate) const API: &str = include_str!("recorded/api.json");
-/// Its Northbound, as `ovsdb-client backup` keeps it.
+/// Neutron's Northbound, as written by `ovsdb-client backup`.
 const NORTHBOUND: &[u8] = include_bytes!("recorded/northbound.db");
-/// What Neutron was configured with, in our words.
+/// Neutron's configuration, with Meridian's keys.
 const CONFIG: &str = "[network]\ndns_domain = \"cloud.example.\"\ndns_servers = [\"192.0.2.53\"]\n\
                       metadata_ip_on_nodhcp = false\n";
 
-/// What the first pass does to values of Neutron's rows, and to how many, marks of ours and revision numbers aside.
+/// The changes of Neutron's rows by the first pass, with the number of rows each. Meridian's marks and revision numbers are left out.
 const CHANGED: [(&str, usize); 14] = [
     ("BFD external_ids + neutron:router_id", 3),
-    // Neutron writes it without quotes, and OVN takes no flow with it.
+    // Neutron writes the value without quotes, and ovn-northd then compiles no flow with it.
     ("DHCP_Options options ~ domain_search", 1),
-    // Neutron left it empty, as the router had no gateway yet.
+    // Neutron left the group empty, because the router had no gateway yet.
     ("HA_Chassis_Group ha_chassis", 1),
-    // A router's is a gateway's now.
+    // Neutron names the group after the router, Meridian after the gateway.
     ("HA_Chassis_Group name", 4),
-    // Neutron has it nowhere.
+    // Neutron does not write this option.
     ("Logical_Router options + chassis", 1),
-    // The way to the metadata service for instances without DHCP.
+    // The route to the metadata service for instances without DHCP.
     ("Logical_Router policies", 2),
     ("Logical_Router static_routes", 2),
     // Further gateways have groups of their own.
@@ -46,8 +45,7 @@ const CHANGED: [(&str, usize); 14] = [
     ("NAT gateway_port", 7),
 ];
 
-/// What answers of ours have otherwise: attributes of extensions that only one of us has, and the floating IP of a port
-/// forwarding.
+/// The differences of the API's answers: attributes of extensions that only one of the two has, and the floating IP of a port forwarding.
 const ANSWERED: [&str; 19] = [
     "floatingips - port_forwardings",
     "floatingips - qos_policy_id",
@@ -70,13 +68,13 @@ const ANSWERED: [&str; 19] = [
     "security_group_rules - remote_address_group_id",
 ];
 
-/// The cloud, imported, and a server on it.
+/// The imported cloud, with a server on it.
 pub(crate) struct ImportedCloud {
     pub(crate) cloud: Cloud,
     journal: Journal,
     before: Rows,
     told: Value,
-    // Last: the databases outlive the server.
+    // The last field to be dropped, because the databases must outlive the server.
     plant: Plant,
     _dir: tempfile::TempDir,
 }
@@ -112,7 +110,7 @@ fn rows(ovn: &Path) -> Rows {
     rows.map(|(table, row)| ((table, row["_uuid"].as_str().unwrap().to_owned()), row)).collect()
 }
 
-/// Puts ports and gateways where they were, as their chassis would.
+/// Binds ports and gateways to the chassis where they were, as ovn-controller would.
 fn bind(ovn: &Path) {
     for chassis in ["ch1", "ch2", "ch3"] {
         let zone = chassis.replace("ch", "az");
@@ -149,7 +147,7 @@ fn taken() -> ImportedCloud {
     taken_with(API, |_| {})
 }
 
-/// The same with other answers of Neutron's API, after a change of its Northbound, whose directory `change` is told.
+/// Imports other answers of Neutron's API after `change` has changed the Northbound in the given directory.
 pub(crate) fn taken_with(api: &str, change: impl FnOnce(&Path)) -> ImportedCloud {
     let (plant, dir) = (Plant::on(NORTHBOUND), tempfile::tempdir().unwrap());
     bind(plant.dir());
@@ -176,7 +174,7 @@ pub(crate) fn taken_with(api: &str, change: impl FnOnce(&Path)) -> ImportedCloud
     ImportedCloud { cloud, journal, before, told, plant, _dir: dir }
 }
 
-/// What is different in how many rows, as `table column` or `table column how key`; values that OVN itself writes are left out.
+/// The differences with the number of rows each, as `table column` or `table column how key`. Values that OVN itself writes are left out.
 fn changed(before: &Rows, after: &Rows) -> BTreeMap<String, usize> {
     let by_ovn = [
         "up",
@@ -188,7 +186,7 @@ fn changed(before: &Rows, after: &Rows) -> BTreeMap<String, usize> {
         "hv_cfg",
         "hv_cfg_timestamp",
     ];
-    // Neutron does not write the revision with every change, and mends it minutes later.
+    // Neutron does not update the revision with every change, and corrects it minutes later.
     let aside = |key: &str| key.starts_with("meridian:") || key == "neutron:revision_number";
     let mut all = BTreeMap::new();
     for ((table, uuid), row) in before {
@@ -215,7 +213,7 @@ fn changed(before: &Rows, after: &Rows) -> BTreeMap<String, usize> {
     all
 }
 
-/// The chassis of each gateway with their priorities, highest first.
+/// The chassis of each gateway with their priorities, sorted by descending priority.
 fn places(rows: &Rows) -> BTreeMap<String, Vec<(i64, String)>> {
     let listed =
         |value: &Value, row: &Value| value == row || value.as_array().is_some_and(|all| all.contains(row));
@@ -270,7 +268,7 @@ fn scenario_58_rows_of_a_real_neutron_stay_as_they_are() {
     assert_eq!(places(&after), places(&taken.before), "no gateway has moved");
     assert_eq!(places(&after).len(), 6);
 
-    // A new start finds nothing to do.
+    // After a restart the server has nothing to do.
     taken.journal.next();
     assert!(taken.cloud.stop());
     taken.cloud.again();
@@ -286,7 +284,7 @@ fn scenario_58_rows_of_a_real_neutron_are_ours_to_change() {
         let all = cloud.get(&format!("{collection}?name={name}"))[collection].take();
         all[0]["id"].as_str().unwrap_or_else(|| panic!("{name}: {all}")).to_owned()
     };
-    // Neutron has a group of chassis for networks behind routers, with the name that ours has for external ports.
+    // Neutron has a chassis group for networks behind routers, with the name that Meridian gives to a group for external ports.
     let network = named("networks", "blue%20again");
     let direct = json!({"port": {"network_id": network, "binding:vnic_type": "direct"}});
     let made = cloud.settle("POST", "ports", Some(direct));
@@ -345,16 +343,16 @@ fn by_id(list: &Value) -> BTreeMap<String, Value> {
     list.as_array().unwrap().iter().map(|object| (id(object), object.clone())).collect()
 }
 
-/// A value with what Neutron says in more than one way said in one.
+/// A value in one form, if Neutron has several forms for it.
 fn meant(key: &str, value: &Value) -> Value {
     match (key, value) {
-        // Neutron has lengths of pools as text.
+        // Neutron returns the prefix lengths of pools as strings.
         ("min_prefixlen" | "max_prefixlen" | "default_prefixlen", Value::String(text)) => {
             json!(text.parse::<u8>().unwrap())
         }
-        // And no description where nobody gave one.
+        // Neutron returns null for an absent description.
         ("description", Value::Null) => json!(""),
-        // It tells the router-wide setting with the first gateway only.
+        // Neutron repeats the router-wide setting with the first gateway only.
         ("external_gateways", Value::Array(gateways)) => {
             let mut gateways = gateways.clone();
             gateways
@@ -362,7 +360,7 @@ fn meant(key: &str, value: &Value) -> Value {
                 .for_each(|gateway| drop(gateway.as_object_mut().unwrap().remove("enable_snat")));
             json!(gateways)
         }
-        // Rules are compared by themselves.
+        // Rules are compared on their own.
         ("security_group_rules", Value::Array(rules)) => {
             json!(rules.iter().map(|rule| rule["id"].as_str().unwrap()).collect::<BTreeSet<_>>())
         }

@@ -1,4 +1,4 @@
-//! Scenarios 53 and 56: a server that is killed, and others who write into the same database.
+//! Scenarios 53 and 56: a killed server, and other programs that write to the same database.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ fn scenario_53_a_killed_server_goes_on_where_it_was() {
     let database: i32 =
         fs::read_to_string(world.cloud.dir().join("ovn/nb.pid")).unwrap().trim().parse().unwrap();
     let mut journal = Journal::of(&world.cloud);
-    // The Northbound stands still: what is answered now is stored, and cannot be there yet.
+    // The Northbound's server is stopped, so the server stores the request but cannot have written it.
     kill(Pid::from_raw(database), Signal::SIGSTOP).unwrap();
     let body = json!({"router": {"external_gateways": [{ "network_id": world.n2 }]}}).to_string();
     let path = format!("/v2.0/{}/add_external_gateways", world.path());
@@ -30,7 +30,7 @@ fn scenario_53_a_killed_server_goes_on_where_it_was() {
     kill(Pid::from_raw(database), Signal::SIGCONT).unwrap();
     world.cloud.again();
     assert_eq!(world.routes(2).len(), 2);
-    // Left to chance, a few times.
+    // A few crashes at random moments.
     for _ in 0..3 {
         let answer = raw(world.cloud.url(), &[("X-Auth-Token", "t")], "PUT", &path, Some(&body));
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -57,7 +57,7 @@ fn a_server_that_starts_knows_the_chassis_before_anybody_asks() {
     let mut world = World::new(json!({}));
     for _ in 0..3 {
         world.cloud.crash();
-        // The first request of all: a zone that is known, and a port that is bound.
+        // The first request of all needs the availability zones and a binding of the port.
         let router =
             json!({"availability_zone_hints": ["az-ch2"], "external_gateway_info": {"network_id": world.n1}});
         let router = id(&world.create("routers", "router", router));
@@ -93,7 +93,7 @@ fn scenario_56_what_others_break_is_mended_and_what_they_add_is_kept() {
         (ports[0]["options"]["gateway_mtu"] == "1500").then_some(())
     });
     println!("both were mended after {:?}", begin.elapsed());
-    // Whatever we write about the router later, theirs stays.
+    // Later writes of the router keep the foreign keys.
     world.set(json!({"name": "renamed"}));
     let router = &world.cloud.rows("Logical_Router")[0];
     assert_eq!(router["external_ids"]["neutron:router_name"], "renamed");
@@ -105,7 +105,7 @@ fn scenario_56_what_others_break_is_mended_and_what_they_add_is_kept() {
     assert_eq!(world.cloud.rows("Logical_Router_Port")[0]["external_ids"]["junk"], "kept");
 }
 
-/// The load balancer that somebody else made.
+/// The load balancer of another program.
 fn balancer(world: &World) -> String {
     let rows: Vec<Value> = world.cloud.rows("Load_Balancer");
     let names: BTreeSet<&str> = each(&rows, "name");

@@ -1,4 +1,4 @@
-//! Scenarios 26 to 31, 38 and 44: gateways that are removed, one by one and with their router.
+//! Scenarios 26 to 31, 38 and 44: removed gateways, one by one and with their router.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn scenario_27_what_identifies_a_gateway() {
         |address: &str| json!({"network_id": world.n2, "external_fixed_ips": [{ "ip_address": address }]});
     for elements in [
         json!([at("198.51.100.77")]),
-        // The first would do, the second does not: neither goes.
+        // The first element matches, the second does not: no gateway is removed.
         json!([{ "network_id": world.n1 }, at("198.51.100.77")]),
     ] {
         let (status, kind, text) = world.refused_gateways("remove", elements);
@@ -48,11 +48,11 @@ fn scenario_27_what_identifies_a_gateway() {
     }
     assert_eq!(world.gateway_ports(), before);
     assert_eq!(world.cloud.rows("Logical_Router_Port").len(), 2);
-    // Nothing named, nothing removed: this is what the command sends along with other things.
+    // An empty list removes nothing. The command sends one along with other changes.
     for nothing in [json!([]), json!({}), Value::Null] {
         assert_eq!(world.gateways("remove", nothing)["external_gateways"].as_array().unwrap().len(), 2);
     }
-    // Keys that say nothing about which one are not looked at, even when they are wrong.
+    // Keys that do not identify the gateway are ignored, even if they are invalid.
     let element =
         json!({"network_id": world.n2, "enable_snat": "perhaps", "colour": "blue", "qos_policy_id": 7});
     let router = world.gateways("remove", json!([element]));
@@ -60,7 +60,7 @@ fn scenario_27_what_identifies_a_gateway() {
     assert_eq!(world.gateway_ports(), [before[0].as_str()]);
 }
 
-/// That the gateway on N1 went in one step and the one on N2 took its place.
+/// Asserts that one transaction removed the gateway on N1 and made the one on N2 the first.
 fn succeeded(world: &World, ports: &[String], remove: impl FnOnce() -> Value) {
     let mut journal = world.journal();
     let router = remove();
@@ -80,7 +80,7 @@ fn succeeded(world: &World, ports: &[String], remove: impl FnOnce() -> Value) {
     let gone = written[0].to(Kind::Delete, "Logical_Router_Static_Route");
     let come = written[0].to(Kind::Insert, "Logical_Router_Static_Route");
     assert_eq!((gone.len(), come.len()), (1, 1));
-    // OVN has options that count only on routers with one gateway; the rest of its port is as it was.
+    // OVN has options that apply only to routers with one gateway. The other columns of its port stay.
     for change in written[0].to(Kind::Modify, "Logical_Router_Port") {
         assert_eq!(change.columns.iter().collect::<Vec<_>>(), ["options"], "{change:?}");
     }
@@ -155,7 +155,7 @@ fn scenario_38_a_gateway_that_a_route_needs_stays() {
         assert!(text.contains("the nexthop is not connected with router"), "{method}: {text}");
     }
     assert_eq!(world.cloud.rows("Logical_Router_Port").len(), 2);
-    // A second gateway there makes the first one free to go.
+    // With a second gateway on that network, the first one can be removed.
     world.gateways("add", json!([{ "network_id": world.n2 }]));
     let gone = world.shown()["external_gateways"][1].clone();
     assert_eq!(world.gateways("remove", json!([gone]))["external_gateways"].as_array().unwrap().len(), 2);

@@ -1,4 +1,4 @@
-//! Scenarios 32 to 37: the whole set of gateways said anew, and floating IPs beside several gateways.
+//! Scenarios 32 to 37: the whole set of gateways is replaced, and floating IPs beside several gateways.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ fn scenario_33_a_gateway_gets_a_second_address() {
     let after = world.router_port(&ports[1]);
     assert_eq!((&after["_uuid"], &after["mac"]), (&before["_uuid"], &before["mac"]));
     assert_eq!(members(&after["networks"]), BTreeSet::from(["198.51.100.100/24", "198.51.100.101/24"]));
-    // And back to the new one alone.
+    // The address changes back to the new one alone.
     world.gateways("update", json!([at(&world.n1, &["192.0.2.100"]), at(&world.n2, &both[1..])]));
     let after = world.router_port(&ports[1]);
     assert_eq!((&after["_uuid"], &after["networks"]), (&before["_uuid"], &json!("198.51.100.101/24")));
@@ -84,7 +84,7 @@ fn scenario_35_one_network_twice_is_two_gateways() {
     assert_eq!(addresses(&router).into_iter().collect::<BTreeSet<_>>().len(), 2, "{router}");
     assert_eq!(router["external_gateway_info"], router["external_gateways"][0]);
     assert_eq!(world.cloud.rows("Logical_Router_Port").len(), 2);
-    // Said again, it is the same.
+    // The same request again changes nothing.
     let ports = world.gateway_ports();
     assert_eq!(world.gateways("update", json!([one, one]))["external_gateways"], router["external_gateways"]);
     assert_eq!(world.gateway_ports(), ports);
@@ -130,7 +130,7 @@ fn scenario_37_a_floating_ip_moves_to_the_gateway_that_is_left() {
     assert_eq!(router["external_gateways"].as_array().unwrap().len(), 2);
     assert_eq!(nat()["gateway_port"], second);
     assert_eq!(nat()["external_ip"], fip["floating_ip_address"]);
-    // The gateway on N1 was never needed for it.
+    // The floating IP never needed the gateway on N1.
     world.gateways("remove", json!([{ "network_id": world.n1 }]));
     assert_eq!(nat()["gateway_port"], second);
     assert_eq!(world.cloud.complaints(), [] as [String; 0]);

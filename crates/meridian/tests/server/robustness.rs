@@ -1,4 +1,4 @@
-//! Scenarios 54, 55 and 57, and what else must do no harm: databases that go away, come back, or are lost; kill -9 at any moment.
+//! Scenarios 54, 55 and 57, and other faults: databases that are down, return, or are lost, and SIGKILL at any moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::plant::Plant;
 use crate::site::{Site, internal};
 use crate::world::id;
 
-/// That the Northbound has what the API has, and no more: seen from outside, without asking the server what it plans.
+/// Asserts that the Northbound equals the API's objects, without relying on the server's own plan.
 #[track_caller]
 pub(crate) fn northbound_is_what_the_api_says(cloud: &Cloud) {
     let column = |table: &str, name: &str| -> Vec<String> {
@@ -46,7 +46,7 @@ pub(crate) fn northbound_is_what_the_api_says(cloud: &Cloud) {
     assert_eq!(cloud.rows("HA_Chassis_Group").len(), gateways);
 }
 
-/// Fifty requests of all kinds, none of which may fail.
+/// Sends fifty requests of all kinds, all of which must succeed.
 #[track_caller]
 fn fifty(site: &Site, network: &str, round: &str) {
     let ask = |method: &str, path: &str, body: Value| {
@@ -85,7 +85,7 @@ fn scenario_54_requests_are_taken_while_the_northbound_is_away() {
     let site = Site::with_three(Cloud::on(plant.dir(), &[]));
     let (network, _) = internal(&site.cloud, "net", "10.0.0.0/16");
     site.cloud.converged();
-    // A server that hangs, and one that is gone.
+    // The database server first hangs, then is gone.
     plant.freeze();
     fifty(&site, &network, "frozen");
     plant.thaw();
@@ -98,7 +98,7 @@ fn scenario_54_requests_are_taken_while_the_northbound_is_away() {
     northbound_is_what_the_api_says(&site.cloud);
 }
 
-/// Tables whose rows do not change when ports come elsewhere.
+/// Tables whose rows do not change when ports are bound elsewhere.
 const BASE: &[&str] = &[
     "ACL",
     "BFD",
@@ -112,7 +112,7 @@ const BASE: &[&str] = &[
     "NAT",
 ];
 
-/// The rows of tables by UUID, without what northd writes.
+/// The rows of tables by UUID, without the columns that northd writes.
 fn rows(cloud: &Cloud, tables: &[&str]) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for table in tables {
@@ -248,8 +248,8 @@ fn a_database_that_restarts_is_answered_for_and_waited_for() {
     northbound_is_what_the_api_says(&cloud);
 }
 
-/// Makes a port with a name that nobody else uses, whatever happens to the server: a request that was not answered may have
-/// been carried out, so who repeats it looks first.
+/// Creates a port with a unique name, through crashes of the server. The outcome of an unanswered request is unknown, so it checks for the
+/// port before each retry.
 fn make_surely(url: &Mutex<String>, network: &str, name: &str) {
     let body = json!({"port": {"network_id": network, "name": name}}).to_string();
     loop {

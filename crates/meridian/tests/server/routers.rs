@@ -1,4 +1,4 @@
-//! Scenarios 61 to 65: extra routes, BFD's numbers, quotas, gateways that nobody hosts, routers that are off.
+//! Scenarios 61 to 65: extra routes, BFD settings, quotas, gateways without a chassis, and disabled routers.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn scenario_61_two_next_hops_for_one_destination_share_the_traffic() {
     };
     assert_eq!((members("10.0.0.10"), members("10.0.0.11")), (1, 1), "northd makes a group of both");
 
-    // One that is there already is no error, and nothing happens.
+    // A route that already exists is no error and changes nothing.
     let revision = cloud.get(&format!("routers/{router}"))["router"]["revision_number"].clone();
     let again = json!({"router": {"routes": [{"destination": "203.0.113.0/24", "nexthop": "10.0.0.10"}]}});
     let answer = cloud.put(&format!("routers/{router}/add_extraroutes"), again.clone());
@@ -103,7 +103,7 @@ fn scenario_63_quotas_hold_routers_and_routes_and_leave_gateways_alone() {
     let used = || cloud.get("quotas/fake_project_id/details")["quota"].clone();
     let ports = used()["port"]["used"].clone();
     quota(json!({"router": 1, "port": 0}));
-    // Neither gateways nor what holds their addresses is a port of the project.
+    // Gateway ports and the ports that hold their addresses do not count in the project's quota.
     let router = site.router(json!({"name": "R"}), &[&site.n1, &site.n2]);
     let refused = cloud.ask("POST", "/v2.0/routers", Some(json!({"router": {"name": "second"}})));
     assert_eq!(
@@ -155,7 +155,7 @@ fn scenario_64_a_gateway_that_nobody_hosts_gives_no_route_while_another_is_hoste
         });
     };
     routes("both give a route", &[&ids[0], &ids[1]]);
-    // The only chassis with its physical network is gone.
+    // The only chassis with the gateway's physical network is removed.
     site.cloud.sbctl("chassis-del ch1");
     let begin = Instant::now();
     routes("the one that nobody hosts gives none", &[&ids[1]]);
@@ -166,7 +166,7 @@ fn scenario_64_a_gateway_that_nobody_hosts_gives_no_route_while_another_is_hoste
     site.cloud.chassis("ch1", &["phy1"], GATEWAY);
     site.bind(&ids[0], "ch1");
     routes("both give a route again", &[&ids[0], &ids[1]]);
-    // Without any that is hosted, routes stay: there is nothing better.
+    // If no gateway has a chassis, all routes stay, because there is no better one.
     site.cloud.sbctl("chassis-del ch1");
     routes("one gives none", &[&ids[1]]);
     site.cloud.sbctl("chassis-del ch2");

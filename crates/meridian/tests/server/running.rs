@@ -1,4 +1,4 @@
-//! How the program is run: where it may listen, who is let in by the configuration, how it ends, and what it counts.
+//! Running the program: the addresses where it may listen, the configured authentication, its end, and its metrics.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::cloud::{Cloud, eventually, raw};
 use crate::plant::Plant;
 use crate::site::internal;
 
-/// The status of a list of networks, asked for with headers.
+/// The status of a request for the list of networks with these headers.
 fn let_in(cloud: &Cloud, headers: &[(&str, &str)]) -> u16 {
     raw(cloud.url(), headers, "GET", "/v2.0/networks", None).status
 }
@@ -27,7 +27,7 @@ fn whoever_asks_for_no_credentials_listens_to_this_machine_alone() {
         }
     }
     assert!(!Path::new(dir.path()).join("api.db").exists(), "before anything is made");
-    // Unless somebody insists, or there are credentials.
+    // The server starts if the configuration allows it, or if it has credentials.
     let config = dir.path().join("meridian.toml");
     std::fs::write(&config, "[server]\nallow_remote_noauth = true\n").unwrap();
     let config = config.display().to_string();
@@ -35,7 +35,7 @@ fn whoever_asks_for_no_credentials_listens_to_this_machine_alone() {
     assert_eq!(let_in(&cloud, &[("X-Auth-Token", "any")]), 200);
 }
 
-/// Every file and directory below, with its mode.
+/// Every file and directory below a directory, with its mode.
 fn modes(dir: &Path) -> Vec<(String, u32)> {
     use std::os::unix::fs::PermissionsExt;
     let mut found = Vec::new();
@@ -63,7 +63,7 @@ fn nobody_else_may_read_what_a_server_keeps() {
     for (name, mode) in found.iter().filter(|(name, _)| name != "ovn") {
         assert_eq!(mode & 0o077, 0, "{name} has {mode:o}");
     }
-    // A file of a version that was less careful is taken from others.
+    // The server restricts a file of an earlier version that created it with a wider mode.
     assert!(cloud.stop());
     std::fs::set_permissions(data.join("api.db"), std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .unwrap();
@@ -71,7 +71,7 @@ fn nobody_else_may_read_what_a_server_keeps() {
     assert!(modes(&data).contains(&("api.db".to_owned(), 0o600)), "{:?}", modes(&data));
 }
 
-/// Something to write.
+/// Creates a network, so that the server writes to its files.
 fn internal_in(cloud: &Cloud) {
     let made = raw(cloud.url(), &[], "POST", "/v2.0/networks", Some(&json!({"network": {}}).to_string()));
     assert_eq!(made.status, 201, "{made:?}");
@@ -93,7 +93,7 @@ fn a_token_of_the_configuration_lets_in() {
     for headers in [&[][..], &[("X-Auth-Token", "s3cre")], &[("X-Auth-Token", "s3cret\u{20}x")]] {
         assert_eq!(let_in(&cloud, headers), 401, "{headers:?}");
     }
-    // The way of the command line, with the same token.
+    // `openstack` with the same token.
     let env = [("OS_AUTH_TYPE", "admin_token"), ("OS_ENDPOINT", cloud.url()), ("OS_TOKEN", "s3cret")];
     assert_eq!(cloud.openstack_as(&env, "network list").unwrap(), json!([]));
 }
@@ -111,7 +111,7 @@ fn a_password_of_the_configuration_lets_in() {
     std::fs::write(&path, format!("[server]\nauth = \"basic\"\nhtpasswd = \"{}\"\n", users.display()))
         .unwrap();
     let cloud = Cloud::with(&["--config", &path]);
-    // admin:pw, admin:no and nobody:pw.
+    // The credentials are admin:pw, admin:no and nobody:pw.
     assert_eq!(let_in(&cloud, &[("Authorization", "Basic YWRtaW46cHc=")]), 200);
     for wrong in ["Basic YWRtaW46bm8=", "Basic bm9ib2R5OnB3", "Basic ?", "Bearer YWRtaW46cHc="] {
         assert_eq!(let_in(&cloud, &[("Authorization", wrong)]), 401, "{wrong}");
@@ -126,7 +126,7 @@ fn a_password_of_the_configuration_lets_in() {
     assert_eq!(cloud.openstack_as(&env, "network list").unwrap(), json!([]));
 }
 
-/// `pw`, by bcrypt.
+/// The bcrypt hash of `pw`.
 const PASSWORD: &str = "$2b$04$.28FkFQLkDFPySBHWafRUOwjRx/7UVblME5U9yUsNQtEyzmztXLZO";
 
 #[test]
@@ -135,7 +135,7 @@ fn a_server_that_is_told_to_end_answers_what_is_under_way() {
     let mut cloud = Cloud::on(plant.dir(), &[]);
     let (network, _) = internal(&cloud, "net", "10.0.0.0/24");
     cloud.converged();
-    // The answer is to come when the Northbound has the port, and that does not answer.
+    // The server answers when the Northbound has the port, and the Northbound does not respond.
     plant.freeze();
     let url = cloud.url().to_owned();
     let body = json!({"port": {"network_id": network, "name": "last"}}).to_string();
@@ -191,7 +191,7 @@ fn the_metrics_of_a_server_count_what_it_does() {
     assert!(text.ends_with("# EOF\n"), "{text}");
 }
 
-/// The value of a series.
+/// The value of a metric's series.
 fn value(text: &str, series: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! Scenarios 45 to 52: which chassis gateways are on, as chassis come, go and change.
+//! Scenarios 45 to 52: the chassis of gateways, while chassis are added, removed and changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::site::{GATEWAY, Group, Site, primary};
 
 const BOTH: &[&str] = &["phy1", "phy2"];
 
-/// How many groups have each chassis at a rank, highest priority first.
+/// The number of groups that have each chassis at this rank. Rank 0 has the highest priority.
 fn at_rank(groups: &BTreeMap<String, Group>, rank: usize) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for group in groups.values() {
@@ -61,7 +61,7 @@ fn scenario_46_gateways_of_a_router_are_apart_as_long_as_there_are_chassis() {
         assert_eq!(hosts.len(), 3, "{router}: {hosts:?}");
     }
 
-    // Two chassis for three gateways: apart as far as it goes, and nobody is left out.
+    // Two chassis for three gateways: the gateways use both, and all of them are scheduled.
     let site = Site::new(Cloud::start(), &[("ch1", BOTH, GATEWAY), ("ch2", BOTH, GATEWAY)]);
     let routers: Vec<_> = (0..10)
         .map(|n| site.router(json!({"name": format!("r{n}")}), &[&site.n1, &site.n1, &site.n1]))
@@ -89,8 +89,8 @@ fn chance_looks_at_no_other_gateway_and_still_at_zones() {
         .collect();
     let groups = site.groups();
     assert_eq!(groups.len(), 60);
-    // Apart would be each of them by `leastloaded`. By chance three of four are, three times in eight, and all twenty routers
-    // once in hundreds of millions of runs.
+    // `leastloaded` would put the three gateways on different chassis. By chance three of four are different three times in eight, and
+    // those of all twenty routers once in hundreds of millions of runs.
     let together = routers.iter().filter(|router| {
         let ports = site.gateway_ports(router);
         let hosts: BTreeSet<&str> =
@@ -98,7 +98,7 @@ fn chance_looks_at_no_other_gateway_and_still_at_zones() {
         hosts.len() < 3
     });
     assert!(together.count() > 0, "{groups:?}");
-    // Each chassis has its turn as the first, and the second is in the other zone.
+    // Each chassis is the first of some group, and the second one is in the other zone.
     assert_eq!(at_rank(&groups, 0).len(), 4, "{groups:?}");
     for group in groups.values() {
         let names = names(group);
@@ -183,7 +183,7 @@ fn scenario_49_a_chassis_that_goes_changes_its_own_groups_at_once_and_comes_back
             assert_eq!(primary(&without[port]), primary(group), "a primary that survived moved");
         }
     }
-    // Whoever had ch1 first is now where OVN has moved it already.
+    // The groups that had ch1 first now begin with the chassis to which OVN has failed over already.
     for (port, group) in before.iter().filter(|(_, group)| primary(group) == "ch1") {
         assert_eq!(primary(&without[port]), group[1].0);
     }
@@ -226,7 +226,7 @@ fn scenario_50_a_chassis_that_carries_gateways_no_more_and_one_that_is_new() {
     assert_eq!(primaries(&with), primaries(&without), "a primary moved to the new chassis");
     assert!(with.values().all(|group| group.last().unwrap() == &("ch5".to_owned(), 1)), "{with:?}");
 
-    // Only when somebody asks for it do primaries move, and only as many as are too many on a chassis.
+    // Primaries move only on request, and only as many as exceed the even load of a chassis.
     let moved = site.cloud.ask("POST", "/v2.0/meridian/rebalance?wait=ovn", Some(json!({})));
     assert_eq!(moved.status, 200, "{moved:?}");
     let moved = moved.body["moved"].as_array().unwrap().clone();
@@ -288,7 +288,7 @@ fn scenario_52_each_gateway_shows_the_chassis_that_hosts_it() {
     });
     assert!(site.gateway_ports(&router).iter().all(|port| port["status"] == "ACTIVE"));
 
-    // The administrator's view of the same.
+    // The administrator's status of the same gateways.
     let shown = site.cloud.get(&format!("routers/{router}/gateway_status"));
     let gateways = shown["gateway_status"].as_array().unwrap();
     assert_eq!(gateways.len(), 2);
@@ -302,14 +302,14 @@ fn scenario_52_each_gateway_shows_the_chassis_that_hosts_it() {
         assert_eq!((&route["destination"], &route["nexthop"]), (&json!("0.0.0.0/0"), &json!(hop)));
         assert_eq!(route["installed"], true);
     }
-    // Who hosts moves, and so does what is shown.
+    // When another chassis hosts the gateway, the API returns the new host.
     site.cloud.sbctl(&format!("lsp-unbind cr-lrp-{}", ids[0]));
     site.bind(&ids[0], "ch3");
     eventually("the new host is shown", || {
         let port = site.cloud.get(&format!("ports/{}", ids[0]))["port"].clone();
         (port["binding:host_id"] == "ch3.example").then_some(())
     });
-    // BFD as northd reports it from the Southbound, where no controller runs the sessions: set by hand.
+    // The test sets the BFD status by hand, because no controller runs the sessions that northd would report.
     site.cloud.nbctl(&format!("set BFD {} status=down", bfd_row(&site, &ids[0])));
     eventually("a next hop that does not answer is shown", || {
         let shown = site.cloud.get(&format!("routers/{router}/gateway_status"));
@@ -342,7 +342,7 @@ fn a_pin_goes_from_the_request_to_the_group_in_the_northbound() {
         assert_eq!(answer.waited.as_deref(), Some("nb"), "{answer:?}");
         site.groups().remove(&port).unwrap()
     };
-    // The last is made to stay, then to be the first, and then neither.
+    // The last chassis is pinned at its place, then pinned first, then unpinned.
     let of = format!("agents/{last}/l3-routers");
     assert_eq!(ask("POST", &of, Some(json!({"router_id": router}))), group);
     let one = format!("{of}/{router}");
@@ -352,7 +352,7 @@ fn a_pin_goes_from_the_request_to_the_group_in_the_northbound() {
     let agents = cloud.get(&format!("routers/{router}/l3-agents"))["agents"].clone();
     let pinned = agents.as_array().unwrap().iter().find(|agent| agent["id"] == last.as_str()).unwrap();
     assert_eq!((&pinned["ha_chassis_priority"], &pinned["ha_state"]), (&json!(50), &json!("active")));
-    // A new chassis takes the place of no pin.
+    // A new chassis does not replace a pinned one.
     cloud.chassis("ch4", BOTH, GATEWAY);
     let joined = site.groups_once("ch4 is in the group", |groups| names(&groups[&port]).contains(&"ch4"));
     assert_eq!((&joined[&port][0], joined[&port].len()), (&(last.clone(), 50), 4));

@@ -1,5 +1,5 @@
-//! Databases of newer OVN than the installed one: the same rows go there, with the columns that only they have. No ovn-northd
-//! runs, as the installed one is of an older OVN.
+//! Databases with the schema of a newer OVN than the installed one: they get the same rows, with the columns that only they have. No
+//! ovn-northd runs, because the installed one is older.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::cloud::{Cloud, ctl, eventually, rows_of};
 use crate::world::{World, addresses, id, members};
 
-/// Databases with the schemas of an OVN.
+/// Database servers with the schemas of one OVN version.
 struct Databases {
     _servers: [Daemon; 2],
     dir: tempfile::TempDir,
@@ -23,14 +23,14 @@ impl Databases {
         let dir = tempfile::tempdir().unwrap();
         let servers = [Database::Northbound, Database::Southbound].map(|database| {
             let server = serve(dir.path(), database, version);
-            // What ovn-northd would make first.
+            // Creates the row that ovn-northd would create first.
             ctl(dir.path(), database.short(), "init");
             server
         });
         Databases { _servers: servers, dir }
     }
 
-    /// The rows of a Northbound table with all of their columns: ovn-nbctl knows only those of its own time.
+    /// The rows of a Northbound table with all columns. ovn-nbctl knows only those of its own version.
     fn rows(&self, table: &str) -> Vec<Value> {
         let out = Command::new(find_program("ovsdb-client").unwrap())
             .args(["--format=json", "--data=json", "--no-leader-only", "dump"])
@@ -43,7 +43,7 @@ impl Databases {
     }
 }
 
-/// A server on a new database; one of ours would bring it to the installed schema.
+/// Starts a server on a new database. The helper of `central` would convert it to the installed schema.
 fn serve(dir: &Path, database: Database, version: &str) -> Daemon {
     let short = database.short();
     let file = |suffix: &str| dir.join(format!("{short}.{suffix}"));
@@ -63,7 +63,7 @@ fn serve(dir: &Path, database: Database, version: &str) -> Daemon {
     daemon
 }
 
-/// Whatever the API can make, and where it must be.
+/// Creates every kind of object and checks its rows.
 fn a_whole_world_is_written(version: &str) {
     let databases = Databases::of(version);
     let cloud = Cloud::on(databases.dir.path(), &[]);
@@ -105,7 +105,7 @@ fn a_whole_world_is_written(version: &str) {
     let fips = [id(&world.floating_ip(&world.n1, &web)), id(&world.floating_ip(&world.n2, &other))];
     let route = json!({"router": {"routes": [{"destination": "10.77.0.0/16", "nexthop": "10.0.0.77"}]}});
     world.put(&format!("{}/add_extraroutes", world.path()), route);
-    // A gateway on a network that has no subnet yet has no address, which a newer OVN lets a router port be without.
+    // A gateway on a network without subnets has no address. A newer OVN accepts a router port without addresses.
     let bare = json!({"name": "N3", "router:external": true, "provider:network_type": "flat",
                       "provider:physical_network": "phy3"});
     let bare = id(&world.create("networks", "network", bare));
@@ -117,9 +117,9 @@ fn a_whole_world_is_written(version: &str) {
     let counts: Vec<(&str, usize)> = [
         ("Logical_Switch", 4),
         ("Logical_Router", 2),
-        // Two gateways, one interface for both families, and the bare one.
+        // Two gateways, one interface for both IP versions, and the gateway without an address.
         ("Logical_Router_Port", if router_ports_may_be_bare(version) { 5 } else { 4 }),
-        // The default routes of three gateways, and the way to the metadata service.
+        // The default routes of three gateways, and the route to the metadata service.
         ("Logical_Router_Static_Route", 4),
         ("Logical_Router_Policy", 2),
         ("BFD", 2),
@@ -166,14 +166,14 @@ fn a_whole_world_is_written(version: &str) {
     }
     what_only_newer_ones_have(&databases, version, &web);
 
-    // All of it is in place, and the server finds so itself, also when it has just begun.
+    // All rows are in place. The server sees this too, also just after a restart.
     world.cloud.converged();
     assert_eq!(problems(&world.cloud), [] as [Value; 0]);
     world.cloud.crash();
     world.cloud.converged();
     assert_eq!(problems(&world.cloud), [] as [Value; 0]);
 
-    // And it goes away again.
+    // The objects are deleted again.
     for fip in &fips {
         world.delete(&format!("floatingips/{fip}"));
     }
@@ -191,7 +191,7 @@ fn router_ports_may_be_bare(version: &str) -> bool {
     version != "23.03"
 }
 
-/// Columns and words that the OVN of Debian 12 does not know.
+/// Columns and values that the OVN of Debian 12 does not know.
 fn what_only_newer_ones_have(databases: &Databases, version: &str, port: &str) {
     let dns = databases.rows("DNS");
     let owned = dns[0].get("options").map(|options| options["ovn-owned"].clone());
@@ -204,7 +204,7 @@ fn what_only_newer_ones_have(databases: &Databases, version: &str, port: &str) {
     assert_eq!(bare, router_ports_may_be_bare(version));
 }
 
-/// The problems of single objects and of loops that the server reports.
+/// The problems of all components that the server reports.
 fn problems(cloud: &Cloud) -> Vec<Value> {
     let status = cloud.status();
     let components = status["components"].as_array().unwrap();

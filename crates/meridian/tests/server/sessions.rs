@@ -1,4 +1,4 @@
-//! Scenarios 41 and 42: BFD sessions that routers share, and next hops that move.
+//! Scenarios 41 and 42: BFD sessions that routers share, and next hops that change.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::world::{World, each, id, members};
 
 const ROUTE: &str = "Logical_Router_Static_Route";
 
-/// Another router with a gateway on N1, and BFD.
+/// Creates another router with a gateway on N1 and with BFD.
 fn second_router(world: &World) -> String {
     let router = world.create("routers", "router", json!({"name": "R2", "enable_default_route_bfd": true}));
     let path = format!("routers/{}/add_external_gateways", id(&router));
@@ -18,7 +18,7 @@ fn second_router(world: &World) -> String {
     id(&router)
 }
 
-/// Two routers that share one chassis and so one session, which is up.
+/// Two routers on one chassis that share one session, which is up.
 fn sharing() -> (World, String) {
     let cloud = Cloud::configured("[network]\nbfd_session_sharing = \"chassis\"\n");
     let world = World::on(cloud, &["ch1"], json!({"name": "R", "enable_default_route_bfd": true}));
@@ -26,7 +26,7 @@ fn sharing() -> (World, String) {
     let other = second_router(&world);
     let sessions = world.cloud.rows("BFD");
     assert_eq!(sessions.len(), 1, "{sessions:?}");
-    // If the second has the lower id, the first waits for its session.
+    // If the second router has the lower id, the first waits for its session.
     bring_up(&world, &sessions[0]["logical_port"]);
     eventually("both routes hang on it", || {
         let routes = world.cloud.rows(ROUTE);
@@ -35,14 +35,14 @@ fn sharing() -> (World, String) {
     (world, other)
 }
 
-/// The default routes, without those that only start a session.
+/// The default routes, without host routes that only start a session.
 fn default_routes(world: &World) -> Vec<Value> {
     let mut routes = world.cloud.rows(ROUTE);
     routes.retain(|route| route["ip_prefix"] == "0.0.0.0/0");
     routes
 }
 
-/// Says in the Southbound, instead of a chassis, that the session of a port is up; as a chassis would, again if need be.
+/// Marks the session of a port as up in the Southbound, as a chassis would, and repeats that if needed.
 fn bring_up(world: &World, port: &Value) {
     eventually("the session is up", || {
         let sessions = world.cloud.southbound("BFD");
@@ -82,7 +82,7 @@ fn scenario_41_routers_on_one_chassis_share_a_session() {
         first,
         "it is that of the port that had it before the other came, whatever their ids"
     );
-    // Two gateways of one router must each fail alone.
+    // Two gateways of one router need a session each, because they must fail independently.
     world.set(json!({"enable_default_route_ecmp": true}));
     world.gateways("add", json!([{ "network_id": world.n1 }]));
     let own: BTreeSet<String> = world.gateway_ports().iter().map(|port| format!("lrp-{port}")).collect();
@@ -99,7 +99,7 @@ fn scenario_41_routers_on_one_chassis_share_a_session() {
     assert_eq!(world.cloud.rows("BFD").len(), 2, "of which the other router uses one");
 }
 
-/// The router that the session belongs to is deleted; what becomes of the other's route, by the database's file.
+/// Deletes the router that owns the session, and checks the route of the other router in the journal.
 fn owner_leaves(come_up: bool) {
     let (world, other) = sharing();
     let owner = world.cloud.rows("BFD")[0]["logical_port"].clone();
@@ -114,7 +114,7 @@ fn owner_leaves(come_up: bool) {
     let mut journal = world.journal();
     world.delete(&format!("routers/{leaves}"));
 
-    // The route stays without a session, and a host route starts the new one.
+    // The route stays, without a session. A host route starts the new session.
     let open = default_routes(&world);
     assert_eq!((open.len(), &open[0]["_uuid"]), (1, &route["_uuid"]));
     assert!(
@@ -131,7 +131,7 @@ fn owner_leaves(come_up: bool) {
     if come_up {
         bring_up(&world, &left);
     }
-    // With or without it the route ends up with its own session, and the host route goes.
+    // The route gets its own session whether or not it came up, and the host route is removed.
     eventually("the route has its own session", || {
         let routes = world.cloud.rows(ROUTE);
         (routes.len() == 1 && routes[0]["bfd"] == sessions[0]["_uuid"]).then_some(())

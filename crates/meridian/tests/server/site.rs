@@ -1,5 +1,5 @@
-//! A place with two external networks, chassis of one's own choice and any number of routers, for scenarios about where
-//! gateways are and about servers that come and go.
+//! A cloud with two external networks, given chassis and any number of routers, for scenarios about the chassis of gateways and about
+//! restarting servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cloud::{Cloud, eventually};
 use crate::world::{external, id, members};
 
-/// What every gateway chassis says of itself.
+/// The options of a gateway-capable chassis.
 pub(crate) const GATEWAY: &str = "enable-chassis-as-gw";
 
 /// External networks N1 on phy1 and N2 on phy2, with subnets 192.0.2.0/24 and 198.51.100.0/24.
@@ -18,16 +18,16 @@ pub(crate) struct Site {
     pub(crate) n2: String,
 }
 
-/// The chassis of a gateway's group with their priorities, highest first.
+/// The chassis of a gateway's group with their priorities, sorted by descending priority.
 pub(crate) type Group = Vec<(String, i64)>;
 
 impl Site {
-    /// On a server, with chassis as (name, physical networks, options).
+    /// A site on a server, with chassis as (name, physical networks, options).
     pub(crate) fn new(cloud: Cloud, chassis: &[(&str, &[&str], &str)]) -> Site {
         for (name, physical, options) in chassis {
             cloud.chassis(name, physical, options);
         }
-        // The default is meant for one project of many.
+        // The default quota is meant for one of many projects.
         let limits =
             json!({"quota": {"router": -1, "port": -1, "floatingip": -1, "network": -1, "subnet": -1}});
         cloud.put("quotas/fake_project_id", limits);
@@ -38,13 +38,13 @@ impl Site {
         site
     }
 
-    /// With three chassis that have both physical networks.
+    /// A site with three chassis that have both physical networks.
     pub(crate) fn with_three(cloud: Cloud) -> Site {
         let both: &[&str] = &["phy1", "phy2"];
         Self::new(cloud, &[("ch1", both, GATEWAY), ("ch2", both, GATEWAY), ("ch3", both, GATEWAY)])
     }
 
-    /// Waits until the server knows of these chassis, as they are in the Southbound now.
+    /// Waits until the server reports exactly these chassis.
     #[track_caller]
     pub(crate) fn knows(&self, names: &[&str]) {
         eventually("the chassis are known", || {
@@ -69,14 +69,14 @@ impl Site {
         router
     }
 
-    /// Changes a router's gateways and waits until the Northbound has them; gives the router.
+    /// Changes a router's gateways and waits until the Northbound has them; returns the router.
     #[track_caller]
     pub(crate) fn gateways(&self, method: &str, router: &str, elements: Value) -> Value {
         let path = format!("routers/{router}/{method}_external_gateways?wait=ovn");
         self.cloud.put(&path, json!({"router": {"external_gateways": elements}}))["router"].clone()
     }
 
-    /// The gateway ports of a router, the compatibility gateway first, by the addresses that the router shows.
+    /// The gateway ports of a router, the compatibility gateway first. They are found by the addresses in the router.
     #[track_caller]
     pub(crate) fn gateway_ports(&self, router: &str) -> Vec<Value> {
         let shown = self.cloud.get(&format!("routers/{router}"))["router"].clone();
@@ -95,7 +95,7 @@ impl Site {
         self.groups_once("the groups can be read", |_| true)
     }
 
-    /// The same; nothing if something changed between the two reads that it takes.
+    /// The groups of all gateway ports; `None` if they changed between the two reads.
     fn groups_now(&self) -> Option<BTreeMap<String, Group>> {
         let groups = self.cloud.rows("HA_Chassis_Group");
         let chassis: BTreeMap<String, (String, i64)> = self
@@ -117,7 +117,7 @@ impl Site {
         groups.collect()
     }
 
-    /// The groups once they are as expected.
+    /// Waits until the groups are as expected; returns them.
     #[track_caller]
     pub(crate) fn groups_once(
         &self,
@@ -127,7 +127,7 @@ impl Site {
         eventually(what, || self.groups_now().filter(&is))
     }
 
-    /// Binds the gateway of a port to a chassis, as its controller would.
+    /// Binds the gateway of a port to a chassis, as ovn-controller would.
     #[track_caller]
     pub(crate) fn bind(&self, port: &str, chassis: &str) {
         eventually("northd has made the binding", || {
@@ -138,14 +138,14 @@ impl Site {
     }
 }
 
-/// A network with a subnet; gives both ids.
+/// Creates a network with a subnet; returns both ids.
 pub(crate) fn internal(cloud: &Cloud, name: &str, cidr: &str) -> (String, String) {
     let network = cloud.create("networks", "network", json!({"name": name}));
     let subnet = json!({"network_id": network["id"], "ip_version": 4, "cidr": cidr});
     (id(&network), id(&cloud.create("subnets", "subnet", subnet)))
 }
 
-/// The chassis that hosts.
+/// The chassis that hosts the gateway.
 pub(crate) fn primary(group: &Group) -> &str {
     &group[0].0
 }

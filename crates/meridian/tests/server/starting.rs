@@ -1,4 +1,4 @@
-//! What a server checks before it takes anything: that it has an OVN, and that it can listen.
+//! The checks of a server before it accepts requests: it needs an OVN, and it must be able to listen.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -32,7 +32,7 @@ fn a_server_without_an_ovn_does_not_start() {
     let refused = || {
         let mut command = server(dir.path(), run_dir.path());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A server that starts says so, and would run until somebody stops it.
+        // A server that starts prints its URL, and would run until it is killed.
         if let Some(line) = BufReader::new(child.stdout.take().unwrap()).lines().next() {
             child.kill().unwrap();
             panic!("it started: {line:?}");
@@ -51,7 +51,7 @@ fn a_server_without_an_ovn_does_not_start() {
     symlink(plant.dir().join("nb.sock"), &socket).unwrap();
     let complaint = refused();
     assert!(complaint.contains("OVN_Southbound") && complaint.contains("ovnsb_db.sock"), "{complaint}");
-    // Where the usual sockets are, nobody has to name them.
+    // With the databases at the usual sockets, no flag has to name them.
     symlink(plant.dir().join("sb.sock"), run_dir.path().join("ovnsb_db.sock")).unwrap();
     let mut child = server(dir.path(), run_dir.path()).stdout(Stdio::piped()).spawn().unwrap();
     let line = BufReader::new(child.stdout.take().unwrap()).lines().next();

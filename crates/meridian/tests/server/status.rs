@@ -1,4 +1,4 @@
-//! What operators see and do: status and health, agents that are gone, clients that are slow, options.
+//! The operator's tools: status and health, removed agents, slow clients, options.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -39,7 +39,7 @@ fn the_status_shows_each_router_with_its_gateways_chassis_and_routes() {
     let text = site.cloud.meridian(&["status"]);
     for part in [
         "healthy",
-        // No process in this test answers BFD, and one gateway is on no chassis.
+        // No process in this test answers BFD, and one gateway has no chassis.
         "network: 2 of 2 gateways carry no traffic",
         "OVN_Northbound: synced",
         "SQLite: synced",
@@ -75,7 +75,7 @@ fn health_is_the_truth_about_the_databases() {
     let answer = health("/health");
     assert_eq!(answer.status, 503);
     assert!(answer.body.as_str().unwrap().contains("OVN_Northbound is"), "{answer:?}");
-    // Those who only want to know whether requests are answered ask where requests go.
+    // `/healthcheck` on the API's address only reports whether requests are answered.
     assert_eq!(raw(cloud.url(), &[], "GET", "/healthcheck", None).status, 200);
     assert!(cloud.meridian(&["status"]).contains("not healthy"));
     plant.revive();
@@ -97,7 +97,7 @@ fn a_dead_agent_that_is_deleted_leaves_the_southbound_and_a_living_one_cannot_be
     assert_eq!(refused.status, 409, "{refused:?}");
     assert!(refused.body["NeutronError"]["message"].as_str().unwrap().contains("is alive"), "{refused:?}");
 
-    // Much has happened since they were last heard of; one of them catches up.
+    // The number has advanced far beyond the agents' last reports. One of them catches up.
     cloud.nbctl("set NB_Global . nb_cfg=100");
     cloud.sbctl("set Chassis_Private ch2 nb_cfg=100");
     eventually("one is dead", || (alive("ch1") == false && alive("ch2") == true).then_some(()));
@@ -119,7 +119,7 @@ fn a_client_that_sends_half_a_header_is_not_waited_for() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"GET /v2.0/networks HTTP/1.1\r\nHost: x\r\nX-Auth-Tok").unwrap();
     let mut answer = Vec::new();
-    // A reset is a way to hang up, too.
+    // The server may also close the connection with a reset.
     if let Err(error) = stream.read_to_end(&mut answer) {
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "it was waited for");
     }

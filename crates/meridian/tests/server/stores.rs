@@ -1,4 +1,4 @@
-//! A server whose store is not the one that the Northbound was written from: nothing of the customers' network goes.
+//! A server whose store is not the one that the Northbound was written from: it deletes no rows of the customers' networks.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn networks(cloud: &Cloud, names: std::ops::Range<usize>) {
     cloud.converged();
 }
 
-/// The problem of a writer that withholds deletions.
+/// The message of a writer that withholds deletions, if it does.
 fn withholds(cloud: &Cloud) -> Option<String> {
     let status = cloud.status();
     let problems = status["components"].as_array()?.iter().flat_map(|it| it["problems"].as_array().cloned());
@@ -35,7 +35,7 @@ fn two_servers_on_one_file_are_one_server_and_a_refusal() {
     assert_eq!(cloud.rows("Logical_Switch").len(), 14);
 }
 
-/// A server with a store of its own takes over from one that is gone. `args` choose the store.
+/// A server with a store of its own replaces one that is gone. `args` choose the store.
 fn takes_over_with_another_store(plant: &Plant, args: &[&str]) {
     let mut first = plant.cloud(&[]);
     networks(&first, 0..3);
@@ -44,13 +44,13 @@ fn takes_over_with_another_store(plant: &Plant, args: &[&str]) {
     let told = eventually("it withholds the deletions", || withholds(&second));
     assert!(told.contains("has written to this Northbound before"), "{told}");
     assert_eq!(second.rows("Logical_Switch").len(), 3);
-    // It works for its own clients, and says that it is not well.
+    // The server works for its own clients, and reports itself unhealthy.
     second.create("networks", "network", json!({"name": "own"}));
     eventually("its own network is there", || (second.rows("Logical_Switch").len() == 4).then_some(()));
     assert_eq!(raw(&second.metrics_url(), &[], "GET", "/health", None).status, 503);
     let refusal = second.try_meridian(&["allow-deletions"]).unwrap_err();
     assert!(refusal.contains("withholds the deletion of") && refusal.contains("--yes"), "{refusal}");
-    // A restart changes nothing about it.
+    // After a restart the server still withholds the deletions.
     second.crash();
     eventually("it withholds them again", || withholds(&second));
     assert_eq!(second.rows("Logical_Switch").len(), 4);
@@ -61,7 +61,7 @@ fn takes_over_with_another_store(plant: &Plant, args: &[&str]) {
     second.converged();
     assert_eq!(withholds(&second), None);
     assert_eq!(second.meridian(&["allow-deletions"]), "The server withholds no deletions.\n");
-    // From now on this store is the newest.
+    // From now on the Northbound names this store, so a restart withholds nothing.
     second.crash();
     second.converged();
     assert_eq!((withholds(&second), second.rows("Logical_Switch").len()), (None, 1));
@@ -102,7 +102,7 @@ fn a_backup_that_is_restored_deletes_nothing_until_an_operator_says_so() {
     cloud.again();
     let told = eventually("it withholds the deletions", || withholds(&cloud));
     assert!(told.contains("restored from a backup"), "{told}");
-    // It counts on from the backup, beyond the number that was noted, and is still not the newest.
+    // The restored store counts on from the backup, beyond the number in the Northbound. It is still not the newest store.
     for n in 0..20 {
         cloud.create("networks", "network", json!({"name": format!("later{n}")}));
     }
@@ -111,8 +111,8 @@ fn a_backup_that_is_restored_deletes_nothing_until_an_operator_says_so() {
     assert_eq!(cloud.rows("Logical_Switch").len(), 26);
 }
 
-/// Networks are deleted while the Northbound is away, and the server dies before it is back. What of it goes on then, with these
-/// words in the configuration?
+/// Deletes networks while the Northbound is down, then kills the server and restarts both. Checks which rows the server deletes with this
+/// configuration.
 fn deletes_what_it_missed(config: &str) -> Result<(), String> {
     let mut plant = Plant::start();
     let file = plant.dir().join("meridian.toml");

@@ -8,14 +8,14 @@ use crate::plant::Plant;
 use crate::two_servers::postgres;
 use crate::world::id;
 
-/// The status and type of a refused request of bob's.
+/// The status and type of a rejected request of bob's.
 fn refused(realm: &Realm, method: &str, path: &str, body: Value) -> (u16, String) {
     let answer = realm.ask(&realm.bob, method, path, Some(body));
     let (status, kind, _) = answer.refusal();
     (status, kind)
 }
 
-/// Alice's network, which everybody may use, with its subnet 10.0.0.0/24.
+/// Alice's network, which is shared with all projects, with its subnet 10.0.0.0/24.
 fn shared(realm: &Realm) -> (String, String) {
     let network = id(&realm.create(&realm.alice, "networks", "network", json!({"name": "hers"})));
     let subnet = json!({"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/24"});
@@ -36,11 +36,11 @@ fn a_project_takes_nothing_from_others_with_postgresql_and_tls() {
     let external = realm.external("public", "phy1", "192.0.2.0/24");
     let router = id(&realm.create(&realm.bob, "routers", "router", json!({"name": "his"})));
 
-    // The gateway of a network that is shared with everybody.
+    // The gateway address of a network that is shared with all projects.
     let attach = format!("routers/{router}/add_router_interface");
     assert_eq!(refused(&realm, "PUT", &attach, json!({ "subnet_id": subnet })), (400, "BadRequest".into()));
 
-    // All public addresses, or all of a shared subnet, with one request.
+    // All public addresses, or all of a shared subnet, in one request.
     let gateways: Vec<Value> = (0..240).map(|_| json!({ "network_id": external })).collect();
     let gateways = json!({"router": {"external_gateways": gateways}});
     let over = (409, "OverQuota".to_owned());
@@ -50,7 +50,7 @@ fn a_project_takes_nothing_from_others_with_postgresql_and_tls() {
     assert_eq!(refused(&realm, "POST", "ports", json!({ "port": port(240) })), over);
     assert_eq!(refused(&realm, "POST", "ports", json!({ "ports": vec![port(16); 16] })), over);
 
-    // The owner of a network and the ports of others on it.
+    // The owner of a network must not change the ports of other projects on it.
     let his = id(&realm.create(&realm.bob, "ports", "port", json!({"network_id": network, "name": "his"})));
     let path = format!("ports/{his}");
     for change in
@@ -60,7 +60,7 @@ fn a_project_takes_nothing_from_others_with_postgresql_and_tls() {
         assert_eq!(answer.refusal().0, 403, "{answer:?}");
     }
 
-    // A subnet that exists and one that does not are the same to a stranger.
+    // To another project, an existing subnet and a missing one look the same.
     let hidden = id(&realm.create(&realm.alice, "networks", "network", json!({"name": "hidden"})));
     let hidden = json!({"network_id": hidden, "ip_version": 4, "cidr": "10.9.0.0/24"});
     let hidden = id(&realm.create(&realm.alice, "subnets", "subnet", hidden));
@@ -72,7 +72,7 @@ fn a_project_takes_nothing_from_others_with_postgresql_and_tls() {
     });
     assert_eq!(found, absent);
 
-    // Nothing of it is in OVN, and bob's own port is as he made it.
+    // OVN has no row of these requests, and bob's own port is unchanged.
     realm.cloud.converged();
     let rows = realm.cloud.rows("Logical_Router_Port");
     assert!(rows.is_empty(), "{rows:?}");

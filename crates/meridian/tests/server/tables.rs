@@ -1,4 +1,4 @@
-//! What is stored of a router's gateways: `routers.gw_port_id` names one, `routerports` has all, on both engines.
+//! The SQL tables of a router's gateways, on both engines: `routers.gw_port_id` names one, `routerports` has all.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::cloud::Cloud;
 use crate::plant::Plant;
 use crate::site::{Site, internal};
 
-/// Where the state of a server is.
+/// The SQL engine of a server's store.
 enum Engine {
     Sqlite,
     Postgres(Postgres, #[expect(dead_code, reason = "kept until the server is gone")] tempfile::TempDir),
 }
 
 impl Engine {
-    /// What a statement gives, each row as text with `|` between columns and nothing for null.
+    /// The result of a statement, each row as a string with `|` between the columns and nothing for null.
     fn ask(&self, cloud: &Cloud, statement: &str) -> Vec<String> {
         match self {
             Engine::Sqlite => {
@@ -64,8 +64,8 @@ fn stored(engine: &Engine, cloud: &Cloud, router: &str) -> Stored {
     Stored { gateway: one.into_iter().next().filter(|id| !id.is_empty()), gateways, interfaces }
 }
 
-/// That both tables hold what the API shows, and that the one gateway is one of all, or none if there are none; gives the ids
-/// of the gateway ports, the first one first.
+/// Asserts that both tables agree with the API, and that the one gateway is the first of all, or none if there are none. Returns the ids of
+/// the gateway ports in order.
 #[track_caller]
 fn agree(engine: &Engine, site: &Site, router: &str) -> Vec<String> {
     let ports: Vec<String> =
@@ -105,23 +105,23 @@ fn gateways_come_and_go(engine: &Engine, site: &Site) {
     let interface =
         site.cloud.put(&format!("routers/{router}/add_router_interface"), json!({ "subnet_id": subnet }));
     let interface = interface["port_id"].as_str().unwrap();
-    // Added: the first becomes the one, the others do not take its place.
+    // The first added gateway becomes `gw_port_id`; later ones do not replace it.
     site.gateways("add", &router, json!([n1.clone(), n1.clone()]));
     let two = agree(engine, site, &router);
     assert_eq!(two.len(), 2);
     site.gateways("add", &router, json!([n2.clone()]));
     let three = agree(engine, site, &router);
     assert_eq!((three.len(), &three[..2]), (3, &two[..]));
-    // Another is made the first.
+    // Another gateway becomes the first.
     let of = |port: &str| json!({"network_id": site.n1, "external_fixed_ips": [fixed_ip(site, port)]});
     site.gateways("update", &router, json!([n2.clone(), of(&three[0]), of(&three[1])]));
     assert_eq!(agree(engine, site, &router), [&three[2], &three[0], &three[1]].map(String::clone));
-    // The first goes by the old way, and by the new one; the next takes its place.
+    // The first gateway is removed through the old API, then through the new one. The next one takes its place.
     site.cloud.put(&format!("routers/{router}"), json!({"router": {"external_gateway_info": {}}}));
     assert_eq!(agree(engine, site, &router), two);
     site.gateways("remove", &router, json!([of(&two[0])]));
     assert_eq!(agree(engine, site, &router), two[1..]);
-    // Refused is as never asked.
+    // A rejected request changes nothing.
     let unknown = json!({"router": {"external_gateways": [n2]}});
     let path = format!("/v2.0/routers/{router}/remove_external_gateways");
     assert_eq!(site.cloud.ask("PUT", &path, Some(unknown)).status, 400);
@@ -130,7 +130,7 @@ fn gateways_come_and_go(engine: &Engine, site: &Site) {
     assert_eq!(agree(engine, site, &router), [] as [String; 0]);
     let all = stored(engine, &site.cloud, &router);
     assert_eq!((all.gateway, all.interfaces), (None, [interface.to_owned()].into()), "interfaces stay");
-    // With the router all of it goes.
+    // Deleting the router removes all entries.
     site.gateways("add", &router, json!([element(&site.n1), element(&site.n2)]));
     assert_eq!(agree(engine, site, &router).len(), 2);
     site.cloud.put(&format!("routers/{router}/remove_router_interface"), json!({ "subnet_id": subnet }));

@@ -1,4 +1,4 @@
-//! Scenario 59: several servers on one PostgreSQL and one Northbound; and how they are encrypted towards PostgreSQL.
+//! Scenario 59: several servers on one PostgreSQL and one Northbound; and their encrypted connections to PostgreSQL.
 
 use std::process::Command;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::plant::Plant;
 use crate::site::{Site, internal};
 use crate::world::id;
 
-/// What the loop that writes the Northbound waits for, if anything.
+/// The reason why the loop that writes the Northbound waits, if it does.
 pub(crate) fn waits_for(cloud: &Cloud) -> Option<String> {
     let status = cloud.status();
     let components = status["components"].as_array().unwrap().clone();
@@ -20,7 +20,7 @@ pub(crate) fn waits_for(cloud: &Cloud) -> Option<String> {
     northbound["waiting_for"].as_str().map(str::to_owned)
 }
 
-/// Two servers on the same databases: the one that writes, and the other.
+/// Two servers on the same databases: the writer first, then the other.
 fn two(plant: &Plant, postgres: &Postgres) -> (Site, Cloud) {
     let url = postgres.url("meridian");
     let site = Site::with_three(Cloud::on(plant.dir(), &["--database", &url]));
@@ -37,7 +37,7 @@ pub(crate) fn postgres() -> (Postgres, tempfile::TempDir) {
     (postgres, dir)
 }
 
-/// One worker's share of the mixed requests, by turns to either server; each answer must be a good one.
+/// One worker's share of the mixed requests, sent to both servers in turn. Each of them must succeed.
 fn worker(n: usize, servers: [&Cloud; 2], network: &str, external: [&str; 2], shared: &str) {
     let mut turn = n;
     let mut ask = |method: &str, path: &str, body: Value| {
@@ -50,13 +50,13 @@ fn worker(n: usize, servers: [&Cloud; 2], network: &str, external: [&str; 2], sh
     let router = id(&ask("POST", "routers", json!({"router": {"name": format!("r{n}")}}))["router"]);
     let element = |at: usize| json!({"router": {"external_gateways": [{"network_id": external[at % 2]}]}});
     for at in 0..4 {
-        // The next request goes to the other server, which must know what this one has just made.
+        // The next request uses the other server, which must know the new port.
         let port = json!({"port": {"network_id": network, "name": format!("p{n}-{at}")}});
         let port = id(&ask("POST", "ports", port)["port"]);
         ask("GET", &format!("ports/{port}"), Value::Null);
         ask("PUT", &format!("ports/{port}"), json!({"port": {"description": "seen"}}));
         ask("PUT", &format!("routers/{router}/add_external_gateways"), element(at));
-        // All workers change this one.
+        // All workers change this router.
         ask("PUT", &format!("routers/{shared}/add_external_gateways"), element(at));
         if at == 3 {
             ask("DELETE", &format!("ports/{port}"), Value::Null);
@@ -98,7 +98,7 @@ fn scenario_59_two_servers_serve_and_one_writes_and_the_other_takes_over() {
     assert_eq!(site.cloud.rows("Logical_Router_Port").len(), 8 * 4 + 32);
     assert_eq!((waits_for(&site.cloud), waits_for(&other).is_some()), (None, true), "one writes");
 
-    // kill -9 of the one that writes.
+    // Kills the writer with SIGKILL.
     let begin = Instant::now();
     site.cloud.kill();
     let port = json!({"port": {"network_id": network, "name": "after"}});
@@ -109,7 +109,7 @@ fn scenario_59_two_servers_serve_and_one_writes_and_the_other_takes_over() {
     other.converged();
     let port = id(&answer.body["port"]);
     assert!(other.rows("Logical_Switch_Port").iter().any(|row| row["name"] == port.as_str()));
-    // The one that was killed comes back as the second.
+    // The killed server restarts as the second one.
     site.cloud.again();
     eventually("it waits for its turn", || waits_for(&site.cloud).filter(|what| what.contains("lock")));
 }
@@ -126,13 +126,13 @@ fn a_request_waits_for_the_northbound_through_a_server_that_does_not_write() {
         let port = id(&answer.body["port"]);
         assert!(site.cloud.rows("Logical_Switch_Port").iter().any(|row| row["name"] == port.as_str()));
     }
-    // A change that asks for nothing in the Northbound is waited for as well.
+    // `wait=ovn` also works for a change without Northbound rows.
     let quota = json!({"quota": {"port": 77}});
     let answer = other.ask("PUT", "/v2.0/quotas/somebody?wait=ovn", Some(quota));
     assert_eq!((answer.status, answer.waited.as_deref()), (200, Some("nb")), "{answer:?}");
 }
 
-/// A CA and a certificate for a name, in a directory, by openssl.
+/// Creates a CA and a certificate for a name in a directory, with openssl.
 pub(crate) fn certificates(dir: &std::path::Path, name: &str) {
     let openssl = |line: &str| {
         let out = Command::new("openssl").args(line.split(' ')).current_dir(dir).output().unwrap();

@@ -1,5 +1,5 @@
-//! A Northbound as Neutron's OVN driver wrote it before 2026: the same names and keys as ours, UUIDs by chance, and
-//! `Gateway_Chassis` rows that say where a gateway may be. What today's Neutron writes is recorded, see `recorded`.
+//! A Northbound as Neutron's OVN driver wrote it before 2026: the same names and keys as Meridian's, random UUIDs, and `Gateway_Chassis`
+//! rows for the chassis of gateways. The rows of today's Neutron are recorded, see `recorded`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,16 +9,16 @@ use serde_json::{Map, Value, json};
 
 use crate::cloud::Cloud;
 
-/// The chassis of every gateway, first the one that has it.
+/// The chassis of every gateway; the first one hosts it.
 pub(crate) const ORDER: [&str; 3] = ["ch2", "ch3", "ch1"];
 
-/// One transaction in the making.
+/// The operations of one transaction.
 struct Rows {
     ops: Vec<Value>,
 }
 
 impl Rows {
-    /// Adds a row; gives how others in the transaction refer to it.
+    /// Adds a row; returns the reference to it for other rows of the transaction.
     fn add(&mut self, table: &str, row: Value) -> Value {
         let name = format!("row{}", self.ops.len());
         self.ops.push(json!({"op": "insert", "table": table, "uuid-name": name, "row": row}));
@@ -41,7 +41,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Writes what Neutron would have written for the objects of a cloud, and what others have beside it.
+/// Writes the rows that Neutron would have written for the objects of a cloud, and rows of other programs.
 pub(crate) fn write(source: &Cloud, ovn: &Path) {
     let list =
         |path: &str| -> Vec<Value> { source.get(path)[path.replace('-', "_")].as_array().unwrap().clone() };
@@ -93,7 +93,7 @@ pub(crate) fn write(source: &Cloud, ovn: &Path) {
         self::router(&mut rows, &router, &ports, &subnets, &list("floatingips"), &balancer);
     }
     groups(&mut rows, &list("security-groups"), &ports, &switch_ports);
-    // What an agent for BGP and an operator keep there.
+    // Rows of a BGP agent and of an operator.
     let leak = rows.add(
         "Logical_Router_Static_Route",
         json!({"ip_prefix": "10.0.0.0/24", "nexthop": "100.64.0.2", "external_ids": map([("bgp", "leak")])}),
@@ -316,7 +316,7 @@ fn groups(rows: &mut Rows, groups: &[Value], ports: &[Value], switch_ports: &BTr
     rows.add("Port_Group", json!({"name": "neutron_pg_drop", "acls": set(drops), "ports": set(secured)}));
 }
 
-/// Commits all of it at once.
+/// Commits all operations in one transaction.
 fn transact(ovn: &Path, ops: &[Value]) {
     let mut all = vec![json!("OVN_Northbound")];
     all.extend(ops.iter().cloned());

@@ -1,5 +1,5 @@
-//! Where most scenarios take place: external networks N1 and N2 with their subnets, chassis, and a router. Requests that go
-//! through here are answered when the Northbound has what they changed.
+//! The cloud of most scenarios: external networks N1 and N2 with their subnets, chassis, and a router. The functions here wait until the
+//! Northbound has their change.
 
 use std::collections::BTreeSet;
 
@@ -27,14 +27,14 @@ pub(crate) fn id(object: &Value) -> String {
     object["id"].as_str().unwrap_or_else(|| panic!("no id: {object}")).to_owned()
 }
 
-/// The values that a member of rows has, each of which must be there.
+/// The values of a member of rows, which each row must have.
 #[track_caller]
 pub(crate) fn each<'a>(rows: &'a [Value], member: &str) -> BTreeSet<&'a str> {
     let text = |row: &'a Value| row[member].as_str().unwrap_or_else(|| panic!("no {member}: {row}"));
     rows.iter().map(text).collect()
 }
 
-/// The members of a set of text as ovn-nbctl prints it: one alone is no array.
+/// The members of a set of strings as ovn-nbctl prints it: a single member is no array.
 pub(crate) fn members(set: &Value) -> BTreeSet<&str> {
     match set {
         Value::Array(members) => members.iter().filter_map(Value::as_str).collect(),
@@ -43,12 +43,12 @@ pub(crate) fn members(set: &Value) -> BTreeSet<&str> {
 }
 
 impl World {
-    /// With three chassis and a router with these attributes.
+    /// A world with three chassis and a router with these attributes.
     pub(crate) fn new(router: Value) -> World {
         Self::on(Cloud::start(), &CHASSIS, router)
     }
 
-    /// On a cloud of one's own.
+    /// A world on a given server with given chassis.
     pub(crate) fn on(cloud: Cloud, chassis: &[&str], router: Value) -> World {
         for name in chassis {
             let options = format!("enable-chassis-as-gw,availability-zones=az-{name}");
@@ -56,7 +56,7 @@ impl World {
         }
         let (n1, s1) = external(&cloud, "1", "phy1", "192.0.2.0/24");
         let (n2, s2) = external(&cloud, "2", "phy2", "198.51.100.0/24");
-        // What lists the zones is what the scheduler sees of the chassis.
+        // The zones come from the scheduler's view of the chassis.
         eventually("the chassis are known", || {
             let zones = cloud.get("availability_zones");
             (zones["availability_zones"].as_array()?.len() == chassis.len()).then_some(())
@@ -66,7 +66,7 @@ impl World {
         world
     }
 
-    /// Another external network; its id and its subnet's.
+    /// Creates another external network; returns its id and its subnet's.
     pub(crate) fn external(&self, number: &str, physical: &str, cidr: &str) -> (String, String) {
         external(&self.cloud, number, physical, cidr)
     }
@@ -76,13 +76,13 @@ impl World {
         format!("routers/{}", self.router)
     }
 
-    /// The router as the API shows it.
+    /// The router from the API.
     #[track_caller]
     pub(crate) fn shown(&self) -> Value {
         self.cloud.get(&self.path())["router"].clone()
     }
 
-    /// Makes an object, and waits until OVN has it.
+    /// Creates an object, and waits until OVN has it.
     #[track_caller]
     pub(crate) fn create(&self, path: &str, noun: &str, attributes: Value) -> Value {
         let answer = self.cloud.settle("POST", path, Some(json!({ noun: attributes })));
@@ -90,7 +90,7 @@ impl World {
         answer.body[noun].clone()
     }
 
-    /// Changes something, and waits until OVN has it.
+    /// Changes an object, and waits until OVN has the change.
     #[track_caller]
     pub(crate) fn put(&self, path: &str, body: Value) -> Value {
         let answer = self.cloud.settle("PUT", path, Some(body));
@@ -98,7 +98,7 @@ impl World {
         answer.body
     }
 
-    /// Deletes something, and waits until it has left OVN.
+    /// Deletes an object, and waits until OVN has removed it.
     #[track_caller]
     pub(crate) fn delete(&self, path: &str) {
         let answer = self.cloud.settle("DELETE", path, None);
@@ -111,7 +111,7 @@ impl World {
         self.put(&self.path(), json!({ "router": attributes }))["router"].clone()
     }
 
-    /// One of the three ways to change the router's gateways: `add`, `update`, `remove`.
+    /// Changes the router's gateways with `add`, `update` or `remove`.
     #[track_caller]
     pub(crate) fn gateways(&self, method: &str, elements: Value) -> Value {
         let answer = self.ask_gateways(method, elements);
@@ -119,7 +119,7 @@ impl World {
         answer.body["router"].clone()
     }
 
-    /// The same where it is to be refused: the status, the type and the text. The router is as it was.
+    /// Like `gateways` for a request that must be rejected: returns the status, type and message. The router must be unchanged.
     #[track_caller]
     pub(crate) fn refused_gateways(&self, method: &str, elements: Value) -> (u16, String, String) {
         let before = self.shown();
@@ -133,7 +133,7 @@ impl World {
         self.cloud.settle("PUT", &path, Some(json!({"router": {"external_gateways": elements}})))
     }
 
-    /// The default routes, once there are so many.
+    /// Waits for this number of default routes; returns them.
     #[track_caller]
     pub(crate) fn routes(&self, count: usize) -> Vec<Value> {
         eventually(&format!("{count} default routes"), || {
@@ -142,7 +142,7 @@ impl World {
         })
     }
 
-    /// The port of the API that has an address.
+    /// The API's port with this address.
     #[track_caller]
     pub(crate) fn port_at(&self, address: &str) -> Value {
         let found = self.cloud.get(&format!("ports?fixed_ips=ip_address={address}"));
@@ -151,13 +151,13 @@ impl World {
         ports[0].clone()
     }
 
-    /// The ids of the ports of the router's gateways, in the order in which the router lists them.
+    /// The ids of the gateway ports, in the order of the router's list.
     #[track_caller]
     pub(crate) fn gateway_ports(&self) -> Vec<String> {
         addresses(&self.shown()).iter().map(|address| id(&self.port_at(address))).collect()
     }
 
-    /// The router's port on OVN's side of a port.
+    /// The Logical_Router_Port of an API port.
     #[track_caller]
     pub(crate) fn router_port(&self, port: &str) -> Value {
         let rows = self.cloud.rows("Logical_Router_Port");
@@ -165,7 +165,7 @@ impl World {
         found.unwrap_or_else(|| panic!("no lrp-{port} in {rows:?}")).clone()
     }
 
-    /// An internal network with one subnet; the ids of both.
+    /// Creates an internal network with one subnet; returns the ids of both.
     #[track_caller]
     pub(crate) fn internal(&self, name: &str, cidr: &str) -> (String, String) {
         let network = id(&self.create("networks", "network", json!({ "name": name })));
@@ -174,14 +174,14 @@ impl World {
         (network, id(&self.create("subnets", "subnet", subnet)))
     }
 
-    /// Connects the router to a subnet; gives the port.
+    /// Connects the router to a subnet; returns the port's id.
     #[track_caller]
     pub(crate) fn connect(&self, subnet: &str) -> String {
         let path = format!("{}/add_router_interface", self.path());
         self.put(&path, json!({ "subnet_id": subnet }))["port_id"].as_str().unwrap().to_owned()
     }
 
-    /// An instance's port on an internal network behind the router; gives its id.
+    /// Creates an instance's port on an internal network behind the router; returns its id.
     #[track_caller]
     pub(crate) fn instance(&self, name: &str, cidr: &str) -> String {
         let (network, subnet) = self.internal(name, cidr);
@@ -189,19 +189,19 @@ impl World {
         id(&self.create("ports", "port", json!({"network_id": network, "name": "instance"})))
     }
 
-    /// A floating IP of a network for a port.
+    /// Creates a floating IP of a network for a port.
     #[track_caller]
     pub(crate) fn floating_ip(&self, network: &str, port: &str) -> Value {
         let attributes = json!({"floating_network_id": network, "port_id": port});
         self.create("floatingips", "floatingip", attributes)
     }
 
-    /// Everything written to the Northbound from now on.
+    /// A journal of everything that is written to the Northbound from now on.
     pub(crate) fn journal(&self) -> Journal {
         Journal::of(&self.cloud)
     }
 
-    /// The chassis of a gateway port's group, the first to host it first.
+    /// The chassis of a gateway port's group, sorted by descending priority.
     #[track_caller]
     pub(crate) fn chassis_of(&self, port: &str) -> Vec<(i64, String)> {
         let groups = self.cloud.rows("HA_Chassis_Group");
@@ -219,7 +219,7 @@ impl World {
         chassis
     }
 
-    /// That nothing of gateways is left in OVN.
+    /// Asserts that OVN has no rows of gateways.
     #[track_caller]
     pub(crate) fn assert_no_gateway_is_left(&self) {
         let left: Vec<_> = self.cloud.rows("Logical_Router_Port");
@@ -235,14 +235,14 @@ impl World {
     }
 }
 
-/// The addresses of a router's gateways, as it lists them.
+/// The addresses of a router's gateways, in the order of the router's list.
 #[track_caller]
 pub(crate) fn addresses(router: &Value) -> Vec<&str> {
     let gateways = router["external_gateways"].as_array().unwrap();
     gateways.iter().map(|it| it["external_fixed_ips"][0]["ip_address"].as_str().unwrap()).collect()
 }
 
-/// An external network with its subnet; the ids of both.
+/// Creates an external network with its subnet; returns the ids of both.
 pub(crate) fn external(cloud: &Cloud, number: &str, physical: &str, cidr: &str) -> (String, String) {
     let network = cloud.create(
         "networks",
