@@ -19,15 +19,15 @@ use tokio_rustls::client::TlsStream;
 use super::tls::{self, TlsConfig, TlsError};
 use crate::session::{Endpoint, Remote};
 
-/// How remotes are reached.
+/// The settings for connecting to a remote.
 #[derive(Clone, Debug)]
 pub struct Dialer {
     /// Certificates for `ssl:` remotes.
     pub tls: Option<TlsConfig>,
     /// Timeout for connecting to one remote, including name lookup and TLS.
     pub timeout: Duration,
-    /// If a host has several addresses: the delay before the next one is tried in parallel (RFC 8305). Without it, they are
-    /// tried one after the other.
+    /// If a host has several addresses: the delay before a connection to the next one is started in parallel (RFC 8305). Without it, the
+    /// addresses are dialled one after the other.
     pub happy_eyeballs: Option<Duration>,
 }
 
@@ -63,7 +63,7 @@ pub enum DialError {
     Tcp {
         /// The remote.
         remote: Remote,
-        /// The error of the last tried address.
+        /// The error of the last dialled address.
         #[source]
         source: io::Error,
     },
@@ -274,7 +274,7 @@ mod tests {
     async fn an_address_that_says_nothing_holds_up_only_those_who_do_not_stagger() {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        // One connection is not accepted and fills the queue; what comes then is not answered.
+        // The queue holds one connection, which nobody accepts. Further connections get no answer.
         let listener = socket.listen(0).unwrap();
         let hung = listener.local_addr().unwrap();
         let mut filling = JoinSet::new();

@@ -16,36 +16,36 @@ pub(super) struct Up {
     stream: Stream,
     pub(super) splitter: FrameSplitter,
     out: VecDeque<Chunk>,
-    /// Bytes of the first chunk that are gone already.
+    /// The number of bytes of the first chunk that are already sent.
     written: usize,
     /// Bytes that wait.
     pub(super) backlog: usize,
-    /// Those of them that are not commits.
+    /// The number of these bytes that do not belong to commits.
     pub(super) others: usize,
     /// Written, but perhaps still in a buffer of TLS.
     unflushed: bool,
     /// Whether any byte has arrived.
     pub(super) heard: bool,
-    /// Whether it is TCP without TLS.
+    /// Whether the connection is TCP without TLS.
     pub(super) plain: bool,
 }
 
 /// The party that decides how many bytes wait to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
-    /// Committers, who wait for room.
+    /// Commits. Committers wait for room in the backlog.
     Commit,
     /// The session and the server: requests of the handshake, answers to the server's requests.
     Other,
 }
 
-/// Consecutive texts of one kind.
+/// Consecutive messages of one kind.
 struct Chunk {
     bytes: Vec<u8>,
     traffic: Traffic,
 }
 
-/// Texts smaller than this share a chunk, and with it a system call.
+/// Messages smaller than this share a chunk, and with it a system call.
 const CHUNK: usize = 1 << 16;
 /// The least room for a read.
 const READ: usize = 1 << 16;
@@ -73,7 +73,7 @@ impl Up {
         }
     }
 
-    /// Appends a text to the bytes to be sent.
+    /// Appends a message to the bytes to be sent.
     pub(super) fn push(&mut self, text: String, traffic: Traffic) {
         self.backlog += text.len();
         if traffic == Traffic::Other {

@@ -46,7 +46,7 @@ impl Lock {
         &self.name
     }
 
-    /// Whether it is ours at the moment.
+    /// Whether this client holds the lock at the moment.
     pub fn is_held(&self) -> bool {
         *self.state.borrow() == LockState::Held
     }
@@ -77,7 +77,7 @@ impl Drop for Lock {
     }
 }
 
-/// Everyone on a client who wants a lock, by its name.
+/// The users of a client that want a lock, by the lock's name.
 #[derive(Debug, Default)]
 pub(super) struct Holders(HashMap<Str, Vec<watch::Sender<LockState>>>);
 

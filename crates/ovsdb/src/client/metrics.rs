@@ -19,7 +19,7 @@ macro_rules! counters {
         }
 
         impl Meters {
-            /// All of them, each read on its own.
+            /// Reads all counters, each on its own.
             pub(crate) fn read(&self) -> Metrics {
                 Metrics { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
@@ -60,7 +60,7 @@ counters! {
     batches,
 }
 
-/// One more.
+/// Increments a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     add(counter, 1);
 }

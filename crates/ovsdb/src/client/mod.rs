@@ -53,12 +53,12 @@ use task::{Command, Driver, Limits};
 /// The default of [`ClientConfig::max_message`].
 pub const MAX_MESSAGE: usize = 512 << 20;
 
-/// How a client is to be. [`ClientConfig::new`] has the defaults.
+/// The configuration of a client. [`ClientConfig::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Which servers, and what is expected of them.
+    /// The servers and the requirements on them.
     pub session: SessionConfig,
-    /// How they are reached.
+    /// The settings for connecting to them.
     pub dialer: Dialer,
     /// The maximum size of a message from a server. Memory is allocated as its bytes arrive, not before. The largest by far is
     /// the content of a database in the reply to a monitor: 100,000 rows of 5 KB each fit into the default of 512 MiB. Rows of
@@ -196,7 +196,7 @@ impl Future for Pending {
     type Output = Result<Committed, CommitError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // A task that ends answers first, save when its runtime is gone.
+        // A task that ends answers first, unless its runtime is gone.
         let outcome = Pin::new(&mut self.outcome).poll(cx);
         outcome
             .map(|outcome| outcome.unwrap_or(Err(CommitError::Closed)))
@@ -238,7 +238,7 @@ impl Client {
         let (commands, queue) = queue::queue();
         let limits = Limits { message: config.max_message, backlog: config.max_backlog, group: config.group };
         let driver = Driver::new(session, config.dialer, queue, shared.clone(), limits, recorder);
-        // One span for the client's whole life: what happens per message has none of its own.
+        // One span covers the client's whole life. Messages have no spans of their own.
         let span = tracing::info_span!("ovsdb", %database);
         tokio::spawn(driver.run().instrument(span));
         Self { database, tables, shared, commands }
@@ -249,8 +249,8 @@ impl Client {
         &self.database
     }
 
-    /// Waits until the replica is what the server has. A schema that does not fit is an error; anything else may get
-    /// better and is waited for: see [`Client::status`] for what is wrong meanwhile.
+    /// Waits until the replica equals the server's content. A schema that does not fit is an error. The client waits through all other
+    /// failures, because they may pass; [`Client::status`] shows the current one.
     pub async fn synced(&self) -> Result<Snapshot, OpenError> {
         let (mut status, mut misfits) = (self.shared.status.subscribe(), self.shared.misfits.subscribe());
         loop {
@@ -269,7 +269,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::synced`], with a time limit: the error then contains the cause of the last failed attempt.
+    /// Like [`Client::synced`], with a time limit. The error then contains the cause of the last failed attempt.
     pub async fn synced_within(&self, limit: Duration) -> Result<Snapshot, OpenError> {
         match tokio::time::timeout(limit, self.synced()).await {
             Ok(done) => done,
@@ -304,9 +304,9 @@ impl Client {
         self.start(txn, false).await?.await
     }
 
-    /// Commits a transaction in a batch with others that are committed this way at the same time: many small ones cost little
-    /// more than one. Each gets its own outcome, and they take effect in the order of their calls. [`group`](crate::txn::group)
-    /// describes the effect on checks that span a transaction.
+    /// Commits a transaction in a batch with other transactions that are committed this way at the same time: many small ones cost little
+    /// more than one. Each gets its own outcome, and they take effect in the order of their calls. [`group`](crate::txn::group) describes
+    /// the effect on checks that span a transaction.
     pub async fn commit_grouped(&self, txn: &Transaction) -> Result<Committed, CommitError> {
         self.start(txn, true).await?.await
     }
@@ -346,7 +346,7 @@ impl Client {
         };
         let composed = txn.compose(|table, column| match &schema {
             Some(schema) => !has(schema, table, column),
-            // Nothing is sent before the first connection.
+            // Before the first connection nothing is sent.
             None => false,
         })?;
         let command = Command::Commit { composed, grouped, reply };
@@ -354,11 +354,11 @@ impl Client {
         Ok(outcome)
     }
 
-    /// Decides and commits as one step: the closure reads through a view that remembers what was read, and what it
-    /// writes is committed only if that still holds. If it does not, the closure is run again on a newer snapshot.
+    /// Decides and commits as one step. The closure reads through a view that records its reads. The writes are committed only if the rows
+    /// that it read are unchanged; otherwise the closure runs again on a newer snapshot.
     ///
-    /// The closure may run several times and must only read and write through the view. Its last value comes with the outcome;
-    /// an error of its own ends the attempt.
+    /// The closure may run several times and must only read and write through the view. Its last value is returned with the outcome; an
+    /// error of its own ends the attempt.
     pub async fn transact<V, E: From<CommitError>>(
         &self,
         mut decide: impl FnMut(&mut View) -> Result<V, E>,
@@ -378,7 +378,7 @@ impl Client {
         }
     }
 
-    /// Waits for a newer snapshot; not for long, as what changed may be outside of what is monitored.
+    /// Waits for a newer snapshot. The wait is short, because the conflicting change may be outside of the monitored part.
     async fn newer_than(&self, seq: crate::replica::Seq, tried: u32) {
         let mut feed = self.subscribe();
         let newer = async { while feed.snapshot().seq() <= seq && feed.next().await.is_some() {} };
@@ -394,10 +394,10 @@ impl Client {
         self.set_condition_of(T::TABLE, condition).await
     }
 
-    /// As [`Client::set_condition`], by the table's name.
+    /// Like [`Client::set_condition`], by the table's name.
     ///
     /// # Panics
-    /// Where the model does not have the table.
+    /// If the model does not contain the table.
     pub async fn set_condition_of(&self, table: &str, condition: Condition) -> Result<(), ConditionError> {
         let known = self.tables.iter().any(|known| known == table);
         assert!(known, "the model of {} has no table {table}", self.database);
@@ -420,7 +420,7 @@ impl Client {
     async fn want(&self, name: &str, mode: LockMode) -> Lock {
         let (state, receiver) = watch::channel(LockState::Waiting);
         let name = Str::from(name);
-        // With the client closed the sender is dropped with the command, and the lock says so.
+        // If the client is closed, the sender is dropped with the command, and the lock reports that.
         let _ = self.commands.tell(Command::Lock { name: name.clone(), mode, state });
         Lock::new(name, receiver, self.commands.downgrade())
     }
@@ -430,13 +430,13 @@ impl Client {
         self.shared.status.subscribe()
     }
 
-    /// How the model fits the server's schema; empty before the first connection.
+    /// The result of comparing the model with the server's schema; empty before the first connection.
     pub fn fit(&self) -> Arc<Fit> {
         self.shared.fitted().fit
     }
 
-    /// The schema of the current or last server; `None` before the first connection. The replica keeps only what decoding
-    /// needs; a writer may also need ranges and allowed values.
+    /// The schema of the current or last server; `None` before the first connection. The replica keeps only the parts that decoding needs;
+    /// a writer may also need ranges and allowed values.
     pub fn schema(&self) -> Option<Arc<DatabaseSchema>> {
         self.shared.fitted().schema
     }

@@ -11,10 +11,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::task::Command;
 
-/// Commits that may wait for the driver; who wants more waits for a place.
+/// The number of commits that may wait for the driver. Further committers wait for a slot.
 const PLACES: usize = 1024;
 
-/// The driver is gone.
+/// The driver has ended.
 #[derive(Debug)]
 pub(super) struct Gone;
 
@@ -49,7 +49,7 @@ impl Commands {
         self.tell(command)
     }
 
-    /// Asks for anything else.
+    /// Sends any other command.
     pub(super) fn tell(&self, command: Command) -> Result<(), Gone> {
         self.line.send(command).map_err(|_| Gone)
     }
@@ -66,7 +66,7 @@ impl Commands {
 }
 
 impl Queue {
-    /// The next request; a commit only if there is room for one. `None` when all senders are gone.
+    /// The next request; a commit only if there is room for one. `None` once all senders are dropped.
     pub(super) async fn next(&mut self, room: bool) -> Option<Command> {
         if let Some(command) = self.returned(room) {
             return Some(command);
@@ -79,7 +79,7 @@ impl Queue {
         }
     }
 
-    /// The same, of what is there already.
+    /// Like `next`, but only for requests that are already queued.
     pub(super) fn try_next(&mut self, room: bool) -> Option<Command> {
         if let Some(command) = self.returned(room) {
             return Some(command);

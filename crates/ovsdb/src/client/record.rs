@@ -58,7 +58,7 @@ impl Input<'_> {
     }
 }
 
-/// One line. What is recorded as text is JSON that may hold line breaks, or no JSON at all.
+/// One line. Messages are recorded as strings, because their JSON may contain line breaks or be invalid.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Entry {
@@ -154,7 +154,7 @@ impl Recorder {
         let written = serde_json::to_writer(&mut self.out, &Line { at, entry })
             .map_err(io::Error::from)
             .and_then(|()| self.out.write_all(b"\n"));
-        // A client goes on without its recording rather than not at all.
+        // A recording that fails must not stop the client, so only the recording ends.
         if let Err(error) = written {
             tracing::warn!(%error, "the recording of the session ends here");
             self.failed = true;
@@ -270,7 +270,7 @@ pub fn replay(path: &Path, config: SessionConfig, model: Model) -> Result<Replay
     Ok(Replayed { events, snapshot: session.snapshot(), sent, difference })
 }
 
-/// Feeds an input to the session; returns an action as text.
+/// Feeds an input to the session. Returns an action as a string.
 fn give(
     session: &mut Session,
     now: Instant,

@@ -76,7 +76,7 @@ pub enum RpcError {
         #[source]
         source: FrameError,
     },
-    /// The received text is not a message.
+    /// The received data is not a message.
     #[error("{remote} does not speak OVSDB")]
     Message {
         /// The remote.
@@ -94,7 +94,7 @@ pub enum RpcError {
         method: String,
         /// The duration of the silence.
         after: Duration,
-        /// Whether a part of a message had arrived.
+        /// Whether a part of the message had arrived.
         begun: bool,
     },
     /// The server sends notifications without end in place of an answer.
@@ -115,7 +115,7 @@ pub enum RpcError {
         /// The server's explanation.
         details: String,
     },
-    /// The answer is not what this request is answered with.
+    /// The reply does not have the form that this method requires.
     #[error("the answer to {method} makes no sense")]
     Answer {
         /// The request.
@@ -180,7 +180,7 @@ impl Rpc {
             .map_err(|source| RpcError::Answer { method: method.into(), source })
     }
 
-    /// Sends a request and returns the reply as text.
+    /// Sends a request and returns the raw JSON of the reply.
     pub async fn call_raw(
         &mut self,
         method: &str,

@@ -27,7 +27,7 @@ pub enum FeedEvent {
     Changed {
         /// The changes since the previous event.
         delta: Arc<Delta>,
-        /// Whether several changes were summed up because the reader was slow.
+        /// Whether several changes were merged because the reader was slow.
         lagged: bool,
     },
     /// The replica does not follow the server any more. It stays as it is.
@@ -52,7 +52,7 @@ pub struct Feed {
     told: Standing,
 }
 
-/// Whether the replica follows the server, as far as a reader knows or the client.
+/// Whether the replica follows the server, from the client's or a reader's view.
 #[derive(Clone, Debug)]
 enum Standing {
     /// Not yet.
@@ -62,7 +62,7 @@ enum Standing {
 }
 
 impl Standing {
-    /// The events that bring a reader who knows of another standing to this one, with the last break that it missed.
+    /// The events that a reader with the older standing `told` still has to receive, with the last disconnect that it missed.
     fn told_after(&self, told: &Standing, missed: Option<CloseReason>) -> Vec<FeedEvent> {
         let disconnected = |reason| FeedEvent::Disconnected { reason };
         match (told, self) {
@@ -306,8 +306,8 @@ impl Publisher {
         *self.newest.lock() = newest;
     }
 
-    /// As [`Publisher::publish`], for a fast change. Meanwhile the publisher does not hold the old snapshot, and callers that
-    /// request one wait. If nobody else holds it, the change happens in place.
+    /// Like [`Publisher::publish`], for a fast change. Meanwhile the publisher does not hold the old snapshot, and callers that request one
+    /// wait. If no reader holds it either, the change happens in place.
     pub(crate) fn publish_in_place(&self, change: impl FnOnce() -> Snapshot) {
         let mut newest = self.newest.lock();
         *newest = self.empty.clone();

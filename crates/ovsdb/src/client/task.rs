@@ -92,7 +92,7 @@ enum Link {
 /// The most commands taken at once, so that reading gets its turn.
 const TURN: usize = 256;
 
-/// Texts up to this size, about a thousand rows, are applied within a few milliseconds, for which readers may wait.
+/// Messages up to this size, about a thousand rows, are applied within a few milliseconds. Readers may wait that long.
 const SMALL: usize = 1 << 20;
 
 /// The event that ended a wait.
@@ -143,7 +143,7 @@ impl Driver {
         for (reply, outcome) in self.group.abandon(closed) {
             let _ = reply.send(outcome);
         }
-        // What was sent and not answered is as unknown as after a lost connection.
+        // The outcome of sent transactions without a reply is unknown, as after a lost connection.
         for (reply, outcome) in self.group.answer(Answer::Lost) {
             let _ = reply.send(outcome);
         }
@@ -165,8 +165,8 @@ impl Driver {
             Link::Dialing(dialing) => dialing.as_mut().poll(cx).map(Wake::Dialled),
             Link::Up(up) => up.poll_transfer(cx).map(Wake::Transfer),
         });
-        // In this order, as what comes most often is looked at first. It keeps nothing else waiting: commands that are
-        // there are taken with whatever woke the task, and while bytes come no time runs out.
+        // The branches are in the order of their frequency, and `biased` checks them in this order. No branch starves: queued commands are
+        // processed with every wake-up, and no timeout expires while bytes arrive.
         tokio::select! {
             biased;
             wake = io => wake,
@@ -175,7 +175,7 @@ impl Driver {
         }
     }
 
-    /// Whether there is room for a commit. Without a connection there is: the commit is refused and needs no room.
+    /// Whether there is room for a commit. Without a connection there is, because such a commit is rejected at once.
     fn room(&self) -> bool {
         match &self.link {
             Link::Up(up) => up.backlog + self.unsettled + self.group.queued() < self.limits.backlog,
@@ -234,13 +234,13 @@ impl Driver {
         }
     }
 
-    /// The connection is gone.
+    /// Handles the loss of the connection.
     fn lost(&mut self, reason: CloseReason) {
         self.link = Link::Down;
         self.input(Input::Close(&reason));
     }
 
-    /// Hands over every complete text that is there.
+    /// Passes every complete message in the buffer to the session.
     fn read(&mut self) {
         let mut complete = false;
         while let Link::Up(up) = &mut self.link {
@@ -441,7 +441,7 @@ impl Driver {
     }
 }
 
-/// A timer whose deadline moves with each message. It is not reset at every message, but only when it fires too early.
+/// A timer whose deadline moves with each message. It is reset only when it fires too early, not at every message.
 #[derive(Default)]
 struct Alarm(Option<Pin<Box<Sleep>>>);
 

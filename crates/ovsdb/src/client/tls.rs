@@ -15,7 +15,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use thiserror::Error;
 
-/// Where the certificates are.
+/// The files with certificates and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsConfig {
     /// Certificates of the CAs that sign servers, PEM.
@@ -70,7 +70,7 @@ pub enum TlsError {
 }
 
 impl TlsConfig {
-    /// Trusts what this CA has signed, shows no certificate.
+    /// Trusts servers that this CA signed. The client presents no certificate.
     pub fn new(ca: impl Into<PathBuf>) -> Self {
         Self { ca: ca.into(), identity: None, verify_names: false }
     }
@@ -81,7 +81,7 @@ impl TlsConfig {
         self
     }
 
-    /// Reads the files, into what rustls needs for a connection.
+    /// Reads the files and builds the rustls configuration.
     pub fn load(&self) -> Result<ClientConfig, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
@@ -200,13 +200,12 @@ pub(crate) fn explain(error: std::io::Error) -> std::io::Error {
     }
 }
 
-/// Explains a failed handshake, and says what to do.
+/// Explains a failed handshake and advises what to do.
 pub(crate) fn hint(error: &std::io::Error) -> &'static str {
     use rustls::{AlertDescription as Alert, CertificateError, Error};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        // Two CAs may have the same name: `ovs-pki` tells them apart by the second of their creation.
-        // The signature is then all that is wrong.
+        // `ovs-pki` gives two CAs the same name if it creates them in the same second. Then only the signature is wrong.
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
             "the server's certificate is not signed by the CA given; check the CA file"
         }

@@ -27,7 +27,7 @@ impl Txn<'_> {
 
     /// Commits; returns all changes of the transaction.
     pub(super) fn commit(mut self) -> Result<Vec<Change>, Refusal> {
-        // A row that was changed counts as changed, even if removing weak references brings it back to what it was.
+        // A written row counts as changed, even if the removal of weak references restores its old value.
         let touched: BTreeSet<Key> =
             self.changes().into_iter().map(|change| (change.table, change.uuid)).collect();
         let settled = self
@@ -98,7 +98,7 @@ impl Txn<'_> {
     }
 
     fn update_indexes(&mut self, changes: &[Change]) {
-        // All old keys go before any new one comes: rows may swap them.
+        // All old keys are removed before any new one is added, because rows may swap them.
         for put in [false, true] {
             for change in changes {
                 let Some(table) = self.db.tables.get_mut(&change.table) else { continue };

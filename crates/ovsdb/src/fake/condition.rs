@@ -32,12 +32,12 @@ impl Condition {
         value.iter().map(|test| Test::parse(table, test, symbols)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether every clause holds, as operations want it.
+    /// Whether every clause matches, as operations require.
     pub(super) fn all(&self, row: &Row) -> bool {
         self.0.iter().all(|test| test.holds(row))
     }
 
-    /// Whether any clause holds or there is none, as monitors want it.
+    /// Whether any clause matches or there is none, as monitors require.
     pub(super) fn any(&self, row: &Row) -> bool {
         self.0.is_empty() || self.0.iter().any(|test| test.holds(row))
     }
@@ -135,7 +135,7 @@ fn holds(clause: &Clause, field: &Datum) -> bool {
     }
 }
 
-/// How many elements of `value` are in `field`.
+/// The number of elements of `value` that are also in `field`.
 fn shared(field: &Datum, value: &Datum) -> usize {
     match (field, value) {
         (Datum::Set(field), Datum::Set(value)) => {

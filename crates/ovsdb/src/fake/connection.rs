@@ -72,8 +72,8 @@ impl Shared {
         self.with_fault(None, act)
     }
 
-    /// The same, where the reply to a connection suffers a fault. All under one lock, so each connection gets things
-    /// in the order they happened.
+    /// Runs an action on the host, and injects a fault into the reply to a connection. Both happen under one lock, so each connection gets
+    /// its messages in the order in which they arose.
     fn with_fault<R>(&self, fault: Option<(Peer, &Fault)>, act: impl FnOnce(&mut Host, u64) -> R) -> R {
         let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(&mut host, self.now_ms());
@@ -118,7 +118,7 @@ impl Shared {
 
     fn push(&self, peer: Peer, steps: Vec<Step>) {
         if let Some(seat) = self.seats().get(&peer) {
-            // A writer that is gone has nobody to write to.
+            // A closed connection needs no messages.
             steps.into_iter().for_each(|step| drop(seat.steps.send(step)));
         }
     }
@@ -141,7 +141,7 @@ impl Shared {
         tasks.into_iter().for_each(|task| task.abort());
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(super) fn connections(&self) -> usize {
         self.seats().len()
     }
@@ -298,7 +298,7 @@ async fn write(mut writer: impl AsyncWrite + Unpin, mut steps: mpsc::UnboundedRe
             Step::Pause(time) => sleep(time).await,
             Step::Silence => return pending().await,
             Step::Close => {
-                // Whether the peer hears of it or not, this is the end.
+                // The connection ends here whether or not the peer sees the shutdown.
                 drop(writer.shutdown().await);
                 return;
             }

@@ -44,7 +44,7 @@ impl Symbols {
     }
 }
 
-/// Whether the text is an `<id>`.
+/// Whether a string is an `<id>` of RFC 7047.
 pub(super) fn is_id(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
@@ -170,7 +170,7 @@ pub(super) fn check(base: &BaseKind, atom: &Atom) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// All atoms of a value that may be a default, which no constraint has seen yet.
+/// Checks all atoms of a value that may be a default and was not checked before.
 pub(super) fn check_all(kind: &ColumnKind, datum: &Datum) -> Result<(), Refusal> {
     match datum {
         Datum::Set(atoms) => atoms.iter().try_for_each(|atom| check(&kind.key, atom)),

@@ -18,7 +18,7 @@ use crate::model::Str;
 use crate::wire::atom::Atom;
 use crate::wire::datum::Datum;
 
-/// How a transaction ended.
+/// The outcome of a transaction.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// Success: one result per operation, and the changes.
@@ -346,7 +346,7 @@ impl Txn<'_> {
         Ok(json!({"count": count}))
     }
 
-    /// Whether what a `wait` waits for is so.
+    /// Whether the condition of a `wait` holds.
     fn equal(
         &mut self,
         name: &str,

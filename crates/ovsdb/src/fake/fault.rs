@@ -48,7 +48,7 @@ pub enum Fault {
     Trickle {
         /// Bytes.
         piece: usize,
-        /// How long nothing is sent behind a piece.
+        /// The pause after each piece.
         pause: Duration,
     },
     /// These bytes are sent in place of the reply.
@@ -68,14 +68,14 @@ pub enum Fault {
     /// After the request has taken effect and before its reply, these operations are committed to the first database, so their
     /// updates precede the reply.
     UpdateBeforeReply(Value),
-    /// This text is sent before the reply.
+    /// Sends this message before the reply.
     Before(String),
-    /// The reply's text is changed.
+    /// Rewrites the reply.
     Rewrite(Arc<dyn Fn(&str) -> String + Send + Sync>),
 }
 
 impl Fault {
-    /// The reply's text is changed.
+    /// A fault that rewrites the reply.
     pub fn rewrite(change: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self::Rewrite(Arc::new(change))
     }
@@ -139,7 +139,7 @@ impl Faults {
         Planned { faults: self.clone(), at: rules.len() - 1 }
     }
 
-    /// No fault strikes any more.
+    /// Disarms all faults.
     pub fn clear(&self) {
         self.rules().iter_mut().for_each(|rule| rule.left = 0);
     }
@@ -198,7 +198,7 @@ impl Planned {
         self.times(0);
     }
 
-    /// How often it has struck.
+    /// The number of times that the fault has struck.
     pub fn struck(&self) -> u64 {
         self.faults.rules().get(self.at).map_or(0, |rule| rule.struck)
     }

@@ -1,6 +1,6 @@
 //! The server without its sockets: databases, connections, and the messages that one message causes.
 //!
-//! Pure: texts and the time go in, texts come out. `request` has the methods of the protocol.
+//! Pure: messages and the time go in, messages come out. `request` has the methods of the protocol.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -31,7 +31,7 @@ pub(super) enum Out {
     Reply(String),
     /// A notification, or a request of the server's.
     Notify {
-        /// Which.
+        /// The method of the message.
         method: &'static str,
         /// The whole message.
         text: String,
@@ -44,9 +44,9 @@ pub(super) enum Out {
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) monitors: Vec<Monitor>,
-    /// Whether it knows what `monitor_canceled` means.
+    /// Whether the client has sent `set_db_change_aware`, so it understands `monitor_canceled`.
     pub(super) change_aware: bool,
-    /// How many echo requests it has not answered.
+    /// The number of unanswered echo requests.
     pub(super) echoes: u64,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Host {
     pub(super) out: Vec<(Peer, Out)>,
     /// The connections to close once everything else has been sent.
     pub(super) closing: Vec<Peer>,
-    /// Whether the `_Server` database must be updated, which happens after replies.
+    /// Whether the `_Server` database must be updated. That happens after replies.
     pub(super) outdated: bool,
 }
 
@@ -98,7 +98,7 @@ impl Host {
             let db = Database::new(schema, model != Model::Standalone)?;
             host.databases.insert(db.name.clone(), db);
         }
-        // Nothing of the server's own table outlives it, so there is nothing to resume.
+        // The server's own tables do not outlive it, so clients cannot resume them.
         if let Some(own) = host.databases.get_mut(server_db::NAME) {
             own.remembers = false;
         }
@@ -152,7 +152,7 @@ impl Host {
         self.out.push((peer, Out::Reply(text)));
     }
 
-    /// Asks a connection whether it is there.
+    /// Sends an echo request to a connection.
     pub(super) fn echo(&mut self, peer: Peer) {
         let Some(session) = self.sessions.get_mut(&peer) else { return };
         session.echoes += 1;
@@ -208,7 +208,7 @@ impl Host {
         }
     }
 
-    /// Tries a transaction; whether it changed something.
+    /// Runs a waiting transaction again. Returns whether it changed something.
     fn attempt(&mut self, mut waiting: Waiting, now_ms: u64) -> bool {
         let setting = Setting {
             locks: self.locks.owned(waiting.peer),
@@ -234,7 +234,7 @@ impl Host {
         }
     }
 
-    /// Tries again what waits, as long as that changes something.
+    /// Runs the waiting transactions again until none of them makes progress.
     fn retry(&mut self, now_ms: u64) {
         loop {
             let mut progress = false;
@@ -247,7 +247,7 @@ impl Host {
         }
     }
 
-    /// Time has passed: what waited too long is answered.
+    /// Advances the time: transactions that waited too long get their reply.
     pub(super) fn tick(&mut self, now_ms: u64) {
         self.retry(now_ms);
     }

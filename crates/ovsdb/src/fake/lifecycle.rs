@@ -55,7 +55,7 @@ impl Host {
         for (peer, aware, monitors) in canceled {
             match aware {
                 true => monitors.iter().for_each(|m| self.notify(peer, "monitor_canceled", &json!([m.id]))),
-                // Who does not know that databases change is made to start anew.
+                // A client that did not send `set_db_change_aware` is disconnected, so that it starts anew.
                 false => self.closing.push(peer),
             }
         }

@@ -9,7 +9,7 @@ use super::host::Peer;
 /// One lock.
 #[derive(Clone, Debug, Default)]
 struct Lock {
-    /// The owner, and behind it who waits.
+    /// The owner first, then the waiting connections.
     queue: VecDeque<Claim>,
     /// Connections that stole the lock and lost it again: not in the queue, but they still have to send `unlock`.
     robbed: Vec<Peer>,
@@ -60,7 +60,7 @@ impl Locks {
         victim.map(|victim| victim.peer)
     }
 
-    /// Leaves the queue; who owns the lock because of it.
+    /// Removes a connection from the queue of a lock; returns the new owner if that changed it.
     pub(super) fn unlock(&mut self, name: &str, peer: Peer) -> Option<Peer> {
         let lock = self.0.get_mut(name)?;
         let owned = lock.owner() == Some(peer);
@@ -73,7 +73,7 @@ impl Locks {
         next
     }
 
-    /// Leaves all queues; who owns what because of it.
+    /// Removes a connection from all queues; returns the new owners of the locks that it owned.
     pub(super) fn leave(&mut self, peer: Peer) -> Vec<(Peer, String)> {
         let names: Vec<_> = self.0.keys().filter(|name| self.wants(name, peer)).cloned().collect();
         names.into_iter().filter_map(|name| Some((self.unlock(&name, peer)?, name))).collect()

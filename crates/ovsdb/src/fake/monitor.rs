@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use super::store::{self, Change, Database, Row, Table};
 use crate::model::Str;
 
-/// Which form of monitor: `monitor`, `monitor_cond`, `monitor_cond_since`.
+/// The method of a monitor: `monitor`, `monitor_cond`, `monitor_cond_since`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     V1,
@@ -117,7 +117,7 @@ impl Monitor {
         })
     }
 
-    /// The notification of some changes, where there is something to tell.
+    /// The notification of some changes, if they concern the monitored rows and columns.
     pub(super) fn update(&self, db: &Database, changes: &[Change]) -> Option<(&'static str, Value)> {
         self.notification(db, self.body(changes.iter().cloned(), db, INSERT))
     }
@@ -292,7 +292,7 @@ impl Seen {
         }
     }
 
-    /// The columns that differ; `None` when none does and there is nothing to tell.
+    /// The columns that differ; `None` if no monitored column does, so there is nothing to report.
     fn changed(&self, before: &Row, after: &Row) -> Option<Vec<(&Str, Kinds)>> {
         let changed = self.columns.iter().filter(|(name, _)| before.get(*name) != after.get(*name));
         let changed: Vec<_> = changed.map(|(name, kinds)| (name, *kinds)).collect();

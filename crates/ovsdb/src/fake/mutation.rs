@@ -112,7 +112,7 @@ impl Mutation {
     fn insert(&self, datum: &mut Datum) -> Result<(), Refusal> {
         *datum = match (std::mem::take(datum), self.argument.clone()) {
             (Datum::Set(have), Datum::Set(new)) => Datum::set(have.into_iter().chain(new)),
-            // Of equal keys the last one counts: what is there stays.
+            // `insert` keeps the values of existing keys. `Datum::map` keeps the last of equal keys.
             (Datum::Map(have), Datum::Map(new)) => Datum::map(new.into_iter().chain(have)),
             (have, _) => have,
         };

@@ -11,7 +11,7 @@ use super::constraint::is_id;
 use super::refusal::Refusal;
 use super::store::Database;
 
-/// An operation whose members are there and of the right JSON types.
+/// An operation with all required members, each of the right JSON type.
 #[derive(Debug)]
 pub(super) enum Op<'a> {
     Insert {
@@ -108,7 +108,7 @@ impl<'a> Op<'a> {
         Ok(op)
     }
 
-    /// Whether it leaves the database as it is.
+    /// Whether the operation does not change the database.
     pub(super) fn reads_only(&self) -> bool {
         matches!(
             self,

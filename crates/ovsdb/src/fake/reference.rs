@@ -17,9 +17,9 @@ use crate::wire::schema::{BaseKind, ColumnSchema};
 /// The references between rows, updated at each commit, so that no transaction has to visit every row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct References {
-    /// How many strong references a row has.
+    /// The number of strong references to each row.
     strong: HashMap<Key, i64>,
-    /// Which rows refer to a row weakly, and how often.
+    /// The rows that refer weakly to each row, with their number of references.
     weak: HashMap<Key, HashMap<Key, i64>>,
 }
 

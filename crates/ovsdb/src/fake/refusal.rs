@@ -1,4 +1,4 @@
-//! The server's errors: the tag is the protocol's, the details are ours.
+//! The server's errors: the tags are those of the protocol, the details are Meridian's own.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,4 +1,4 @@
-//! The server's interface for tests: its address, and the ways to disturb it.
+//! The server's interface for tests: its address, and the methods that disturb it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ pub enum ServerError {
     /// It cannot listen on its address.
     #[error("listening on {remote}")]
     Listen {
-        /// Where.
+        /// The remote of the server.
         remote: String,
         /// Why not.
         source: io::Error,
@@ -37,7 +37,7 @@ pub enum ServerError {
     Convert(String),
 }
 
-/// Where to listen.
+/// The address at which the server listens.
 #[derive(Clone, Debug)]
 enum Address {
     Memory,
@@ -152,7 +152,7 @@ impl Server {
         Ok(())
     }
 
-    /// Where clients reach it: `unix:PATH` or `tcp:ADDRESS:PORT`; `memory:` when only by [`Server::connect`].
+    /// The remote for clients: `unix:PATH` or `tcp:ADDRESS:PORT`; `memory:` if clients can only use [`Server::connect`].
     pub fn remote(&self) -> String {
         match &self.address {
             Address::Memory => "memory:".to_owned(),
@@ -184,7 +184,7 @@ impl Server {
         self.shared.with(|host, now| host.transact(&self.shared.database, ops, now))
     }
 
-    /// All rows of a table, as objects with `_uuid` and `_version`, in the order of their UUIDs.
+    /// All rows of a table as objects with `_uuid` and `_version`, sorted by UUID.
     pub fn rows(&self, table: &str) -> Vec<Value> {
         self.shared.with(|host, _| {
             let table = host.databases.get(self.shared.database.as_str()).and_then(|db| db.tables.get(table));
@@ -193,12 +193,12 @@ impl Server {
         })
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn connections(&self) -> usize {
         self.shared.connections()
     }
 
-    /// Whether some connection owns the lock.
+    /// Whether any connection owns the lock.
     pub fn is_locked(&self, lock: &str) -> bool {
         self.shared.with(|host, _| host.locks.owner(lock).is_some())
     }
@@ -211,7 +211,7 @@ impl Server {
         });
     }
 
-    /// How many echo requests have not been answered, of all connections together.
+    /// The number of unanswered echo requests of all connections together.
     pub fn unanswered(&self) -> u64 {
         self.shared.with(|host, _| host.sessions.values().map(|session| session.echoes).sum())
     }
@@ -226,7 +226,7 @@ impl Server {
         self.shared.with(|host, now| host.stand(now, |standing| standing.connected = connected));
     }
 
-    /// Claims a position in the cluster's log; going back is what a restored or stale member does.
+    /// Claims a position in the cluster's log. A smaller one than before simulates a restored or stale member.
     pub fn set_index(&self, index: u64) {
         self.shared.with(|host, now| host.stand(now, |standing| standing.index = index));
     }
@@ -274,7 +274,7 @@ impl Server {
         self.disconnect_all();
     }
 
-    /// Stops and listens again at the same place: same data, save what is ephemeral.
+    /// Stops and listens again at the same address with the same data, except ephemeral columns.
     pub async fn restart(&mut self) -> Result<(), ServerError> {
         self.restart_with(false).await
     }

@@ -85,7 +85,7 @@ impl Standing {
     }
 }
 
-/// Brings the row of a database up to date; what changed.
+/// Updates the row of a database; returns the changes.
 pub(super) fn describe(
     server: &mut Database,
     database: &str,

@@ -34,14 +34,14 @@ pub(super) struct Change {
 pub(super) struct Table {
     pub(super) name: Str,
     pub(super) schema: TableSchema,
-    /// All columns, `_uuid` and `_version` too.
+    /// All columns, including `_uuid` and `_version`.
     pub(super) columns: BTreeMap<Str, ColumnSchema>,
     pub(super) rows: BTreeMap<Uuid, Row>,
     /// For each index of the schema, the row that has a key.
     pub(super) indexes: Vec<HashMap<String, Uuid>>,
 }
 
-/// How many transactions a clustered database remembers for `monitor_cond_since`, as the real one does.
+/// The number of transactions that a clustered database remembers for `monitor_cond_since`, as in the real server.
 const HISTORY: usize = 100;
 
 /// One database.
@@ -54,7 +54,7 @@ pub(super) struct Database {
     pub(super) references: References,
     /// The newest transactions by id, oldest first; only where they are remembered.
     pub(super) history: VecDeque<(Uuid, Arc<[Change]>)>,
-    /// Whether transactions are remembered.
+    /// Whether the database remembers transactions.
     pub(super) remembers: bool,
 }
 
@@ -78,7 +78,7 @@ impl Table {
         self.columns.iter().map(|(name, column)| (name.clone(), column.kind.default_datum())).collect()
     }
 
-    /// The value of a row in an index, as text that is equal for equal values.
+    /// The value of a row in an index, as a string that is equal for equal values.
     pub(super) fn index_key(&self, index: usize, row: &Row) -> String {
         let columns = self.schema.indexes.get(index).into_iter().flatten();
         let values: Vec<_> = columns.map(|column| row.get(column).map(json)).collect();
@@ -90,7 +90,7 @@ impl Database {
     /// An empty database.
     pub(super) fn new(schema: Value, remembers: bool) -> Result<Self, SchemaError> {
         let mut parsed = DatabaseSchema::from_json(&schema)?;
-        // Where no table is said to be root, all are.
+        // If the schema marks no table as root, all tables are root.
         if !parsed.tables.values().any(|table| table.is_root) {
             parsed.tables.values_mut().for_each(|table| table.is_root = true);
         }

@@ -133,7 +133,7 @@ fn a_restart_loses_what_is_ephemeral_and_nothing_else() {
         rows.map(|row| row["s"].to_string()).collect::<Vec<_>>()
     };
     assert_eq!((text(&host, "T"), text(&host, "C")), (vec!["kept".to_owned()], vec![String::new()]));
-    // References are still known: the row goes with what refers to it.
+    // References are still tracked: the row disappears together with the rows that refer to it.
     host.transact("D", json!([{"op": "delete", "table": "T", "where": []}]).as_array().unwrap(), 0);
     assert!(text(&host, "C").is_empty());
     host.transact("D", ops.as_array().unwrap(), 0);
@@ -160,7 +160,7 @@ fn a_follower_tells_what_the_leader_did() {
     );
 }
 
-/// JSON made of the words that the server knows, in places where they may or may not belong.
+/// Random JSON from strings that the server knows, in valid and invalid positions.
 fn any_json() -> impl Strategy<Value = Value> {
     let words = vec![
         "D",

@@ -65,7 +65,7 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Map<K, V> {
 }
 
 impl<T: Ord> Set<T> {
-    /// Whether it holds the item.
+    /// Whether the set contains the item.
     pub fn holds<Q: Ord + ?Sized>(&self, item: &Q) -> bool
     where
         T: Borrow<Q>,
@@ -102,10 +102,10 @@ impl<T: Ord> Set<T> {
         }
     }
 
-    /// Symmetric difference: what `update2` means by a modified set.
+    /// Toggles each item of `diff`: the symmetric difference, which `update2` sends for a modified set.
     pub fn toggle(&mut self, diff: Set<T>) {
-        // A switch may have thousands of ports and get hundreds more at once: both are sorted, so one pass does, and what
-        // lies between two differences is moved without a look at each.
+        // A switch may have thousands of ports and get hundreds more at once. Both sets are sorted, so one pass suffices, and the items
+        // between two differences are moved without comparing each of them.
         let mut items = Vec::with_capacity(self.len() + diff.len());
         let mut old = std::mem::take(self).into_iter();
         for other in diff {
@@ -130,7 +130,7 @@ impl<K: Ord, V> Map<K, V> {
         self.values.get(self.position(key).ok()?)
     }
 
-    /// Whether it holds the key.
+    /// Whether the map contains the key.
     pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -161,7 +161,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
     /// Puts a key that is not there in its place.
     fn put(&mut self, at: usize, key: K, value: V) {
         self.keys = widen(&self.keys, at, key);
-        // Into new memory: what was just copied has no room to grow into.
+        // The values move to a new allocation, because the copied one has no spare capacity.
         let mut values = Vec::with_capacity(self.keys.len());
         let mut old = std::mem::take(&mut self.values).into_vec().into_iter();
         values.extend(old.by_ref().take(at));
@@ -192,7 +192,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         let added = diff.keys.iter().filter(|key| self.position(*key).is_err()).count();
         let mut values = std::mem::take(&mut self.values).into_vec();
         values.reserve_exact(added);
-        // The keys of a map whose values alone change stay shared.
+        // If only values of a map change, its keys stay shared.
         let mut keys: Option<Vec<K>> = None;
         let own = || {
             let mut own = Vec::with_capacity(self.keys.len() + added);
@@ -218,7 +218,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         self.values = values.into_boxed_slice();
     }
 
-    /// As [`Map::toggle`], with unsorted pairs. Most differences are one pair.
+    /// Like [`Map::toggle`], with unsorted pairs. Most differences are one pair.
     pub(crate) fn toggle_pairs(&mut self, keys: &mut Many<K>, values: &mut Many<V>)
     where
         V: PartialEq,
@@ -238,7 +238,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
 
     /// Builds a map from keys and their values in any order, and drains them; of equal keys the last one wins.
     pub(crate) fn zipped(keys: &mut Many<K>, values: &mut Many<V>) -> Self {
-        // What is known is sorted.
+        // Known key lists are sorted.
         if let Some(keys) = known(keys) {
             return Self { keys, values: exact(values) };
         }
@@ -273,12 +273,12 @@ impl<K, V> Map<K, V> {
         self.values.iter()
     }
 
-    /// How many pairs.
+    /// The number of pairs.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -292,7 +292,7 @@ fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize>
     order
 }
 
-/// How many of these sorted items are below another one; soon found where they are few.
+/// The number of sorted items below a limit. Fast if there are few of them.
 fn count_below<T: Ord>(items: &[T], limit: &T) -> usize {
     let mut far = 1;
     while far <= items.len() && items[far - 1] < *limit {

@@ -37,7 +37,7 @@ pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
 /// The number and kinds of atoms in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// One, at most one, any number, or pairs.
+    /// One value, at most one value, any number of values, or pairs.
     pub arity: Arity,
     /// The atoms, or a map's keys.
     pub key: AtomKind,
@@ -77,7 +77,7 @@ impl fmt::Display for Shape {
 pub struct Mutation {
     /// Elements to remove. For maps pairs or keys; only the key counts, whatever its current value is.
     pub delete: Datum,
-    /// Elements (for maps: pairs) to put in; they replace what those keys had.
+    /// Elements (for maps: pairs) to insert. Pairs replace the values of existing keys.
     pub insert: Datum,
     /// Whether the mutation removes every element of a set. The server counts after each step, and some sets must not be empty:
     /// then new elements are added before the last old one is removed. Otherwise old ones are removed first, because some sets
@@ -103,10 +103,10 @@ pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
     /// Appends the datum as JSON, without making one.
     fn write_json(&self, out: &mut Vec<u8>);
 
-    /// Whether a row that does not mention the column gets this value.
+    /// Whether a row that omits the column gets this value.
     fn is_blank(&self) -> bool;
 
-    /// How to get from `self` to `after` element by element; `None` where only the whole value can be written.
+    /// The mutation from `self` to `after` element by element; `None` if only the whole value can be written.
     fn mutation(&self, after: &Self) -> Option<Mutation>;
 }
 

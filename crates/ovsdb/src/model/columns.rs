@@ -115,7 +115,7 @@ impl<T: Table> TableColumns<T> {
         Self { set, of: PhantomData }
     }
 
-    /// Whether a column is in it.
+    /// Whether the column is in the set.
     pub const fn contains<V>(self, column: Column<T, V>) -> bool {
         self.set.contains(column.position)
     }
@@ -125,7 +125,7 @@ impl<T: Table> TableColumns<T> {
         Self::from_set(self.set.without(other.into().set))
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.set.is_empty()
     }
@@ -207,17 +207,17 @@ impl ColumnSet {
         }
     }
 
-    /// Whether a column is in it.
+    /// Whether the column is in the set.
     pub const fn contains(self, column: usize) -> bool {
         column < 64 && self.0 & (1 << column) != 0
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many.
+    /// The number of columns.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }

@@ -9,7 +9,7 @@ use super::columns::Column;
 use super::table::Table;
 use crate::wire::clause::{Clause, Function};
 
-/// Which rows of a table are monitored.
+/// The monitored rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Every row.
@@ -22,7 +22,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Rows whose column compares like this with the value.
+    /// Rows whose column compares with the value in this way.
     pub fn column<T: Table, V: ColumnType>(column: Column<T, V>, function: Function, value: &V) -> Self {
         Self::Any(vec![Clause::new(column.name(), function, value.to_datum())])
     }
@@ -46,7 +46,7 @@ impl Serialize for Condition {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Any(clauses) if !clauses.is_empty() => clauses.serialize(serializer),
-            // A server takes no clauses at all for "every row", so no row is said in words.
+            // A server takes an empty list of clauses for "every row", so "no row" needs an explicit `false`.
             Self::All | Self::None | Self::Any(_) => {
                 let mut seq = serializer.serialize_seq(Some(1))?;
                 seq.serialize_element(&(*self == Self::All))?;

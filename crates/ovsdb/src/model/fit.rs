@@ -13,7 +13,7 @@ use super::columns::ColumnSet;
 use super::table::ColumnSpec;
 use crate::wire::schema::{ColumnKind, DatabaseSchema};
 
-/// How a struct fits a table.
+/// The result of comparing a struct with a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFit {
     /// Optional columns that the server lacks, and columns that the model does not request.
@@ -31,7 +31,7 @@ impl TableFit {
     }
 }
 
-/// One thing that does not fit.
+/// One mismatch.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Misfit {
     /// The schema has no such table.
@@ -103,13 +103,13 @@ fn describe(shape: &Shape) -> String {
 fn fits(shape: &Shape, kind: &ColumnKind) -> bool {
     let arity = match shape.arity {
         Arity::One => (kind.min, kind.max) == (1, Some(1)) && kind.value.is_none(),
-        // A scalar that became optional, or the other way round, between versions still reads.
+        // A scalar that another version made optional, or the reverse, still decodes.
         Arity::Optional => kind.max == Some(1) && kind.value.is_none(),
         Arity::Set => kind.value.is_none(),
         Arity::Map => kind.value.is_some(),
     };
     let value = shape.value == kind.value.as_ref().map(|value| value.atom);
-    // A typed reference must lead to the table it says; whether it is strong decides over deletion, so it counts too.
+    // A typed reference must refer to the declared table. Its strength is compared too, because it decides about the deletion of rows.
     let refers = match shape.refers {
         None => true,
         Some((table, strong)) => [Some(&kind.key), kind.value.as_ref()]

@@ -13,13 +13,13 @@ use hashbrown::DefaultHashBuilder;
 use smol_str::SmolStr;
 
 const INLINE: usize = 23;
-/// How many places there are at first, for who holds a few rows, and how many at most.
+/// The initial number of slots, enough for a few rows, and the maximum.
 const FEW: usize = 256;
 const MANY: usize = 8192;
 
-/// A slot for texts whose hashes agree in their last digits. It keeps a text when it occurs a second time. For a text that
-/// never occurs again it records only a part of the hash, so such texts neither evict others nor have to be freed later.
-/// Comparing hashes first avoids reading other texts elsewhere in memory.
+/// A slot for strings whose hashes agree in their last digits. It stores a string when it occurs a second time. For a string that never
+/// occurs again it records only a part of the hash, so such strings neither evict others nor have to be freed later. Comparing hashes first
+/// avoids reading other strings elsewhere in memory.
 #[derive(Clone, Default)]
 struct Slot {
     seen: u32,
@@ -30,7 +30,7 @@ struct Slot {
 struct Cache {
     hasher: DefaultHashBuilder,
     slots: Vec<Slot>,
-    /// The number of slots that hold a text.
+    /// The number of slots that hold a string.
     kept: usize,
 }
 
@@ -39,13 +39,13 @@ impl Cache {
         Self { hasher: DefaultHashBuilder::default(), slots: vec![Slot::default(); FEW], kept: 0 }
     }
 
-    /// The place of a text, and the part of its hash that is noted there.
+    /// The slot of a string, and the part of its hash that the slot records.
     fn place(&self, text: &str) -> (usize, u32) {
         let hash = self.hasher.hash_one(text);
         (hash as usize % self.slots.len(), (hash >> 32) as u32)
     }
 
-    /// The text, shared if the cache has it.
+    /// Returns the string, shared if the cache has it.
     fn share(&mut self, text: &str) -> SmolStr {
         let (at, hash) = self.place(text);
         let slot = &mut self.slots[at];
@@ -64,7 +64,7 @@ impl Cache {
         text
     }
 
-    /// Doubles the slots. Texts that occurred only once are forgotten.
+    /// Doubles the slots. Strings that occurred only once are dropped.
     fn grow(&mut self) {
         let slots = vec![Slot::default(); self.slots.len() * 2];
         let old = std::mem::replace(&mut self.slots, slots);
@@ -81,7 +81,7 @@ thread_local! {
     static CACHE: RefCell<Cache> = RefCell::new(Cache::new());
 }
 
-/// The text as a [`SmolStr`], sharing memory with an equal one seen lately on this thread.
+/// The string as a [`SmolStr`]. It shares memory with an equal one that this thread has seen recently.
 pub fn intern(text: &str) -> SmolStr {
     if text.len() <= INLINE {
         return SmolStr::new_inline(text);

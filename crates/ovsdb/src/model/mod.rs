@@ -23,7 +23,7 @@ pub use fit::{Misfit, TableFit};
 pub use reference::{Ref, Weak};
 pub use table::{ColumnSpec, Table};
 
-/// Text as rows hold it: short ones inline, long ones shared.
+/// A string in a row: short ones are inline, long ones shared.
 pub type Str = smol_str::SmolStr;
 
 #[cfg(test)]

@@ -36,10 +36,10 @@ pub trait Table: Clone + PartialEq + Default + Send + Sync + 'static {
     /// Appends one column's datum as JSON.
     fn write_json(&self, column: usize, out: &mut Vec<u8>);
 
-    /// Whether a row that does not mention the column gets the value it has here.
+    /// Whether a row that omits the column gets the value that the column has here.
     fn is_blank(&self, column: usize) -> bool;
 
-    /// How to get one column from `self` to `after` element by element; `None` where only the whole can be written.
+    /// The mutation of one column from `self` to `after` element by element; `None` if only the whole value can be written.
     fn mutation(&self, column: usize, after: &Self) -> Option<Mutation>;
 
     /// Whether two rows have the same value in a column.
@@ -56,8 +56,8 @@ pub struct ColumnSpec {
     pub name: &'static str,
     /// The field's type.
     pub shape: Shape,
-    /// Whether servers may lack it: it then reads as default, and writing it is refused for that row.
+    /// Whether servers may lack the column. It then reads as its default, and a row that would write another value is rejected.
     pub optional: bool,
-    /// Whether it is written but not monitored.
+    /// Whether the column is written but not monitored.
     pub write_only: bool,
 }

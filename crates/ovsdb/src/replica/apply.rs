@@ -23,7 +23,7 @@ use crate::model::ColumnSet;
 use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 
-/// Which of the two forms an update has.
+/// The form of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateVersion {
     /// The reply to `monitor` and the notification `update`.
@@ -74,7 +74,7 @@ impl<R> Default for Staged<R> {
 }
 
 impl<R: PartialEq> Staged<R> {
-    /// Notes what becomes of a row; nothing where it stays what it is.
+    /// Records the change of a row, unless the row stays equal.
     fn note<C: Codec<Row = R>>(
         &mut self,
         table: &TableState<C>,
@@ -122,7 +122,7 @@ impl<C: Codec> TableState<C> {
             seen.push(uuid);
             Ok::<_, ApplyError>(())
         })?;
-        // Servers do not say two things about one row. Which one to believe, a reload tells.
+        // A valid update mentions each row once. Otherwise it is unclear which part is right, so the caller reloads.
         seen.sort_unstable();
         match seen.array_windows().find(|[a, b]| a == b) {
             None => Ok(staged),
@@ -231,7 +231,7 @@ impl<R> Said<R> {
     }
 }
 
-/// Decodes one row's update onto a blank row or onto what it was before.
+/// Decodes the update of one row onto a blank row or onto the previous one.
 fn decode<R: Reader>(
     reader: &R,
     cursor: &mut Cursor<'_>,

@@ -37,18 +37,18 @@ pub(super) trait Reader {
     where
         Self: 'a;
 
-    /// A row that has what the server leaves unsaid in an insert.
+    /// A row with the default values that the server omits in an insert.
     fn blank(&self) -> Arc<Self::Row>;
     /// A sink into a row.
     fn sink<'a>(&'a self, row: &'a mut Self::Row) -> Self::Sink<'a>;
-    /// Whether two rows are equal that may differ in these columns alone.
+    /// Whether two rows are equal. They may differ only in the given columns.
     fn same(&self, before: &Self::Row, after: &Self::Row, touched: ColumnSet) -> bool {
         let _ = touched;
         before == after
     }
 }
 
-/// How the rows of one table are read. Stands for a table before and after it was compared with a schema.
+/// Decodes the rows of one table. The same type is used before and after the comparison with a schema.
 pub(super) trait Codec: Reader + Clone + Send + Sync + Sized + 'static {
     /// The codec for a schema.
     fn fit(&self, table: &str, schema: &DatabaseSchema) -> Result<(Self, TableFit), Vec<Misfit>>;
@@ -131,7 +131,7 @@ impl Sink for RawSink<'_> {
 #[derive(Clone)]
 pub(super) struct Typed<T> {
     blank: Arc<T>,
-    /// Whether the model can do without the table.
+    /// Whether servers may lack the table.
     optional: bool,
     /// The columns that the model requests.
     asked: ColumnSet,
@@ -155,7 +155,7 @@ impl<T: Table> Typed<T> {
         }
     }
 
-    /// The same, for some columns alone.
+    /// The same codec for some columns only.
     pub(super) fn only(&self, columns: ColumnSet) -> Self {
         Self { asked: columns, ..self.clone() }
     }
@@ -193,7 +193,7 @@ impl<T: Table> Codec for Typed<T> {
         codec.layout = Layout::new(codec.monitored.iter().map(|at| T::COLUMNS[at].name), schema, table);
         let blank = Arc::make_mut(&mut codec.blank);
         for (at, kind) in codec.monitored.iter().zip(&codec.layout.kinds) {
-            // The schema's default counts, not the struct's: it is what the server leaves unsaid.
+            // The default is the schema's, not the struct's, because the server omits values that equal the schema's default.
             if blank.set(at, &kind.default_datum()).is_err() {
                 codec.needed.insert(at);
             }

@@ -13,7 +13,7 @@ use super::dynamic::DynamicRow;
 use super::snapshot::Seq;
 use crate::model::{Ref, Str, Table, TableColumns};
 
-/// One row's change. At least one side is there, and the two are never equal.
+/// The change of one row. At least one side is present, and the two sides differ.
 pub struct Change<T> {
     /// The row.
     pub uuid: Uuid,
@@ -31,7 +31,7 @@ impl<T> Change<T> {
 }
 
 impl<T: Table> Change<T> {
-    /// The columns that differ; all where the row is new or gone.
+    /// The columns that differ; all columns if the row is new or deleted.
     pub fn columns(&self) -> TableColumns<T> {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => TableColumns::from_set(before.differing(after)),
@@ -58,7 +58,7 @@ impl<T: fmt::Debug> fmt::Debug for Change<T> {
     }
 }
 
-/// All changes from one snapshot to a later one: true changes only, each row once, in the order of UUIDs.
+/// All changes from one snapshot to a later one: true changes only, each row once, sorted by UUID.
 #[derive(Clone)]
 pub struct Delta {
     seq: Seq,
@@ -106,12 +106,12 @@ impl Delta {
         self.seq
     }
 
-    /// Whether nothing changed.
+    /// Whether the delta is empty.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// How many rows changed.
+    /// The number of changed rows.
     pub fn len(&self) -> usize {
         self.tables.iter().map(|changes| changes.len()).sum()
     }

@@ -14,7 +14,7 @@ use crate::wire::schema::{ColumnKind, DatabaseSchema};
 /// The columns of a table to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// All that the server's schema has.
+    /// All columns of the server's schema.
     All,
     /// These; the schema must have them.
     Named(Vec<Str>),
@@ -129,7 +129,7 @@ impl Codec for Dynamic {
         }
         let asked = |name: &Str| names.contains(&name.as_str());
         fit.extra = found.columns.keys().filter(|name| !asked(name)).cloned().collect();
-        // The same names stay the same allocation, so that rows of before and after compare fast.
+        // Equal names keep the same allocation, so that the row before a change and the row after it compare fast.
         let columns = if *self.columns == *layout.columns {
             Arc::clone(&self.columns)
         } else {

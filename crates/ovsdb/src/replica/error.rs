@@ -12,10 +12,10 @@ use crate::model::Str;
 /// An update was not applied. The replica is unchanged; a full reload repairs it.
 #[derive(Debug, Error)]
 pub enum ApplyError {
-    /// The text is not an update.
+    /// The message is not an update of the protocol.
     #[error("{place}: not an update as the protocol has it")]
     Malformed {
-        /// Which part of the message.
+        /// The part of the message.
         place: String,
         /// The error.
         #[source]
@@ -28,22 +28,22 @@ pub enum ApplyError {
         table: Str,
         /// The row.
         uuid: Uuid,
-        /// In which way.
+        /// The kind of disagreement.
         what: Inconsistency,
     },
-    /// Nothing was loaded since the schema is what it is now.
+    /// An update arrived after a change of the schema and before the next load.
     #[error("an update came before the rows were loaded by the present schema")]
     Stale,
 }
 
 impl From<serde_json::Error> for ApplyError {
-    /// The text as a whole is not an update.
+    /// The message as a whole is not an update.
     fn from(source: serde_json::Error) -> Self {
         Self::Malformed { place: "update".into(), source }
     }
 }
 
-/// How an update and the rows it is about disagree.
+/// A disagreement between an update and the rows of the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inconsistency {
     /// An insert of a row that is here.

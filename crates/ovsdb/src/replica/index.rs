@@ -47,7 +47,7 @@ pub trait Index: 'static {
     fn keys(row: &Self::Row, emit: &mut dyn FnMut(Self::Key));
 }
 
-/// Which rows refer to a row: rows of `T` by the UUIDs in their column at `COLUMN`.
+/// The back-references to a row: rows of `T` by the UUIDs in their column at `COLUMN`.
 ///
 /// `References<PortBinding, { PortBinding::DATAPATH.position() }>` finds the ports of a datapath.
 pub struct References<T, const COLUMN: usize>(PhantomData<fn() -> T>);

@@ -62,7 +62,7 @@ pub struct Monitored {
     pub condition: Condition,
 }
 
-/// How the tables of a model fit a server's schema.
+/// The result of comparing the tables of a model with a server's schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     /// By table, in the order of the model.
@@ -70,7 +70,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// How a table fits.
+    /// The result for one table.
     pub fn table<T: Table>(&self) -> Option<&TableFit> {
         self.tables.iter().find(|(name, _)| name == T::TABLE).map(|(_, fit)| fit)
     }
@@ -86,7 +86,7 @@ pub struct Replica {
     state: Arc<State>,
     conditions: Vec<Condition>,
     monitored: Vec<Monitored>,
-    /// Whether a load must come before any update.
+    /// Whether a load must precede any update.
     stale: bool,
 }
 
@@ -137,17 +137,17 @@ impl Replica {
         self.monitored.clone()
     }
 
-    /// Takes in everything there is: the reply to a monitor request. What differs from before is the delta. On an
-    /// error nothing has changed.
+    /// Replaces the whole content with the reply to a monitor request. Returns the difference as a delta. On an error the replica is
+    /// unchanged.
     pub fn reload(&mut self, version: UpdateVersion, body: &str) -> Result<Delta, ApplyError> {
         self.reload_text(version, Text::Borrowed(body), 0)
     }
 
-    /// As [`Replica::reload`], with ownership of the message, whose body begins at `body`. Its memory is freed while rows are
-    /// decoded from it, from the end on, so a large database is not in memory twice.
+    /// Like [`Replica::reload`], with ownership of the message, whose body begins at `body`. Its memory is freed while rows are decoded
+    /// from its end to its beginning, so a large database is not in memory twice.
     ///
     /// # Panics
-    /// Where `body` is not within the text.
+    /// If `body` is not within the message.
     pub fn reload_owned(
         &mut self,
         version: UpdateVersion,
@@ -178,7 +178,7 @@ impl Replica {
         let (mut cursor, mut staged) = (Cursor::new(body), Staging::new());
         cursor.members(|cursor, name| {
             let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) else {
-                // Tables that nobody asked for are none of ours.
+                // Tables that the model does not contain are skipped.
                 return Ok(cursor.skip()?);
             };
             if staged.iter().any(|(known, _)| *known == at) {
@@ -191,11 +191,10 @@ impl Replica {
         Ok(self.commit(staged))
     }
 
-    /// Inserts (`Some`) and removes (`None`) rows of a table, as a whole. For a replica without a server, whose rows are
-    /// computed from others.
+    /// Inserts (`Some`) and removes (`None`) whole rows of a table. For a replica without a server, whose rows are computed from others.
     ///
     /// # Panics
-    /// Where the model does not have the table.
+    /// If the model does not contain the table.
     pub fn edit<T: Table>(&mut self, rows: BTreeMap<Uuid, Option<T>>) -> Delta {
         let (at, table) = self.state.typed::<T>();
         let staged: AnyStaged = Box::new(table.stage_rows(rows));

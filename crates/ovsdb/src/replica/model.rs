@@ -15,7 +15,7 @@ use super::table::{AnyTable, TableState};
 use super::writable;
 use crate::model::{Condition, Str, Table, TableColumns};
 
-/// Which tables of one database to hold, which rows of them, and by what to find those.
+/// The tables of one database to hold, their conditions, and their indexes.
 #[derive(Clone)]
 pub struct Model {
     pub(super) database: Str,
@@ -63,8 +63,8 @@ impl Model {
         self
     }
 
-    /// With some columns of a table alone. The others are not monitored and read as default, so this is
-    /// for those who do not write the table.
+    /// Adds a table with only some of its columns. The other columns are not monitored and read as their defaults, so the table must not be
+    /// written.
     ///
     /// # Panics
     /// As [`Model::table`].

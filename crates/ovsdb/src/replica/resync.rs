@@ -1,7 +1,7 @@
 //! A full reload: the difference between the replica and the server's complete content.
 //!
-//! Rows are decoded from the end of the text to its beginning. If the caller gives up the text, its tail is freed on the way.
-//! So a first load takes about as much memory as the larger of text and rows, not as both.
+//! Rows are decoded from the end of the message to its beginning. If the caller gives up ownership of the message, its tail is freed on the
+//! way. So a first load takes about as much memory as the larger of message and rows, not as both.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -16,10 +16,10 @@ use super::error::ApplyError;
 use super::split::{self, RowText, RowTexts};
 use super::table::{AnyStaged, AnyTable, TableState};
 
-/// The size of the decoded text after which its memory is freed.
+/// The number of decoded bytes after which their memory is freed.
 const STRIDE: usize = 4 << 20;
 
-/// The text of a message.
+/// A message, borrowed or owned.
 pub(super) enum Text<'a> {
     /// Someone else's.
     Borrowed(&'a str),
@@ -35,7 +35,7 @@ impl Text<'_> {
         }
     }
 
-    /// Nothing from this place on is needed any more.
+    /// Drops everything from a position on, which is no longer needed.
     fn cut(&mut self, at: usize) {
         if let Self::Owned(text) = self {
             text.truncate(at);
@@ -44,7 +44,7 @@ impl Text<'_> {
     }
 }
 
-/// Stages a reload: the body, which begins at `at` in the text and ends with it, is everything there is.
+/// Stages a reload. The body begins at `at` in the message and ends with it; it is the whole content.
 pub(super) fn stage(
     tables: &[Arc<dyn AnyTable>],
     version: UpdateVersion,
@@ -54,7 +54,7 @@ pub(super) fn stage(
     let body = &text.as_str()[at..];
     let mut parts: Vec<(usize, RowTexts)> = split::tables(body, at)?
         .into_iter()
-        // Tables that nobody asked for are none of ours.
+        // Tables that the model does not contain are skipped.
         .filter_map(|(name, rows)| Some((tables.iter().position(|table| table.name() == &*name)?, rows)))
         .collect();
     let mut staged = Vec::with_capacity(tables.len());
@@ -64,7 +64,7 @@ pub(super) fn stage(
     }
     parts.retain(|(_, rows)| !rows.is_empty());
     parts.iter_mut().for_each(|(_, rows)| rows.sort_unstable_by_key(|row| row.at.start));
-    // A table that is there twice may stand around another one; nothing can be cut off then.
+    // If a table occurs twice, its parts may enclose another table. Then nothing can be cut off.
     let apart = parts.is_sorted_by(|(_, a), (_, b)| a[a.len() - 1].at.end <= b[0].at.start);
     for (position, rows) in parts.iter_mut().rev() {
         let (table, changes) = (&tables[*position], &mut staged[*position].1);

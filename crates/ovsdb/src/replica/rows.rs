@@ -11,18 +11,18 @@ use super::delta::Change;
 use super::sorted::Sorted;
 use crate::model::Ref;
 
-/// The rows of one table at one instant, in the order of their UUIDs. Copies share what they have in common.
+/// The rows of one table at one instant, sorted by UUID. Copies share equal parts.
 pub struct Rows<T> {
     rows: Sorted<Uuid, Arc<T>>,
 }
 
 impl<T> Rows<T> {
-    /// How many rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -33,7 +33,7 @@ impl<T> Rows<T> {
         self.rows.get(|key| key.cmp(&uuid))
     }
 
-    /// Whether there is such a row.
+    /// Whether the row exists.
     pub fn contains(&self, row: impl Into<Ref<T>>) -> bool {
         self.get(row).is_some()
     }
@@ -43,7 +43,7 @@ impl<T> Rows<T> {
         self.rows.iter().map(|(uuid, row)| (Ref::new(*uuid), &**row))
     }
 
-    /// All rows, shared: for those who keep them longer than the snapshot.
+    /// All rows, shared: for callers that keep them longer than the snapshot.
     pub fn shared(&self) -> impl ExactSizeIterator<Item = (Ref<T>, &Arc<T>)> {
         self.rows.iter().map(|(uuid, row)| (Ref::new(*uuid), row))
     }

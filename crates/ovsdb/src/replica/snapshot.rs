@@ -78,7 +78,7 @@ pub struct UnreadableRow<'a> {
 }
 
 impl Snapshot {
-    /// Which state of the replica it is.
+    /// The sequence number of this state of the replica.
     pub fn seq(&self) -> Seq {
         self.0.seq
     }
@@ -128,10 +128,10 @@ impl Snapshot {
         self.lookup::<I>(key).next()
     }
 
-    /// The rows whose keys are within a range, in the order of keys.
+    /// The rows whose keys are within a range, sorted by key.
     ///
     /// # Panics
-    /// Where the model does not have the index.
+    /// If the model does not contain the index.
     pub fn range<I: Index>(
         &self,
         keys: impl RangeBounds<I::Key>,
@@ -155,10 +155,10 @@ impl Snapshot {
         })
     }
 
-    /// How a table fits the server's schema; empty before the first connection.
+    /// The result of comparing a table with the server's schema; empty before the first connection.
     ///
     /// # Panics
-    /// Where the model does not have the table.
+    /// If the model does not contain the table.
     pub fn fit<T: Table>(&self) -> &TableFit {
         &self.state::<T>().fit
     }

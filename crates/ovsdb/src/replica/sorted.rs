@@ -174,7 +174,7 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
     }
 }
 
-/// Edits on their way into a map.
+/// Edits that are being merged into a map.
 struct Edits<K, V, E: Iterator<Item = (K, Option<V>)>> {
     edits: Peekable<E>,
     put: usize,
@@ -243,7 +243,7 @@ fn add_branch<K: Clone, V: Clone>(mut children: Vec<Child<K, V>>, to: &mut Vec<C
     pack(children, Node::Branch, |child| &child.fence, to);
 }
 
-/// Whether an array has become so short that it belongs to the one before.
+/// Whether an array is so short that it should be merged with the previous one.
 fn joins(before: usize, rest: usize) -> bool {
     rest < SIZE / 4 && before + rest <= SIZE
 }
@@ -351,7 +351,7 @@ impl<'a, K, V> Cursor<'a, K, V> {
         self.stack.last_mut().and_then(Iterator::next);
     }
 
-    /// Goes one level down, or into the leaf.
+    /// Descends one level, or into the leaf.
     fn open(&mut self) {
         match self.child().map(|node| &**node) {
             None => {}

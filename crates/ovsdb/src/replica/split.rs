@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::wire::cursor::Cursor;
 
-/// The position of a row's update in the text of a message.
+/// The position of a row's update in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowText {
     pub(super) uuid: Uuid,
@@ -24,7 +24,7 @@ pub(super) type RowTexts = SmallVec<[RowText; 1]>;
 /// A table's name and its rows.
 pub(super) type TableText<'a> = (Cow<'a, str>, RowTexts);
 
-/// The tables in the body of a reload, which is at some position in the text of a message. Rows are not parsed.
+/// The tables in the body of a reload, which begins at a position of the message. Rows are not parsed.
 pub(super) fn tables(body: &str, at: usize) -> Result<SmallVec<[TableText<'_>; 1]>, serde_json::Error> {
     let mut cursor = Cursor::new(body);
     let mut tables: SmallVec<[TableText<'_>; 1]> = SmallVec::new();

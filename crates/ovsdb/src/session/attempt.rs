@@ -18,7 +18,7 @@ impl Session {
         true
     }
 
-    /// Whether the driver has not even seen the request to connect.
+    /// Whether the request to connect is still queued, so that the driver has not seen it.
     pub(super) fn dial_queued(&self) -> bool {
         self.actions.iter().any(|queued| matches!(queued.action, Action::Dial(_)))
     }
@@ -45,7 +45,7 @@ impl Session {
 
     /// The connection, or the attempt, has ended: settles everything that depended on it and continues with the next remote.
     pub(super) fn end(&mut self, now: Instant, reason: CloseReason, ours: bool) {
-        // The driver knows of no attempt that it has not been asked for yet.
+        // The driver does not know an attempt whose request is still queued.
         let unseen = self.dial_queued();
         for name in self.locks.disconnected() {
             self.events.push_back(Event::Lock { name, held: false });

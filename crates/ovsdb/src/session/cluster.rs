@@ -21,7 +21,7 @@ use crate::wire::datum::Datum;
 pub(super) const DATABASE: &str = "_Server";
 pub(super) const TABLE: &str = "Database";
 
-/// How a server stores a database.
+/// The storage model of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StorageModel {
     /// A standalone server, or an active one with a backup. Also the default for a server that does not report a model.
@@ -29,30 +29,30 @@ pub enum StorageModel {
     Standalone,
     /// A member of a RAFT cluster.
     Clustered,
-    /// Passes on what another server has.
+    /// Forwards the data of another server.
     Relay,
     /// Something newer than this program.
     Other(Str),
 }
 
-/// One row: a database that the server has.
+/// One row: a database of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerRow {
     /// The database's name.
     pub name: Str,
-    /// How it is stored.
+    /// The storage model.
     pub model: StorageModel,
-    /// Its schema as JSON text; absent until the server has it itself.
+    /// Its schema as JSON; absent until the server itself has it.
     pub schema: Option<Str>,
-    /// Whether the server is in touch with its storage: the majority of the cluster, or the relay's source.
+    /// Whether the server is connected to its storage: the majority of the cluster, or the relay's source.
     pub connected: bool,
-    /// Whether it leads the cluster.
+    /// Whether the server is the leader of the cluster.
     pub leader: bool,
     /// The cluster.
     pub cluster_id: Option<Uuid>,
     /// The member of the cluster.
     pub server_id: Option<Uuid>,
-    /// How far in the cluster's log the server is.
+    /// The server's position in the cluster's log.
     pub index: Option<u64>,
 }
 
@@ -79,9 +79,9 @@ pub enum Refusal {
     /// The server's data is older than ours.
     #[error("the server's data is old (log index {index}, seen {seen}): trying another one")]
     Stale {
-        /// Where the server is.
+        /// The server's position in the log.
         index: u64,
-        /// Where another one was.
+        /// The highest position seen of another server.
         seen: u64,
     },
     /// The server belongs to another cluster than the configured one.
@@ -106,7 +106,7 @@ pub(super) struct Wishes<'a> {
     pub(super) cluster_id: Option<Uuid>,
     /// The least log index that is not a step back.
     pub(super) min_index: u64,
-    /// Whether there is no other server to try.
+    /// Whether there is no other server to connect to.
     pub(super) only_one: bool,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn judge(row: Option<&ServerRow>, wishes: Wishes<'_>) -> Result<(), R
     };
     if let Some(expected) = wishes.cluster_id
         && row.cluster_id != Some(expected)
-        // A relay does not say which cluster is behind it.
+        // A relay does not report the id of the cluster behind it.
         && row.model != StorageModel::Relay
     {
         return Err(Refusal::WrongCluster { expected, found: row.cluster_id });
@@ -155,12 +155,12 @@ pub(super) struct Watermark {
     cluster_id: Option<Uuid>,
     /// Since when there was a stale server in each round over the remotes, and no good one.
     stale_since: Option<Instant>,
-    /// Whether there was one in this round.
+    /// Whether a server was stale in this round.
     stale_in_round: bool,
 }
 
 impl Watermark {
-    /// The least index that is accepted from this server. `true`: what we know is of another history.
+    /// The smallest index that is accepted from this server. `true` if the replica's content belongs to another history.
     pub(super) fn floor(&mut self, row: &ServerRow, limit: Option<Duration>, now: Instant) -> (u64, bool) {
         let another = match row.model {
             StorageModel::Clustered => {
@@ -194,9 +194,9 @@ impl Watermark {
         self.stale_in_round = true;
     }
 
-    /// Called after a round over all remotes. If no server was even stale, none has reported anything about its data, so the
-    /// time without a reachable server does not count. Single attempts that fail for another reason prove nothing: in a
-    /// restored cluster the followers are no leaders, and a member may be gone for good.
+    /// Called after a round over all remotes. If no server was even stale, none has reported anything about its data, so the time without a
+    /// reachable server does not count. Attempts that fail for another reason prove nothing: in a restored cluster the followers are no
+    /// leaders, and a member may be gone for good.
     pub(super) fn end_round(&mut self) {
         if !std::mem::take(&mut self.stale_in_round) {
             self.stale_since = None;
@@ -208,7 +208,7 @@ impl Watermark {
     }
 }
 
-/// The rows as one connection sees them, by the text of their UUIDs.
+/// The rows as one connection sees them, by their UUIDs as strings.
 #[derive(Debug, Default)]
 pub(super) struct ServerRows(HashMap<Str, ServerRow>);
 

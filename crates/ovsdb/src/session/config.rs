@@ -11,18 +11,18 @@ use super::remote::{Remote, Remotes};
 
 /// The settings of a session. [`SessionConfig::new`] has the defaults.
 ///
-/// How many bytes may wait to be sent is not decided here: the session sends at once, and who moves the bytes knows
-/// what is stuck.
+/// They do not limit the number of bytes that wait to be sent. The session passes its messages on at once; only the driver knows which of
+/// them the socket has accepted.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// Where the database may be reached; all of them serve the same one.
+    /// The remotes of the database; all of them serve the same one.
     pub remotes: Vec<Remote>,
     /// Accept only the leader of a cluster. Writers that hold locks need it (a lock lives in one server's memory);
     /// readers that can bear a delay should spread over the followers. Default: yes.
     pub leader_only: bool,
     /// The required cluster; `None` accepts any.
     pub cluster_id: Option<Uuid>,
-    /// Try remotes in random order, so that many clients spread. Default: yes.
+    /// Dial remotes in random order, so that many clients spread over them. Default: yes.
     pub shuffle: bool,
     /// Timeout for establishing a connection, including TLS. Default: 5 s.
     pub connect_timeout: Duration,
@@ -36,9 +36,9 @@ pub struct SessionConfig {
     /// Longest delay; also how long a connection must have served before the delays begin at the first one again.
     /// Default: 8 s.
     pub backoff_max: Duration,
-    /// Time for which the session refuses servers if all of them have older data than we have seen. Then it accepts their data:
-    /// it is the only data there is, as after a restore that kept the cluster's id. The time without any reachable server does
-    /// not count. `None` refuses forever. Default: 60 s.
+    /// Time for which the session refuses servers if all of them have older data than we have seen. Then it accepts their data, because it
+    /// is the only data left, as after a restore that kept the cluster's id. The time without any reachable server does not count. `None`
+    /// refuses forever. Default: 60 s.
     pub stale_limit: Option<Duration>,
     /// The newest monitor method to request; the session falls back to older ones. Default: `monitor_cond_since`.
     pub newest_method: Method,

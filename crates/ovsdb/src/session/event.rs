@@ -24,14 +24,14 @@ pub enum Action {
     Dial(Remote),
     /// Send this transaction. The submitter limits how many may wait to be sent.
     Transact(String),
-    /// Send this text. Most are answers to the server, which thus decides how many there are: if it does not read them, they
+    /// Send this message. Most messages are replies to the server, which thus decides how many there are. If it does not read them, they
     /// must not pile up.
     Send(String),
     /// Drop the connection, or the attempt. No `handle_close` for it any more: the session knows.
     Close(CloseReason),
 }
 
-/// An error with its causes in one line, for reasons in text form.
+/// An error with its causes in one line, for reasons that are strings.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> Excerpt {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -47,14 +47,14 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> Excerpt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TxnId(pub u64);
 
-/// How a replica became current.
+/// The method by which a replica became current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
     /// First content ever.
     Fresh,
-    /// Only what happened since the last connection was sent.
+    /// The server sent only the changes since the last connection.
     Resumed,
-    /// Everything was sent again and compared with what we had.
+    /// The server sent everything again, and the replica was compared with it.
     Reloaded,
 }
 
@@ -71,37 +71,36 @@ pub enum Reply {
     Lost,
 }
 
-/// Something happened. The order is part of the meaning:
+/// An event. The order of events is part of their meaning:
 ///
-/// - a connection that comes about: `Connected`, `Fit`, [`Changed`](Event::Changed) if the data differs from what we
-///   had, [`Synced`](Event::Synced), `Condition` if conditions came into force, and from then on `Lock`. So at `Synced`
-///   all changes have been told;
-/// - `Changed` comes before the `Reply` of the transaction that caused it;
-/// - `Changed` comes before the `Condition` that caused it;
-/// - a connection that breaks: `Lock { held: false }` for each lock held, one `Reply` for each transaction still
-///   open, `Down`. The replica stays as it is.
+/// - A new connection: `Connected`, `Fit`, [`Changed`](Event::Changed) if the data differs from the replica, [`Synced`](Event::Synced),
+///   `Condition` if conditions came into force, and from then on `Lock`. So all changes are reported before `Synced`.
+/// - `Changed` precedes the `Reply` of the transaction that caused it.
+/// - `Changed` precedes the `Condition` that caused it.
+/// - A broken connection: `Lock { held: false }` for each held lock, one `Reply` for each open transaction, `Down`. The replica stays
+///   unchanged.
 #[derive(Debug)]
 pub enum Event {
     /// A connection is open; the server is still unknown.
     Connected {
-        /// Where.
+        /// The remote.
         remote: Remote,
     },
     /// The server's schema fits the model, like this.
     Fit(Fit, Arc<DatabaseSchema>),
-    /// The server's schema does not fit; all that is wrong. Told again only when it changes. The session closes, and
-    /// tries again.
+    /// The server's schema does not fit; the list contains all mismatches. The event repeats only when they change. The session closes the
+    /// connection and retries.
     Misfit(Vec<Misfit>),
-    /// The replica changed; one transaction of the server, or the sum of what was missed.
+    /// The replica changed, by one transaction of the server or by the merged changes since the last connection.
     Changed(Delta),
-    /// The replica is what the server has, and follows it from here on. Transactions can be submitted.
+    /// The replica equals the server's content, and follows it from here on. Transactions can be submitted.
     Synced {
         /// The kind of load that led to it.
         how: SyncKind,
     },
     /// The one reply to a transaction.
     Reply {
-        /// Which.
+        /// The transaction.
         txn: TxnId,
         /// The outcome.
         outcome: Reply,
@@ -110,7 +109,7 @@ pub enum Event {
     Lock {
         /// Its name.
         name: Str,
-        /// Whether it is ours.
+        /// Whether this session holds the lock.
         held: bool,
     },
     /// The server refuses the request for a lock. The session requests it again on the next connection.
@@ -135,18 +134,18 @@ pub enum Event {
     },
     /// A connection, or the attempt at one, ended.
     Down {
-        /// Where.
+        /// The remote.
         remote: Option<Remote>,
         /// Why.
         reason: CloseReason,
-        /// How long it was in sync, if it ever was.
+        /// The time for which the session was synced, if it ever was.
         served: Option<Duration>,
         /// When the next attempt begins.
         retry_in: Duration,
     },
 }
 
-/// The reason why a connection, or an attempt, ended. Each text says what to do about it.
+/// The reason why a connection, or an attempt, ended. Each message advises what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CloseReason {
     /// The connection failed.
@@ -161,7 +160,7 @@ pub enum CloseReason {
     /// Reading or writing failed.
     #[error("the connection broke: {0}")]
     Io(Excerpt),
-    /// Nothing arrived, not even an answer to a probe.
+    /// Nothing arrived, not even a reply to a probe.
     #[error("the server has been silent for {0:?}: it hangs, or the network is cut")]
     Silent(Duration),
     /// The server sends requests and does not read our answers.
@@ -188,7 +187,7 @@ pub enum CloseReason {
     Misfit {
         /// The first one.
         first: Misfit,
-        /// How many.
+        /// The number of mismatches.
         problems: usize,
     },
     /// The server does not let us monitor.
@@ -203,7 +202,7 @@ pub enum CloseReason {
     /// The remote in use is no longer among the remotes.
     #[error("the remotes were changed")]
     RemotesChanged,
-    /// Asked for by the user of the session.
+    /// The user of the session requested a reconnect.
     #[error("a reconnection was asked for")]
     Asked,
 }

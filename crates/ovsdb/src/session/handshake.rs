@@ -206,7 +206,7 @@ impl Session {
         connection.row_schema.clone_from(&row.schema);
         match connection.stage {
             Stage::Greeting => return self.await_schema(now),
-            // The row may only have caught up with what we know.
+            // The row may only have caught up with the data that we know.
             Stage::Loading | Stage::Synced if news => self.ask_schema(),
             Stage::Schema | Stage::Loading | Stage::Synced => {}
         }
@@ -252,9 +252,9 @@ impl Session {
         Ok(())
     }
 
-    /// Asks for the content.
+    /// Requests the content.
     pub(super) fn load(&mut self, now: Instant, method: Method) {
-        // What the replica holds of other columns, or under other conditions, cannot be completed by what changed.
+        // A resumed monitor sends only changes. They cannot complete a replica that held other columns or rows of other conditions.
         if self.shape.as_ref() != Some(&self.replica.monitored()) {
             self.last_id = None;
         }
@@ -269,7 +269,7 @@ impl Session {
         self.last_id.filter(|_| method == Method::CondSince)
     }
 
-    /// Asks for the content under the conditions that are requested, or else in force.
+    /// Requests the content under the wanted conditions, or else under those in force.
     fn ask_content(&mut self, now: Instant, method: Method) {
         let monitored = self.replica.monitored();
         let resume = self.resumes(method);
@@ -293,8 +293,8 @@ impl Session {
                 self.load(now, older);
                 return Ok(());
             }
-            // Perhaps for a condition that no server has taken yet. Without those, what was in force is had at least,
-            // and they follow as a change: that is refused by itself.
+            // The reason may be a condition that no server has accepted yet. The session then loads under the conditions that were in
+            // force, and sends the new ones as a change, which the server can reject on its own.
             if self.conditions.put_back() {
                 tracing::debug!(%error, "the content is refused, asking for it under the conditions that were in force");
                 self.ask_content(now, method);
@@ -316,7 +316,7 @@ impl Session {
         self.in_sync(now, found, last_id, outcome)
     }
 
-    /// The whole content arrived, in a message whose memory may be freed.
+    /// Handles the reply with the whole content. The memory of the message may be freed on the way.
     pub(super) fn loaded_whole(
         &mut self,
         now: Instant,
@@ -415,7 +415,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the monitor of the content, and what hangs on it.
+    /// Ends the monitor of the content, and everything that depends on it.
     fn cancel_content(&mut self) {
         let Some(connection) = self.connection() else { return };
         let name = std::mem::take(&mut connection.content_monitor);
@@ -486,7 +486,7 @@ impl Session {
 
 /// The content of a reply to a monitor request.
 pub(super) struct Content<'a> {
-    /// Whether it resumes from our last transaction.
+    /// Whether the server resumes from our last transaction.
     pub(super) found: bool,
     /// The last transaction in it.
     pub(super) last_id: Option<Uuid>,

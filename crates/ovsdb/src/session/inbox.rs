@@ -20,7 +20,7 @@ use crate::wire::message::{self, Message};
 
 impl Session {
     pub(super) fn receive(&mut self, now: Instant, text: &[u8]) -> Result<(), CloseReason> {
-        // The most frequent message by far, and often a large one: decoded in place, without a look at it as a whole.
+        // The most frequent message by far, and often a large one. It is decoded in place, without parsing it as a whole first.
         if let Some((method, params)) = message::plain_update(text) {
             return self.updated(now, method, params);
         }
@@ -45,8 +45,8 @@ impl Session {
         }
     }
 
-    /// As [`Session::receive`], with ownership of the text. Only the content of a database is large, and only if it is loaded
-    /// as a whole.
+    /// Like [`Session::receive`], with ownership of the message. Only the content of a database is large, and only if it is loaded as a
+    /// whole.
     pub(super) fn receive_owned(&mut self, now: Instant, text: Vec<u8>) -> Result<(), CloseReason> {
         let text = match String::from_utf8(text) {
             Ok(text) => text,
@@ -198,8 +198,8 @@ impl Session {
         } else {
             None
         };
-        // The last parameter may be large and is looked at once, when it is read as tables. What is wrong with it is
-        // found then, before anything is taken in, and cured as for any update that does not fit.
+        // The last parameter may be large and is parsed only once, when its tables are read. Errors in it are found then, before anything
+        // is applied, and handled like any update that does not fit.
         let rest = cursor.rest().trim_end_matches([' ', '\t', '\r', '\n']);
         let body = rest.strip_suffix(']').ok_or_else(|| malformed("the parameters are not an array"))?;
         let Phase::Open(connection) = &self.phase else { return Ok(()) };

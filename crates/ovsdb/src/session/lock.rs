@@ -15,10 +15,10 @@ use serde_json::value::RawValue;
 
 use crate::model::Str;
 
-/// The way to get a lock that another client holds.
+/// How to acquire a lock that another client holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Stand in the queue.
+    /// Wait in the queue.
     Wait,
     /// Take it away, once.
     Steal,
@@ -63,7 +63,7 @@ impl Wanted {
 enum Stage {
     /// Not requested on this connection.
     Idle,
-    /// Asked for, no reply yet.
+    /// The lock is requested, and there is no reply yet.
     Asked,
     /// In the queue.
     Queued,
@@ -169,7 +169,7 @@ impl Locks {
         true
     }
 
-    /// The connection is gone: the locks that were ours.
+    /// Handles the loss of the connection; returns the locks that this session held.
     pub(super) fn disconnected(&mut self) -> Vec<Str> {
         let mut lost = Vec::new();
         for (name, wanted) in &mut self.wanted {

@@ -81,7 +81,7 @@ use monitor::Conditions;
 use probe::Check;
 use remote::Rotation;
 
-/// One database, kept in sync with whichever server will have us.
+/// Keeps a replica of one database in sync with any of its servers.
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
@@ -102,7 +102,7 @@ pub struct Session {
     next_id: u64,
     /// Requests without a reply, on this connection.
     pending: BTreeMap<u64, Pending>,
-    /// How many of them are transactions.
+    /// The number of open requests that are transactions.
     outstanding: usize,
     actions: VecDeque<Queued>,
     events: VecDeque<Event>,
@@ -209,7 +209,7 @@ impl Session {
         }
     }
 
-    /// A complete JSON text arrived. If the caller gives up ownership, the memory of a large text is freed while it is decoded.
+    /// Handles a complete JSON text. If the caller gives up ownership, the memory of a large message is freed while it is decoded.
     pub fn handle_message<'a>(&mut self, now: Instant, text: impl Into<Cow<'a, [u8]>>) {
         let Phase::Open(connection) = &mut self.phase else { return };
         connection.probe.alive(now);
@@ -255,8 +255,8 @@ impl Session {
         }
     }
 
-    /// Sends a transaction: a JSON array of operations, without the database's name. Its one reply is an event. The
-    /// array is passed on as it is; what is no array at all is not sent.
+    /// Sends a transaction: a JSON array of operations, without the database's name. Its one reply is an event. The array is sent
+    /// unchanged; a string that is no array is not sent.
     pub fn submit(&mut self, _now: Instant, operations: String) -> TxnId {
         let operations = operations.trim();
         let inner = operations.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(str::trim);
@@ -268,7 +268,7 @@ impl Session {
         };
         self.next_id += 1;
         let txn = TxnId(self.next_id);
-        // Spliced as text: operations are big, and they are JSON already.
+        // The string is spliced, because operations are large and already JSON.
         let database = serde_json::Value::from(self.database.as_str());
         let comma = if inner.is_empty() { "" } else { "," };
         let text = format!(r#"{{"id":{},"method":"transact","params":[{database}{comma}{inner}]}}"#, txn.0);
@@ -340,12 +340,12 @@ impl Session {
         }
     }
 
-    /// The next thing to do.
+    /// The next action for the driver.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front().map(|queued| queued.action)
     }
 
-    /// The next thing that happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -355,7 +355,7 @@ impl Session {
         self.replica.snapshot()
     }
 
-    /// Whether transactions would be sent now.
+    /// Whether a submitted transaction would be sent now.
     pub fn is_synced(&self) -> bool {
         matches!(&self.phase, Phase::Open(connection) if connection.stage == Stage::Synced)
     }
@@ -386,7 +386,7 @@ impl Session {
         }
     }
 
-    /// Where the session is from now on.
+    /// Enters a phase.
     fn enter(&mut self, now: Instant, phase: Phase) {
         self.phase = phase;
         self.since = now;

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::model::{Condition, Str};
 use crate::replica::{Monitored, UpdateVersion};
 
-/// How a database is monitored; newer is greater.
+/// The method of monitoring; newer methods are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
     /// `monitor`: whole old and new values, no conditions. A replica gets every row.
@@ -106,7 +106,7 @@ impl Conditions {
             entry.set = Some(condition);
             self.newest.0 += 1;
         }
-        // One that says nothing new comes into force with what is under way already.
+        // A condition that changes nothing comes into force together with the change in flight.
         Some(self.newest)
     }
 
@@ -131,7 +131,7 @@ impl Conditions {
         Some(change)
     }
 
-    /// The request under way carries all that was set: a monitor request that does not resume.
+    /// Marks all set conditions as requested, because a monitor request that does not resume carries them.
     pub(super) fn take_all(&mut self) {
         for entry in self.tables.values_mut() {
             if let Some(condition) = entry.set.take() {
@@ -165,7 +165,7 @@ impl Conditions {
         Some(seq)
     }
 
-    /// The monitor is gone. `true` if a request was under way: what the replica holds is uncertain.
+    /// Handles the end of the monitor. `true` if a request was in flight, so that the content of the replica is uncertain.
     pub(super) fn lost(&mut self) -> bool {
         let under_way = self.requested.is_some();
         self.put_back();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The expected message from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Awaiting {
-    /// Nothing in particular.
+    /// Nothing to do.
     Nothing,
     /// The reply to a small request of the handshake.
     Handshake,

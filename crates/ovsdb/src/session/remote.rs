@@ -15,7 +15,7 @@ use crate::model::Str;
 /// The port that OVSDB has by assignment; OVN's databases use 6641 and 6642.
 pub const DEFAULT_PORT: u16 = 6640;
 
-/// One place where a database may be reached.
+/// One address of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Remote {
     /// `unix:PATH`
@@ -212,7 +212,7 @@ impl Rotation {
         self.current().cloned()
     }
 
-    /// The current remote, tried or in use.
+    /// The current remote, dialled or in use.
     pub(super) fn current(&self) -> Option<&Remote> {
         self.current.and_then(|at| self.remotes.get(at))
     }

@@ -12,14 +12,14 @@ use super::monitor::{CondSeq, Method};
 use super::remote::Remote;
 use crate::model::Str;
 
-/// How far a session is.
+/// The progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Between two attempts.
     Waiting,
     /// A connection is being made.
     Dialing,
-    /// Asking the server what it is.
+    /// Querying the server's status.
     Greeting,
     /// The server will do; waiting for its schema.
     ReadingSchema,
@@ -46,11 +46,11 @@ impl Progress {
 /// A picture of a session.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// How far it is.
+    /// The progress of the session.
     pub progress: Progress,
     /// Since when it is that far.
     pub since: Instant,
-    /// The remote in use, or being tried.
+    /// The remote that is in use or being dialled.
     pub remote: Option<Remote>,
     /// The server's own description; `None` before it arrived, and for servers too old to have one.
     pub server: Option<ServerStatus>,
@@ -62,7 +62,7 @@ pub struct Status {
     pub locks: Vec<Str>,
     /// Transactions without a reply.
     pub outstanding: usize,
-    /// The greatest log index seen; servers behind it are refused.
+    /// The greatest log index seen. Servers behind it are refused.
     pub min_index: u64,
     /// Rounds over all remotes that failed in a row.
     pub failed_rounds: u32,
@@ -75,11 +75,11 @@ pub struct Status {
 /// The server's own description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// How it stores the database.
+    /// The storage model of the database.
     pub model: StorageModel,
-    /// Whether it leads its cluster.
+    /// Whether the server leads its cluster.
     pub leader: bool,
-    /// Whether it is in touch with its storage.
+    /// Whether the server is connected to its storage.
     pub connected: bool,
     /// Its place in the log.
     pub index: Option<u64>,
@@ -116,6 +116,6 @@ pub struct Counters {
     pub transactions: u64,
     /// Transactions whose outcome is unknown.
     pub lost: u64,
-    /// How long the last load took, from the request to the replica.
+    /// The duration of the last load, from the request to the replica.
     pub last_load: Duration,
 }

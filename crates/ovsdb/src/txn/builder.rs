@@ -1,8 +1,8 @@
 //! The typed builder of a transaction.
 //!
-//! The writer chooses the UUIDs of rows, so references need no placeholders, and a second attempt collides with the first
-//! instead of creating a duplicate. Updates contain only columns that differ, and of sets and maps only the elements that
-//! differ, so foreign content stays. The builder writes the text during the calls, in their order.
+//! The writer chooses the UUIDs of rows, so references need no placeholders, and a second attempt collides with the first instead of
+//! creating a duplicate. Updates contain only columns that differ, and of sets and maps only the elements that differ, so foreign content
+//! stays. The builder writes the JSON during the calls, in their order.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -41,11 +41,11 @@ pub struct Transaction {
     text: Vec<u8>,
     ops: Vec<Op>,
     named: SmallVec<[Named; 2]>,
-    /// UUIDs that stand for rows whose UUID the server chooses.
+    /// UUIDs that represent rows whose UUID the server chooses.
     placeholders: Vec<Uuid>,
 }
 
-/// One operation: text that is already there, or an expectation whose columns depend on what the server has.
+/// One operation: finished JSON, or an expectation whose columns depend on the server's schema.
 #[derive(Clone)]
 struct Op {
     label: Label,
@@ -54,7 +54,7 @@ struct Op {
 
 #[derive(Clone)]
 enum Body {
-    /// Ends here in the text, begins where the one before ended.
+    /// JSON that ends at this position of the buffer and begins at the end of the previous operation.
     Text {
         end: usize,
     },
@@ -125,13 +125,13 @@ impl fmt::Display for Label {
 }
 
 impl Transaction {
-    /// One that does nothing yet.
+    /// An empty transaction.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Inserts a row whose UUID the server chooses, for servers that do not let the client choose. In this transaction the
-    /// placeholder stands for it: a reference with that UUID becomes a reference to the new row.
+    /// Inserts a row whose UUID the server chooses, for servers that do not let the client choose. In this transaction the placeholder
+    /// represents it: a reference with that UUID becomes a reference to the new row.
     pub fn insert_unnumbered<T: Table>(&mut self, placeholder: Ref<T>, value: &T) -> &mut Self {
         let columns = compose::insert(&mut self.text, placeholder.uuid(), value);
         self.names::<T>(columns);
@@ -149,10 +149,10 @@ impl Transaction {
         self.push(OpKind::Insert, Str::new_static(T::TABLE), Some(uuid))
     }
 
-    /// Takes a row from `before` to `after`: whole columns where they hold one value, element by element where they
-    /// hold many. Nothing is written where nothing differs.
+    /// Updates a row from `before` to `after`: columns with a single value as a whole, sets and maps element by element. Nothing is written
+    /// if nothing differs.
     ///
-    /// A row that is gone by then is not an error of its own, see [`Committed::missed`](super::Committed::missed) and
+    /// A row that was deleted meanwhile is not an error of its own, see [`Committed::missed`](super::Committed::missed) and
     /// [`Transaction::expect_exists`].
     pub fn update<T: Table>(&mut self, row: impl Into<Ref<T>>, before: &T, after: &T) -> &mut Self {
         let row = row.into();
@@ -334,12 +334,12 @@ impl Transaction {
         self.push(OpKind::Raw, Str::default(), None)
     }
 
-    /// How many operations.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether it does nothing.
+    /// Whether the transaction is empty.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -354,7 +354,7 @@ impl Transaction {
         self.database
     }
 
-    /// Adds what another transaction does behind what this one does.
+    /// Appends the operations of another transaction.
     pub fn append(&mut self, other: &Transaction) -> &mut Self {
         let offset = self.text.len();
         self.text.extend_from_slice(&other.text);
@@ -372,8 +372,8 @@ impl Transaction {
         self
     }
 
-    /// The operations as text, for a server that lacks the columns for which `lacks` is true. `lacks` gets the names of a table
-    /// and a column, because several structs may describe one table.
+    /// The operations as JSON, for a server that lacks the columns for which `lacks` is true. `lacks` gets the names of a table and a
+    /// column, because several structs may describe one table.
     pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<Composed, CommitError> {
         for named in &self.named {
             let mut names = named.columns.iter().map(|at| named.specs[at].name);
@@ -403,7 +403,7 @@ impl Transaction {
             }
         }
         let mut text = String::from_utf8(out).expect("JSON of ours is UTF-8");
-        // Quotes inside of strings are escaped, so only UUIDs look like this.
+        // Quotes inside of strings are escaped, so only UUIDs match this pattern.
         for uuid in &self.placeholders {
             let name = format!("row{}", uuid.simple());
             text = text.replace(&format!(r#""uuid":"{uuid}""#), &format!(r#""uuid-name":"{name}""#));
@@ -431,7 +431,7 @@ impl Transaction {
             return;
         }
         match self.named.iter_mut().find(|known| known.table == named.table) {
-            // Two structs may stand for one table; their positions differ, so they are kept apart.
+            // Two structs may describe one table. Their column positions differ, so they are kept apart.
             Some(known) if std::ptr::eq(known.specs, named.specs) => {
                 known.columns = known.columns.or(named.columns);
             }
@@ -446,7 +446,7 @@ impl fmt::Debug for Transaction {
     }
 }
 
-/// Operations as they are sent, with what each of them does.
+/// The operations of a request, with the label of each.
 #[derive(Clone, Debug)]
 pub struct Composed {
     /// The operations, separated by commas, without the brackets around them.

@@ -31,7 +31,7 @@ impl ElementChange {
 }
 
 impl Transaction {
-    /// As [`Transaction::insert`], with exactly these values.
+    /// Like [`Transaction::insert`], with exactly these values.
     pub fn insert_by_name<'d>(
         &mut self,
         table: &'static str,
@@ -42,7 +42,7 @@ impl Transaction {
         self.push(OpKind::Insert, Str::new_static(table), Some(row))
     }
 
-    /// As [`Transaction::write`].
+    /// Like [`Transaction::write`].
     pub fn write_by_name<'d>(
         &mut self,
         table: &'static str,
@@ -65,7 +65,7 @@ impl Transaction {
         self.push(OpKind::Mutate, Str::new_static(table), Some(row))
     }
 
-    /// As [`Transaction::delete`].
+    /// Like [`Transaction::delete`].
     pub fn delete_by_name(&mut self, table: &'static str, row: Uuid) -> &mut Self {
         compose::delete(self.text_mut(), table, row);
         self.push(OpKind::Delete, Str::new_static(table), Some(row))

@@ -72,7 +72,7 @@ fn pairs<'n, 'd>(out: &mut Vec<u8>, values: impl Iterator<Item = (&'n str, &'d D
     });
 }
 
-/// As [`insert`], by name.
+/// Like [`insert`], by name.
 pub(crate) fn insert_by_name<'n, 'd>(
     out: &mut Vec<u8>,
     table: &str,
@@ -87,7 +87,7 @@ pub(crate) fn insert_by_name<'n, 'd>(
     text(out, "}}");
 }
 
-/// As [`update`], by name.
+/// Like [`update`], by name.
 pub(crate) fn update_by_name<'n, 'd>(
     out: &mut Vec<u8>,
     table: &str,
@@ -184,8 +184,8 @@ pub(crate) fn mutate<'a>(
 fn steps(mutation: Mutation) -> SmallVec<[(&'static str, Datum); 4]> {
     let Mutation { delete, insert, empties } = mutation;
     match (delete, insert) {
-        // One old element stays until the first new one is in: the set is neither empty between the steps nor larger
-        // than before, or than two.
+        // One old element stays until the first new one is inserted. So between the steps the set is neither empty nor larger than before
+        // or than two elements.
         (Datum::Set(mut old), Datum::Set(mut new)) if empties && !old.is_empty() && !new.is_empty() => {
             let (last, first) = (old.split_off(old.len() - 1), new.drain(..1).collect());
             SmallVec::from_iter([
@@ -198,8 +198,7 @@ fn steps(mutation: Mutation) -> SmallVec<[(&'static str, Datum); 4]> {
         (delete @ Datum::Set(_), insert @ Datum::Set(_)) => {
             SmallVec::from_iter([("delete", delete), ("insert", insert)])
         }
-        // An insert leaves a present key alone, so every key that gets a value is taken out first, whatever it has by
-        // then: what was asked for is what the column has afterwards.
+        // `insert` does not change existing keys. So every key with a new value is deleted first, whatever value it has by then.
         (delete, insert) => {
             let keys = Datum::set(keys_of(&delete).chain(keys_of(&insert)));
             SmallVec::from_iter([("delete", keys), ("insert", insert)])

@@ -1,4 +1,4 @@
-//! The rows of a table that an operation is about.
+//! The rows of a table that an operation selects.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -24,7 +24,7 @@ impl<T: Table> RowFilter<T> {
         Self { clauses: vec![Clause::row(row.into().uuid())], columns: ColumnSet::EMPTY, of: PhantomData }
     }
 
-    /// Rows whose column compares like this with the value.
+    /// Rows whose column compares with the value in this way.
     pub fn column<V: ColumnType>(column: Column<T, V>, function: Function, value: &V) -> Self {
         let clause = Clause::new(column.name(), function, value.to_datum());
         Self { clauses: vec![clause], columns: TableColumns::from(column).positions(), of: PhantomData }

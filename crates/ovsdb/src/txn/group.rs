@@ -1,13 +1,12 @@
 //! Group commit: sends many small transactions as one, and each still gets its own reply.
 //!
-//! While one batch is in flight, the next one gathers. If a batch succeeds, all of its transactions succeed. A failed batch has
-//! changed nothing, so it is split. If the server names the failed operation, its transaction is sent alone, between those
-//! before and those after it. If it names none (references, unique indexes), the batch is halved until the bad transaction is
-//! alone. Order is kept throughout: transactions are tried in the order of the queue, and one is refused only by a reply to
-//! itself alone.
+//! While one batch is in flight, the next one gathers. If a batch succeeds, all of its transactions succeed. A failed batch has changed
+//! nothing, so it is split. If the server names the failed operation, its transaction is sent alone, between those before and those after
+//! it. If it names none (references, unique indexes), the batch is halved until the bad transaction is alone. Order is kept throughout:
+//! transactions are sent in the order of the queue, and one is rejected only by a reply to itself alone.
 //!
-//! The server's deferred checks see the batch as a whole: a transaction that breaks a reference and a later one that repairs it
-//! succeed together, though they would not separately.
+//! The server's deferred checks see the batch as a whole: a transaction that breaks a reference and a later one that repairs it succeed
+//! together, though they would not separately.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -36,7 +35,7 @@ impl Default for GroupLimits {
 /// The outcome of one transaction, with its key in the queue.
 pub type Settled<K> = (K, Result<Committed, CommitError>);
 
-/// The queue of transactions of one connection. At most one batch is on its way.
+/// The queue of transactions of one connection. At most one batch is in flight.
 #[derive(Debug)]
 pub struct Group<K> {
     limits: GroupLimits,
@@ -78,17 +77,17 @@ impl<K> Group<K> {
         self.waiting.push_back(entry);
     }
 
-    /// Bytes that are queued; not those on their way.
+    /// The number of queued bytes, without those in flight.
     pub fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Whether nothing is queued nor on its way.
+    /// Whether nothing is queued or in flight.
     pub fn is_empty(&self) -> bool {
         self.sent.is_none() && self.parts.is_empty() && self.waiting.is_empty()
     }
 
-    /// The next batch to send, as an array of operations; `None` while one is on its way or none is queued.
+    /// The next batch to send, as an array of operations; `None` while one is in flight or none is queued.
     pub fn next_batch(&mut self) -> Option<String> {
         if self.sent.is_some() || self.queued == 0 {
             return None;
@@ -158,10 +157,10 @@ impl<K> Group<K> {
             return settle(batch, || error.clone());
         }
         match (&error, blamed) {
-            // These say nothing about any one transaction.
+            // These errors do not blame a single transaction.
             (CommitError::Unknown { .. }, _) => settle(batch, || error.clone()),
             (_, None) if outcome::is_transient(&failure.error) => settle(batch, || error.clone()),
-            // Who asserts a lock that is not ours fails without being asked again.
+            // A transaction that asserts a lock which we do not hold fails without a retry.
             (CommitError::NotOwner { lock }, _) => {
                 let (lost, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(|entry| entry.asserts(lock));
                 self.put_back([rest]);
@@ -193,7 +192,7 @@ fn size<K>(entries: &[Entry<K>]) -> usize {
     entries.iter().map(Entry::size).sum()
 }
 
-/// Which entry an operation of a batch belongs to, and which of its operations it is.
+/// The entry that an operation of a batch belongs to, and the operation's position in it.
 fn blame<K>(batch: &[Entry<K>], at: usize) -> Option<(usize, usize)> {
     let mut first = 0;
     for (position, entry) in batch.iter().enumerate() {

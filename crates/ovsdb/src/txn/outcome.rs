@@ -49,7 +49,7 @@ impl Committed {
         &self.results
     }
 
-    /// Positions of the operations that found no row: it was gone already.
+    /// Positions of the operations that found no row, because it was already deleted.
     pub fn missed(&self) -> impl Iterator<Item = usize> {
         let found_none = |(at, result)| matches!(result, &OpResult::Counted(0)).then_some(at);
         self.results.iter().enumerate().filter_map(found_none)
@@ -59,7 +59,7 @@ impl Committed {
 /// The remedy for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Try again later; nothing is wrong with the request.
+    /// Retry later; the request itself is valid.
     Transient,
     /// The world moved: decide again on the new snapshot.
     Conflict,
@@ -75,7 +75,7 @@ pub enum CommitError {
     /// The server refused an operation, or the whole.
     #[error("the server refused {}: {error}{}", place(.op), detail(.details))]
     Refused {
-        /// The operation, by position and by what it does; `None` when the whole did not hold.
+        /// The operation, by position and label; `None` if the transaction failed as a whole.
         op: Option<(usize, Label)>,
         /// The server's tag, such as `constraint violation`.
         error: String,
@@ -147,12 +147,12 @@ impl CommitError {
         }
     }
 
-    /// Whether a row that was to be inserted exists already under its UUID.
+    /// Whether the row to insert already exists under its UUID.
     pub fn is_duplicate_row(&self) -> bool {
         matches!(self, Self::Refused { error, .. } if error == "duplicate uuid")
     }
 
-    /// Whether the server accepts no change at all from this connection: it is a backup, or the remote is read-only.
+    /// Whether the server accepts no change from this connection, because it is a backup or the remote is read-only.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused { error, .. } if error == "not allowed")
     }
@@ -191,7 +191,7 @@ pub(crate) fn judge(answer: Answer<'_>, labels: &[Label]) -> Result<Committed, C
     Err(CommitError::refused(&failure.error, &failure.details, label))
 }
 
-/// The server's answer to a request, or what happened instead of one.
+/// The server's reply to a request, or the reason why there is none.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
     /// One result per operation.
@@ -214,7 +214,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Error texts of a server are stored, logged and shown, so only their beginning is kept.
+    /// Error messages of a server are stored, logged and displayed, so only their beginning is kept.
     fn new(at: Option<usize>, error: &str, details: &str) -> Self {
         Self { at, error: Excerpt::from(error).into(), details: Excerpt::from(details).into() }
     }
@@ -302,7 +302,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Answers<'a> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut answers = Answers::default();
                 let mut at = 0;
-                // A null stands for an operation that was not reached; behind the results of a success there are none.
+                // A null means that an operation was not reached. After the results of a successful transaction there are no nulls.
                 while let Some(answer) = seq.next_element::<Option<Element<'de>>>()? {
                     match answer {
                         Some(Element { error: Some(error), details, .. }) if answers.failure.is_none() => {

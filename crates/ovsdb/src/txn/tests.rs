@@ -1,4 +1,4 @@
-//! Operations as text, and parsed replies.
+//! Operations as JSON, and parsed replies.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -155,7 +155,7 @@ fn expectations_are_waits_without_patience() {
         one = ONE
     );
     assert_eq!(text(&txn), all);
-    // What the server lacks is not compared.
+    // Columns that the server lacks are not compared.
     let lacking = txn.compose(|_, column| column == "area").unwrap().text;
     assert_eq!(lacking, all.replace(r#","area"]"#, "]").replace(r#","area":0}"#, "}"));
 }
@@ -267,7 +267,7 @@ fn a_value_for_a_column_that_the_server_lacks_is_refused_before_it_is_sent() {
     updates.update(uuid(1), &Cage::default(), &wide);
     let mut both = fine.clone();
     both.append(&updates);
-    // What such rows have is not known, so nothing can be expected of which they are.
+    // The content of such rows is unknown, so no expectation can name them.
     let mut looks = fine.clone();
     looks.expect_rows(Cage::AREA, &3i64, &[]);
     for txn in [inserts, updates, both, looks] {
@@ -276,7 +276,7 @@ fn a_value_for_a_column_that_the_server_lacks_is_refused_before_it_is_sent() {
     assert_eq!(unsupported.class(), Class::Refused);
 }
 
-/// The same table with other columns, so that positions mean something else.
+/// The same table with other columns, so that positions differ.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "Zoo", table = "Cage")]
 struct Plate {

@@ -60,11 +60,11 @@ impl View {
         found.cloned()
     }
 
-    /// The rows that have this value in a column. Which they are counts; what else is in them does not, unless they
-    /// are read. The server must have the column.
+    /// The rows that have this value in a column. The expectation covers the set of rows, not their other columns, unless those are read
+    /// too. The server must have the column.
     ///
-    /// Expected are exactly the rows that the replica holds, and the server compares with all that it has: under a monitor
-    /// condition that leaves out rows with this value, every attempt is a conflict.
+    /// The expected rows are those of the replica, and the server compares them with all of its rows. So under a monitor condition that
+    /// excludes rows with this value, every attempt is a conflict.
     pub fn matching<T: Table, V: ColumnType>(&mut self, column: Column<T, V>, value: &V) -> Vec<Ref<T>> {
         let wanted = value.to_datum();
         let rows =
@@ -88,7 +88,7 @@ impl View {
         self.writes.insert(row, value);
     }
 
-    /// Reads a row, changes it, and writes what differs. Whether there is such a row.
+    /// Reads a row, changes it, and writes the columns that differ. Returns whether the row exists.
     pub fn update<T: Table>(&mut self, row: impl Into<Ref<T>>, change: impl FnOnce(&mut T)) -> bool {
         let row = row.into();
         let Some(before) = self.get(row) else { return false };
@@ -108,7 +108,7 @@ impl View {
         &mut self.writes
     }
 
-    /// Expectations first, then what is written. Without writes there is nothing to commit.
+    /// The expectations, followed by the writes. Without writes there is nothing to commit.
     pub(crate) fn into_transaction(self) -> Transaction {
         if self.writes.is_empty() {
             return self.writes;
@@ -119,7 +119,7 @@ impl View {
     }
 }
 
-/// How long to wait for news after a conflict.
+/// The time to wait for news after a conflict.
 pub(crate) fn patience(tried: u32) -> Duration {
     Duration::from_millis(10) * (1 << tried.min(6))
 }

@@ -18,7 +18,7 @@ pub enum AtomKind {
     Real,
     /// True or false.
     Boolean,
-    /// UTF-8 text.
+    /// A UTF-8 string.
     String,
     /// A UUID, often a reference to a row.
     Uuid,
@@ -102,7 +102,7 @@ impl Atom {
         self.as_ref().kind()
     }
 
-    /// Whether a scalar column gets this value in a row that does not mention it.
+    /// Whether a scalar column has this value in a row that omits the column.
     pub fn is_default(&self) -> bool {
         match self {
             Self::Integer(v) => *v == 0,

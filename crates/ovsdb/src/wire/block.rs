@@ -7,10 +7,10 @@
 
 use wide::u8x16;
 
-/// How many bytes a block has.
+/// The number of bytes of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// Which bytes of a block are what; the first byte is the lowest bit.
+/// The positions of the relevant bytes of a block; the first byte is the lowest bit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) quotes: u64,

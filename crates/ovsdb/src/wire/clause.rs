@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 
 use super::datum::Datum;
 
-/// How a column is compared with a value.
+/// The comparison of a column with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// `<`, for single numbers.
@@ -31,7 +31,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 8] = [
         Self::Less,
         Self::LessOrEqual,
@@ -74,9 +74,9 @@ impl fmt::Display for Function {
 pub struct Clause {
     /// The column; `_uuid` too.
     pub column: SmolStr,
-    /// How it is compared.
+    /// The comparison.
     pub function: Function,
-    /// With what.
+    /// The value to compare with.
     pub value: Datum,
 }
 

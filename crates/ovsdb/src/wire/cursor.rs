@@ -13,7 +13,7 @@ use serde::de::{Error as _, IgnoredAny};
 
 use super::scan::Scan;
 
-/// A place in a JSON text.
+/// A position in a JSON text.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     text: &'a str,
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Walks over a string; its text.
+    /// Walks over a string; returns its content.
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>> {
         self.take(b'"')?;
         let begin = self.at;
@@ -168,7 +168,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// How many bytes at the beginning are neither a quote nor an escape nor a control character.
+/// The number of leading bytes that are neither a quote nor an escape nor a control character.
 fn plain_length(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks();
     for (n, word) in words.iter().enumerate() {
@@ -181,7 +181,7 @@ fn plain_length(bytes: &[u8]) -> usize {
     words.len() * size_of::<u64>() + rest.iter().take_while(plain).count()
 }
 
-/// The first of eight bytes that ends plain text has its highest bit set, and no byte before it has.
+/// Marks the first of eight bytes that ends a plain string by its highest bit. Bytes before it are not marked.
 fn special(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 0xff;
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & (ONES << 7);

@@ -70,7 +70,7 @@ impl Datum {
         }
     }
 
-    /// How many atoms or pairs.
+    /// The number of atoms or pairs.
     pub fn len(&self) -> usize {
         match self {
             Self::Set(atoms) => atoms.len(),
@@ -78,15 +78,15 @@ impl Datum {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the datum is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Applies the difference that `update2` sends for a column whose type holds more than one value. For sets it is the
-    /// symmetric difference. For maps, a key with its current value is removed, any other pair is added.
+    /// Applies the difference that `update2` sends for a column whose type holds more than one value. For sets it is the symmetric
+    /// difference. For maps, a key with its current value is removed, any other pair is added.
     ///
-    /// An empty map travels as an empty set where the sender knows no type, so emptiness fits both.
+    /// A sender that knows no type writes an empty map as an empty set, so an empty difference fits both.
     pub fn apply_diff(&mut self, diff: Datum) -> Result<(), ValueError> {
         match (&mut *self, diff) {
             (_, diff) if diff.is_empty() => {}

@@ -1,15 +1,15 @@
-//! Excerpts of a peer's texts for storing, logging and display: never more than the beginning.
+//! Excerpts of a peer's strings for storing, logging and display: never more than the beginning.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Maximum number of bytes to keep. The longest text of ovsdb-server itself, for a failed transaction, has some hundred.
+/// Maximum number of bytes to keep. The longest message of ovsdb-server itself, for a failed transaction, has some hundred.
 const LONGEST: usize = 1024;
 
-/// The beginning of a text, with the number of omitted bytes. A server may send megabytes instead of a line, and such a text is
-/// stored as the reason of a disconnect, logged at each attempt and shown to people.
+/// The beginning of a string, with the number of omitted bytes. A server may send megabytes instead of a line, and such a string is stored
+/// as the reason of a disconnect, logged at each attempt and displayed to operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt(Box<str>);
 

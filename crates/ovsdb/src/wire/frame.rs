@@ -34,9 +34,9 @@ pub enum FrameError {
 #[derive(Debug)]
 pub struct FrameSplitter {
     buffer: Vec<u8>,
-    /// First byte that no text has been cut from yet.
+    /// The first byte that does not belong to a split-off message.
     start: usize,
-    /// First byte not looked at yet.
+    /// The first byte that was not scanned yet.
     scanned: usize,
     scan: Scan,
     limit: usize,
@@ -57,13 +57,13 @@ impl FrameSplitter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The buffer to read into directly, saving a copy: append to it, never change what is there.
+    /// The buffer to read into directly, which saves a copy. Append to it, never change its existing bytes.
     pub fn read_buffer(&mut self) -> &mut Vec<u8> {
         self.compact();
         &mut self.buffer
     }
 
-    /// The bytes taken in of a text that is not complete yet.
+    /// The number of received bytes of an incomplete message.
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
     }
@@ -90,7 +90,7 @@ impl FrameSplitter {
         }
     }
 
-    /// As [`FrameSplitter::next_frame`], but transfers the memory of a large text, so that the decoder can free it on the way.
+    /// Like [`FrameSplitter::next_frame`], but transfers the memory of a large message, so that the decoder can free it on the way.
     pub fn take_frame(&mut self) -> Result<Option<Cow<'_, [u8]>>, FrameError> {
         let Some(length) = self.next_frame()?.map(<[u8]>::len) else { return Ok(None) };
         if length <= KEEP_CAPACITY {
@@ -104,7 +104,7 @@ impl FrameSplitter {
         Ok(Some(Cow::Owned(text)))
     }
 
-    /// Moves on to the end of the current text; its end if it is there.
+    /// Scans to the end of the current message; returns its end if it has arrived.
     fn scan(&mut self) -> Option<usize> {
         match self.scan.advance(&self.buffer[self.scanned..]) {
             Some(length) => {
@@ -118,7 +118,7 @@ impl FrameSplitter {
         }
     }
 
-    /// Drops the texts that were split off, so that the buffer holds at most one incomplete text and the bytes after it.
+    /// Drops the messages that were split off, so that the buffer holds at most one incomplete message and the bytes after it.
     fn compact(&mut self) {
         if self.start == 0 {
             return;

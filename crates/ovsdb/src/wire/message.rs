@@ -40,7 +40,7 @@ pub enum Message<'a> {
     Error {
         /// The id we gave.
         id: &'a RawValue,
-        /// The refusal: an object with `error` and `details`, or just text.
+        /// The error: an object with `error` and `details`, or just a string.
         error: &'a RawValue,
     },
 }
@@ -81,7 +81,7 @@ fn given(value: Option<&RawValue>) -> Option<&RawValue> {
 }
 
 impl<'a> Message<'a> {
-    /// Names what a JSON text is.
+    /// Classifies a JSON text.
     pub fn parse(text: &'a [u8]) -> Result<Self, MessageError> {
         // serde would take an array for the envelope's members in order.
         if !text.trim_ascii_start().starts_with(b"{") {
@@ -106,9 +106,9 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The id and the result of a reply that is written as servers write it, `{"id":1,"result":...,"error":null}`, found from
-/// both ends: the result, which may be the content of a whole database, is not looked into. `None` for all else, which
-/// is for [`Message::parse`] to judge.
+/// The id and the result of a reply in the exact form that servers write, `{"id":1,"result":...,"error":null}`. It is recognised by its
+/// beginning and its end, without parsing the result, which may be the content of a whole database. `None` for any other form, which
+/// [`Message::parse`] handles.
 pub(crate) fn plain_reply(text: &str) -> Option<(u64, &str)> {
     let (id, rest) = text.strip_prefix(r#"{"id":"#)?.split_once(',')?;
     let result = rest.strip_prefix(r#""result":"#)?.strip_suffix(r#","error":null}"#)?;
@@ -129,7 +129,7 @@ pub(crate) fn plain_update(text: &[u8]) -> Option<(&str, &str)> {
     params.ends_with(']').then_some((method, params))
 }
 
-/// A request as text. The id is a number: replies are matched by it.
+/// A request as JSON. Its id is a number, because replies are matched by it.
 pub fn request(id: u64, method: &str, params: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Request<'a, P> {
@@ -162,7 +162,7 @@ pub fn refusal(id: &RawValue, error: &impl Serialize) -> String {
     encode(&Refusal { id, result: (), error })
 }
 
-/// A notification as text.
+/// A notification as JSON.
 pub fn notification(method: &str, params: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Notification<'a, P> {

@@ -21,7 +21,7 @@ impl Scan {
         self.depth == 0
     }
 
-    /// Goes on over these bytes; how many of them belong to the value, if its end is among them.
+    /// Scans further bytes; returns the number of them that belong to the value, if its end is among them.
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -29,7 +29,7 @@ impl Scan {
             let piece = &rest[..rest.len().min(BLOCK)];
             let end = match rest.first_chunk().map_or_else(|| Block::look(&padded(piece)), Block::look) {
                 block if block.escapes == 0 && !self.escaped => self.block(&block),
-                // Escapes are rare, and not worth more than a look at each byte.
+                // Escapes are rare, so checking these bytes one by one is fast enough.
                 _ => self.bytewise(piece),
             };
             if let Some(end) = end {
@@ -40,7 +40,7 @@ impl Scan {
         None
     }
 
-    /// Goes on over a block without escapes.
+    /// Scans a block without escapes.
     fn block(&mut self, block: &Block) -> Option<usize> {
         let strings = block.strings(self.in_string);
         let (opens, closes) = (block.opens & !strings, block.closes & !strings);
@@ -68,7 +68,7 @@ impl Scan {
         None
     }
 
-    /// Goes on over a few bytes of any kind.
+    /// Scans a few bytes of any kind.
     fn bytewise(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, &byte) in bytes.iter().enumerate() {
             match byte {

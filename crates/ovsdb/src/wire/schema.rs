@@ -16,7 +16,7 @@ use super::datum::Datum;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {problem}")]
 pub struct SchemaError {
-    /// Where in the schema, e.g. `table Bridge, column ports`.
+    /// The position in the schema, e.g. `table Bridge, column ports`.
     pub place: String,
     /// The error.
     pub problem: String,
@@ -38,7 +38,7 @@ pub struct DatabaseSchema {
 pub struct TableSchema {
     /// Its columns by name, without `_uuid` and `_version`.
     pub columns: BTreeMap<SmolStr, ColumnSchema>,
-    /// Whether rows live without being referred to.
+    /// Whether rows stay without a reference to them.
     pub is_root: bool,
     /// The maximum number of rows.
     pub max_rows: Option<u64>,
@@ -51,7 +51,7 @@ pub struct TableSchema {
 pub struct ColumnSchema {
     /// The type of its values.
     pub kind: ColumnKind,
-    /// Whether it survives a restart of the server.
+    /// Whether the column loses its value at a restart of the server.
     pub ephemeral: bool,
     /// Whether it may change after the row was inserted.
     pub mutable: bool,
@@ -81,7 +81,7 @@ pub struct BaseKind {
     limits: Option<Box<Limits>>,
 }
 
-/// Which values of its kind an atom may have.
+/// The constraints on the values of an atom.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// The only values allowed.
@@ -104,7 +104,7 @@ impl BaseKind {
         Self { atom, refers: None, limits: None }
     }
 
-    /// Which values are allowed.
+    /// The constraints on the value.
     pub fn limits(&self) -> &Limits {
         self.limits.as_deref().unwrap_or(&UNLIMITED)
     }

@@ -1,4 +1,4 @@
-//! However slow a reader is, the reported changes add up to the current content.
+//! For readers of any speed, the reported changes add up to the current content.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ struct Reader {
     feed: Feed,
     believes: BTreeMap<Uuid, i64>,
     standing: Option<bool>,
-    /// It was lost when this reader knew it in sync, and that is still to be told.
+    /// The connection was lost while this reader knew it as synced, and the reader has not received that event yet.
     lost: bool,
 }
 

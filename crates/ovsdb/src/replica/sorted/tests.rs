@@ -1,4 +1,4 @@
-//! The map against `BTreeMap`, through any edits.
+//! Compares the map with `BTreeMap` through random edits.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn map(items: impl IntoIterator<Item = (u32, u32)>) -> Sorted<u32, u32> {
     map
 }
 
-/// The arrays of a tree: leaves' and branches' addresses with their lengths, each level checked on the way.
+/// The arrays of a tree: the addresses of leaves and branches with their lengths. Each level is checked on the way.
 fn arrays(map: &Sorted<u32, u32>) -> Vec<(*const Node<u32, u32>, usize)> {
     fn walk(children: &[Child<u32, u32>], found: &mut Vec<(*const Node<u32, u32>, usize)>) -> usize {
         let depths: Vec<usize> = children

@@ -18,7 +18,7 @@ fn seen(snapshot: &Snapshot) -> Cages {
     snapshot.table::<Cage>().iter().map(|(row, cage)| (row.uuid(), cage.clone())).collect()
 }
 
-/// Every index says what a walk over all rows says.
+/// Asserts that every index agrees with a scan of all rows.
 fn check_indexes(snapshot: &Snapshot) {
     fn check<I: Index<Row = Cage>>(snapshot: &Snapshot)
     where
@@ -94,7 +94,7 @@ proptest! {
         let mut typed = Replica::new(model());
         let mut dynamic = Replica::new(Model::new("Zoo").dynamic("Cage", Columns::All));
         let (mut server, mut bound) = (ServerTable::new(), 99);
-        // What the server thinks the client has.
+        // The client's content in the model of the server.
         let mut sent = ServerTable::new();
         let mut history = Vec::new();
         for replica in [&mut typed, &mut dynamic] {
@@ -152,7 +152,7 @@ proptest! {
             check_dynamic(&dynamic.snapshot(), &sent);
             history.push((after, want, delta));
         }
-        // Earlier snapshots are what they were, and any two of them differ by the deltas between them.
+        // Earlier snapshots are unchanged, and any two of them differ by the deltas between them.
         for (at, (snapshot, want, _)) in history.iter().enumerate() {
             prop_assert_eq!(&seen(snapshot), want);
             check_indexes(snapshot);
@@ -186,7 +186,7 @@ fn check_dynamic(snapshot: &Snapshot, sent: &ServerTable) {
     assert_eq!(Plain::default().columns(false).len(), 6);
 }
 
-/// JSON that looks like an update here and there.
+/// JSON that partly looks like an update.
 fn almost_an_update() -> impl Strategy<Value = String> {
     let word = |words: &'static [&'static str]| prop::sample::select(words).prop_map(str::to_owned);
     let atom = word(&[

@@ -21,7 +21,7 @@ pub(super) struct Plain {
 pub(super) type Table = BTreeMap<u8, Plain>;
 
 impl Plain {
-    /// As the struct has it; `None` where the struct refuses it.
+    /// The row as its struct; `None` if the struct rejects it.
     pub(super) fn cage(&self) -> Option<Cage> {
         self.pairs.iter().all(|n| n % 2 == 0).then(|| Cage {
             name: self.name.as_str().into(),
@@ -34,7 +34,7 @@ impl Plain {
         })
     }
 
-    /// All columns as the server writes them. It sends a set of one bare; `wrapped`, as it also may.
+    /// All columns as the server writes them. It usually sends a set of one element bare; with `wrapped`, as a set, which is also valid.
     pub(super) fn columns(&self, wrapped: bool) -> Object<String, Value> {
         let near = self.near.iter().map(reference).collect();
         let pairs = self.labels.iter().map(|(k, v)| json!([k, v])).collect::<Vec<_>>();
@@ -158,7 +158,7 @@ pub(super) enum Step {
     Commit(Vec<(u8, Option<Plain>)>),
     /// The client's condition becomes `number < bound`.
     Condition(i64),
-    /// The server sends what is new.
+    /// The server sends its pending changes.
     Send(UpdateVersion),
     /// The connection was lost and everything is sent anew.
     Reload(UpdateVersion),

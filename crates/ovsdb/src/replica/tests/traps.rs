@@ -145,7 +145,7 @@ fn what_nobody_asked_for_is_passed_over() {
 fn of_members_that_are_there_twice_the_last_counts() {
     let row = |name: &str| format!(r#""{}":{{"insert":{{"name":"{name}"}}}}"#, uuid(1));
     let mut replica = loaded("{}");
-    // In an update, rows and tables are not: what is right then, everything anew tells.
+    // In an update they must not occur twice. A reload then shows the right value.
     for body in [
         format!(r#"{{"Cage":{{{},{}}}}}"#, row("a"), row("b")),
         format!(r#"{{"Cage":{{{}}},"Cage":{{}}}}"#, row("a")),
@@ -196,7 +196,7 @@ fn a_row_that_is_refused_is_set_aside_and_comes_back() {
     assert_eq!(delta.table::<Cage>().next().unwrap().after.as_deref().unwrap().name, "b");
     assert_eq!(replica.snapshot().unreadable().count(), 0);
 
-    // And gone again: for readers that is a deletion.
+    // The row disappears again, which readers see as a deletion.
     let delta = replica.apply(V2, &cages(&[(1, r#"{"modify":{"pairs":7}}"#)])).unwrap();
     assert!(delta.table::<Cage>().next().unwrap().after.is_none());
     assert!(replica.snapshot().lookup::<ByName>(&"b".into()).next().is_none());
@@ -234,7 +234,7 @@ fn a_converted_schema_is_fitted_and_loaded_anew() {
     let body = cages(&[(1, r#"{"initial":{"name":"a","area":7}}"#)]);
     let delta = replica.reload(V2, &body).unwrap();
     assert_eq!(delta.table::<Cage>().next().unwrap().columns(), Cage::AREA.into());
-    // The same schema again asks for no reload.
+    // The same schema again needs no reload.
     replica.fit(&converted).unwrap();
     assert!(replica.apply(V2, &cages(&[(1, r#"{"delete":null}"#)])).is_ok());
 }
@@ -267,7 +267,7 @@ impl Default for Tank {
     }
 }
 
-/// A text that is never empty.
+/// A string that is never empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Code(Str);
 

@@ -160,7 +160,7 @@ fn staleness_is_waited_for_from_round_to_round() {
     mark.accept(&member());
     mark.stale(now);
     mark.end_round();
-    // A round in which no server said anything.
+    // A round in which no server reported its data.
     mark.end_round();
     assert_eq!(mark.floor(&low, Some(60 * s), now + 60 * s), (7, false));
 }

@@ -26,7 +26,7 @@ fn what_is_set_is_requested_once_and_then_in_force() {
     assert_eq!(c.set("B", Condition::None), Some(CondSeq(2)));
     let change = c.take_change().unwrap();
     assert_eq!(change, [("A".into(), only(1)), ("B".into(), Condition::None)].into());
-    // One request at a time; what comes meanwhile waits.
+    // There is one request at a time; later changes wait.
     assert_eq!(c.set("A", only(2)), Some(CondSeq(3)));
     assert_eq!(c.take_change(), None);
     assert_eq!(c.ack(), Some(CondSeq(2)));

@@ -80,7 +80,7 @@ fn a_bad_condition_set_before_the_connection_is_refused_and_the_rest_is_followed
         ["changed +a +b", "synced Fresh", "condition 1 refused: unknown column (No column n.)"]
     );
     assert!(rig.session.is_synced());
-    // It is gone for good.
+    // The history is lost for good.
     rig.eof();
     rig.wait();
     let params = rig.sync(row(json!({})), false, 0, content(&[(1, "a"), (2, "b")]));
@@ -113,7 +113,7 @@ fn content_that_is_refused_whatever_the_condition_ends_the_connection() {
         assert_eq!(rig.take_actions().last().unwrap(), "close monitor_refused");
         rig.wait();
     }
-    // Nobody said that the condition was to blame, so it is still wanted.
+    // The error did not blame the condition, so the session still wants it.
     let params = rig.sync(row(json!({})), false, 0, content(&[(1, "a")]));
     assert_eq!(params[2]["T"][0]["where"].to_string(), ONLY_1);
     assert_eq!(rig.events().last().unwrap(), "condition 1");

@@ -106,7 +106,7 @@ fn changed_remotes_keep_a_connection_that_is_still_among_them() {
     assert!(rig.take_actions().is_empty() && rig.session.is_synced());
     rig.session.set_remotes(rig.now, "tcp:h:9".parse().unwrap());
     assert_eq!(rig.take_actions(), ["close remotes_changed", "dial tcp:h:9"]);
-    // Changed again before the driver saw the request to connect: that one is never seen.
+    // The remotes change again before the driver sees the first request to connect, so it never sees that one.
     rig.session.set_remotes(rig.now, "tcp:h:8".parse().unwrap());
     rig.session.set_remotes(rig.now, "tcp:h:7".parse().unwrap());
     assert_eq!(rig.take_actions(), ["close remotes_changed", "dial tcp:h:7"]);

@@ -31,7 +31,7 @@ fn a_standalone_server_cancels_monitors_and_its_row_lags_behind() {
     rig.server_update(json!({"schema": wider_schema_text()}));
     rig.answer("get_schema", schema(&wider_schema_text()));
     assert_eq!(rig.take_actions(), ["get_schema"]);
-    // What comes late for the old monitors concerns nobody.
+    // Late messages of the old monitors are ignored.
     rig.notify("update3", json!([old, NIL, inserted(3, "c")]));
     rig.notify("monitor_canceled", json!([old]));
     assert!(rig.events().is_empty() && rig.take_actions().is_empty() && rig.session.is_synced());
@@ -63,7 +63,7 @@ fn a_schema_that_changes_again_while_the_content_is_under_way_is_followed() {
     rig.answer("get_schema", schema(&schema_text()));
     rig.server_update(json!({"schema": wider_schema_text()}));
     rig.answer("get_schema", schema(&wider_schema_text()));
-    // The content under the old schema is no longer wanted; both were asked for.
+    // The content under the old schema is no longer wanted, but both requests were sent.
     let (stale, _) = rig.take("monitor_cond_since");
     rig.say(json!({"id": stale, "error": {"error": "unknown column"}}));
     rig.answer("monitor_cond_since", json!([false, NIL, content(&[(1, "a")])]));
@@ -156,7 +156,7 @@ fn an_update_that_does_not_fit_is_repaired_in_place_and_the_second_one_elsewhere
     assert!(said.contains("table T, row"), "{said}");
     let params = rig.sync(member(true, 12), false, 102, content(&[(1, "a")]));
     assert_eq!(params[3], NIL);
-    // Much later it is tried in place again.
+    // Much later the session reloads in place again.
     rig.pass(Duration::from_secs(1));
     rig.forget();
     rig.update3(103, json!({"T": {uuid(44): {"delete": null}}}));
@@ -199,7 +199,7 @@ fn a_broken_update_changes_nothing_and_is_repaired_like_one_that_does_not_fit() 
         assert_eq!(rig.take_actions(), ["monitor_cancel", "monitor_cond_since"], "{broken}");
         assert!(rig.events().is_empty() && rig.names() == ["a"], "{broken}");
         assert_eq!(rig.session.status().counters.repairs, 1);
-        // Everything is asked for, not what came since: nothing that the update was to say is lost.
+        // The session requests the whole content instead of the changes, so the broken update is not lost.
         let rows = content(&[(1, "a"), (2, "b")]);
         let params = rig.answer("monitor_cond_since", json!([false, uuid(101), rows]));
         assert_eq!((&params[3], rig.names()), (&json!(NIL), vec!["a".to_owned(), "b".into()]), "{broken}");
@@ -249,7 +249,7 @@ fn parameters_that_are_not_those_of_an_update_close_the_connection() {
         rig.text(&format!(r#"{{"id":null,"method":"update3","params":{params}}}"#));
         assert_eq!(rig.take_actions(), ["close protocol", "dial tcp:h:2"], "{params}");
     }
-    // Those of another monitor are nobody's business.
+    // Updates of other monitors are ignored.
     let mut rig = Rig::clustered(1, |_| {}, &[(1, "a")]);
     for params in ["[]", "[5,{}]", r#"["other","ID",{}]"#, r#"["other","ID",{"T":7}]"#] {
         let params = params.replace("ID", &uuid(101));

@@ -22,7 +22,7 @@ fn a_standalone_server_is_greeted_and_loaded() {
     assert_eq!(params[0], "d");
     assert_eq!(params[2], json!({"T": [{"columns": ["name", "n"]}]}));
     assert_eq!(params[3], NIL);
-    // All changes have been told when it is in sync.
+    // All changes are reported before `synced`.
     assert_eq!(rig.events(), ["connected tcp:h:1", "fit degraded", "changed +a +b", "synced Fresh"]);
     assert_eq!(rig.names(), ["a", "b"]);
     let status = rig.session.status();
@@ -133,7 +133,7 @@ fn an_old_server_without_the_database_or_permission_is_left() {
 
 #[test]
 fn a_monitor_that_is_refused_for_what_it_asks_is_not_asked_for_the_old_way() {
-    // An old method would take it, without the condition: not what was asked for.
+    // An old method would accept the request without the condition, which the caller did not ask for.
     let mut rig = Rig::new();
     rig.open();
     rig.greet(row(json!({})));
@@ -230,7 +230,7 @@ fn a_server_may_fall_silent_at_any_step() {
             assert!(rig.now < begin + Duration::from_secs(120), "step {broken_after}");
             rig.wait();
         }
-        // What had served for a while is tried again at once.
+        // A remote that had served for a while is dialled again at once.
         let label = match broken_after {
             0 => "down dial_timeout later",
             7 => "down silent now",

@@ -29,12 +29,12 @@ struct Server {
     leader: bool,
     /// The newest method it knows.
     method: u8,
-    /// Whether it keeps history, as members of a cluster do.
+    /// Whether the server keeps history, as members of a cluster do.
     resumes: bool,
     wire: Wire,
 }
 
-/// One connection, as the server sees it.
+/// One connection from the server's view.
 #[derive(Debug, Default)]
 struct Wire {
     outbox: VecDeque<Value>,
@@ -78,7 +78,7 @@ impl Server {
         if changes.is_empty() { json!({}) } else { json!({"T": changes}) }
     }
 
-    /// Tells the monitor what changed between two views.
+    /// Sends the monitor the difference between two views.
     fn tell(&mut self, from: &Rows, to: &Rows) {
         let Some((name, method, _)) = self.wire.monitor.clone() else { return };
         let body = Self::difference(method, from, to);
@@ -129,7 +129,7 @@ impl Server {
         if let Some((name, ..)) = self.wire.monitor.take() {
             self.wire.outbox.push_back(json!({"id": null, "method": "monitor_canceled", "params": [name]}));
         }
-        // A conversion ends what could be resumed.
+        // A conversion drops the history that clients could resume from.
         let (id, rows) = self.now().clone();
         self.history = vec![(id + 1000, rows)];
     }

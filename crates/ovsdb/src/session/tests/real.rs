@@ -274,7 +274,7 @@ fn a_member_of_a_cluster() {
     assert_eq!(driver.synced(), SyncKind::Resumed);
     let mut other = Driver::new(&[&server]);
     other.synced();
-    // One leaves, the other writes, the one comes back: only that is sent.
+    // While one client is disconnected, another one writes. After the reconnect only that change is sent.
     driver.session.reconnect(Instant::now());
     assert!(other.insert("b", 2));
     assert_eq!(driver.synced(), SyncKind::Resumed);
@@ -319,7 +319,7 @@ fn a_relay() {
     driver.synced();
     assert_eq!(driver.session.status().server.unwrap().model, StorageModel::Relay);
     assert!(driver.insert("a", 1), "also through a relay the update comes before the reply");
-    // Its source goes away and comes back: a relay says so only after half a minute, and keeps our transactions.
+    // The relay's source stops and returns. A relay reports that only after half a minute, and keeps our transactions.
     let connections = driver.session.status().counters.connections;
     source.stop();
     source.restart();

@@ -21,7 +21,7 @@ pub(super) struct Item {
 pub(super) const NIL: &str = "00000000-0000-0000-0000-000000000000";
 pub(super) const CLUSTER: &str = "c0000000-0000-4000-8000-000000000001";
 
-/// The UUID of a numbered row or transaction, as text.
+/// The UUID of a numbered row or transaction, as a string.
 pub(super) fn uuid(n: u64) -> String {
     uuid::Uuid::from_u128(u128::from(n)).to_string()
 }
@@ -68,7 +68,7 @@ pub(super) struct Rig {
     pub(super) requests: Vec<(u64, String, Value)>,
     /// Everything else that was sent.
     pub(super) others: Vec<Value>,
-    /// Every action in a word: `dial tcp:h:1`, `monitor_cond`, `close eof`.
+    /// Every action as a short string: `dial tcp:h:1`, `monitor_cond`, `close eof`.
     pub(super) actions: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl Rig {
         std::mem::take(&mut self.actions)
     }
 
-    /// All events as words.
+    /// All events as short strings.
     pub(super) fn events(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.session.poll_event()).map(|event| words(&event)).collect()
     }
@@ -142,7 +142,7 @@ impl Rig {
         self.pump();
     }
 
-    /// Goes to the next timeout.
+    /// Advances the clock to the next timeout.
     pub(super) fn wait(&mut self) {
         if let Some(due) = self.session.next_timeout() {
             self.now = self.now.max(due);
@@ -198,7 +198,7 @@ impl Rig {
         params
     }
 
-    /// Answers the greeting: what the server is, and the schema that its row has.
+    /// Answers the greeting with the server's row and the schema in it.
     pub(super) fn greet(&mut self, server: Value) -> Value {
         let row = &server["Database"][uuid(1)]["initial"];
         let schema = row["schema"].as_str().and_then(|text| serde_json::from_str(text).ok());
@@ -247,7 +247,7 @@ impl Rig {
         rig
     }
 
-    /// Drops what has happened so far.
+    /// Discards the events and actions so far.
     pub(super) fn forget(&mut self) {
         self.pump();
         self.events();

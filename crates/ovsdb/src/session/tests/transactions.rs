@@ -58,7 +58,7 @@ fn a_leader_that_loses_leadership_with_a_transaction_under_way_leaves_it_unknown
     rig.server_update(json!({"leader": false}));
     assert_eq!(rig.events(), [format!("reply {} lost", txn.0), "down not_leader now".into()]);
     assert_eq!(rig.session.status().counters.lost, 1);
-    // What its connection still brings is not heard.
+    // Late replies of the closed connection are ignored.
     rig.say(json!({"id": txn.0, "result": [], "error": null}));
     assert!(rig.events().is_empty());
 }

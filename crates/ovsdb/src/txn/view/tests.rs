@@ -1,4 +1,4 @@
-//! The expectations that reads through a view add to a transaction, as text.
+//! The expectations that reads through a view add to a transaction, as JSON.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn view() -> View {
     View::new(replica.snapshot())
 }
 
-/// The waits of the transaction, each as columns and rows; the rest as operations. Writes one thing, as without it
+/// The waits of the transaction, each as columns and rows, and the other operations. The function adds one write, because without it
 /// nothing would be sent.
 fn waits(mut view: View) -> Vec<Value> {
     view.delete::<Cage>(uuid(2));
