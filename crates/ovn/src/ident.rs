@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// Root of our UUIDv5 namespaces. Never change it: every derived UUID in every deployment depends on it.
 const ROOT: Uuid = Uuid::from_u128(0x6d65_7269_6469_616e_2d6f_766e_2d69_6431);
 
-/// Root that Neutron's agents use for chassis whose system-id is not a UUID. Metadata agents derive their id from it.
+/// The root UUID that Neutron's agents use for chassis whose system-id is not a UUID. Metadata agents derive their id from it.
 const METADATA_AGENT_ROOT: Uuid = Uuid::from_u128(0xd34b_f9f6_da32_4871_9af8_15a4_626b_41ab);
 
 /// UUID of the row in the role `role` for object `id` of `kind`, for example `row_uuid("router-gateway", port_id,

@@ -11,7 +11,7 @@ words! {
         Router = "router",
         /// A connection to a physical network on every chassis with the mapping.
         Localnet = "localnet",
-        /// A port present on every chassis, whose traffic never leaves it: metadata.
+        /// A port that exists on every chassis and whose traffic never leaves it, for metadata.
         Localport = "localport",
         /// A VIF outside OVN's switches (SR-IOV, bare metal), served by one chassis.
         External = "external",

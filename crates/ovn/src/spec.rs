@@ -14,7 +14,7 @@ pub struct TableSpec {
     pub table: &'static str,
     /// The columns it uses.
     pub columns: &'static [ColumnSpec],
-    /// Whether some supported OVN lacks the whole table.
+    /// Whether a supported OVN version lacks the whole table.
     pub optional: bool,
 }
 

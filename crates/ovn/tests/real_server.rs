@@ -275,7 +275,7 @@ async fn text_with_a_nul_fails_its_object_alone() {
         assert_eq!((&problem.object, problem.code.as_str()), (&object("port", 5), "unsupported"));
         let view = run.target.observe(Scope::Full).await.unwrap();
         assert_eq!(view.snapshot().table::<nb::LogicalSwitchPort>().len(), 2);
-        // One that was there keeps what it had.
+        // An existing row keeps its value.
         run.settle(&cloud(&[(4, "p4"), (5, "p5"), (6, "p6")])).await;
         let left = run.plan(&cloud(&[(4, "q\0"), (5, "p5"), (6, "p6")])).await;
         assert!(left.is_empty() && left.problems.len() == 1, "{left}");

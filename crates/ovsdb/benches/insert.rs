@@ -92,7 +92,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut next = 0;
     println!("{:>10} {:>10} {:>14} {:>12}", "rows/txn", "rows", "CPU us/row", "rows/s");
     for (batch, count) in [(1, rows / 25), (100, rows), (1000, rows)] {
-        // The rows are there before: making them up is not what is measured.
+        // The rows are created before the measurement begins.
         let ports: Vec<Port> = (next..next + count).map(port).collect();
         let (before, begin) = (cpu(), Instant::now());
         for chunk in ports.chunks(batch) {

@@ -55,7 +55,7 @@ const SCHEMA: &str = r#"{"name":"SB","version":"1.0.0","tables":{"Port_Binding":
     "requested_chassis":{"type":{"key":"uuid","min":0}},
     "virtual_parent":{"type":{"key":"string","min":0}}}}}}"#;
 
-/// The n-th of some kind of thing, scattered as real identifiers are.
+/// The n-th UUID of a kind, scattered like real ones.
 fn id(kind: u64, n: usize) -> Uuid {
     let mix = |v: u64| (v ^ v >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let high = mix(kind << 40 | n as u64);

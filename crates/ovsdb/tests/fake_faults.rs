@@ -30,7 +30,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// The next message, or `None` at the end of the stream, and what is left of a message then.
+    /// The next message, or `None` at the end of the stream. The rest of an incomplete message then stays in the buffer.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(text) = self.splitter.next_frame().unwrap() {
@@ -195,7 +195,7 @@ async fn silence_lasts_and_a_delay_ends() {
         let mut peer = Peer::new(server.connect());
         peer.send(1, "transact", insert()).await;
         peer.send(2, "echo", json!([])).await;
-        // Whatever half message there is, the rest never comes.
+        // The rest of the half message never arrives.
         let rest = timeout(quiet, async {
             let mut bytes = [0; 1024];
             while peer.stream.read(&mut bytes).await.unwrap() > 0 {}

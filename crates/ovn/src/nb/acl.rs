@@ -8,20 +8,20 @@ use crate::text::word::words;
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "ACL")]
 pub struct Acl {
-    /// Shown in logs.
+    /// A name that ovn-controller logs.
     pub name: Option<Str>,
     /// 0 to 32767, the highest wins.
     pub priority: i64,
-    /// Whether it sees packets from or to the ports.
+    /// The direction of the packets that the rule matches, from or to the ports.
     pub direction: Direction,
-    /// Which packets; see [`Match`](crate::text::match_expr::Match).
+    /// The packets that the rule matches; see [`Match`](crate::text::match_expr::Match).
     #[ovsdb(column = "match")]
     pub matches: Str,
     /// The action on matching packets.
     pub action: AclAction,
-    /// Whether they are logged.
+    /// Whether matching packets are logged.
     pub log: bool,
-    /// How loudly.
+    /// The severity of the log lines.
     pub severity: Option<Severity>,
     /// Meter that limits the log.
     pub meter: Option<Str>,
@@ -39,7 +39,7 @@ pub struct Acl {
 words! {
     /// On which side of the switch a rule sees packets.
     pub enum Direction {
-        /// Packets to logical ports (ingress, as tenants say).
+        /// Packets to logical ports (`ingress` in Neutron's API).
         ToLport = "to-lport",
         /// Packets from logical ports (egress).
         FromLport = "from-lport",
@@ -49,7 +49,7 @@ words! {
 words! {
     /// The action of an ACL.
     pub enum AclAction {
-        /// Drops without a word.
+        /// Drops the packet without a reply.
         Drop = "drop",
         /// Lets the packet through.
         Allow = "allow",
@@ -59,13 +59,13 @@ words! {
         AllowStateless = "allow-stateless",
         /// Answers with RST or unreachable.
         Reject = "reject",
-        /// Goes on to the next tier (OVN 23.09).
+        /// Continues with the next tier (OVN 23.09).
         Pass = "pass",
     }
 }
 
 words! {
-    /// How loudly a logged packet is reported.
+    /// The severity of a log line about a packet.
     pub enum Severity {
         /// Information.
         Info = "info",

@@ -10,7 +10,7 @@ use crate::text::{HostAddr, Text};
 pub struct AddressSet {
     /// Letters, digits, `_` and `.` only.
     pub name: Str,
-    /// Addresses and prefixes. Ethernet addresses, also allowed, stay text.
+    /// Addresses and prefixes. Ethernet addresses, which are also allowed, do not parse and stay strings.
     pub addresses: Set<Text<HostAddr>>,
     /// Keys of the cloud's management.
     pub external_ids: Map<Str, Str>,

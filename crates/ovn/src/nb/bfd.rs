@@ -19,7 +19,7 @@ pub struct Bfd {
     pub min_tx: Option<i64>,
     /// Milliseconds between packets expected.
     pub min_rx: Option<i64>,
-    /// How many may be lost, at least 1.
+    /// The number of lost packets after which the session is down, at least 1.
     pub detect_mult: Option<i64>,
     /// State of the session, written by northd.
     pub status: Option<BfdStatus>,
@@ -32,13 +32,13 @@ pub struct Bfd {
 words! {
     /// State of a BFD session.
     pub enum BfdStatus {
-        /// The peer is not heard; routes with this session are dropped.
+        /// The peer's packets do not arrive. OVN drops routes with this session.
         Down = "down",
-        /// The peer is heard and does not hear us.
+        /// The peer's packets arrive, but the peer does not receive ours.
         Init = "init",
-        /// Both hear each other.
+        /// Packets arrive in both directions.
         Up = "up",
-        /// Nothing refers to the session.
+        /// No route refers to the session.
         AdminDown = "admin_down",
     }
 }

@@ -2,7 +2,7 @@
 
 use ovsdb::{Map, Str, Table};
 
-/// A row of `Copp`: limits on what reaches the control plane, by protocol.
+/// A row of `Copp`: limits on packets to the control plane, by protocol.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Copp")]
 pub struct Copp {

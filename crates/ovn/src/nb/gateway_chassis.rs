@@ -1,9 +1,9 @@
-//! `Gateway_Chassis`: a candidate chassis of one gateway port, in the older form. Read for imports, and used where one chassis
-//! is enough.
+//! `Gateway_Chassis`: a candidate chassis of one gateway port, in the older form. Read for imports, and used for a port with a single
+//! chassis.
 
 use ovsdb::{Map, Str, Table};
 
-/// A row of `Gateway_Chassis`: a chassis that may host one gateway port, the old way.
+/// A row of `Gateway_Chassis`: a chassis that may host one gateway port, in the older form.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Gateway_Chassis")]
 pub struct GatewayChassis {

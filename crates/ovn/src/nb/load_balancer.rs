@@ -12,13 +12,13 @@ use crate::text::{BackendIp, Backends, Endpoint, PortMapping, Text};
 pub struct LoadBalancer {
     /// Not unique.
     pub name: Str,
-    /// Where clients connect, and who serves them.
+    /// Each VIP with its backends.
     pub vips: Map<Text<Endpoint>, Text<Backends>>,
     /// Required by OVN where VIPs have ports; it takes TCP where none is set.
     pub protocol: Option<LbProtocol>,
-    /// How backends are probed.
+    /// The probes of the backends.
     pub health_check: Set<Ref<LoadBalancerHealthCheck>>,
-    /// Which port a backend is. A probed VIP sends nothing to backends that are missing here.
+    /// The logical port of each backend. A probed VIP sends nothing to backends that are missing here.
     pub ip_port_mappings: Map<Text<BackendIp>, Text<PortMapping>>,
     /// The fields that are hashed to choose a backend; empty means the five-tuple, as the datapath hashes it.
     pub selection_fields: Set<SelectionField>,
@@ -41,7 +41,7 @@ words! {
 }
 
 words! {
-    /// Fields that can be hashed. A server refuses words its schema does not list.
+    /// Fields that can be hashed. A server rejects keywords that its schema does not list.
     pub enum SelectionField {
         /// Ethernet source.
         EthSrc = "eth_src",

@@ -8,7 +8,7 @@ use crate::text::{Endpoint, Text};
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Load_Balancer_Health_Check")]
 pub struct LoadBalancerHealthCheck {
-    /// The VIP; northd compares the text with the keys of `vips`.
+    /// The VIP. northd compares this string with the keys of `vips`.
     pub vip: Text<Endpoint>,
     /// `interval`, `timeout`, `success_count`, `failure_count`.
     pub options: Map<Str, Str>,

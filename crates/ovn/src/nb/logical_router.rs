@@ -25,7 +25,7 @@ pub struct LogicalRouter {
     pub nat: Set<Ref<Nat>>,
     /// Load balancers on its gateway.
     pub load_balancer: Set<Weak<LoadBalancer>>,
-    /// The same, by group.
+    /// Groups of load balancers of the router.
     pub load_balancer_group: Set<Ref<LoadBalancerGroup>>,
     /// Limits on traffic to the control plane.
     pub copp: Option<Weak<Copp>>,

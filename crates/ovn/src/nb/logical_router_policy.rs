@@ -17,12 +17,12 @@ pub struct LogicalRouterPolicy {
     /// The chain it is in (OVN 25.03).
     #[ovsdb(optional)]
     pub chain: Option<Str>,
-    /// Which packets.
+    /// The packets that the policy matches.
     #[ovsdb(column = "match")]
     pub matches: Str,
     /// The action on matching packets.
     pub action: PolicyAction,
-    /// The chain `jump` goes to (OVN 25.03).
+    /// The chain to which `jump` leads (OVN 25.03).
     #[ovsdb(optional)]
     pub jump_chain: Option<Str>,
     /// The single next hop of old rows.
@@ -44,13 +44,13 @@ pub struct LogicalRouterPolicy {
 words! {
     /// The action of a policy.
     pub enum PolicyAction {
-        /// Goes on as routed.
+        /// Forwards the packet as routed.
         Allow = "allow",
         /// Drops.
         Drop = "drop",
         /// Sends to the next hops instead.
         Reroute = "reroute",
-        /// Goes to another chain (OVN 25.03).
+        /// Continues with another chain (OVN 25.03).
         Jump = "jump",
     }
 }

@@ -13,9 +13,9 @@ use crate::text::Text;
 pub struct LogicalRouterPort {
     /// Unique.
     pub name: Str,
-    /// Where a distributed gateway port may live, the old way; never with `ha_chassis_group`.
+    /// The candidate chassis of a distributed gateway port in the older form; never together with `ha_chassis_group`.
     pub gateway_chassis: Set<Ref<GatewayChassis>>,
-    /// Where a distributed gateway port may live.
+    /// The candidate chassis of a distributed gateway port.
     pub ha_chassis_group: Option<Ref<HaChassisGroup>>,
     /// `gateway_mtu`, `requested-chassis`, `redirect-type`, ...
     pub options: Map<Str, Str>,

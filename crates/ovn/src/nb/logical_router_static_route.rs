@@ -14,7 +14,7 @@ pub struct LogicalRouterStaticRoute {
     pub route_table: Str,
     /// Destination, or source by `policy`.
     pub ip_prefix: Text<HostAddr>,
-    /// Which address is looked up; absent means the destination.
+    /// The address that the route matches; absent means the destination.
     pub policy: Option<RoutePolicy>,
     /// An address, or `discard`.
     pub nexthop: Text<Nexthop>,

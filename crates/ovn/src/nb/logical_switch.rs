@@ -18,7 +18,7 @@ pub struct LogicalSwitch {
     pub qos_rules: Set<Ref<Qos>>,
     /// Load balancers for traffic from this switch's ports.
     pub load_balancer: Set<Weak<LoadBalancer>>,
-    /// The same, by group.
+    /// Groups of load balancers of the switch.
     pub load_balancer_group: Set<Ref<LoadBalancerGroup>>,
     /// Names OVN answers for here.
     pub dns_records: Set<Weak<Dns>>,

@@ -17,9 +17,9 @@ pub struct LogicalSwitchPort {
     pub kind: PortType,
     /// Depend on the type: `requested-chassis`, `router-port`, `network_name`, ...
     pub options: Map<Str, Str>,
-    /// The port whose VLAN this nested port is.
+    /// The port on which this nested port is a VLAN.
     pub parent_name: Option<Str>,
-    /// VLAN asked for; northd fills `tag`.
+    /// The requested VLAN; northd fills in `tag`.
     pub tag_request: Option<i64>,
     /// VLAN in use, written by northd.
     pub tag: Option<i64>,
@@ -37,7 +37,7 @@ pub struct LogicalSwitchPort {
     pub dhcpv4_options: Option<Weak<DhcpOptions>>,
     /// The options that OVN's DHCPv6 server sends to the port.
     pub dhcpv6_options: Option<Weak<DhcpOptions>>,
-    /// Where a port of type `external` lives.
+    /// The candidate chassis of a port of type `external`.
     pub ha_chassis_group: Option<Ref<HaChassisGroup>>,
     /// Keys of the cloud's management; northd copies them to the port binding.
     pub external_ids: Map<Str, Str>,

@@ -15,7 +15,7 @@ pub struct Meter {
     pub unit: MeterUnit,
     /// The limits; at least one.
     pub bands: Set<Ref<MeterBand>>,
-    /// Whether each user has the rate for itself.
+    /// Whether each user has a limit of its own.
     pub fair: Option<bool>,
     /// Keys of the cloud's management.
     pub external_ids: Map<Str, Str>,

@@ -23,7 +23,7 @@ pub struct Nat {
     pub logical_ip: Text<HostAddr>,
     /// The port that holds `logical_ip`.
     pub logical_port: Option<Str>,
-    /// Which direction is translated.
+    /// The direction of the translation.
     #[ovsdb(column = "type")]
     pub kind: NatType,
     /// Only for these peers.
@@ -32,7 +32,7 @@ pub struct Nat {
     pub exempted_ext_ips: Option<Ref<AddressSet>>,
     /// The gateway port that translates; required if the router has several gateways.
     pub gateway_port: Option<Weak<LogicalRouterPort>>,
-    /// Which packets, further (OVN 24.09).
+    /// A further condition on the packets (OVN 24.09).
     #[ovsdb(column = "match", optional)]
     pub matches: Str,
     /// Among rows with a match (OVN 24.09).
@@ -45,11 +45,11 @@ pub struct Nat {
 }
 
 words! {
-    /// Which direction is translated.
+    /// The direction of the translation.
     pub enum NatType {
-        /// Source, on the way out.
+        /// Translates the source of outgoing packets.
         Snat = "snat",
-        /// Destination, on the way in.
+        /// Translates the destination of incoming packets.
         Dnat = "dnat",
         /// Both: a floating IP.
         DnatAndSnat = "dnat_and_snat",

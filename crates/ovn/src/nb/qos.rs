@@ -10,9 +10,9 @@ use super::Direction;
 pub struct Qos {
     /// 0 to 32767, the highest wins.
     pub priority: i64,
-    /// Whether it sees packets from or to the ports.
+    /// The direction of the packets that the rule matches, from or to the ports.
     pub direction: Direction,
-    /// Which packets.
+    /// The packets that the rule matches.
     #[ovsdb(column = "match")]
     pub matches: Str,
     /// `dscp`, and from 23.09 on `mark`.

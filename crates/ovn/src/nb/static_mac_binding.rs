@@ -7,7 +7,7 @@ use ovsdb::{Str, Table};
 use crate::mac::MacAddr;
 use crate::text::Text;
 
-/// A row of `Static_MAC_Binding`: a neighbour of a router port that need not be asked for.
+/// A row of `Static_MAC_Binding`: a neighbour of a router port that OVN need not resolve.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Static_MAC_Binding")]
 pub struct StaticMacBinding {
@@ -17,6 +17,6 @@ pub struct StaticMacBinding {
     pub ip: Text<IpAddr>,
     /// Its Ethernet address.
     pub mac: Text<MacAddr>,
-    /// Whether it wins over a learned one.
+    /// Whether the binding overrides a learned one.
     pub override_dynamic_mac: bool,
 }

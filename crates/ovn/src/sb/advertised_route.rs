@@ -15,7 +15,7 @@ pub struct AdvertisedRoute {
     pub logical_port: Ref<PortBinding>,
     /// The announced prefix.
     pub ip_prefix: Text<HostAddr>,
-    /// The port whose chassis should be preferred.
+    /// The port whose chassis OVN prefers for the announcement.
     pub tracked_port: Option<Ref<PortBinding>>,
     /// Keys of northd.
     pub external_ids: Map<Str, Str>,

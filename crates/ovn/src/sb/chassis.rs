@@ -14,7 +14,7 @@ pub struct Chassis {
     pub name: Str,
     /// The node's host name.
     pub hostname: Str,
-    /// How to reach it by tunnel; at least one.
+    /// The tunnel endpoints of the chassis; at least one.
     pub encaps: Set<Ref<Encap>>,
     /// Settings that the node reports: bridge mappings, CMS options, `is-remote`, features.
     pub other_config: Map<Str, Str>,
@@ -38,7 +38,7 @@ impl Chassis {
         CmsOptions::read(self.setting("ovn-cms-options").unwrap_or(""))
     }
 
-    /// Whether it is a node of another zone, entered here so that tunnels reach it.
+    /// Whether the chassis is a node of another zone, added here so that tunnels reach it.
     pub fn is_remote(&self) -> bool {
         self.other_config.get("is-remote").is_some_and(|value| value == "true")
     }

@@ -10,7 +10,7 @@ use super::Chassis;
 pub struct ChassisPrivate {
     /// Unique; equals the chassis's.
     pub name: Str,
-    /// The chassis; empty when it is gone.
+    /// The chassis; empty after its deletion.
     pub chassis: Option<Weak<Chassis>>,
     /// The `nb_cfg` this node has carried out.
     pub nb_cfg: i64,

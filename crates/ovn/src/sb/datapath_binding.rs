@@ -8,12 +8,12 @@ use crate::text::word::words;
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Southbound", table = "Datapath_Binding")]
 pub struct DatapathBinding {
-    /// Unique; stands in tunnel headers.
+    /// The unique key in tunnel headers.
     pub tunnel_key: i64,
-    /// Switch or router (OVN 25.09); before, `external_ids` tell.
+    /// Switch or router (OVN 25.09). Older versions have this in `external_ids`.
     #[ovsdb(column = "type", optional)]
     pub kind: Option<DatapathType>,
-    /// The Northbound row (OVN 25.09); before, `external_ids` tell.
+    /// The Northbound row (OVN 25.09). Older versions have this in `external_ids`.
     #[ovsdb(optional)]
     pub nb_uuid: Option<Uuid>,
     /// `name`, `name2`, and `logical-switch` or `logical-router` with the Northbound UUID.

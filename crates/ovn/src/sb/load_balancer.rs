@@ -11,7 +11,7 @@ use crate::text::{Backends, Endpoint, Text};
 pub struct LoadBalancer {
     /// The Northbound row's name.
     pub name: Str,
-    /// Where clients connect, and who serves them.
+    /// Each VIP with its backends.
     pub vips: Map<Text<Endpoint>, Text<Backends>>,
     /// L4 protocol.
     pub protocol: Option<Str>,

@@ -1,4 +1,4 @@
-//! `MAC_Binding`: a learned neighbour. Never monitored (there may be very many); stale ones are deleted by condition.
+//! `MAC_Binding`: a learned neighbour. Never monitored, because there may be very many. Stale ones are deleted with a condition.
 
 use ovsdb::{Ref, Str, Table};
 

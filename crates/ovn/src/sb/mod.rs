@@ -31,7 +31,7 @@ pub use service_monitor::{MonitorProtocol, MonitorStatus, ServiceMonitor};
 
 use crate::spec::TableSpec;
 
-/// Every table of this module, with what it asks of a schema.
+/// Every table of this module, with its requirements on a schema.
 pub fn model() -> &'static [TableSpec] {
     const MODEL: &[TableSpec] = &[
         TableSpec::of::<SbGlobal>(),

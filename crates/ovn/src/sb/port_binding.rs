@@ -25,15 +25,15 @@ pub struct PortBinding {
     pub datapath: Ref<DatapathBinding>,
     /// Unique within the datapath.
     pub tunnel_key: i64,
-    /// The port whose VLAN this nested port is.
+    /// The port on which this nested port is a VLAN.
     pub parent_port: Option<Str>,
     /// VLAN of a nested or localnet port.
     pub tag: Option<i64>,
     /// The port that has claimed a virtual port.
     pub virtual_parent: Option<Str>,
-    /// Where it is bound.
+    /// The chassis to which the port is bound.
     pub chassis: Option<Weak<Chassis>>,
-    /// Where it is bound as well, during live migration.
+    /// Further chassis to which the port is bound during a live migration.
     pub additional_chassis: Set<Weak<Chassis>>,
     /// Addresses; router ports have theirs with prefix lengths.
     pub mac: Set<Text<PortAddresses>>,
@@ -51,15 +51,15 @@ impl PortBinding {
         self.chassis == Some(Weak::new(chassis)) && self.up != Some(false)
     }
 
-    /// The port's addresses without prefix lengths: those of `mac`, else those the cloud's management wrote beside it (a
-    /// port whose addresses are `unknown` to OVN still has some).
+    /// The port's addresses without prefix lengths: those of `mac`, or else those that the cloud's management wrote to `external_ids`. A
+    /// port whose addresses are `unknown` to OVN still has the latter.
     pub fn ips(&self) -> Vec<IpAddr> {
         let known: Vec<IpAddr> =
             self.mac.iter().filter_map(Text::value).flat_map(PortAddresses::ips).collect();
         if known.is_empty() { self.cidrs().map(|cidr| cidr.addr).collect() } else { known }
     }
 
-    /// The addresses in `neutron:cidrs`, with their prefix lengths; what does not parse is left out.
+    /// The addresses in `neutron:cidrs` with their prefix lengths. Entries that do not parse are skipped.
     pub fn cidrs(&self) -> impl Iterator<Item = HostAddr> + '_ {
         let text = self.external_ids.get(key::CIDRS).map_or("", Str::as_str);
         neutron::cidrs(text).filter_map(Result::ok)

@@ -13,11 +13,11 @@ use crate::text::word::words;
 pub struct ServiceMonitor {
     /// The backend's address.
     pub ip: Text<IpAddr>,
-    /// How it is probed.
+    /// The protocol of the probes.
     pub protocol: Option<MonitorProtocol>,
     /// The backend's port, 0 for ICMP.
     pub port: i64,
-    /// The backend's logical port, whose chassis probes.
+    /// The backend's logical port. Its chassis sends the probes.
     pub logical_port: Str,
     /// Ethernet source of the probes.
     pub src_mac: Str,
@@ -32,7 +32,7 @@ pub struct ServiceMonitor {
 }
 
 words! {
-    /// How a backend is probed.
+    /// The protocol of probes.
     pub enum MonitorProtocol {
         /// By connecting.
         Tcp = "tcp",

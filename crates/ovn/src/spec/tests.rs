@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-// Digests of the schema files that OVN and Open vSwitch come with (`ovn-nb.ovsschema`, `ovn-sb.ovsschema`,
-// `vswitch.ovsschema`), of the releases they are named after: all tables, columns, types, constraints and indexes of the
-// file, a line for each table, without spaces and without `cksum`. Those of what is installed are held against its files
-// below; to add one, take the file from the release and do the same.
+// Digests of the schema files of OVN and Open vSwitch (`ovn-nb.ovsschema`, `ovn-sb.ovsschema`, `vswitch.ovsschema`) for the releases in
+// their names. They have all tables, columns, types, constraints and indexes of the file, one line per table, without spaces and without
+// `cksum`. The tests below compare the digests of the installed versions with the installed files. To add a version, take the file from the
+// release and convert it in the same way.
 const NB: [(&str, &str); 3] = [
     ("23.03", include_str!("../../testdata/schema/ovn-nb-23.03.json")),
     ("25.03", include_str!("../../testdata/schema/ovn-nb-25.03.json")),
@@ -92,8 +92,8 @@ fn vswitch_of_every_version() {
     }
 }
 
-/// A digest with a mistake in it would let a table pass that no server has. Packages bring one version of each schema; the
-/// digest of that one says what its file says, and if there is none, at least our tables fit.
+/// A wrong digest would let a table pass that no server has. Each package contains one version of a schema. If there is a digest of that
+/// version, it must equal the file; otherwise the test only checks that our tables fit.
 #[test]
 fn digests_say_what_the_installed_schemas_say() {
     for (file, model, digests) in [
@@ -144,8 +144,8 @@ fn a_table_is_listed_once() {
     }
 }
 
-/// Words whose column is constrained by an enum must list exactly what the newest schema allows (and may list more, for
-/// older ones), or we would write a word the server refuses.
+/// If the schema constrains a column to an enum, our keywords must contain exactly the values of the newest schema, and may contain more
+/// for older ones. Otherwise we would write a value that the server rejects.
 #[test]
 fn words_cover_the_schemas_choices() {
     let cases: [(&str, &str, &str, &[&str]); 12] = [

@@ -72,14 +72,14 @@ pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> Admitted {
         let name = row.columns()[at].name;
         let datum = row.datum(at);
         match table.columns.get(name) {
-            // A column that is not there and has nothing to say is no loss.
+            // A missing column does not matter if there is nothing to write to it.
             None if is_nothing(&datum) => {}
             None => admitted.refusals.push(Refusal::NoColumn(row.table(), name)),
             Some(column) => match check(name, &column.kind, &datum) {
                 Ok(()) => admitted.columns.insert(at),
                 Err(refusal) => {
-                    // An empty column says less than it should; where even that is refused, so is the row. So is one that
-                    // was meant to say something else: without all of its `external_ids` it might not be known as ours.
+                    // An empty column says less than it should; if the server rejects even that, the row is left out. A row whose value
+                    // cannot be encoded is left out too: without all of its `external_ids` it might not be recognised as ours.
                     admitted.row &= column.kind.min == 0 && !matches!(refusal, Refusal::Unreadable(_));
                     admitted.refusals.push(refusal);
                 }

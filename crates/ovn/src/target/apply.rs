@@ -74,8 +74,8 @@ impl<D: Database> RowTarget<D> {
         self
     }
 
-    /// Ends a transaction that contains a whole plan with the operations that this function adds: a note for readers, which
-    /// tells how recent the rows are. A plan that had to be split leaves no note.
+    /// Adds operations to the transaction of a whole plan: a note for readers that names the state from which the rows follow. A plan that
+    /// had to be split leaves no note.
     pub fn with_note(mut self, note: impl FnMut(&mut Transaction) + Send + 'static) -> Self {
         self.note = Some(Box::new(note));
         self
@@ -91,7 +91,7 @@ impl<D: Database> RowTarget<D> {
         &mut self.ownership
     }
 
-    /// Commits the steps of some objects, or of all. `Ok` contains the steps whose row was gone.
+    /// Commits the steps of some objects, or of all. `Ok` contains the steps whose row was already deleted.
     async fn commit(&mut self, steps: &[&Step<Op>], all: bool) -> Result<BTreeSet<usize>, CommitError> {
         let composed = Composed::of(steps.iter().map(|step| &step.op));
         let mut txn = Transaction::new();
@@ -134,7 +134,7 @@ impl<D: Database> Target for RowTarget<D> {
 
     async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
         let mut results = vec![StepResult::Skipped; plan.steps.len()];
-        // A stack of groups of objects; the first part of a group that was refused is tried first.
+        // A stack of groups of objects. The first part of a refused group is committed first.
         let mut groups = vec![in_order(&plan.steps)];
         let mut committed = false;
         while let Some(mut objects) = groups.pop() {
@@ -164,7 +164,7 @@ impl<D: Database> Target for RowTarget<D> {
                     let error = failure(error, steps.len());
                     positions.into_iter().for_each(|at| results[at] = StepResult::Failed(error.clone()));
                 }
-                // Not about an object. What was committed before stays and is seen by the next observation.
+                // The error does not concern an object. The earlier commits stay, and the next observation shows them.
                 Err(error) if committed => {
                     let error = failure(error, steps.len());
                     positions.into_iter().for_each(|at| results[at] = StepResult::Failed(error.clone()));
@@ -177,7 +177,7 @@ impl<D: Database> Target for RowTarget<D> {
     }
 }
 
-/// Whether the server refuses the content of the transaction.
+/// Whether the server rejected the content of the transaction.
 fn blames_an_object(error: &CommitError) -> bool {
     error.class() == CommitClass::Refused && !error.is_read_only()
 }

@@ -21,7 +21,7 @@ impl ClientDatabase {
         ClientDatabase { client, tables: Arc::new(tables) }
     }
 
-    /// The same on an open client; its model must have these tables.
+    /// Uses an open client, whose model must contain these tables.
     pub fn of(client: Client, tables: Arc<Tables>) -> Self {
         ClientDatabase { client, tables }
     }

@@ -95,7 +95,7 @@ impl Wanted {
         moved.filter(move |member| member.column == column).map(|member| member.uuid)
     }
 
-    /// All claims on columns. If two claim the same key, the first one wins.
+    /// All claims on columns. If two of them claim the same key, the first one wins.
     pub(super) fn voices(&self) -> impl Iterator<Item = &Want> {
         self.own.iter().chain(&self.shares)
     }
@@ -146,7 +146,7 @@ impl Part {
         self.own_columns(object, uuid, row, ColumnSet::all::<T>().without(reported));
     }
 
-    /// The same for these columns only; all others are left alone.
+    /// Like `own`, for these columns only; all others are left unchanged.
     pub fn own_columns<T: Writable + fmt::Debug>(
         &mut self,
         object: ObjectId,

@@ -1,4 +1,4 @@
-//! One change of one row, of which plans consist.
+//! One change of one row: the op of a plan.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;

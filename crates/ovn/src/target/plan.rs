@@ -55,13 +55,13 @@ pub(super) struct Since<'a> {
 pub(super) struct Open {
     /// Rows that are not as desired.
     pub(super) rows: BTreeSet<RowId>,
-    /// Those of them with problems.
+    /// The rows among them that have problems.
     troubled: BTreeSet<RowId>,
     /// Members to add or remove, by row and column.
     members: BTreeMap<(RowId, &'static str), Vec<Uuid>>,
 }
 
-/// The same, based on an earlier plan: examines only rows, and members of large columns, that may have changed since. Also
+/// Like `plan`, but based on an earlier plan: it examines only rows, and members of large columns, that may have changed since. It also
 /// returns the open work.
 pub(super) fn plan_rows(
     want: &Desired,
@@ -186,7 +186,7 @@ impl<'a> Planner<'a> {
                 self.report(id, &own.object, Class::Refused, "unreadable-row", text);
             }
             (None, Some(own)) => self.insert(id, own, wanted),
-            // Somebody else's row that is gone: nothing to share.
+            // A foreign row that does not exist any more cannot be shared.
             (None, None) => {}
         }
     }
@@ -304,7 +304,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether a marked row is as desired apart from its mark and foreign keys. Nearly every row of ours is.
+    /// Whether a marked row differs only in its mark and in foreign keys. That holds for nearly every row of ours.
     fn differs_by_mark(&self, id: RowId, own: &Want, row: &dyn Row, differing: ColumnSet) -> bool {
         let mut columns = differing.iter().map(|at| &row.columns()[at]);
         let (Some(spec), None) = (columns.next(), columns.next()) else { return false };
@@ -341,7 +341,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A reference with room for one: an empty wish clears what is ours and leaves what is not.
+    /// A reference that is a single value. An empty desired value clears a reference of ours and leaves a foreign one.
     fn member(&mut self, id: RowId, at: usize, want: &Want, from: Datum) {
         let (spec, to) = (&want.row.columns()[at], want.row.datum(at));
         let foreign = |atom: &Atom| !self.is_ours(spec, atom);
@@ -422,7 +422,7 @@ impl<'a> Planner<'a> {
                                 let (from, to) = (Datum::from(atom), Datum::default());
                                 self.sets.push((object, Op::Set { row: id, column: spec.name, from, to }));
                             }
-                            // A reference that cannot be empty: the server refuses the deletion, and says why.
+                            // A reference that must not be empty stays. The server then rejects the deletion and names the reason.
                             Arity::One | Arity::Map => {}
                         }
                     }
@@ -487,7 +487,7 @@ impl<'a> Planner<'a> {
         ranks
     }
 
-    /// Puts an element into a column once: of two objects that want one key, the first has its way.
+    /// Adds an element to a column only once. If two objects want the same key, the first one wins.
     fn put(&mut self, row: RowId, column: &'static str, object: ObjectId, element: Element) {
         if self.put_already.insert((row, column, element.key().clone())) {
             self.puts.entry((row, column, object)).or_default().push(element);
@@ -523,7 +523,7 @@ impl<'a> Planner<'a> {
         self.want.owner(RowId { table, uuid: *uuid })
     }
 
-    /// Whether a reference leads to a row of ours that the plan may touch.
+    /// Whether a reference leads to a row of ours that the plan may change.
     fn is_ours(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
         let Some(id) = referred(spec, atom) else { return false };
         if let Some(object) = self.want.owner(id) {
@@ -542,7 +542,7 @@ impl<'a> Planner<'a> {
         referred(spec, atom).is_some_and(|id| self.doomed.contains_key(&id))
     }
 
-    /// Whether the server itself clears a reference: it does so for weak references to deleted rows.
+    /// Whether the server itself clears a reference. It does so for weak references to deleted rows.
     fn goes_by_itself(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
         matches!(spec.shape.refers, Some((_, false))) && self.is_doomed(spec, atom)
     }
@@ -557,7 +557,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The object under which a row of ours is shown; the row itself if it names none.
+/// The object that represents a row of ours in reports; the row itself if it names none.
 fn object_of_owned(owned: &Owned) -> ObjectId {
     let row = owned.row();
     owned.object().cloned().unwrap_or_else(|| ObjectId::new(row.table, row.uuid.to_string()))

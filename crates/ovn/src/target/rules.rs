@@ -29,13 +29,13 @@ impl Keys {
         self
     }
 
-    /// Whether a key is one of them.
+    /// Whether the list contains a key.
     pub fn contains(&self, key: &str) -> bool {
         self.exact.contains(&key) || self.prefixes.iter().any(|prefix| key.starts_with(prefix))
     }
 }
 
-/// How a column is shared.
+/// The kind of sharing of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share<'a> {
     /// The value is ours as a whole.
@@ -44,7 +44,7 @@ pub(super) enum Share<'a> {
     Keys(Option<&'a Keys>),
     /// Members that refer to rows of ours are ours.
     Members,
-    /// The same of a column with room for one.
+    /// A reference column with a single value. A value that refers to a row of ours is ours.
     Member,
 }
 
@@ -55,7 +55,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// No listed keys anywhere: only desired keys are ours.
+    /// Rules without listed keys: only desired keys are ours.
     pub fn new() -> Self {
         Self::default()
     }
@@ -182,7 +182,7 @@ impl Rules {
                 ]),
             )
             .keys("DNS", "options", Keys::exact(&["ovn-owned"]))
-            // All of it is ours, but a network of thousands of names must not be written anew for each that comes.
+            // All keys are ours. They are still listed key by key, so that a new name does not rewrite a network of thousands of names.
             .keys("DNS", "records", Keys::default().prefixes(&[""]))
     }
 
@@ -192,7 +192,7 @@ impl Rules {
         self
     }
 
-    /// How a column is shared.
+    /// The kind of sharing of a column.
     pub(super) fn share(&self, table: &'static str, spec: &ColumnSpec) -> Share<'_> {
         match (spec.shape.arity, spec.shape.refers) {
             (Arity::Set, Some(_)) => Share::Members,

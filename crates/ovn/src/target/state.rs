@@ -32,7 +32,7 @@ pub trait Writable: Table {
     /// The row's `external_ids`, if the table has them.
     fn external_ids(&self) -> Option<&Map<Str, Str>>;
 
-    /// Whether a column of references has this one.
+    /// Whether a column of references contains this one.
     fn refers(&self, column: usize, to: Uuid) -> bool {
         element::uuids(&self.datum(column)).any(|uuid| uuid == to)
     }
@@ -49,13 +49,13 @@ pub trait Row: Any + Send + Sync + fmt::Debug {
     fn table(&self) -> &'static str;
     /// Its columns.
     fn columns(&self) -> &'static [ColumnSpec];
-    /// One column's value.
+    /// The value of one column.
     fn datum(&self, column: usize) -> Datum;
     /// The columns in which two rows differ; every column if they are not of one type.
     fn differing(&self, other: &dyn Row) -> ColumnSet;
     /// The row's `external_ids`, if the table has them.
     fn external_ids(&self) -> Option<&Map<Str, Str>>;
-    /// Whether a column of references has this one.
+    /// Whether a column of references contains this one.
     fn refers(&self, column: usize, to: Uuid) -> bool;
     /// The references that one of two rows has in a column and the other has not; `None` if they are not of one type.
     fn moved(&self, column: usize, other: &dyn Row) -> Option<Vec<Uuid>>;
@@ -118,8 +118,8 @@ impl RowId {
 
 impl Ord for RowId {
     fn cmp(&self, other: &Self) -> Ordering {
-        // By table, then by row. Most comparisons are within a table, whose name is the same text in the same place: large clouds
-        // compare rows by the million.
+        // Compares the table, then the row. Most comparisons are within a table, so comparing the address of its name first is fast: large
+        // clouds compare rows by the million.
         let tables = match std::ptr::eq(self.table, other.table) {
             true => Ordering::Equal,
             false => self.table.cmp(other.table),
@@ -150,7 +150,7 @@ pub trait View: Send {
     fn each(&self, table: &'static str, visit: &mut dyn FnMut(Uuid, &dyn Row));
     /// The tables it shows.
     fn tables(&self) -> &[&'static str];
-    /// Whether a row exists that cannot be decoded.
+    /// Whether there is a row with this id that cannot be decoded.
     fn hides(&self, id: RowId) -> bool;
 }
 
@@ -201,8 +201,7 @@ impl Ownership {
         self.recorded.insert(row, object);
     }
 
-    /// The same with further records. An imported cloud has one for each row, and each plan needs them, so they are shared and
-    /// not copied.
+    /// Adds records. An imported cloud has one for each row, and each plan needs them, so they are shared and not copied.
     pub(super) fn with_records(&self, records: &OrdMap<RowId, ObjectId>) -> Self {
         let recorded = match self.recorded.is_empty() {
             true => records.clone(),
@@ -229,7 +228,7 @@ impl Ownership {
         mark.is_some_and(|owner| *owner != self.owner) && !self.recorded.contains_key(&id)
     }
 
-    /// Whether we would recognise a row that is created now as ours later.
+    /// Whether a row that is created now would later be recognised as ours.
     pub(super) fn will_know(&self, id: RowId, row: &dyn Row) -> bool {
         row.external_ids().is_some()
             || self.recorded.contains_key(&id)
@@ -244,7 +243,7 @@ impl Ownership {
         })
     }
 
-    /// Whether a row carries everything that identifies it as a row of `object`.
+    /// Whether a row carries all marks of a row of `object`.
     pub(super) fn is_marked(&self, id: RowId, want: &dyn Row, object: &ObjectId, row: &dyn Row) -> bool {
         let Some(ids) = row.external_ids() else { return true };
         let named = || self.naming.and_then(|naming| naming(id.uuid, want)).as_ref() == Some(object);

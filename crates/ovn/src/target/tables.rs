@@ -18,7 +18,7 @@ macro_rules! writable {
     )+};
 }
 
-/// Tables whose rows list ports by the thousand: their members are compared as they are, not as values.
+/// Implements `Writable` for tables whose rows list thousands of ports. Their members are compared without converting them to datums.
 macro_rules! writable_with_ports {
     ($($table:ty;)+) => {$(
         impl Writable for $table {

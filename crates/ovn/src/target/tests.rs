@@ -191,7 +191,7 @@ fn a_row_that_cannot_be_read_is_left_alone_and_reported_and_the_rest_is_done() {
     );
     have.run(&want, &ownership());
     assert_eq!(lines(&want, &have), [""; 0], "nothing is tried again");
-    // Nobody wants it any more; what cannot be read cannot be known as ours.
+    // The row is not wanted any more, but a row that cannot be decoded cannot be recognised as ours.
     want = Desired::new();
     want.own(object("network", "plain"), uuid(2), switch("plain"));
     assert_eq!((lines(&want, &have).len(), problems(&want, &have).len()), (0, 0));

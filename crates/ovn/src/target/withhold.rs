@@ -13,7 +13,7 @@ use reconcile::Plan;
 use super::element::uuids;
 use super::op::Op;
 
-/// How many rows a plan deletes.
+/// The number of rows that a plan deletes.
 pub fn deletions(plan: &Plan<Op>) -> usize {
     plan.steps.iter().filter(|step| matches!(step.op, Op::Delete(_))).count()
 }

@@ -26,14 +26,14 @@ pub enum PortAddresses {
     Router,
     /// `dynamic [IP ...]`: OVN allocates the MAC and the families not listed.
     Dynamic {
-        /// Addresses asked for.
+        /// Requested addresses.
         ips: Box<[HostAddr]>,
     },
     /// `MAC dynamic`: OVN allocates the IP addresses only.
     MacDynamic(MacAddr),
 }
 
-/// One element of `port_security`: what the port may send.
+/// One element of `port_security`: the source addresses that the port may use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PortSecurity {
     /// `MAC [IP[/LEN] ...]`; without addresses only the MAC is checked.
@@ -54,16 +54,16 @@ pub enum PortSecurity {
     },
 }
 
-/// Text that is no element of `addresses` or `port_security`.
+/// The error of a string that is no element of `addresses` or `port_security`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressesError {
     /// Only blanks.
     #[error("no address in an empty text")]
     Empty,
-    /// The word that must be an Ethernet address is none.
+    /// The first token is not an Ethernet address.
     #[error("reading the Ethernet address")]
     Mac(#[source] MacError),
-    /// A later word is no IP address.
+    /// A later token is not an IP address.
     #[error("reading address {position}")]
     Ip {
         /// Its place among the IP addresses, from 1.
@@ -72,7 +72,7 @@ pub enum AddressesError {
         #[source]
         source: HostAddrError,
     },
-    /// `unknown` or `router` stands alone; `MAC dynamic` has nothing after it.
+    /// `unknown` and `router` stand alone, and nothing follows `MAC dynamic`.
     #[error("nothing may follow {0:?}")]
     Trailing(&'static str),
     /// `VRRPv3` without its second Ethernet address.
@@ -89,8 +89,8 @@ impl PortAddresses {
         }
     }
 
-    /// The addresses the element names, with their prefix lengths where written. Those asked for with `dynamic` are not
-    /// the port's yet and are left out.
+    /// The addresses in the element, with the prefix lengths that it contains. Addresses requested with `dynamic` are left out, because the
+    /// port does not have them yet.
     pub fn fixed(&self) -> &[HostAddr] {
         match self {
             PortAddresses::Fixed { ips, .. } => ips,
@@ -188,7 +188,7 @@ impl fmt::Display for PortSecurity {
     }
 }
 
-/// The IP words of an element, each after a blank.
+/// The IP addresses of an element, each after a blank.
 pub(super) struct Tail<'a>(pub(super) &'a [HostAddr]);
 
 impl fmt::Display for Tail<'_> {

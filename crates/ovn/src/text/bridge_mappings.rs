@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 
 use super::host_addr::clip;
 
-/// The good entries of a mapping list, and what is wrong with the rest.
+/// The valid entries of a mapping list, and the errors of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BridgeMappings {
     /// In the order written. A node numbers its bridges by this order, so it matters.

@@ -97,14 +97,14 @@ where
     }
 }
 
-/// The cell of a row that does not exist yet: empty text.
+/// The cell of a row that does not exist yet: an empty string.
 impl<T: FromStr + fmt::Display> Default for Text<T> {
     fn default() -> Self {
         Text::new("")
     }
 }
 
-/// The exact text.
+/// Prints the exact string.
 impl<T: fmt::Display> fmt::Display for Text<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -122,7 +122,7 @@ impl<T: fmt::Display> fmt::Debug for Text<T> {
     }
 }
 
-/// Compares a value's printed form with a text without allocating it.
+/// Compares a value's printed form with a string without allocating it.
 fn prints_as(value: &impl fmt::Display, text: &str) -> bool {
     let mut rest = Rest(text);
     fmt::write(&mut rest, format_args!("{value}")).is_ok() && rest.0.is_empty()

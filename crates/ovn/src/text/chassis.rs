@@ -18,7 +18,7 @@ const ZONES: &str = "availability-zones";
 /// A chassis's CMS options. Unknown ones are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CmsOptions {
-    /// Words and `key=value` pairs in the order written.
+    /// Keywords and `key=value` pairs in their order.
     pub entries: Vec<SmolStr>,
 }
 

@@ -1,4 +1,4 @@
-//! DNS names, as records and search lists hold them.
+//! DNS names, as in records and search lists.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ impl DomainName {
         self.0.len() + 2
     }
 
-    /// The name in lower case, as OVN looks names up.
+    /// The name in lower case, which OVN uses for lookups.
     pub fn to_lowercase(&self) -> DomainName {
         DomainName(self.0.to_ascii_lowercase().into())
     }

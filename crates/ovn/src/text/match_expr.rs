@@ -80,7 +80,7 @@ pub enum Family {
     V6,
 }
 
-/// How a number is compared.
+/// The relation between a field and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
     /// `==`.
@@ -372,7 +372,7 @@ fn one_of<T: fmt::Display>(
     values: impl ExactSizeIterator<Item = T>,
 ) -> fmt::Result {
     match values.len() {
-        // One of nothing: never true. OVN has no literal for an empty set.
+        // An empty list of values never matches. OVN has no literal for an empty set.
         0 => f.write_str("0"),
         1 => values.into_iter().try_for_each(|value| write!(f, "{symbol} == {value}")),
         _ => {

@@ -29,7 +29,7 @@ pub enum NatAddresses {
         mac: MacAddr,
         /// External NAT addresses, load balancer VIPs, router addresses.
         ips: Box<[HostAddr]>,
-        /// The port whose chassis announces them; without one, the chassis of the port binding itself.
+        /// The port whose chassis announces the addresses; without one, the chassis of the port binding itself.
         resident: Option<SmolStr>,
     },
 }
@@ -40,7 +40,7 @@ pub enum NatAddressesError {
     /// The MAC or an IP before the predicate is wrong.
     #[error("reading the announced addresses")]
     Addresses(#[source] AddressesError),
-    /// `is_chassis_resident(` is not followed by a quoted name and a closing parenthesis at the end of the text.
+    /// `is_chassis_resident(` is not followed by a quoted name and a closing parenthesis at the end of the string.
     #[error("is_chassis_resident needs one quoted port name and nothing after it")]
     Predicate,
 }

@@ -76,7 +76,7 @@ pub mod key {
     pub const FIP_NETWORK_ID: &str = "neutron:fip_network_id";
     /// In `NB_Global`: whether floating IPs are distributed.
     pub const FIP_DISTRIBUTED: &str = "neutron:fip-distributed";
-    /// In `NB_Global`: when liveness was last asked for.
+    /// In `NB_Global`: the time of the last liveness check.
     pub const LIVENESS_CHECK_AT: &str = "neutron:liveness_check_at";
     /// Subnet of a `DHCP_Options` row (no prefix, by tradition).
     pub const DHCP_SUBNET_ID: &str = "subnet_id";
@@ -92,7 +92,7 @@ pub mod key {
     pub const METADATA_AGENT_DESCRIPTION: &str = "neutron:description-metadata";
     /// In `Chassis_Private`: the integration bridge.
     pub const OVN_BRIDGE: &str = "neutron:ovn-bridge";
-    /// In `Chassis`: comma-separated networks whose metadata is served.
+    /// In `Chassis`: the networks for which the agent serves metadata, separated by commas.
     pub const METADATA_NETWORKS: &str = "neutron-metadata-proxy-networks";
     /// Our opt-out: `false` keeps a port from being announced.
     pub const ADVERTISE: &str = "meridian:advertise";
@@ -116,7 +116,7 @@ pub mod device_owner {
     pub const FLOATING_IP: &str = "network:floatingip";
     /// Metadata and DHCP port, present on every chassis.
     pub const DISTRIBUTED: &str = "network:distributed";
-    /// The same, as older Neutron wrote it.
+    /// The value that older Neutron versions wrote.
     pub const DHCP: &str = "network:dhcp";
     /// Load balancer VIP.
     pub const LB_VIP: &str = "ovn-lb:vip";

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::host_addr::clip;
 
-/// Where a route leads.
+/// The destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Nexthop {
     /// To this neighbour.
@@ -15,7 +15,7 @@ pub enum Nexthop {
     Discard,
 }
 
-/// Text that is neither an address nor `discard`.
+/// The error of a string that is neither an address nor `discard`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither an IP address nor \"discard\"")]
 pub struct NexthopError(String);

@@ -96,7 +96,7 @@ pub struct Members(pub Vec<Member>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LsRefs(pub BTreeMap<SmolStr, u32>);
 
-/// Text that is no such key or value.
+/// The error of a string that is no such key or value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OctaviaError {
     /// Not `listener_<id>` or `pool_<id>`, with or without `:D`.
@@ -113,7 +113,7 @@ pub enum OctaviaError {
     LsRefs(String),
 }
 
-/// Ids are compared with other rows' text, so only the usual spelling is one.
+/// Ids are compared with strings of other rows, so only the usual form with hyphens is accepted.
 fn id(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::try_parse(text).ok()).flatten()
 }

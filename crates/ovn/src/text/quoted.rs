@@ -35,7 +35,7 @@ impl fmt::Display for Quoted<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuotedString(String);
 
-/// Text that is no such string.
+/// The error of a string that is not in this form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuotedError {
     /// Not one string in double quotes.

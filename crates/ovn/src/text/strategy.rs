@@ -25,7 +25,7 @@ pub(crate) fn host_addr() -> impl Strategy<Value = HostAddr> {
     })
 }
 
-/// Text that looks like the language often enough to reach deep into its parser.
+/// A string that resembles the language often enough to reach deep into its parser.
 pub(crate) fn soup() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         Just("fa:16:3e:00:00:01".to_owned()),

@@ -36,7 +36,7 @@ pub struct PortMapping {
     pub source: IpAddr,
 }
 
-/// Text that is no load balancer cell.
+/// The error of a string that is no load balancer cell.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VipError {
     /// Neither IPv4, IPv6 nor bracketed IPv6.

@@ -1,7 +1,7 @@
 //! Keywords: columns whose string is one of a few known ones, by schema or by convention.
 
-/// Declares an enum over the strings of a column. Strings that are not listed survive as `Other`, so that a newer OVN's
-/// words pass through unharmed. The first variant is the default.
+/// Declares an enum over the strings of a column. Strings that are not listed become `Other`, so that keywords of a newer OVN stay
+/// unchanged. The first variant is the default.
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
@@ -13,7 +13,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The listed words, in order of declaration.
+            /// The listed keywords in order of declaration.
             $vis const KNOWN: &'static [&'static str] = &[$($text),+];
 
             /// The string as the database holds it.
@@ -84,11 +84,11 @@ pub(crate) use words;
 #[cfg(test)]
 mod tests {
     words! {
-        /// Test words.
+        /// Keywords for the tests.
         enum Fruit {
             /// Red.
             Apple = "apple",
-            /// Nothing.
+            /// The empty string.
             None = "",
         }
     }

@@ -1,9 +1,9 @@
-//! How far the writer has come: the newest state of its store that the Northbound's rows follow from.
+//! The progress of the writer: the newest state of its store from which the Northbound's rows follow.
 //!
-//! It stands in `NB_Global` and is written with the rows themselves, so it costs no transaction of its own and is true at
-//! every instant. Only a change that asks for no rows, or whose rows had to be written in parts, is noted by itself. Two
-//! readers need it: servers on the same store, where a request that waits for the Northbound may have come to any of them;
-//! and the next writer, which must not delete what a newer store than its own has made ([`super::removals`]).
+//! The writer records it in `NB_Global` in the same transaction as the rows, so it costs no transaction of its own and is true at every
+//! instant. Only a change that needs no rows, or whose rows had to be written in parts, needs a transaction for the note. The note has two
+//! readers: servers on the same store, where a request that waits for the Northbound may have arrived at any of them; and the next writer,
+//! which must not delete rows that follow from a newer store than its own ([`super::removals`]).
 
 use ovsdb::client::LockState;
 use ovsdb::{Client, Str, Transaction};
@@ -14,7 +14,7 @@ use super::fence::Fence;
 use super::{Revision, SourceState};
 use crate::nb::NbGlobal;
 
-/// Where the state is noted.
+/// The key of the note.
 pub(super) fn key(owner: &str) -> Str {
     Str::new(format!("meridian:applied:{owner}"))
 }
@@ -26,7 +26,7 @@ pub(super) fn noted(nb: &Client, owner: &str) -> Option<Revision> {
     global.external_ids.get(key(owner).as_str())?.parse().ok()
 }
 
-/// Tells the other servers how far this one has written, and hears it from them.
+/// Exchanges the progress with the other servers through the Northbound.
 pub(super) struct AppliedExchange<S> {
     pub(super) nb: Client,
     pub(super) fence: Fence,
@@ -34,9 +34,9 @@ pub(super) struct AppliedExchange<S> {
     pub(super) owner: String,
     pub(super) held: watch::Receiver<LockState>,
     pub(super) states: watch::Receiver<S>,
-    /// What this server has written itself.
+    /// The progress of this server itself.
     pub(super) own: watch::Receiver<Revision>,
-    /// The sequence number of what is written, by whichever server.
+    /// The sequence number of the newest written state, written by any server.
     pub(super) known: watch::Sender<u64>,
 }
 
@@ -76,7 +76,7 @@ impl<S: SourceState> AppliedExchange<S> {
             return;
         }
         if let Err(error) = self.nb.commit(&txn).await {
-            // Whoever waits waits longer; the next change tells both.
+            // Waiting requests wait longer; the next change writes the note for both.
             debug!(%error, "could not note how far the rows have come");
         }
     }

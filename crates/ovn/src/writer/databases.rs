@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::target::{ClientDatabase, Tables};
 
-/// How often an observer gets the time.
+/// The interval between the time events of an observer.
 const TICK: Duration = Duration::from_secs(5);
 
 /// The connections to both databases. Clones are the same.
@@ -35,7 +35,7 @@ pub enum DatabaseEvent<'e> {
     Tick,
 }
 
-/// Keeps what a program knows of the databases, event by event.
+/// Tracks the databases for a program, event by event.
 pub trait DatabaseObserver: Send + 'static {
     /// Takes in an event. The snapshots contain it.
     fn observe(&mut self, event: DatabaseEvent<'_>, northbound: &Snapshot, southbound: &Snapshot);
@@ -81,7 +81,7 @@ impl Databases {
         Ok(())
     }
 
-    /// Whether the observer has seen the whole Southbound once, as it changes.
+    /// Whether the observer has seen the whole Southbound once, as a channel.
     pub fn has_seen_southbound(&self) -> watch::Receiver<bool> {
         self.seen.clone()
     }

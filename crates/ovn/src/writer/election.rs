@@ -1,12 +1,12 @@
-//! Which of several servers writes the Northbound.
+//! The election of the server that writes the Northbound.
 //!
-//! A lock in the Northbound elects the writer, and passes to the next server when the writer's connection ends. Two kinds of
-//! failure leave the connection and the lock in place while nothing is written:
+//! A lock in the Northbound elects the writer. When the writer's connection ends, the next server gets the lock. Two kinds of failure leave
+//! the connection and the lock in place while nothing is written:
 //!
-//! * the writer is cut off from its store and does not hear of new requests. It gives the lock up by itself.
-//! * the writer hangs, or a broken path hides it from the database server. A server that sees the rows stand behind the store
-//!   takes the lock away. That is safe even from a writer that lives: the new one raises the generation ([`super::fence`]),
-//!   and every transaction of the old one fails from then on.
+//! * The writer is cut off from its store and does not receive new requests. It releases the lock by itself.
+//! * The writer hangs, or a broken path hides it from the database server. A server that sees the rows fall behind the store
+//!   steals the lock. That is safe even if the old writer is alive: the new one raises the generation ([`super::fence`]), and
+//!   every transaction of the old one fails from then on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +23,14 @@ use super::fence::{Fence, FenceState, Generation, Standing};
 use super::{Backing, Revision, SourceState, applied};
 use crate::nb::NbGlobal;
 
-/// How often the store's silence and the writer's lag are looked at.
+/// The interval between checks of the store's silence and the writer's lag.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long the rows may stand behind the store before another server takes over.
+/// How long the rows may be behind the store before another server takes over.
 const LAG: Duration = Duration::from_secs(2);
-/// The same after taking over did not help, at most: a database that takes its time for a large transaction needs that time
-/// from whichever server writes.
+/// The longest such time after takeovers did not help. A database that is slow with a large transaction needs its time from any writer.
 const LONGEST_LAG: Duration = Duration::from_secs(60);
 
-/// One server's part in the election.
+/// The part of one server in the election.
 pub(super) struct Election<S> {
     pub(super) nb: Client,
     /// The lock's name.
@@ -40,7 +39,7 @@ pub(super) struct Election<S> {
     pub(super) states: watch::Receiver<S>,
     pub(super) backing: Arc<dyn Backing>,
     pub(super) fence: Fence,
-    /// Whether this server writes.
+    /// Whether this server is the writer.
     pub(super) office: watch::Sender<LockState>,
     pub(super) handle: Handle,
 }
@@ -58,7 +57,7 @@ impl Lag {
         Lag { stands: None, patience: LAG }
     }
 
-    /// Whether it is time to take over, now that the rows follow from `written` and the store is at `own`.
+    /// Whether it is time to take over, given that the rows follow from `written` and the store is at `own`.
     fn is_too_long(&mut self, written: Option<Revision>, own: Revision, now: Instant) -> bool {
         let is_behind =
             written.map_or(own.seq > 0, |written| written.store == own.store && written.seq < own.seq);
@@ -100,7 +99,7 @@ impl<S: SourceState> Election<S> {
             if held {
                 let known = self.fence.lock().clone();
                 match self.claim(&known).await {
-                    // An operator's word that came in between is of the same generation and stays.
+                    // An operator's permission that arrived meanwhile belongs to the same generation and stays.
                     Some(state) if state == known => {}
                     Some(state) => drop(self.fence.set(state).then(|| self.handle.run_now())),
                     None => pending = true,
@@ -128,7 +127,7 @@ impl<S: SourceState> Election<S> {
         }
     }
 
-    /// Gives the lock up while the store says nothing, and takes it from a writer that does not write.
+    /// Releases the lock while the store does not respond, and steals it from a writer that does not write.
     async fn compete(&self, lock: &mut Option<Lock>, lag: &mut Lag) {
         if let Some(silence) = self.backing.silence() {
             if lock.take().is_some_and(|lock| lock.is_held()) {
@@ -157,7 +156,7 @@ impl<S: SourceState> Election<S> {
         }
     }
 
-    /// The state that holds now; none if it cannot be told yet.
+    /// The state of the fence that holds now; `None` if it cannot be determined yet.
     async fn claim(&self, known: &FenceState) -> Option<FenceState> {
         let source = self.states.borrow().clone();
         let snapshot = self.nb.snapshot();
@@ -205,7 +204,7 @@ impl<S: SourceState> Election<S> {
         }
     }
 
-    /// What our store is to a Northbound whose newest state is known; none if the store cannot be asked.
+    /// The standing of our store towards a Northbound with a known newest state; `None` if the store does not answer.
     async fn judge(&self, newest: Option<Revision>, source: &S) -> Option<Standing> {
         let Some(newest) = newest.filter(|newest| *newest != source.revision()) else {
             return Some(Standing::Newest);

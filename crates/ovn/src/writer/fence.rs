@@ -1,10 +1,10 @@
-//! The writer's generation: a number in `NB_Global` that every new writer raises, and that every transaction of its expects.
+//! The writer's generation: a number in `NB_Global` that every new writer raises, and that each of its transactions expects.
 //!
-//! Beside it stands the newest state of a store that was written ([`super::applied`]). A new writer compares it with its own
-//! store before it deletes anything ([`super::removals`]).
+//! Beside it is the newest written state of a store ([`super::applied`]). A new writer compares it with its own store before it deletes
+//! anything ([`super::removals`]).
 //!
-//! The lock lives in one server's memory. When the leader of a cluster changes, two writers may each believe for a moment
-//! that they hold it; the number is in the database itself, so the one that was overtaken writes nothing.
+//! The lock lives in one server's memory. When the leader of a cluster changes, two writers may each believe for a moment that they hold
+//! it. The number is in the database itself, so the replaced writer writes nothing.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use ovsdb::{Function, Map, RowFilter, Str, Transaction, Uuid};
 use super::{Removals, Revision, SourceState};
 use crate::nb::NbGlobal;
 
-/// What the writer's transactions expect.
+/// The expectation of the writer's transactions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fence(Arc<Mutex<FenceState>>);
 
@@ -28,27 +28,27 @@ pub(super) enum FenceState {
     Up(Generation),
 }
 
-/// One time of office of a writer.
+/// One term of a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Generation {
     /// The row of `NB_Global`.
     pub(super) row: Uuid,
-    /// Where the number stands.
+    /// The key of the number.
     pub(super) key: Str,
     pub(super) number: Str,
-    /// Where the newest state that was written stands.
+    /// The key of the newest written state.
     pub(super) applied: Str,
     pub(super) standing: Standing,
-    /// How often the store had been restored when it was judged ([`SourceState::restores`]).
+    /// The number of restores of the store when it was judged ([`SourceState::restores`]).
     pub(super) restores: u64,
 }
 
-/// What the writer's store is to the Northbound.
+/// The standing of the writer's store towards the Northbound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It has all that was ever written there, and the writer is new.
     Newest,
-    /// The same, and the rows are known to follow from it, or an operator said so.
+    /// The store is the newest, and the rows are known to follow from it, or an operator permitted the deletions.
     Settled,
     /// It lacks this state, which was written there.
     Behind(Revision),
@@ -72,7 +72,7 @@ impl Fence {
         *self.lock() != FenceState::Down
     }
 
-    /// Whether the writer may delete, given the state that its rows follow from; none while that is to be found out.
+    /// Whether the writer may delete rows that follow from `state`; `None` while that is being determined.
     pub(super) fn removals(&self, state: &impl SourceState, most: u8) -> Option<Removals> {
         match &*self.lock() {
             FenceState::Down => None,
@@ -103,8 +103,8 @@ impl Fence {
         true
     }
 
-    /// Adds the operation that notes the state of the store which the rows follow from; whether there was one to add. A writer
-    /// whose store is behind leaves the note of the newest one alone.
+    /// Adds the operation that records the state of the store from which the rows follow. Returns whether there was one to add. A writer
+    /// whose store is behind does not replace the note of the newest one.
     pub(super) fn note(&self, revision: Revision, txn: &mut Transaction) -> bool {
         match &*self.lock() {
             FenceState::Up(Generation {

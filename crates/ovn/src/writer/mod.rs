@@ -1,22 +1,22 @@
-//! One process of several writes the Northbound, under a lock and a fence, and notes how far it has come.
+//! One process of several writes the Northbound, under a lock and a fence, and records its progress.
 //!
-//! Any program that keeps rows in the Northbound uses this module: the network API today, a Kubernetes controller next. It
-//! brings a decider that makes [`WriterDesired`] rows from the states of its store, and starts a [`Writer`] beside its loop.
+//! Any program that keeps rows in the Northbound uses this module: the network API today, a Kubernetes controller next. It brings a decider
+//! that makes [`WriterDesired`] rows from the states of its store, and starts a [`Writer`] beside its loop.
 //!
 //! * [`Databases`]: the connections to both databases, and the task that follows them. Every server has it, writer or not.
-//! * `election`: which server writes. It holds the lock; a server takes the lock from a writer that stopped writing.
+//! * `election`: which server writes. It holds the lock; a server steals the lock from a writer that stopped writing.
 //! * `fence`: the generation in `NB_Global` that each new writer raises. The lock lives in one database server's memory, so two
 //!   writers may each believe for a moment that they hold it. The number is in the database, so the replaced one writes nothing.
-//! * `applied`: the newest state of the store that the rows follow from, noted beside the rows for the other servers.
-//! * [`Removals`]: whether the writer may delete rows. It needs the fence and the note, and nothing of what the rows mean.
+//! * `applied`: the newest state of the store from which the rows follow, recorded beside the rows for the other servers.
+//! * [`Removals`]: whether the writer may delete rows. It depends on the fence and the note, not on the meaning of the rows.
 //! * [`WriterTarget`]: desired rows as the loop's target, with lock, fence and note in each transaction.
 //! * `wake`: a change of the Northbound, and a point in time, as causes to run the loop.
 //!
-//! The module knows a store only as [`Backing`] and its states only as [`SourceState`]: a revision, and how often the store was
-//! restored. The API's nouns, its World, the clocks of its decisions and its chores in the Southbound stay in `api`.
+//! The module knows a store only as [`Backing`] and its states only as [`SourceState`]: a revision, and the number of restores of the
+//! store. The API's nouns, its World, the clocks of its decisions and its chores in the Southbound stay in `api`.
 //!
-//! The writer waits for a database that is away and never fails on it. The store holds all changes meanwhile, and the loop
-//! writes them when the database is back.
+//! The writer waits for a database that is unreachable and never fails on it. The store holds all changes meanwhile, and the loop writes
+//! them when the database is back.
 
 mod applied;
 mod databases;
@@ -46,19 +46,19 @@ pub use revision::{Revision, RevisionError};
 pub use target::{WriterDesired, WriterTarget};
 pub use wake::{wake_at, wake_on_changes};
 
-/// One state of the store that rows follow from.
+/// One state of the store from which rows follow.
 pub trait SourceState: Clone + Send + Sync + 'static {
     /// Its name.
     fn revision(&self) -> Revision;
-    /// How often the store was found to have been restored from a backup.
+    /// How often the store was found to be restored from a backup.
     fn restores(&self) -> u64;
 }
 
 /// The store that the states come from.
 pub trait Backing: Send + Sync {
-    /// Whether a state is the store's present one or one of its past.
+    /// Whether a state is the store's current one or one of its past.
     fn contains(&self, revision: Revision) -> BoxFuture<'_, Result<bool, String>>;
-    /// Whether other servers work on the same store, so that another one can write in this one's place.
+    /// Whether other servers use the same store, so that another one can write in place of this one.
     fn is_shared(&self) -> bool;
     /// For how long it has not answered, if that is too long.
     fn silence(&self) -> Option<Duration>;
@@ -165,8 +165,8 @@ impl WriterGate {
         Ok(())
     }
 
-    /// What the writer may delete when its rows follow from this state. A new writer deletes at most this share of all rows, in
-    /// percent.
+    /// The deletions that the writer may make when its rows follow from this state. A new writer deletes at most `most` percent of all
+    /// rows.
     pub fn removals(&self, state: &impl SourceState, most: u8) -> Result<Removals, Waiting> {
         let removals = self.fence.removals(state, most);
         removals.ok_or_else(|| Waiting("a comparison of the store with what was written before".into()))
@@ -195,7 +195,7 @@ impl WriterHandle {
         Ok(())
     }
 
-    /// Whether this server writes, as it changes.
+    /// Whether this server is the writer, as a channel.
     pub fn held(&self) -> watch::Receiver<LockState> {
         self.held.clone()
     }
@@ -205,13 +205,13 @@ impl WriterHandle {
         &self.lock
     }
 
-    /// Whether this server is the one that writes.
+    /// Whether this server is the writer.
     pub fn is_writer(&self) -> bool {
         *self.held.borrow() == LockState::Held
     }
 
-    /// The newest change of the store that is written, by this server or by another on the same store. What the Northbound
-    /// refuses counts as written; the loop's status tells of it.
+    /// The newest change of the store that any server on it has written. A change that the Northbound rejects counts as written; the loop's
+    /// status reports it.
     pub fn applied(&self) -> watch::Receiver<u64> {
         self.applied.clone()
     }

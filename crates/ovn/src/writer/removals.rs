@@ -1,12 +1,12 @@
 //! Whether the writer may delete rows.
 //!
-//! A server that becomes the writer compares the whole Northbound with its own store and deletes every row of ours that the
-//! store does not know. If the store is an old copy (a backup, a second SQLite file, the wrong PostgreSQL), that is the
-//! customers' network. So the Northbound itself names the newest state that was written to it ([`Revision`]), and:
+//! A server that becomes the writer compares the whole Northbound with its own store and deletes every row of ours that the store does not
+//! contain. If the store is an old copy (a backup, a second SQLite file, the wrong PostgreSQL), it would delete the customers' network. So
+//! the Northbound itself names the newest state that was written to it ([`Revision`]), and these rules apply:
 //!
-//! * a writer whose store does not have that state in its past deletes nothing;
-//! * a new writer that would begin with a mass deletion does not begin with it;
-//! * in both cases an operator decides, with `meridian allow-deletions`. Everything but deletions goes on meanwhile.
+//! * A writer whose store does not have that state in its past deletes nothing.
+//! * A new writer that would begin with a mass deletion does not begin with it.
+//! * In both cases an operator decides, with `meridian allow-deletions`. Everything but deletions continues meanwhile.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use reconcile::{Class, ObjectId, Plan, Problem};
@@ -17,17 +17,17 @@ use crate::target::{Op, deletions, withhold_deletions};
 /// Fewer rows than this are no mass deletion, however small the network is.
 const FEW: usize = 10;
 
-/// What the writer may delete.
+/// The deletions that the writer may make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Removals {
-    /// Whatever its store does not know: it has proved to be the newest, or an operator said so.
+    /// All rows that its store does not contain: the store has proved to be the newest, or an operator permitted it.
     #[default]
     Allowed,
     /// At most this share of all rows, in percent: the writer is new.
     AtMost(u8),
-    /// Nothing: another state than any that the store ever had was written to this Northbound.
+    /// None: the Northbound was written from a state that this store never had.
     Withheld {
-        /// The state that stands in the Northbound.
+        /// The state in the Northbound.
         newest: Revision,
         /// The state of this server's store.
         own: Revision,
@@ -35,8 +35,8 @@ pub enum Removals {
 }
 
 impl Removals {
-    /// Takes out of a plan what may not be deleted, and reports it. `rows` is how many rows of ours there are now. Whether all
-    /// of the plan may go on.
+    /// Removes the forbidden deletions from a plan, and reports them. `rows` is the current number of rows of ours. Returns whether the
+    /// whole plan may go on.
     pub(super) fn admit(self, plan: &mut Plan<Op>, rows: usize) -> bool {
         let count = deletions(plan);
         let why = match self {

@@ -1,4 +1,4 @@
-//! The name of one state of the store that rows follow from.
+//! The name of one state of the store from which rows follow.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fmt;
@@ -8,27 +8,27 @@ use uuid::Uuid;
 
 /// One state of one store.
 ///
-/// The sequence number alone is not enough to tell two states apart. A database that was restored from a backup counts
-/// through the same numbers again with other changes. So each number comes with the random name of the transaction
-/// that wrote it, and with the random name of the store.
+/// The sequence number alone does not distinguish two states. A database that was restored from a backup counts through the same numbers
+/// again with other changes. So each number comes with the random name of the transaction that wrote it, and with the random name of the
+/// store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revision {
     /// The store's name; it was chosen when the store was created.
     pub store: Uuid,
-    /// How many transactions the store has seen.
+    /// The number of transactions of the store so far.
     pub seq: u64,
     /// The transaction that wrote `seq`.
     pub batch: Uuid,
 }
 
-/// `<store>/<seq>/<batch>`, as it stands in `NB_Global`.
+/// `<store>/<seq>/<batch>`, the form in `NB_Global`.
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.store, self.seq, self.batch)
     }
 }
 
-/// A text that is no revision.
+/// The error of a string that is no revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a revision; expected STORE/SEQUENCE/BATCH")]
 pub struct RevisionError;

@@ -1,4 +1,4 @@
-//! Rows as the loop's target, which also notes up to which state of the store they are written.
+//! Rows as the loop's target, which also records the state of the store up to which they are written.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ pub struct WriterDesired {
     pub rows: Desired,
     /// The state of the store that they follow from.
     pub revision: Revision,
-    /// Whether rows that nobody wants may be deleted.
+    /// Whether rows that are not desired may be deleted.
     pub removals: Removals,
 }
 
@@ -27,7 +27,7 @@ pub struct WriterTarget {
     /// The state of the store that the last plan was for.
     planned: Arc<Mutex<Revision>>,
     fence: Fence,
-    /// Objects that the server refused last time: they hold up nobody who waits for others.
+    /// The objects that the server rejected in the last run. Requests that wait for other objects do not wait for these.
     refused: BTreeSet<ObjectId>,
     applied: watch::Sender<Revision>,
 }

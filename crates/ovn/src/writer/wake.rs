@@ -5,7 +5,7 @@ use reconcile::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Wakes the loop at every change of the Northbound, by whoever made it. A connection that is back ends every wait.
+/// Wakes the loop at every change of the Northbound by any program. A restored connection ends every wait.
 pub async fn wake_on_changes(nb: Client, handle: Handle) {
     let mut feed = nb.subscribe_all();
     drop(nb);

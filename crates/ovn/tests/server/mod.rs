@@ -1,6 +1,6 @@
 //! Real ovsdb-servers with the schemas of every supported version. Tests use them through the client, and directly as other
 //! programs would.
-// Each test takes what it needs.
+// Each test uses a part of this module.
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
@@ -80,7 +80,7 @@ impl Process {
         self.stream.write_all(request.as_bytes()).unwrap();
         loop {
             let message = self.read();
-            // Updates and probes are not what is waited for.
+            // Updates and probes are skipped.
             if message["id"] == json!(1) {
                 return match &message["error"] {
                     Value::Null => Ok(message["result"].clone()),
@@ -90,7 +90,7 @@ impl Process {
         }
     }
 
-    /// The next JSON text of the stream: it ends where it parses.
+    /// Reads the next JSON text of the stream, byte by byte until it parses.
     fn read(&mut self) -> Value {
         let mut text = Vec::new();
         let mut byte = [0];
@@ -160,7 +160,7 @@ impl Server {
 impl Database for Server {
     async fn observe(&mut self) -> Result<SnapshotView, TargetError> {
         self.database.observe().await?;
-        // The server tells what others did before it answers: now their changes are in the replica.
+        // The server sends the changes of other clients before the reply, so afterwards the replica contains them.
         let mut nothing = Transaction::new();
         nothing.comment("are you there?");
         self.database.commit(nothing).await.expect("commit nothing");

@@ -123,7 +123,7 @@ impl Line {
     fn send(&mut self, method: &str, params: &Value) -> u64 {
         self.last += 1;
         let text = json!({"id": self.last, "method": method, "params": params}).to_string();
-        // The server may have hung up; then the answer says so.
+        // If the server has closed the connection, the answer shows that.
         drop(self.stream.write_all(text.as_bytes()));
         self.last
     }
@@ -144,7 +144,7 @@ impl Line {
         }
     }
 
-    /// The reply to a request and what came before it.
+    /// The reply to a request, and the messages that arrived before it.
     fn wait(&mut self, id: u64) -> (Value, Vec<Value>) {
         let mut before = Vec::new();
         loop {
@@ -171,13 +171,13 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Sends a request over one connection; what each connection hears because of it must be the same. Returns the
-    /// fake's reply as it came.
+    /// Sends a request over one connection. The messages that all connections receive because of it must be the same on both sides. Returns
+    /// the fake's unchanged reply.
     pub(crate) fn step(&mut self, line: usize, method: &str, params: &Value) -> Value {
         self.step_with(line, method, |_| params.clone())
     }
 
-    /// The same where the parameters depend on the side: the real server is 0, the fake 1.
+    /// Like `step`, with parameters that depend on the side: the real server is 0, the fake 1.
     pub(crate) fn step_with(&mut self, line: usize, method: &str, params: impl Fn(usize) -> Value) -> Value {
         let mut heard = Vec::new();
         let mut last = Value::Null;
@@ -247,8 +247,8 @@ fn compare(place: &str, real: &Value, fake: &Value, out: &mut String) {
     }
 }
 
-/// Brings what a server says into a form that does not depend on its choices: UUIDs and versions of its own are
-/// numbered, details of errors dropped, sets sorted.
+/// Normalises a server's messages, so that they do not depend on its choices: its own UUIDs and versions are numbered, details of errors
+/// dropped, sets sorted.
 #[derive(Default)]
 struct Form {
     uuids: HashMap<String, String>,
@@ -288,7 +288,7 @@ impl Form {
                 }
                 told.push(self.normal(message));
             }
-            // A connection's monitors are told in no particular order.
+            // A connection's monitors are notified in no particular order.
             told.sort_by_key(|message| message["params"][0].to_string());
             lines.push(json!([told, self.normal(reply)]));
         }

@@ -15,7 +15,7 @@ fn monitor(lines: &mut Lines, line: usize, method: &str, id: &str, requests: Val
 
 const METHODS: [&str; 3] = ["monitor", "monitor_cond", "monitor_cond_since"];
 
-/// Changes of every kind, which monitors are to tell.
+/// Changes of every kind, which monitors must report.
 fn changes(lines: &mut Lines) {
     let one = json!([["_uuid", "==", link(1)]]);
     let kids =
@@ -124,8 +124,8 @@ fn conditions_that_rows_come_and_go_by() {
     let mut lines = pair.connect(3);
     lines.transact(&json!([root(90, json!({"is": 3})), root(91, json!({"b": true}))]));
     for (line, method) in [(1, "monitor_cond"), (2, "monitor_cond_since")] {
-        // No two with the same columns: those of the real server share what they keep, and OVS 3.1 crashes when their
-        // conditions look at different columns.
+        // No two monitors have the same columns. The real server would share their state, and OVS 3.1 crashes if their conditions then use
+        // different columns.
         for (id, mut columns, filter) in [
             ("n2", json!(["name", "is"]), json!([["name", "==", "n2"]])),
             ("either", json!(["name", "small"]), json!([["i", ">", 5], ["b", "==", true]])),
@@ -302,7 +302,7 @@ fn conversion() {
     lines.step(0, "transact", &json!(["Test", {"op": "delete", "table": "Root", "where": []}]));
 }
 
-/// A cluster remembers transactions: a client says which it has seen last, and hears what came after.
+/// A cluster remembers transactions. A client names the last one it has seen, and receives the later ones.
 #[test]
 fn resuming_where_one_left_off() {
     let pair = Pair::clustered();

@@ -95,8 +95,8 @@ fn op() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Weak references change in transactions of their own: OVS 3.1 leaves some behind where one transaction changes a row
-/// and deletes what it refers to.
+/// Weak references change in transactions of their own. OVS 3.1 leaves some behind if one transaction changes a row and deletes a row to
+/// which it refers.
 fn transaction() -> impl Strategy<Value = Value> {
     let friends = (number(), proptest::collection::btree_set(number(), 0..4)).prop_map(|(n, friends)| {
         let friends: Vec<_> = friends.into_iter().map(link).collect();

@@ -13,7 +13,7 @@ use crate::support::server::Standalone;
 use crate::support::stable::{self, Horse, horse, id};
 use crate::support::{eventually, soon};
 
-/// Far more than what may be on its way, wait to be sent and wait to be taken.
+/// Far more commits than can be in flight, wait in the backlog and wait in the queue.
 const MANY: u128 = 5000;
 /// Bytes that may wait.
 const LIMIT: usize = 64 << 10;
@@ -59,7 +59,7 @@ async fn stuck() -> (Fake, Client, Vec<Pending>) {
     (fake, client, pending)
 }
 
-/// How many outcomes are unknown, and how many transactions were never sent and failed as they should.
+/// The number of unknown outcomes, and the number of transactions that were never sent and failed with `unsent`.
 async fn outcomes(pending: Vec<Pending>, unsent: CommitError) -> (usize, usize) {
     let (mut unknown, mut refused) = (0, 0);
     for pending in pending {
@@ -78,7 +78,7 @@ async fn grouped_commits_wait_for_a_frozen_server_and_go_on_with_it() {
     let client = synced(narrow(&server.unix()), model()).await;
     server.freeze();
     let mut pending = fill(&client).await;
-    // Who waits for a place keeps it, and its turn.
+    // A committer that waits for a slot keeps its place in the queue.
     let (late, n) = (client.clone(), pending.len() as u128);
     let waiting = tokio::spawn(async move { late.enqueue(&row(n)).await });
     server.thaw();
@@ -127,7 +127,7 @@ async fn single_commits_wait_for_a_frozen_server_and_go_on_with_it() {
 async fn a_lost_connection_fails_what_waits_and_makes_room() {
     let (fake, client, pending) = stuck().await;
     let queued = pending.len() as u64;
-    // Back only when all have been told, so that none of them finds the next connection.
+    // The server returns only after all commits got their outcome, so that none of them uses the next connection.
     fake.server.faults().on(When::Connect, Fault::Silence);
     fake.server.disconnect_all();
     let (unknown, unsent) = outcomes(pending, CommitError::NotConnected).await;
@@ -171,7 +171,7 @@ async fn a_client_that_is_stuck_can_be_sent_elsewhere() {
     let gone = async { while !matches!(feed.next().await, Some(FeedEvent::Disconnected { .. })) {} };
     soon("the connection is dropped", gone).await;
     for pending in pending {
-        // Those that were still in the queue may find the next connection.
+        // Commits that were still queued may use the next connection.
         match soon("an outcome", pending).await {
             Ok(_) | Err(CommitError::Unknown { .. } | CommitError::NotConnected) => {}
             other => panic!("{other:?}"),

@@ -74,7 +74,7 @@ async fn a_frozen_server_is_not_waited_for_for_ever() {
     assert!(whole(&error).contains("did not answer list_dbs within 300ms"), "{}", whole(&error));
 }
 
-/// Why a client is not in sync, once it has a reason to say.
+/// The reason why a client is not in sync, as soon as it reports one.
 async fn reason(client: &Client) -> String {
     let mut status = client.status();
     let told = status.wait_for(|status| status.last_close.is_some());
@@ -128,7 +128,7 @@ async fn what_keeps_a_client_from_its_database_is_said_and_mended() {
     refused.commit(&txn).await.unwrap();
 }
 
-/// A fake that misbehaves once when the content is asked for, and a client that bears it.
+/// A fake that misbehaves once when the client requests the content, and a client that survives that.
 async fn once(fault: Fault, settings: impl FnOnce(&mut ClientConfig)) -> String {
     let fake = Fake::start(Kind::Standalone).await;
     fake.server.transact(&serde_json::json!([insert(id(1), "a", 1)]));
@@ -201,12 +201,12 @@ async fn a_message_of_200_megabytes_is_taken_within_the_limit_and_refused_beyond
 
 #[tokio::test]
 async fn a_row_of_64_megabytes_is_decoded() {
-    // 200 take too long without optimisation; the way is the same.
+    // 200 MB would take too long without optimisation. This size takes the same code path.
     const SIZE: usize = 64 << 20;
     let fake = Fake::start(Kind::Standalone).await;
     let client = synced(config(&fake.server.remote()), model()).await;
     let mut feed = client.subscribe();
-    // Made great on its way out, so that the fake need not carry it.
+    // The fault enlarges the message while it is sent, so that the fake need not store it.
     let great = Fault::rewrite(|text| text.replace("small", &"x".repeat(SIZE)));
     let planned = fake.server.faults().on(When::notification("update3"), great);
     fake.server.transact(&serde_json::json!([insert(id(1), "small", 1), insert(id(2), "other", 2)]));

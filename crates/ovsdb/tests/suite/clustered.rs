@@ -1,4 +1,4 @@
-//! A RAFT cluster of three, and a relay: nothing is lost or duplicated, and order is kept, whatever happens to the members.
+//! A RAFT cluster of three, and a relay: nothing is lost or duplicated, and order is kept, through all faults of the members.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::support::stable::{self, Horse, horse, id};
 use crate::support::{eventually, soon};
 
 const TRANSACTIONS: i64 = 5000;
-/// Transactions that are under way at the same time.
+/// The number of transactions in flight at the same time.
 const WINDOW: i64 = 25;
 
 fn row(seq: i64) -> Transaction {
@@ -126,7 +126,7 @@ async fn a_stream_survives_what_happens_to_a_cluster() {
     reached(2800).await;
     cluster.members[follower].thaw();
 
-    // A cut network looks like a leader that does not answer.
+    // To the client, a broken network looks like a leader that does not answer.
     reached(3000).await;
     let leader = cluster.leader().await;
     cluster.members[leader].freeze();
@@ -197,7 +197,7 @@ async fn a_writer_goes_to_the_leader_and_a_reader_stays_with_a_follower() {
     let FeedEvent::Reconnected { how } = next(&mut feed).await else { panic!() };
     assert_eq!(how, SyncKind::Resumed);
 
-    // A leader that steps down is left for the new one, and one that dies too. All members know what the writer has.
+    // The client leaves a leader that steps down, and one that dies, for the new one. All members have the writer's rows.
     let mut of_writer = writer.subscribe();
     let moved = async |from: String| {
         eventually("the new leader serves", async || {
@@ -268,7 +268,7 @@ async fn a_relay_is_read_and_written_through() {
     assert_eq!(next_change(&mut of_direct).await, ["h2: none -> 2"]);
     assert_eq!(next_change(&mut feed).await, ["h2: none -> 2"]);
 
-    // The relay's source comes back: nothing is told again.
+    // The relay's source returns, and no change is reported twice.
     main.kill();
     main.run();
     assert_eq!(client.snapshot().table::<Horse>().len(), 2);

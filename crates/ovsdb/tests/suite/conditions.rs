@@ -1,5 +1,5 @@
-//! Conditions that change while no server is reachable, or while the server goes away. In the end the replica holds what the
-//! server has under the newest condition, and the reported changes lead there.
+//! Conditions that change while no server is reachable, or while the server goes away. In the end the replica holds the server's rows under
+//! the newest condition, and the reported changes add up to them.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ on_all! {
 
 #[tokio::test]
 async fn a_condition_whose_fate_is_unknown_is_asked_for_with_everything() {
-    // Not taken; taken, and nothing said of it; taken, its rows sent, and not confirmed.
+    // The server does not apply the condition; or it applies it without a reply; or it applies it and sends its rows without a reply.
     for fault in [Fault::CloseBeforeCommit, Fault::CloseAfterCommit, Fault::HalfMessage] {
         let kind = Kind::Clustered { cluster: id(100), server: id(101) };
         let fake = Fake::start(kind).await;

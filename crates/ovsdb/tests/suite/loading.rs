@@ -23,7 +23,7 @@ async fn full(rows: u128) -> Fake {
 #[tokio::test]
 async fn a_load_in_small_late_pieces_is_no_silence() {
     let fake = full(300).await;
-    // In all it takes several times as long as silence may, and no piece but the last makes the text complete.
+    // The whole message takes several times the limit of silence, and only its last piece completes it.
     let piece = Fault::Trickle { piece: 1000, pause: Duration::from_millis(100) };
     let trickle = fake.server.faults().on(When::method("monitor_cond_since"), piece);
     let mut settings = config(&fake.server.remote());

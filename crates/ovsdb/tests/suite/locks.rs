@@ -15,7 +15,7 @@ fn asserting(n: u128) -> Transaction {
 }
 
 on! {
-    // A lock lives in one server's memory; a relay asks another one to assert it.
+    // A lock lives in one server's memory. A relay would forward the assertion of it to another server.
     [real, fake, cluster]
     async fn one_holds_others_wait_and_transactions_assert(backend) {
         let (a, b) = (backend.client().await, backend.client().await);
@@ -41,7 +41,7 @@ on! {
         drop(stolen);
         assert!(soon("the thief gives it back", of_b.held()).await);
 
-        // Who goes away holds nothing.
+        // A closed client releases its locks.
         b.close().await;
         let mut again = a.lock("gate").await;
         assert!(soon("the holder is gone", again.held()).await);
@@ -51,7 +51,7 @@ on! {
 }
 
 on! {
-    // A lock lives in one server's memory; a relay asks another one to assert it.
+    // A lock lives in one server's memory. A relay would forward the assertion of it to another server.
     [real, fake, cluster]
     async fn a_lock_is_asked_for_again_after_a_reconnection(backend) {
         let client = backend.client().await;
@@ -66,7 +66,7 @@ on! {
 }
 
 on! {
-    // A lock lives in one server's memory; a relay asks another one to assert it.
+    // A lock lives in one server's memory. A relay would forward the assertion of it to another server.
     [real, fake, cluster]
     async fn a_thief_that_is_robbed_has_the_lock_again_once_it_is_free(backend) {
         let (a, b) = (backend.client().await, backend.client().await);
@@ -88,7 +88,7 @@ on! {
 }
 
 on! {
-    // A lock lives in one server's memory; a relay asks another one to assert it.
+    // A lock lives in one server's memory. A relay would forward the assertion of it to another server.
     [real, fake, cluster]
     async fn several_of_one_name_are_one_lock(backend) {
         let (a, b) = (backend.client().await, backend.client().await);
@@ -102,7 +102,7 @@ on! {
         assert!(second.is_held());
         assert_eq!(*state.borrow(), LockState::Waiting, "who has left holds nothing");
 
-        // Who waits may become impatient.
+        // A waiting client may give up.
         let mut waiting = b.lock("gate").await;
         let not_ours = CommitError::NotOwner { lock: "gate".into() };
         assert_eq!(b.commit(&asserting(2)).await.unwrap_err(), not_ours);

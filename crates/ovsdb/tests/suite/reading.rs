@@ -41,7 +41,7 @@ on_all! {
         assert_eq!(snapshot.table::<Rider>().len(), 1);
         assert!(!snapshot.fit::<Horse>().is_exact(), "this schema has no height");
 
-        // The same by the server's own schema.
+        // The same rows, decoded by the server's own schema.
         let dynamic = Model::new("Stable").dynamic("Horse", Columns::All);
         let client = synced(backend.config(), dynamic).await;
         assert_eq!(client.snapshot().dynamic("Horse").unwrap().len(), 1);
@@ -251,7 +251,7 @@ async fn the_northbound_database_of_ovn_is_read_and_written() {
     assert_eq!((delta.dynamic("Logical_Switch_Port").len(), delta.dynamic("Logical_Switch").len()), (20, 1));
     assert_eq!(feed.snapshot().dynamic("Logical_Switch_Port").unwrap().len(), 20);
 
-    // A port that nobody refers to any more is gone.
+    // A port without references is deleted.
     let mut fewer = switch.clone();
     fewer.ports.remove(&Ref::new(id(7)));
     let mut txn = Transaction::new();

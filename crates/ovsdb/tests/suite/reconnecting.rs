@@ -42,7 +42,7 @@ on_all! {
         client.commit(&txn).await.unwrap();
         assert_eq!(next_change(&mut feed).await, ["z: none -> 9"]);
 
-        // Nothing changed: nothing is told but that it is back.
+        // No row changed, so the feed reports only the reconnect.
         backend.stop().await;
         assert!(matches!(next(&mut feed).await, FeedEvent::Disconnected { .. }));
         backend.start().await;
@@ -71,7 +71,7 @@ on! {
         assert_eq!(client.snapshot().get::<Horse>(id(2)).unwrap().height, 170);
         assert_eq!(client.snapshot().get::<Horse>(id(1)).unwrap().name, "a");
 
-        // And back: the column is gone, the row stays, and what it had there reads as default.
+        // After the conversion back the column is gone. The row stays, and the column reads as its default.
         backend.convert(stable::SCHEMA).await;
         eventually("the column is gone", async || (!client.fit().table::<Horse>()?.is_exact()).then_some(())).await;
         eventually("the height reads as default", async || {
@@ -79,7 +79,7 @@ on! {
         }).await;
         assert_eq!(client.snapshot().table::<Horse>().len(), 2);
 
-        // All of it on one connection, so what hangs on that is as it was.
+        // All of this happens on one connection, so its lock is still held.
         assert!(lock.is_held());
         let mut asserting = Transaction::new();
         asserting.assert_lock("gate").insert(id(3), &horse("c", 3));
@@ -154,7 +154,7 @@ async fn a_database_restored_from_a_copy_is_taken_once_it_is_all_there_is() {
             std::fs::copy(&file, &copy).unwrap();
         }
     }
-    // The same cluster, a younger log.
+    // The same cluster with an older log.
     member.server.kill();
     std::fs::rename(&copy, &file).unwrap();
     member.server.run();
@@ -215,7 +215,7 @@ async fn a_cluster_is_resumed_without_loading_again() {
     fake.server.transact(&json!([update(id(1), json!({"seq": 10}))]));
     assert_eq!(next_change(&mut feed).await, ["a: 1 -> 10"]);
     assert!(matches!(next(&mut feed).await, FeedEvent::Reconnected { how: SyncKind::Resumed }));
-    // What the server has forgotten is loaded again, and is still only a difference.
+    // The server forgot its history, so the client loads everything. The feed still reports only the difference.
     fake.server.forget_history();
     fake.server.disconnect_all();
     assert!(matches!(next(&mut feed).await, FeedEvent::Disconnected { .. }));
@@ -281,7 +281,7 @@ async fn a_server_killed_in_the_middle_leaves_no_doubt_that_looking_does_not_rem
         for (n, outcome) in outcomes {
             let there = client.snapshot().get::<Horse>(id(n)).is_some();
             match outcome {
-                // A kill does not undo what the file has: replies are sent behind the write.
+                // A kill loses nothing that is in the file, because the server writes before it replies.
                 Ok(_) => assert!(there, "{n} was committed"),
                 Err(CommitError::NotConnected) => assert!(!there, "{n} was not sent"),
                 Err(CommitError::Unknown { .. }) => {}

@@ -71,7 +71,7 @@ async fn a_recording_plays_back_to_the_same_events_and_requests() {
     assert_eq!(connected, connections);
     assert!(replayed.snapshot.diff(&end).is_empty() && replayed.snapshot.seq() == end.seq());
 
-    // A session that is configured otherwise does otherwise, and that is said.
+    // A session with another configuration acts differently, and the replay reports that.
     let mut other = settings.session.clone();
     other.newest_method = ovsdb::session::Method::Cond;
     let difference = replay(&path, other, model()).unwrap().difference.unwrap();

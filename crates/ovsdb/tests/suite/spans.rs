@@ -17,7 +17,7 @@ use crate::support::feed::next_change;
 use crate::support::stable::{horse, id};
 use ovsdb::fake::Model as Kind;
 
-/// A span as it was shown.
+/// A span that a subscriber received.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     name: &'static str,
@@ -46,7 +46,7 @@ struct Told {
     warnings: Vec<BTreeMap<&'static str, String>>,
 }
 
-/// Writes down all up to a level. Tests run on one thread, so what was entered last is where one is.
+/// Records all spans up to a level. Tests run on one thread, so the last entered span is the current one.
 #[derive(Clone)]
 struct Listener {
     level: Level,
@@ -174,7 +174,7 @@ async fn a_row_that_does_not_decode_is_warned_of_once() {
     assert_eq!(told["problem"], "expected an even number, found 3");
     assert!(told["message"].ends_with("correct it, or upgrade this program"), "{told:?}");
 
-    // What changes in a row that is set aside is no change to readers; that of the other row is.
+    // A change of a row that does not decode is no change for readers; the change of the other row is.
     let set = async |of_odd: Value| {
         let before = client.snapshot().seq();
         let even = json!({"op": "mutate", "table": "Horse", "where": [["name", "==", "even"]], "mutations": [["seq", "+=", 2]]});

@@ -104,7 +104,7 @@ async fn certificates_are_rotated_without_a_restart_of_the_client() {
     let client = synced(config(&server.ssl()).tls(tls), model()).await;
     let mut feed = client.subscribe();
 
-    // The server comes back with certificates of another CA: the client does not trust it, and says so.
+    // The server returns with certificates of another CA. The client rejects it and reports the reason.
     server.stop();
     let new = Pki::new(&dir, "new");
     let (certificate, key) = new.sign("server");
@@ -118,7 +118,7 @@ async fn certificates_are_rotated_without_a_restart_of_the_client() {
         reason.contains("not signed by the CA given").then_some(())
     })
     .await;
-    // With the files in place it does, without being told.
+    // With the new files in place the client connects by itself.
     install(&new);
     assert!(matches!(next(&mut feed).await, FeedEvent::Reconnected { .. }));
 }

@@ -1,5 +1,5 @@
-//! A peer that sends requests and does not read the replies, over TCP and over TLS: the client drops it before the replies fill
-//! its memory, and continues with another server. And error texts of megabytes: the client keeps only the beginning.
+//! A peer that sends requests and does not read the replies, over TCP and over TLS: the client drops it before the replies fill its memory,
+//! and continues with another server. And error messages of megabytes: the client keeps only the beginning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ impl Peer {
     }
 }
 
-/// Asks for echoes until the other side hangs up.
+/// Sends echo requests until the peer closes the connection.
 async fn flood(mut stream: impl AsyncWrite + Unpin, sent: &AtomicUsize) {
     let echo = format!(r#"{{"id":"e","method":"echo","params":["{}"]}}"#, "x".repeat(ECHO));
     while stream.write_all(echo.as_bytes()).await.is_ok() && stream.flush().await.is_ok() {
@@ -77,7 +77,7 @@ async fn dropped(peer: &Peer, client: &Client) {
     assert!((LIMIT..=LIMIT + 2 * ECHO).contains(&waiting), "{waiting}");
     assert_eq!(reason.label(), "unread");
     assert!(reason.to_string().contains("does not read the answers"), "{reason}");
-    // What the kernels between us hold comes on top.
+    // The kernels of both sides buffer some more.
     let sent = peer.sent.load(Ordering::Relaxed);
     assert!(sent < LIMIT + (64 << 20), "{sent} bytes were read of a peer that reads nothing");
     in_sync(client).await;
@@ -126,7 +126,7 @@ async fn a_peer_that_reads_may_ask_for_as_many_echoes_as_it_likes() {
     assert_eq!(client.metrics().disconnections, 0);
 }
 
-/// Asks until so many bytes of answers have come.
+/// Sends requests until this number of bytes of replies has arrived.
 async fn answered(stream: TcpStream, mut wanted: usize) {
     let (mut read, mut write) = stream.into_split();
     let writer = tokio::spawn(async move { flood(&mut write, &AtomicUsize::new(0)).await });
@@ -147,7 +147,7 @@ async fn only_the_beginning_of_a_long_error_is_kept() {
     let long = "x".repeat(10 << 20);
     let fake = Fake::start(Kind::Standalone).await;
     let refused = |error: &str| Fault::Refuse(serde_json::json!({"error": error, "details": long}));
-    // Whatever the server refuses: the monitor, a transaction as a whole, one of its operations.
+    // The server refuses the monitor, a transaction as a whole, or one of its operations.
     fake.server.faults().on(When::method("monitor_cond_since"), refused("no"));
     let client = synced(config(&fake.server.remote()), model()).await;
     let reason = client.status().borrow().last_close.clone().unwrap();

@@ -47,7 +47,7 @@ async fn follow(backend: &Backend, config: ClientConfig, method: Method) {
     backend.transact(json!([delete(id(1))])).await;
     assert_eq!(next_change(&mut feed).await, ["a: 1 -> none"]);
 
-    // There is nothing to resume by: all is loaded, and only what changed is told.
+    // Without transaction ids the client cannot resume. It loads everything, and the feed reports only the differences.
     client.reconnect().await;
     assert!(matches!(next(&mut feed).await, FeedEvent::Disconnected { .. }));
     assert!(matches!(next(&mut feed).await, FeedEvent::Reconnected { how: SyncKind::Reloaded }));
@@ -71,7 +71,7 @@ on_both! {
 }
 
 on_both! {
-    /// The protocol knows no compression; that a change is sent as a difference is what saves bytes.
+    /// The protocol has no compression. It saves bytes by sending a change as a difference.
     async fn a_difference_is_a_fraction_of_the_row(backend) {
         let pairs: Vec<_> = (0..200).map(|n| json!([format!("a key of some length, number {n}"), "1"])).collect();
         let full = json!({"labels": ["map", pairs]});

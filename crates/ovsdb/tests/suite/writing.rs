@@ -143,7 +143,7 @@ on_all! {
         let client = backend.client().await;
         assert_eq!(client.snapshot().get::<Horse>(id(1)).unwrap().seq, 20, "no update is lost");
 
-        // Absence and search count as well: of several who want to be the only one, one is.
+        // The expectation of an absent row counts too: of several clients that each want to insert the only row, one succeeds.
         let mut tasks = tokio::task::JoinSet::new();
         for n in 10..14 {
             let client = backend.client().await;
@@ -185,7 +185,7 @@ on_all! {
         txn.delete::<Horse>(id(1)).insert(id(1), &horse("again", 2));
         assert!(refusal(&txn).await.is_duplicate_row());
 
-        // What is checked at the end blames the whole.
+        // A deferred check fails the transaction as a whole.
         let mut txn = Transaction::new();
         txn.insert(id(2), &horse("a", 2));
         let error = refusal(&txn).await;

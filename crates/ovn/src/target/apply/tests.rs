@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use super::*;
 use crate::nb;
 
-/// Refuses what the test says, and notes what it was asked.
+/// A database that rejects transactions as the test demands, and records them.
 #[derive(Default)]
 struct Scripted {
-    /// Transactions that name this text are refused.
+    /// Transactions that contain this string are rejected.
     poison: Option<&'static str>,
     /// The first replies; `None` is success.
     script: VecDeque<Option<CommitError>>,
@@ -151,7 +151,7 @@ async fn an_unknown_outcome_is_not_tried_again() {
 
 #[tokio::test]
 async fn a_connection_lost_half_way_fails_the_rest_only() {
-    // Refused as a whole, the first half is taken, then the connection goes.
+    // The database rejects the whole plan, accepts the first half, then loses the connection.
     let script = VecDeque::from([Some(refused()), None, Some(CommitError::NotConnected)]);
     let mut target = target(Scripted { script, ..Default::default() });
     let plan = ports(3);

@@ -19,7 +19,7 @@ use crate::target::op::Op;
 use crate::target::state::{Row, RowId};
 
 impl<'a> Planner<'a> {
-    /// Leaves out of sets what is not going to be there.
+    /// Removes references to rejected rows from the sets.
     pub(super) fn forget_refused(&mut self) {
         let refused = std::mem::take(&mut self.refused);
         if refused.is_empty() {
@@ -53,7 +53,7 @@ impl<'a> Planner<'a> {
             Some(moved) => self.moved_members(id, at, spec, wanted, row, moved),
             None => self.all_members(id, at, spec, spoken, wanted, row.datum(at)),
         };
-        // Members alone do not speak for the column: what else is in it may be wanted by others.
+        // Claims of members are not a claim of the whole column. Its other elements may be wanted by other programs.
         let Some(speaker) = spoken.first() else { return };
         for atom in surplus {
             if !self.is_ours(spec, &atom) || self.goes_by_itself(spec, &atom) {
@@ -133,7 +133,7 @@ impl<'a> Planner<'a> {
         let said: Vec<(Atom, &ObjectId)> = said.collect();
         let joined = wanted.members(at).filter(move |member| !keep.contains(&member.object));
         let joined = joined.map(|member| (Atom::Uuid(member.uuid), &member.object));
-        // Members that joined one by one are in order, and where there are many, nothing else is said.
+        // The members that joined one by one are sorted already. In large columns they are usually the only ones.
         let wanted: Box<dyn Iterator<Item = (Atom, &'a ObjectId)>> = if said.is_empty() {
             Box::new(joined)
         } else {

@@ -1,5 +1,5 @@
-//! A model of the server in memory, as far as the target can see: unique UUIDs, references checked at the end of a transaction,
-//! unreferenced rows collected, weak references cleared.
+//! A model of the server in memory, with the features that the target relies on: unique UUIDs, references checked at the end of a
+//! transaction, unreferenced rows collected, weak references cleared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -161,7 +161,7 @@ impl Model {
         self.apply(plan.steps.iter().map(|step| &step.op)).unwrap();
     }
 
-    /// One transaction.
+    /// Applies one transaction.
     pub(super) fn apply<'a>(&mut self, ops: impl Iterator<Item = &'a Op>) -> Result<(), String> {
         let mut values = self.values();
         let at = |id: RowId, name: &str| {

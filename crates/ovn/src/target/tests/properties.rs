@@ -31,7 +31,7 @@ fn foreign(db: &Model, want: &Desired) -> BTreeMap<RowId, Vec<Datum>> {
     db.values().into_iter().filter(|(id, _)| !is_ours(db, *id) && want.owner(*id).is_none()).collect()
 }
 
-/// Rows that live only because a row that is gone held them.
+/// Whether a row was collected because all rows that referred to it were deleted.
 fn orphaned(before: &Model, after: &Model, id: RowId) -> bool {
     let holders: Vec<RowId> = before.ids().filter(|holder| holds(before, *holder, id)).collect();
     !holders.is_empty() && holders.iter().all(|holder| after.row(*holder).is_none())
@@ -58,7 +58,7 @@ fn stripped(datum: &Datum, ours: &BTreeSet<Uuid>) -> Datum {
     }
 }
 
-/// Keys that only others write, whatever the rules say.
+/// Keys that only other programs write, whatever the rules list.
 fn is_junk(key: &Atom) -> bool {
     matches!(key, Atom::String(key) if key == "junk" || key == "theirs")
 }
@@ -93,7 +93,7 @@ fn expected(
         (Some((table, _)), speaker) => {
             let said = voices.iter().flat_map(|want| atoms(want.row.datum(at))).chain(members);
             let there = |uuid: &Uuid| after.row(RowId { table, uuid: *uuid }).is_some();
-            // Where nobody speaks for the column, what is ours may stay in it.
+            // If no claim covers the column, our own members may stay in it.
             let foreign = uuids(&was).filter(|uuid| speaker.is_none() || !ours.contains(uuid));
             Datum::set(said.chain(foreign.filter(there).map(Atom::Uuid)))
         }
@@ -120,7 +120,7 @@ proptest! {
         let mut db = Model::new(if old { "23.03" } else { "26.03" });
         db.run(&before.desired(), &ownership());
         meddlings.iter().for_each(|meddling| meddling.apply(&mut db));
-        // As the server would leave it: no weak reference to nothing.
+        // An empty transaction clears dangling weak references, as the server does.
         db.apply(std::iter::empty()).unwrap();
         let want = after.desired();
         let theirs = foreign(&db, &want);
@@ -213,7 +213,7 @@ proptest! {
     }
 }
 
-/// One round: what is wanted next, what others did meanwhile, and which steps are carried out.
+/// One round of a test: the next desired rows, the foreign changes meanwhile, and the steps that are carried out.
 #[derive(Clone, Debug)]
 struct Round {
     cloud: Cloud,
@@ -233,8 +233,8 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Planning with a memory finds exactly what planning without one finds, through changes of what is wanted, of what is
-    /// there, and plans that were carried out in part.
+    /// A plan with a memory equals a plan without one, through changes of the desired and the observed rows, and through partly applied
+    /// plans.
     #[test]
     fn a_plan_from_memory_is_the_whole_plan(rounds in rounds()) {
         let (ownership, rules) = (ownership(), Rules::northbound());

@@ -23,7 +23,7 @@ pub(super) struct Cloud {
     ports: [Option<(u8, u8, bool)>; 4],
     /// Networks of each load balancer, by bit; bit 3 is a foreign switch.
     balancers: [Option<u8>; 2],
-    /// Whether there is a router, and the external address of each NAT row.
+    /// Whether the cloud has a router, and the external address of each NAT row.
     router: Option<[Option<u8>; 2]>,
     /// Static neighbours.
     neighbours: [bool; 2],
@@ -52,7 +52,7 @@ pub(super) const PORT: u128 = 0x200;
 const BALANCER: u128 = 0x300;
 const ROUTER: u128 = 0x400;
 const NAT: u128 = 0x500;
-/// How many ports their switch names in its own row.
+/// The number of ports that the switch's own row lists.
 const NAMED: usize = 1;
 
 /// The desired state of each object.
@@ -99,7 +99,7 @@ impl Cloud {
         want
     }
 
-    /// The same, object by object.
+    /// The same cloud, object by object.
     pub(super) fn parts(&self) -> Parts {
         let mut want = Parts::default();
         for (n, variant) in self.networks.iter().enumerate() {

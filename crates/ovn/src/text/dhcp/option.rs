@@ -119,7 +119,7 @@ impl DhcpOption {
         Ok(value)
     }
 
-    /// Whether the option can have a value.
+    /// Checks whether the option can have a value.
     pub fn check(&self, value: &DhcpValue) -> Result<(), DhcpError> {
         if !value.is(self.kind) {
             return Err(DhcpError::Kind(self.kind.expected()));

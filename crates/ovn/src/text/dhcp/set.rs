@@ -20,12 +20,12 @@ impl DhcpOptionSet {
         DhcpOptionSet { version, options: BTreeMap::new() }
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.options.is_empty()
     }
 
-    /// Whether an option is there.
+    /// Whether the set contains an option.
     pub fn contains(&self, name: &str) -> bool {
         self.options.contains_key(name)
     }

@@ -1,4 +1,4 @@
-//! Values of options, and the one writer that puts them into a logical flow.
+//! Values of options, and the only code that writes them into a logical flow.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub enum DhcpValue {
     Bool(bool),
     /// A number.
     Number(u32),
-    /// One address, bare.
+    /// One address without braces.
     Address(IpAddr),
     /// Addresses in braces.
     Addresses(AddressList),

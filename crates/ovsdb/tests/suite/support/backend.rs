@@ -18,7 +18,7 @@ pub enum Backend {
     Fake(Fake),
     /// A RAFT cluster of one.
     Cluster(Member),
-    /// A relay; what it stands for goes on where the relay does not.
+    /// A relay. The server behind it continues while the relay is stopped.
     Relay(Relay),
 }
 
@@ -84,7 +84,7 @@ impl Backend {
         Self::Relay(Relay::start(stable::SCHEMA, "Stable").await)
     }
 
-    /// Where it is.
+    /// The remote of the server.
     pub fn remote(&self) -> String {
         match self {
             Self::Real(server) => server.unix(),
@@ -94,8 +94,7 @@ impl Backend {
         }
     }
 
-    /// How a client that was in sync before gets in sync again: only a cluster's file contains the history from before a
-    /// restart of the server.
+    /// How a client that was synced before syncs again. Only a cluster's file contains the history from before a restart of the server.
     pub fn way_back(&self) -> SyncKind {
         match self {
             Self::Cluster(_) => SyncKind::Resumed,
@@ -121,7 +120,7 @@ impl Backend {
         transact(&self.remote(), ops).await
     }
 
-    /// Ends it; what is durable stays.
+    /// Stops the server; durable data stays.
     pub async fn stop(&mut self) {
         match self {
             Self::Real(server) => server.kill(),
@@ -191,7 +190,7 @@ impl Fake {
         Self::build(|builder| builder.model(model)).await
     }
 
-    /// A fake that does not tell about itself.
+    /// A fake without a `_Server` database.
     pub async fn old() -> Self {
         Self::build(fake::Builder::without_server_database).await
     }

@@ -1,4 +1,4 @@
-//! Reading feeds as lines.
+//! Converts the events of feeds to lines.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub async fn next_change(feed: &mut Feed) -> Vec<String> {
     }
 }
 
-/// Changed horses as `name: before -> after`, by what their sequence numbers are.
+/// Changed horses as `name: before -> after`, with their sequence numbers.
 pub fn horses(delta: &Delta) -> Vec<String> {
     let mut lines: Vec<String> = delta
         .table::<Horse>()
@@ -45,7 +45,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// One that knows what is there.
+    /// A state that begins with the rows of a snapshot.
     pub fn of(snapshot: &Snapshot) -> Self {
         let horses = snapshot.table::<Horse>().iter();
         Self { horses: horses.map(|(_, horse)| (horse.name.to_string(), horse.seq)).collect() }

@@ -9,7 +9,7 @@ pub mod stable;
 use std::future::Future;
 use std::time::Duration;
 
-/// The limit for anything that must happen. Generous: it says "never" on a busy machine, nothing about speed.
+/// The time limit of waits. It is generous, so that reaching it means "never" even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for something that must happen.
@@ -20,7 +20,7 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Asks again until there is an answer.
+/// Calls a function until it returns a value.
 pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     soon(what, async {
         loop {

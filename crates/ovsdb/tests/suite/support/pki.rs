@@ -36,7 +36,7 @@ impl Pki {
         self.dir.join("pki/switchca/cacert.pem")
     }
 
-    /// Makes a certificate and its key; asked twice, the second replaces the first.
+    /// Creates a certificate and its key. A second call replaces the first.
     pub fn sign(&self, name: &str) -> (PathBuf, PathBuf) {
         self.run(&["--force", "--unique", "req+sign", name, "switch"]);
         (self.dir.join(format!("{name}-cert.pem")), self.dir.join(format!("{name}-privkey.pem")))

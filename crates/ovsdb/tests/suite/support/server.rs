@@ -25,7 +25,7 @@ pub struct Server {
     ports: Vec<(Method, u16)>,
 }
 
-/// How it listens beside its unix socket: method and address. The addresses differ as its log names no methods.
+/// The listener beside the unix socket: method and address. The addresses differ, because the server's log does not name methods.
 type Method = (&'static str, &'static str);
 const TCP: Method = ("ptcp", "127.0.0.1");
 const SSL: Method = ("pssl", "127.0.0.2");
@@ -50,13 +50,13 @@ impl std::ops::DerefMut for Standalone {
 }
 
 impl Standalone {
-    /// One that is reached by unix socket and TCP.
+    /// Starts a server that listens at a unix socket and TCP.
     pub fn start(schema: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self::start_in(dir, schema, &[])
     }
 
-    /// One with options more.
+    /// Starts a server with further options.
     pub fn start_in(dir: TempDir, schema: &str, options: &[String]) -> Self {
         let database = create_database(dir.path(), "db", schema);
         let mut server = Server::new(&dir.path().join("server"), vec![database.display().to_string()]);
@@ -88,7 +88,7 @@ pub fn tool(arguments: &[&str]) {
     run("ovsdb-tool", arguments);
 }
 
-/// Runs a program that must succeed; what it printed.
+/// Runs a program that must succeed; returns its output.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program)
         .args(arguments)
@@ -100,7 +100,7 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 impl Server {
-    /// One that is not running yet.
+    /// A server that is not running yet.
     pub fn new(dir: &Path, databases: Vec<String>) -> Self {
         std::fs::create_dir_all(dir).unwrap();
         Self { child: None, dir: dir.into(), databases, options: Vec::new(), ports: Vec::new() }
@@ -229,7 +229,7 @@ impl Server {
         }
     }
 
-    /// SIGSTOP: it is there and says nothing.
+    /// Stops the server with SIGSTOP: its connections stay, and it does not answer.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
     }
@@ -285,7 +285,7 @@ impl Member {
         .await;
     }
 
-    /// The same member at another place, where no client looks for it. It is to be down at its own.
+    /// The same member at another address, which no client dials. The member must be stopped at its own.
     pub async fn elsewhere(&self) -> Server {
         let file = self.dir.path().join("db");
         let mut server = Server::new(&self.dir.path().join("elsewhere"), vec![file.display().to_string()]);
@@ -354,12 +354,12 @@ impl Cluster {
         cluster
     }
 
-    /// All remotes, in the order of the members.
+    /// All remotes in the order of the members.
     pub fn remotes(&self) -> String {
         self.members.iter().map(Server::tcp).collect::<Vec<_>>().join(",")
     }
 
-    /// Tells the leader to hand over to another member.
+    /// Makes the leader transfer its leadership to another member.
     pub fn transfer_leadership(&self, leader: usize) {
         let control = self.members[leader].control();
         run("ovs-appctl", &["-t", path(&control), "cluster/failure-test", "transfer-leadership"]);

@@ -2,7 +2,7 @@
 
 use ovsdb::{Map, Ref, Set, Str, Table, Uuid, Weak};
 
-/// The schema's first version. `Hay` is what clients do not look at.
+/// The schema's first version. Clients do not monitor `Hay`.
 pub const SCHEMA: &str = r#"{
   "name": "Stable", "version": "1.0.0",
   "tables": {
@@ -54,7 +54,7 @@ pub fn horse(name: impl Into<Str>, seq: i64) -> Horse {
     Horse { name: name.into(), seq, ..Horse::default() }
 }
 
-/// The same UUID for the same number; scattered in the first bits, by which ovsdb-server hashes rows.
+/// A UUID that is derived from a number. Its first bits are scattered, because ovsdb-server hashes rows by them.
 pub fn id(n: u128) -> Uuid {
     Uuid::from_u64_pair((n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), n as u64)
 }

@@ -1,4 +1,4 @@
-//! Values as clients write them, as OVN reads them, and those that are refused.
+//! Values in the form of clients, in the form that OVN reads, and rejected ones.
 
 use proptest::prelude::*;
 
@@ -106,7 +106,7 @@ fn values_that_are_refused() {
 }
 
 proptest! {
-    /// Whatever is taken is written so that it reads back the same, and writing it again changes nothing.
+    /// Every accepted value is written so that it parses to the same value, and writing it again changes nothing.
     #[test]
     fn round_trip(text in prop_oneof![strategy::soup(), "\\PC{0,20}", "[{\"]?[0-9a-z., ]{0,20}[}\"]?"]) {
         for version in [DhcpVersion::V4, DhcpVersion::V6] {
