@@ -72,7 +72,7 @@ impl Server {
         Self::start_with(dir, database, &[])
     }
 
-    /// The same with further arguments of ovsdb-server, such as a remote for TLS and its certificates.
+    /// Like `start`, with further arguments of ovsdb-server, such as a remote for TLS and its certificates.
     pub fn start_with(dir: &Path, database: Database, options: &[String]) -> Result<Server> {
         let dir = &absolute(dir)?;
         let file = |suffix: &str| dir.join(format!("{}.{suffix}", database.short()));
@@ -264,7 +264,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let central = Central::start(dir.path()).unwrap();
         let old = central.nb.daemon.pid();
-        // What kill -9 leaves: running servers, their pid files, and no lock.
+        // The state after SIGKILL: running servers, their pid files, and no lock.
         let Central { northd, sb, nb, _lock } = central;
         drop(_lock);
         let again = Central::start(dir.path()).unwrap();

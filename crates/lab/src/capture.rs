@@ -11,10 +11,10 @@ use nix::unistd::Pid;
 use crate::job::INSIDE;
 use crate::node::Node;
 
-/// How long a capture may take to begin.
+/// The time limit for the start of a capture.
 const START: Duration = Duration::from_secs(30);
 
-/// A capture under way; it ends with its value.
+/// A running capture. Dropping it ends it.
 #[derive(Debug)]
 pub struct Capture {
     child: Child,
@@ -22,13 +22,13 @@ pub struct Capture {
 }
 
 impl Node {
-    /// Captures what passes a device and matches a filter of tcpdump (empty for all).
+    /// Captures the packets of a device that match a filter of tcpdump (empty for all).
     pub fn capture(&self, device: &str, filter: &str) -> Result<Capture> {
         let dir = format!("{INSIDE}/captures");
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {dir}"))?;
         let path = format!("{dir}/{}-{device}.pcap", self.label());
         let mut command = Command::new("tcpdump");
-        // Immediately, and each packet as it comes: a guest that dies leaves all there was. As root, whose folder it is.
+        // tcpdump writes each packet at once, so the file is complete even if the guest dies. It runs as root, the owner of the folder.
         command.args(["-Z", "root", "-n", "--immediate-mode", "-U", "-i", device, "-w", &path]);
         command.args(filter.split_ascii_whitespace());
         let child = self.spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;

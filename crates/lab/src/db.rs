@@ -32,7 +32,7 @@ impl Db {
         Ok(Db { client, runtime: runtime.clone() })
     }
 
-    /// The client, for what is not here.
+    /// The client itself, for calls without a blocking variant.
     pub fn client(&self) -> &Client {
         &self.client
     }

@@ -13,7 +13,7 @@ pub struct Guide {
     waits: bool,
 }
 
-/// One part of the tour; it runs inside.
+/// One part of the tour. It runs inside a guest.
 pub type Chapter = fn(&Guide) -> Result<()>;
 
 impl Guide {
@@ -26,18 +26,18 @@ impl Guide {
         if self.waits {
             print!("\n[Enter] goes on ");
             let _ = std::io::stdout().flush();
-            // A closed terminal says nothing, and the tour goes on.
+            // If the terminal is closed, the tour continues without waiting.
             let _ = std::io::stdin().lock().read_line(&mut String::new());
         }
         println!("\n== {title}");
     }
 
-    /// Prints a text as it is.
+    /// Prints a text unchanged.
     pub fn says(&self, text: &str) {
         println!("{text}");
     }
 
-    /// Prints a hint at something to see, or to try.
+    /// Prints a hint at something to observe or to try.
     pub fn look(&self, text: &str) {
         println!("   -> {text}");
     }

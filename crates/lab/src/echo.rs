@@ -16,7 +16,7 @@ use crate::probe::Answer;
 
 /// Timeout of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// How often a server checks whether it is to end.
+/// The interval at which a server checks whether it should end.
 const PACE: Duration = Duration::from_millis(20);
 
 /// A server on TCP and UDP, in both families. It ends with its value; open connections stay.

@@ -19,7 +19,7 @@ pub fn eventually<T>(within: Duration, what: &str, probe: impl FnMut() -> Result
     Ok(value)
 }
 
-/// The same without output, for conditions that are of interest only if they fail.
+/// Like `eventually` without output, for conditions that are of interest only if they fail.
 pub(crate) fn quietly<T>(within: Duration, what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
     let begin = Instant::now();
     loop {

@@ -27,7 +27,7 @@ use crate::topology::Lab;
 
 /// A test's function; it runs inside.
 pub type Inside = fn() -> Result<()>;
-/// A function that runs on the host, to see what happens to guests there.
+/// A function that runs on the host and observes guests from there.
 pub type Outside = fn(&Bench<'_>) -> Result<()>;
 /// Starts a topology, passes it to a function, and stops it again.
 pub type Up = fn(&dyn Fn(&Lab) -> Result<()>) -> Result<()>;
@@ -158,7 +158,7 @@ impl Suite {
         self
     }
 
-    /// Adds chapters to `lab demo`: a name, a sentence, what is shown.
+    /// Adds a chapter to `lab demo`: a name, a sentence, and the function.
     #[must_use]
     pub fn tour(
         mut self,
@@ -292,7 +292,7 @@ impl Bench<'_> {
     pub fn fixture(&self, name: &str, time: Duration) -> Result<(Folder, End)> {
         self.suite.inside(name).with_context(|| format!("there is no fixture `{name}`"))?;
         let limits = Limits { time, megabytes: memory(MEGABYTES) };
-        // Always in a guest: what these do to their kernel must never be done to the host's.
+        // These tests always run in a guest: they must not do to the host's kernel what they do to the guest's.
         let task = Task::Test(name.to_owned());
         self.job_on(Backend::Uml, name, task, &[], limits, Tools::default())
     }
@@ -358,7 +358,7 @@ impl Bench<'_> {
             Ok(end) => Ok((folder, end)),
             Err(error) if guest::full(folder.path()) => {
                 let why = guest::no_room(folder.path());
-                // Nothing ran, so there is nothing to read in there.
+                // The job never ran, so its folder contains nothing of interest.
                 folder.remove()?;
                 Err(error.context(why))
             }

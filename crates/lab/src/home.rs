@@ -51,7 +51,7 @@ impl Home {
 pub(crate) fn key_of(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
-        // The length keeps two lists apart that join to the same text.
+        // The length separates two lists whose concatenation is equal.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }

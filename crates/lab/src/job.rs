@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::need::Need;
 
-/// Where a test finds its job folder.
+/// The path of the job folder inside a guest.
 pub const INSIDE: &str = "/job";
 
 /// The path of OpenStack's tools inside, if a test requested them.
@@ -23,7 +23,7 @@ pub const OPENSTACK: &str = "/opt/openstack";
 /// The file in a job folder that is locked as long as the job runs.
 const LOCK: &str = ".lock";
 
-/// How many folders of earlier jobs of the same test stay when another one begins.
+/// The number of earlier job folders of a test that stay when the next one begins.
 const KEPT: usize = 3;
 
 /// The kernel that a job runs on.
@@ -32,7 +32,7 @@ const KEPT: usize = 3;
 pub enum Backend {
     /// A User Mode Linux guest: complete, and without any privilege.
     Uml,
-    /// Fresh namespaces of the host's own kernel: faster, needs root, offers what that kernel offers.
+    /// New namespaces on the host's own kernel: faster, needs root, limited to that kernel's features.
     Native,
 }
 
@@ -72,26 +72,26 @@ pub enum Task {
     Tour {
         /// The chapter's name.
         chapter: String,
-        /// Whether a user on a terminal continues each step.
+        /// Whether the tour waits for Enter on a terminal before each step.
         waits: bool,
     },
-    /// Only find out what the kernel offers.
+    /// Only determine the features of the kernel.
     Probe,
 }
 
 impl Task {
-    /// Whether it is done on the terminal that we were started on.
+    /// Whether the task uses the terminal of this process.
     pub fn on_terminal(&self) -> bool {
         matches!(self, Task::Shell { .. } | Task::Tour { waits: true, .. })
     }
 }
 
-/// All that the inside has to know.
+/// The task and its settings, for the process inside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// The task.
     pub task: Task,
-    /// Where it runs.
+    /// The back end.
     pub backend: Backend,
     /// The kernel features that the test needs; the native back end checks them inside.
     pub needs: Vec<Need>,
@@ -101,12 +101,12 @@ pub struct Spec {
     pub env: BTreeMap<String, String>,
 }
 
-/// How a job ended.
+/// The result of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Nothing, or why the test failed.
+    /// The reason of the failure; `None` if the test passed.
     pub failure: Option<String>,
-    /// How long the test itself took, in milliseconds of the guest's clock.
+    /// The duration of the test itself, in milliseconds of the guest's clock.
     pub millis: u64,
     /// The features of the kernel, if the task was to find out.
     #[serde(default)]
@@ -185,12 +185,12 @@ impl Folder {
         unreachable!("there are more numbers than folders")
     }
 
-    /// Where it is on the host.
+    /// The path on the host.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes what is to be done.
+    /// Writes the task into the folder.
     pub fn assign(&self, spec: &Spec) -> Result<()> {
         let path = self.path.join("job.json");
         fs::write(&path, serde_json::to_vec_pretty(spec)?)
@@ -202,7 +202,7 @@ impl Folder {
         fs::remove_dir_all(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
     }
 
-    /// Leaves the folder for a person to read, without what only the run needed.
+    /// Leaves the folder to a person to read, without the files that only the run needed.
     pub fn keep(self) -> PathBuf {
         for name in ["init", "root", "g", "openstack"] {
             let _ = fs::remove_file(self.path.join(name));
@@ -225,7 +225,7 @@ fn earlier(jobs: &Path, name: &str) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Whether a running job holds a folder, or one that is just about to.
+/// Whether a job that runs or is about to start holds a folder.
 fn held(folder: &Path) -> bool {
     match File::open(folder.join(LOCK)) {
         Ok(lock) => lock.try_lock().is_err(),

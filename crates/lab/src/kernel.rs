@@ -40,7 +40,7 @@ impl Kernel {
         Ok(Kernel { path, own_library: false, offered: offered(&config) })
     }
 
-    /// Where it is.
+    /// The path of the kernel.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -50,7 +50,7 @@ impl Kernel {
         &self.offered
     }
 
-    /// Whether it runs on the C library that was packed with it.
+    /// Whether the kernel runs with the C library that was packed with it.
     pub(crate) fn has_own_library(&self) -> bool {
         self.own_library
     }

@@ -90,7 +90,7 @@ pub fn cable(a: End<'_>, b: End<'_>, mtu: u32, into: Option<&str>) -> Result<()>
 impl Netns {
     fn ask<T>(&self, request: impl Future<Output = Result<T, rtnetlink::Error>>) -> Result<T> {
         self.runtime.block_on(request).map_err(|error| match error {
-            // Its own words are a dump of the message.
+            // The library's own error text is a dump of the message.
             rtnetlink::Error::NetlinkError(message) => anyhow!(message.to_io()),
             other => anyhow!(other),
         })

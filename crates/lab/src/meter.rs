@@ -17,12 +17,12 @@ pub fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok(time.num_nanoseconds() as f64 / 1e9)
 }
 
-/// The same of a process and of all that it has started, those that have ended included: of these the kernel counts in ticks.
+/// The CPU seconds of a process and of all processes that it has started. The kernel counts those that have ended in ticks.
 pub fn family_cpu_seconds(family: &BTreeSet<u32>) -> Result<f64> {
     let tick = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100) as f64;
     let mut sum = 0.0;
     for pid in family {
-        // One that has ended since it was seen is counted by its parent.
+        // A process that has ended since the listing is counted by its parent.
         let Ok(own) = cpu_seconds(*pid) else { continue };
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         sum += own + children_ticks(&stat) as f64 / tick;
@@ -38,7 +38,7 @@ fn children_ticks(stat: &str) -> u64 {
     [13, 14].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
-/// A process, its descendants, and the processes whose command line contains a word, which may have left their parents.
+/// A process, its descendants, and the processes whose command line contains a string, because these may have left their parents.
 pub fn family(of: u32, word: Option<&str>) -> Result<BTreeSet<u32>> {
     let pids = |dir: fs::ReadDir| dir.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let all: Vec<u32> = pids(fs::read_dir("/proc").context("cannot list processes")?).collect();
@@ -65,7 +65,7 @@ pub fn family(of: u32, word: Option<&str>) -> Result<BTreeSet<u32>> {
     }
 }
 
-/// The memory of a process in MiB, with what it shares with others counted in part.
+/// The memory of a process in MiB. Memory shared with other processes counts in proportion.
 pub fn proportional_mib(pid: u32) -> Result<f64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
     let rollup = rollup.with_context(|| format!("cannot read the memory of process {pid}"))?;

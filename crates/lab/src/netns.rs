@@ -85,14 +85,14 @@ impl Netns {
         self.enter(|| command.spawn())?.with_context(|| format!("{}: cannot start {program}", self.name))
     }
 
-    /// Runs a command line (words between blanks, no shell) inside, to its end; returns its output.
+    /// Runs a command line (arguments separated by blanks, no shell) in the namespace, to its end; returns its output.
     pub fn run(&self, line: &str) -> Result<String> {
         let mut words = line.split_ascii_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
         self.output(command.args(words), line)
     }
 
-    /// As [`Netns::run`], for arguments that contain blanks.
+    /// Like [`Netns::run`], for arguments that contain blanks.
     pub fn run_args(&self, args: &[&str]) -> Result<String> {
         let mut command = Command::new(args.first().copied().unwrap_or_default());
         self.output(command.args(args.iter().skip(1)), &args.join(" "))

@@ -106,7 +106,7 @@ impl Edit {
         Switch { edit: self, at }
     }
 
-    /// A switch on a physical network: what its port `localnet` sends leaves by the chassis' bridge for that network.
+    /// A switch on a physical network. The packets of its port `localnet` leave through the chassis' bridge for that network.
     pub fn provider(&mut self, name: &str, localnet: &str, physnet: &str) -> Switch<'_> {
         self.switch(name).port_with(localnet, |port| {
             port.kind = PortType::Localnet;
@@ -158,7 +158,7 @@ pub struct Switch<'a> {
 }
 
 impl Switch<'_> {
-    /// A port with what lives behind it: `02:00:00:00:00:11 10.0.0.11`.
+    /// A port with the addresses of its VM: `02:00:00:00:00:11 10.0.0.11`.
     pub fn port(self, name: &str, addresses: &str) -> Self {
         self.port_with(name, |port| {
             port.addresses.insert(Text::new(addresses));

@@ -30,7 +30,7 @@ use crate::eventually::quietly;
 use crate::node::Node;
 use crate::process::{Daemon, Recipe};
 
-/// Where Debian has its servers, by version.
+/// The folder of Debian's servers, by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// The owner of everything: may do all, and needs no password.
 const OWNER: &str = "meridian";
@@ -41,7 +41,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// The user and group `nobody`, for a test that runs as root.
 const NOBODY: u32 = 65534;
 
-/// Nothing waits for the disk, and a small machine will do.
+/// Settings of the server: it never waits for the disk, and it fits a small machine.
 const SETTINGS: &[&str] = &[
     "fsync=off",
     "full_page_writes=off",
@@ -55,7 +55,7 @@ const SETTINGS: &[&str] = &[
 #[derive(Debug)]
 pub struct Postgres {
     daemon: Arc<Daemon>,
-    /// Where its socket is.
+    /// The folder of its socket.
     dir: PathBuf,
     bin: PathBuf,
     port: u16,
@@ -79,7 +79,7 @@ impl Postgres {
         Self::run(dir, bin, PORT, recipe)
     }
 
-    /// The same, which also listens on a port of 127.0.0.1 ([`port`](Self::port)) and encrypts there.
+    /// Like `start`, but the server also listens on a port of 127.0.0.1 ([`port`](Self::port)) with TLS.
     pub fn start_encrypting(dir: &Path, identity: Certificate<'_>) -> Result<Postgres> {
         let (bin, owner) = (bin()?, owner());
         make(dir, &bin, owner)?;
@@ -121,7 +121,7 @@ impl Postgres {
 
     /// The URL of a database on the socket, in the form of sqlx and libpq.
     pub fn url(&self, database: &str) -> String {
-        // As a value in a URL: a path may have anything in it.
+        // The path is escaped as a value in a URL, because it may contain any character.
         let host: String = self.dir.to_string_lossy().bytes().map(escaped).collect();
         format!("postgres://{OWNER}@localhost:{}/{database}?host={host}", self.port)
     }
@@ -131,7 +131,7 @@ impl Postgres {
         self.dir.join(format!(".s.PGSQL.{}", self.port))
     }
 
-    /// How a database is reached over the network, where this runs on a node that has the address.
+    /// The URL of a database over the network, for a server on a node that has the address.
     pub fn url_at(&self, address: Ipv4Addr, database: &str) -> String {
         format!("postgres://{OWNER}@{address}:{}/{database}", self.port)
     }
@@ -242,7 +242,7 @@ fn make(dir: &Path, bin: &Path, owner: Option<(u32, u32)>) -> Result<()> {
         ""
     };
     ensure!(out.status.success(), "initdb cannot make {}{hint}\n{}", dir.join("data").display(), said.trim());
-    // From anywhere: what listens on the network does so on a node of a lab.
+    // The rules allow any address, because a server that listens on the network does so on a node of a lab.
     let rules = "local all all trust\nhost all all 0.0.0.0/0 trust\nhost all all ::/0 trust\n";
     fs::write(dir.join("data/pg_hba.conf"), rules).context("cannot write PostgreSQL's rules")
 }

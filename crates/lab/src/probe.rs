@@ -61,7 +61,7 @@ impl Node {
         Ok(())
     }
 
-    /// Serves TCP on a port, in both families: each client receives this node's name and its own address as seen here.
+    /// Serves TCP on a port, for both IP versions: each client receives this node's name and the client's own address as seen here.
     pub fn serve(&self, port: u16) -> Result<()> {
         let listener = self
             .enter(|| TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, port)))?
@@ -76,12 +76,12 @@ impl Node {
         Ok(())
     }
 
-    /// Asks a server made by [`Node::serve`].
+    /// Requests the answer of a server that [`Node::serve`] started.
     pub fn asks(&self, server: &str) -> Result<Answer> {
         Answer::parse(&self.http_get(server, "/")?).with_context(|| format!("{server} sent no answer"))
     }
 
-    /// Asks until there is an answer.
+    /// Repeats the request until there is an answer.
     pub fn is_served_by(&self, server: &str) -> Result<Answer> {
         let served =
             eventually(FLOWS, &format!("{} is served by {server}", self.label()), || self.asks(server));
@@ -139,7 +139,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// From the server's words: its name and the client's address.
+    /// Parses the server's answer: its name and the client's address.
     pub(crate) fn parse(text: &str) -> Result<Answer> {
         let (by, seen_as) = text.trim().split_once(' ').with_context(|| format!("`{text}` is no answer"))?;
         Ok(Answer { by: by.to_owned(), seen_as: seen_as.to_owned() })

@@ -28,7 +28,7 @@ const GOODBYE: Duration = Duration::from_secs(10);
 /// Timeout of one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
-/// How a daemon is started.
+/// The command that starts a daemon.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     program: String,
@@ -59,7 +59,7 @@ impl Recipe {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Recipe {
         self.args.push(arg.into());
@@ -84,7 +84,7 @@ impl Recipe {
         self
     }
 
-    /// One more variable.
+    /// Adds a variable.
     #[must_use]
     pub fn env(mut self, key: &str, value: impl Into<String>) -> Recipe {
         self.env.push((key.to_owned(), value.into()));
@@ -123,10 +123,10 @@ impl Recipe {
 /// A daemon.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Where it runs, for people.
+    /// The node's name, for reports.
     node: String,
     name: String,
-    /// Where it runs; nowhere in particular on the host.
+    /// The network namespace; `None` on the host.
     netns: Option<Arc<Netns>>,
     recipe: Recipe,
     /// The file with its standard output and error, in addition to its own log.
@@ -135,7 +135,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a daemon in a namespace and does not wait for it. `said` is the file that gets its standard output and error.
+    /// Starts a daemon in a namespace and does not wait for it. Its standard output and error go to the file `said`.
     pub(crate) fn start(
         netns: &Arc<Netns>,
         node: &str,
@@ -146,8 +146,8 @@ impl Daemon {
         Daemon::begin(Some(Arc::clone(netns)), node, name, said, recipe)
     }
 
-    /// Starts a daemon on the host, for a test outside of any guest, and does not wait for it. It does not outlive the
-    /// test's process. `said` is the file that gets its standard output and error.
+    /// Starts a daemon on the host, for a test outside of any guest, and does not wait for it. It does not outlive the test's process. Its
+    /// standard output and error go to the file `said`.
     pub fn start_here(name: &str, said: &Path, recipe: Recipe) -> Result<Daemon> {
         Daemon::begin(None, "this host", name, said, recipe)
     }
@@ -177,7 +177,7 @@ impl Daemon {
 
     fn launch(&self) -> Result<()> {
         if let Some(Ready::Socket(socket)) = &self.recipe.ready {
-            // What a killed one left would be taken for an answer to come.
+            // A socket left behind by a killed daemon would look like a ready one.
             let _ = fs::remove_file(socket);
         }
         let said = File::options()
@@ -221,7 +221,7 @@ impl Daemon {
                 bail!("{} of {} does not answer on {at}: {}", self.name, self.node, self.last_words());
             }
             sleep(pause);
-            // What takes long is asked less often: in a guest, asking takes time from what is asked.
+            // The interval grows with the wait. In a guest, each check takes CPU time from the daemon.
             pause = (pause * 2).min(match ready {
                 Ready::Socket(_) => Duration::from_millis(10),
                 Ready::Port(_) => Duration::from_millis(50),
@@ -240,7 +240,7 @@ impl Daemon {
         }
     }
 
-    /// Whether it lives.
+    /// Whether the daemon runs.
     pub fn alive(&self) -> bool {
         self.child().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -300,7 +300,7 @@ impl Daemon {
         self.start_again()
     }
 
-    /// How it is started, to start another one almost like it.
+    /// The recipe, to start another daemon that is almost equal.
     pub fn recipe(&self) -> Recipe {
         self.recipe.clone()
     }
@@ -310,7 +310,7 @@ impl Daemon {
         &self.name
     }
 
-    /// All that it has written to its standard output and error so far, in every life of it.
+    /// The standard output and error of all its runs so far.
     pub fn said(&self) -> String {
         fs::read(&self.said).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
     }

@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// How far the step is.
+    /// Shows the progress of the step.
     pub(crate) fn note(&self, text: &str) {
         self.bar.set_message(format!("{}: {text}", self.step));
     }

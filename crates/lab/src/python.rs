@@ -24,11 +24,11 @@ use crate::rootfs::Rootfs;
 const TEMPEST: &str = include_str!("../python/tempest.txt");
 /// Every package with its version.
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
-/// The same for ovn-bgp-agent.
+/// The packages of ovn-bgp-agent.
 const OVN_BGP_AGENT: &str = include_str!("../python/ovn-bgp-agent.txt");
 /// The one package of these that PyPI has as sources only.
 const FROM_SOURCES: &str = "ovs==";
-/// Debian's interpreter: another one, first on the path, may lack what the environment needs.
+/// Debian's interpreter. Another one earlier in `PATH` may lack modules that the environment needs.
 const PYTHON: &str = "/usr/bin/python3";
 /// The file that marks an environment as complete.
 const READY: &str = "ready";
@@ -60,8 +60,8 @@ pub fn openstack() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The virtual environment with tempest and its plug-ins of Neutron and Octavia, created on first use: `bin/tempest`. It sees the packages of
-/// [`openstack`] and holds only what that one lacks.
+/// The virtual environment with tempest and its plug-ins of Neutron and Octavia, created on first use: `bin/tempest`. It uses the packages
+/// of [`openstack`] and contains only further ones.
 pub fn tempest() -> Result<PathBuf> {
     let (home, base) = (Home::locate()?, openstack()?);
     let dir = home.path().join(format!("tempest-{}", key_of(&[TEMPEST, &base.to_string_lossy()])));
@@ -80,7 +80,7 @@ pub fn tempest() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Where a virtual environment has its packages.
+/// The folder with the packages of a virtual environment.
 fn packages_of(environment: &Path) -> Result<PathBuf> {
     let library = environment.join("lib");
     let mut versions =
@@ -203,7 +203,7 @@ fn key(python: &str) -> String {
 fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
     let whole = || {
         let ready = dir.join(READY).is_file();
-        // Tells that it is in use: what nobody uses for long goes one day.
+        // Marks the environment as used, because `tidy` deletes those that were not used for long.
         let _ = ready.then(|| fs::File::create(dir.join("used")));
         ready
     };
@@ -226,12 +226,12 @@ fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> R
     made
 }
 
-/// Lets pip install what is required.
+/// Installs the required packages with pip.
 fn pip(dir: &Path, packages: &str, command: &mut Command, progress: &Progress) -> Result<()> {
     let list = dir.join("requirements.txt");
     fs::write(&list, packages).with_context(|| format!("cannot write {}", list.display()))?;
     let all = packages.lines().filter(|line| line.contains("==")).count();
-    // What is loaded is compiled then; to compile all of it takes a minute.
+    // Python compiles a module when it loads it. Compiling all of them takes a minute.
     command.args([
         "--no-compile",
         "--no-deps",

@@ -58,7 +58,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -68,7 +68,7 @@ impl Relay {
         self.orders.stall.store(true, Ordering::SeqCst);
     }
 
-    /// Lets everything through again, also what was sent meanwhile.
+    /// Forwards everything again, including the data that arrived meanwhile.
     pub fn resume(&self) {
         self.orders.stall.store(false, Ordering::SeqCst);
     }
@@ -78,7 +78,7 @@ impl Relay {
         self.orders.delay.store(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    /// Closes all connections, in the middle of a message if one is on its way: half of it arrives. New ones are accepted.
+    /// Closes all connections. Of a message in flight, half arrives. New connections are accepted.
     pub fn cut(&self) {
         self.orders.cuts.fetch_add(1, Ordering::SeqCst);
     }
@@ -134,7 +134,7 @@ fn copy(mut from: impl Read, mut to: impl Write, orders: &Orders, cuts: u64) {
             Ok(0) => return,
             Ok(length) => {
                 thread::sleep(Duration::from_millis(orders.delay.load(Ordering::SeqCst)));
-                // Told to stall while it was reading: these bytes are the first to wait.
+                // The relay was stalled during the read, so these bytes are the first to wait.
                 while orders.stall.load(Ordering::SeqCst) && !orders.end.load(Ordering::SeqCst) && !is_cut() {
                     thread::sleep(PAUSE);
                 }
@@ -184,7 +184,7 @@ mod tests {
         client.write_all(b"half").unwrap();
         relay.cut();
         relay.resume();
-        // At most half of what was on its way comes, and then the end.
+        // At most half of the message in flight arrives, then the connection ends.
         let mut rest = Vec::new();
         let _ = client.read_to_end(&mut rest);
         assert!(rest.len() <= 2, "{rest:?}");

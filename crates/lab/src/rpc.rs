@@ -35,7 +35,7 @@ impl Rpc {
         self.receive()
     }
 
-    /// Sends a call whose reply `receive` waits for.
+    /// Sends a call; `receive` waits for its reply.
     pub fn send(&mut self, method: &str, params: Value) -> Result<()> {
         self.next += 1;
         let text = serde_json::to_vec(&json!({ "id": self.next, "method": method, "params": params }))?;

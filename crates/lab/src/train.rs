@@ -16,10 +16,10 @@ use crate::node::Node;
 use crate::probe::FLOWS;
 use crate::topology::trace::Failures;
 
-/// How often a packet or a question is sent.
+/// The interval between packets or requests.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Traffic under way; it ends with its value.
+/// Running traffic. Dropping it ends it.
 #[derive(Debug)]
 pub struct Train {
     what: String,
@@ -36,7 +36,7 @@ pub struct Train {
 struct Arrival {
     /// The time of arrival, in seconds.
     at: f64,
-    /// Which packet or question it answers.
+    /// The number of the packet or request that it answers.
     number: u64,
 }
 
@@ -97,7 +97,7 @@ impl Node {
 }
 
 impl Train {
-    /// Waits for so many more answers: proof that traffic flows, and a beginning for what follows.
+    /// Waits for this number of further answers. They prove that traffic flows, and mark the start of a measurement.
     pub fn rolls(&mut self, answers: usize) -> Result<()> {
         for _ in 0..answers {
             let at = self
@@ -110,7 +110,7 @@ impl Train {
         Ok(())
     }
 
-    /// Counts the answers so far as seen, so that the next ones are new.
+    /// Marks the answers so far as seen, so that only later ones count as new.
     pub fn now(&mut self) {
         self.seen.extend(self.answers.try_iter());
     }

@@ -1,4 +1,4 @@
-//! The activity of one connection: whether client or server is to act, and since when.
+//! The activity of one connection: whether the client or the server has to act next, and since when.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -117,7 +117,7 @@ impl Activity {
         self.state().under_way = true;
     }
 
-    /// Whether the next request must wait; wakes `reader` when it need no longer.
+    /// Whether the next request must wait; wakes `reader` when that ends.
     pub(crate) fn next_has_to_wait(&self, reader: &Waker) -> bool {
         let mut state = self.state();
         if state.under_way {
@@ -131,7 +131,7 @@ impl Activity {
         self.state().wants_body = wants;
     }
 
-    /// The client sent bytes; `in_head` says whether the head of a request is still incomplete.
+    /// Records that the client sent bytes; `in_head` is true if the head of a request is still incomplete.
     pub(crate) fn received(&self, in_head: bool) {
         let now = Instant::now();
         let mut state = self.state();

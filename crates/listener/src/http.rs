@@ -30,9 +30,9 @@ use crate::tls::{ClientStream, TlsIdentity};
 
 /// Maximum size of a request's head, and of the part of an answer between two writes.
 const BUFFER: usize = 128 << 10;
-/// How long the rest of a body that nobody wants is read.
+/// How long the listener reads the rest of a body that the service did not read.
 const UNWANTED: Duration = Duration::from_secs(1);
-/// How much of it.
+/// The maximum number of bytes of it.
 const DISCARDED: usize = 64 << 20;
 
 /// A refusal by the listener itself, before the service sees the request.
@@ -150,7 +150,7 @@ pub async fn serve<S: Site>(
     serve_door(socket, heads, limits, site, stop).await;
 }
 
-/// As [`serve`], for any socket that accepts connections.
+/// Like [`serve`], for any socket that accepts connections.
 pub async fn serve_door<D, S: Site>(
     door: D,
     heads: Heads,
@@ -239,7 +239,7 @@ fn admit<S: Site>(
     table.begin_request().map(Some).ok_or(Refusal::Busy)
 }
 
-/// Marks a request as in progress until dropped, also if the work on it is dropped half-way.
+/// Marks a request as in progress until it is dropped, also if its work is cancelled.
 struct Working<'a>(&'a Activity);
 
 impl<'a> Working<'a> {
@@ -278,8 +278,8 @@ fn poll(
     Poll::Ready(ready!(polled))
 }
 
-/// The body of a request. While the service waits for it, the client is to act. The listener discards what the service leaves unread,
-/// after the answer is known.
+/// The body of a request. While the service waits for it, the client has to act. The listener discards the unread rest once the answer is
+/// known.
 #[derive(Debug)]
 pub struct RequestBody {
     /// Always there until this is dropped.

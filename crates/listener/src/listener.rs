@@ -72,7 +72,7 @@ impl Door for TcpListener {
             // Answers are written whole; waiting for more to send would only delay them.
             stream.set_nodelay(true),
             socket.set_send_buffer_size(SEND_BUFFER),
-            // The kernel gives up on a client that takes nothing of what it holds for it.
+            // The kernel closes a connection whose client does not read the sent data for this long.
             socket.set_tcp_user_timeout(Some(limits.answer)),
         ];
         for error in prepared.into_iter().filter_map(Result::err) {
@@ -184,7 +184,7 @@ impl<D: Door> Listener<D> {
         let conversation = converse(Connection { stream: guarded, activity: Arc::clone(&activity) });
         let table = Arc::clone(&self.table);
         task::spawn("connection", async move {
-            // A client whose bytes make us panic loses its connection, and nothing else.
+            // A client whose bytes cause a panic loses its connection, and nothing else.
             let contained = contain::future(async {
                 tokio::select! {
                     () = conversation => {}

@@ -29,7 +29,7 @@ impl<S> GuardedStream<S> {
         GuardedStream { stream, activity, table, framing: None, rest: BytesMut::new() }
     }
 
-    /// The same, for a stream of HTTP requests.
+    /// Makes this a stream of HTTP requests.
     pub(crate) fn framed(self) -> Self {
         GuardedStream { framing: Some(Framing::default()), ..self }
     }

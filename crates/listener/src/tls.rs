@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-/// Interval between two looks at the files.
+/// The interval between checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A certificate or a key that cannot be used.
@@ -65,7 +65,7 @@ impl TlsIdentity {
     /// Reads a certificate with its chain and its private key, both PEM.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        // Before they are read: a change in between is then seen as one.
+        // The stamps are taken before the files are read, so a change in between is noticed.
         let read = stamps(certificate, key);
         let current = Arc::new(CurrentKey(RwLock::new(read_key(certificate, key, &provider)?)));
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -77,10 +77,10 @@ impl TlsIdentity {
         Ok(Self { certificate: certificate.into(), key: key.into(), provider, current, acceptor, read })
     }
 
-    /// Reads the files again when they change; runs for ever. New connections get the new certificate, others stay as they are.
+    /// Checks the files for changes and reads them again; runs forever. New connections get the new certificate, others keep theirs.
     ///
-    /// Files that do not fit together are not used: whoever renews a certificate replaces one file after the other. Until both fit,
-    /// the listener keeps the identity that it has.
+    /// Files that do not match are not used, because operators replace one file after the other. Until both match, the listener keeps its
+    /// identity.
     pub async fn follow(self: Arc<Self>) {
         let (mut known, mut failed) = (self.read, false);
         loop {
@@ -229,7 +229,7 @@ impl ServerCertVerifier for OwnCertificate {
 pub enum ClientStream {
     /// Bytes as they come.
     Plain(TcpStream),
-    /// The client has connected and has not shown yet that it speaks TLS.
+    /// The client has connected and has not sent a TLS record yet.
     Handshake(Box<server::Accept<TcpStream>>),
     /// After the handshake.
     Encrypted(Box<server::TlsStream<TcpStream>>),
@@ -305,7 +305,7 @@ impl AsyncWrite for ClientStream {
         opened!(self, cx, stream => stream.poll_write(cx, buf))
     }
 
-    /// Nothing is written before the handshake.
+    /// Before the handshake there is nothing to flush.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             ClientStream::Plain(stream) => Pin::new(stream).poll_flush(cx),

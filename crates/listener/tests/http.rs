@@ -16,9 +16,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// How long anything may take on a busy machine.
+/// The time limit of waits on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// As good as no limit.
+/// Practically no limit.
 const AGES: Duration = Duration::from_secs(3600);
 
 /// Answers `/large` with a megabyte, `/slow` on a signal of the test, and all else with `ok`.
@@ -93,12 +93,12 @@ async fn connect_from(n: u8, address: SocketAddr) -> TcpStream {
 
 async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
-    // A reset is a way to hang up, too.
+    // The server may also close the connection with a reset.
     let _ = tokio::time::timeout(LIMIT, stream.read_to_end(&mut text)).await.expect("the server hangs up");
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// One request on a connection of its own; everything that is answered.
+/// Sends one request on a connection of its own; returns everything that the server answers.
 async fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address).await;
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -230,7 +230,7 @@ async fn a_client_that_does_not_read_is_dropped() {
     for _ in 0..64 {
         stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     }
-    // Only whoever was dropped cannot write: nothing is read here, so nothing else ends this.
+    // The client never reads, so its writes end only when the server drops it.
     let dropped =
         async { while stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.is_ok() {} };
     tokio::time::timeout(LIMIT, dropped).await.expect("it is dropped");
@@ -265,7 +265,7 @@ async fn requests_that_two_parsers_read_differently_are_answered_400() {
     ] {
         let answer = exchange(served.address, bad).await;
         assert!(answer.starts_with("HTTP/1.1 400"), "{bad:?}: {answer}");
-        // The same behind a good one.
+        // The same bad request after a good one.
         let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let answers = exchange(served.address, &format!("{good}{bad}")).await;
         assert!(
@@ -299,7 +299,7 @@ async fn a_panic_costs_one_connection() {
     assert!(get(served.address, "/").await.ends_with("ok"));
 }
 
-/// A socket whose system is out of file descriptors every other time.
+/// A socket whose every other `accept` fails for lack of file descriptors.
 struct Poor {
     door: TcpListener,
     calls: AtomicUsize,

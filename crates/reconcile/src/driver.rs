@@ -140,7 +140,7 @@ where
             self.seen = signals;
             if let Some((cause, scope)) = self.schedule.begin(self.at) {
                 self.reconcile(cause, scope).await;
-                // What this run has set off is on its way to us: the next run is to answer it, not the one after that.
+                // A change that this run caused may just be arriving. Yielding lets the next run include it, instead of the one after that.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -151,7 +151,7 @@ where
                 () = tokio::time::sleep_until(due.into()) => {}
                 Some(reply) = self.previews.recv() => {
                     let preview = self.plan_once().await;
-                    // What the target saw for it, it does not tell again.
+                    // The target does not report again what it observed for the preview, so the loop runs if there is work.
                     if preview.as_ref().is_ok_and(|shown| shown.steps.iter().any(|step| !step.held)) {
                         self.schedule.wake(self.at, Wake::Changed);
                     }
@@ -181,7 +181,7 @@ where
             Err(Halt::Stopped) => return Err(NoPlan::Stopped),
         };
         let held = self.holds.held(self.at, &plan);
-        // How an op shows itself is the target's code, and is contained like the rest of it.
+        // `Display` of an op is the target's code, so a panic in it is contained like any other.
         let shown = contain::sync(|| {
             let steps = plan.steps.iter().map(|step| shown(step, held.contains(&step.object)));
             steps.chain(plan.withheld.iter().map(|step| shown(step, true))).collect()
@@ -243,7 +243,7 @@ where
         }
         self.publish.send_replace(self.status.clone());
         let applied = {
-            // Past the limit nobody knows what was done: look again.
+            // After the time limit the outcome of the op is unknown, so the loop observes again.
             let late = TargetError::new(Class::Conflict, "carry out the plan");
             let mut apply = pin!(within(self.at, self.timing.limit, late, self.target.apply(&plan)));
             tokio::select! {
@@ -267,7 +267,7 @@ where
         let snapshot = contain::sync(&mut self.inputs);
         self.took(Stage::Snapshot);
         let snapshot = self.decision(Stage::Snapshot, snapshot)?;
-        // Nothing old is held while the world is read and changed, which may take long.
+        // The snapshot is dropped here, because observing and applying may take long.
         let (outcome, waiting_for) = match snapshot {
             Ok(snapshot) => (contain::sync(|| Some(self.desire.desire(&snapshot))), None),
             Err(Waiting(what)) => (contain::sync(|| self.desire.meanwhile().map(Outcome::new)), Some(what)),
@@ -297,7 +297,7 @@ where
     /// Recovers from a panic in a pure step, which may have lost a change or left the decider's memory half-written.
     fn decision<V>(&mut self, stage: Stage, result: Result<V, Panicked>) -> Result<V, Halt> {
         if result.is_err() {
-            // A second panic says no more than the first, which is reported.
+            // A second panic adds nothing to the first one, which is reported.
             let _ = contain::sync(|| self.desire.forget());
         }
         self.pure(stage, result)
@@ -355,7 +355,7 @@ where
     fn report(&mut self, ended: Ended, state: State, failure: Option<Problem>) {
         let wall = Timestamp::now();
         let class = failure.as_ref().map(|failure| failure.class);
-        // A conflict that is looked at again at once is everyday life among several writers: counted, but no problem yet.
+        // A conflict that is retried at once is normal with several writers: it is counted, but no problem yet.
         let (state, failure) = match self.schedule.next_try() {
             Some(at) if class == Some(Class::Conflict) && at <= self.at => (self.status.state, None),
             _ => (state, failure),
@@ -397,13 +397,13 @@ fn shown<Op: Display + Serialize>(step: &Step<Op>, held: bool) -> PreviewStep {
     PreviewStep {
         object: step.object.clone(),
         text: step.op.to_string(),
-        // An op that has no JSON form is still shown as text.
+        // An op without a JSON form still has its string.
         op: serde_json::to_value(&step.op).unwrap_or(serde_json::Value::Null),
         held,
     }
 }
 
-/// Logs one line when a problem appears and one when it is gone; none while it lasts, even if its wording changes.
+/// Logs one line when a problem appears and one when it is gone. Logs nothing while it lasts, even if its wording changes.
 fn log_problems(component: &str, before: &[Problem], after: &[Problem]) {
     if before == after {
         return;

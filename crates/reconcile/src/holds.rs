@@ -108,7 +108,7 @@ impl<Op: PartialEq> Holds<Op> {
         self.attempts.values_mut().for_each(|attempt| attempt.until = None);
     }
 
-    /// Records the results of the tried steps.
+    /// Records the results of the attempted steps.
     pub(crate) fn record(
         &mut self,
         now: Instant,
@@ -118,7 +118,7 @@ impl<Op: PartialEq> Holds<Op> {
     ) -> Tally {
         let mut tally = Tally::default();
         let mut objects: BTreeMap<ObjectId, (Vec<Op>, Option<TargetError>, bool)> = BTreeMap::new();
-        // A target that returns too few results did not say that the rest is done.
+        // If a target returns too few results, the missing steps count as skipped.
         let results = applied.results.into_iter().chain(std::iter::repeat(StepResult::Skipped));
         for (step, result) in tried.steps.into_iter().zip(results) {
             let (steps, error, skipped) = objects.entry(step.object).or_default();
@@ -137,7 +137,7 @@ impl<Op: PartialEq> Holds<Op> {
             let mut backoff = last.as_ref().map_or_else(Backoff::default, |last| last.backoff);
             let attempt = if let Some(error) = error {
                 let delay = backoff.fail(error.class(), &self.delays, jitter());
-                // A conflict that is looked at again at once is no problem yet.
+                // A conflict that is retried at once is no problem yet.
                 let problem = (!delay.is_zero()).then(|| failure(&object, &error));
                 Attempt { steps, failed: true, backoff, until: Some(now + delay), problem }
             } else if skipped {

@@ -1,7 +1,7 @@
-//! A problem of one object, in words an operator can act on.
+//! A problem of one object, with the action that an operator can take.
 //!
-//! A [`Problem`] is a value, not an error that propagates: the loop collects problems, publishes them and continues with the
-//! other objects. Its [`Class`] is shared with [`TargetError`](crate::TargetError) and names the remedy.
+//! A [`Problem`] is a value, not an error that propagates: the loop collects problems, publishes them and continues with the other objects.
+//! Its [`Class`] is shared with [`TargetError`](crate::TargetError) and names the remedy.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::error::Error;
@@ -12,10 +12,10 @@ use smol_str::SmolStr;
 
 use crate::text_id::TextId;
 
-/// Names one object of a component: a port, a router, a route. Shown as `kind/id`.
+/// Names one object of a component: a port, a router, a route. Printed as `kind/id`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId {
-    /// The kind, in the words of its domain (`port`, `router`).
+    /// The kind, named as in its domain (`port`, `router`).
     pub kind: SmolStr,
     /// The id: a UUID, a name, an address.
     pub id: TextId,
@@ -100,7 +100,7 @@ pub enum Severity {
 
 /// One problem of one object.
 ///
-/// The derived order (severity, object, class, code, message) is the order in which problems are shown everywhere.
+/// The derived order (severity, object, class, code, message) is the order in which problems are listed everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Problem {
     /// The effect on the object.
@@ -141,7 +141,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.severity {
             Severity::Error => write!(f, "{}: {} ({}, {})", self.object, self.message, self.code, self.class),
-            // The class says why a change fails, and a warning is about a change that succeeds.
+            // The class describes why a change fails. The change behind a warning succeeds, so a warning has none.
             Severity::Warning => write!(f, "{}: {} ({})", self.object, self.message, self.code),
         }
     }

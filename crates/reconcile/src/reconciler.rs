@@ -53,8 +53,8 @@ pub trait Target: Send {
     type Desired: Send;
     /// The observed state.
     type Observed: Send;
-    /// One idempotent change. `meridian plan` shows it as text and as JSON; the loop compares ops to notice a step that is
-    /// planned again and again.
+    /// One idempotent change. `meridian plan` prints it as a string or as JSON. The loop compares ops to notice a step that is planned
+    /// again and again.
     type Op: Display + Serialize + PartialEq + Send + Sync;
 
     /// The steps from `have` to `want`. Pure. If `have` is as desired, the plan is empty. The plan reports objects that the
@@ -85,7 +85,7 @@ pub struct TargetError {
 }
 
 impl TargetError {
-    /// A failure of `class`; `tried` names the attempt (`commit 3 rows to OVN_Northbound`).
+    /// A failure of `class`; `tried` names the attempted action (`commit 3 rows to OVN_Northbound`).
     pub fn new(class: Class, tried: impl Into<String>) -> Self {
         Self { class, tried: tried.into(), source: None }
     }

@@ -173,7 +173,7 @@ impl Schedule {
         if at > now {
             return None;
         }
-        // A wake that was due earlier does not make less of what was asked for.
+        // A wake that was due earlier must not hide an explicit request, which demands a full scope.
         let cause = self.prompt.take().map_or(cause, |(_, why)| why);
         self.wakes = None;
         self.wait = None;
@@ -184,7 +184,7 @@ impl Schedule {
     /// Records the end of the run that [`begin`](Self::begin) started. `jitter` is a random number in 0..1.
     pub fn finish(&mut self, now: Instant, ended: Ended, jitter: f64) {
         match ended {
-            // The input will wake the loop when it is there; until then no object can be tried.
+            // The missing input wakes the loop when it arrives. Until then no object can be retried.
             Ended::Waiting => self.objects = None,
             Ended::Failed { class, pure } => {
                 let delay = self.backoff.fail(class, &self.timing.backoff, jitter);
@@ -203,7 +203,7 @@ impl Schedule {
                 }
             }
         }
-        // While an input is missing or the target is broken the resync has nothing to look at; it must not fall due at once.
+        // While an input is missing or the target is broken, the resync cannot run. It is postponed, so that it does not fall due at once.
         if self.resync <= now {
             self.resync = now + self.timing.resync;
         }

@@ -87,7 +87,7 @@ impl<'w, V, F: Ord> Tracked<'w, V, F> {
         Self { view, reads: RefCell::new(Vec::new()) }
     }
 
-    /// Asks the world the question `fact`. `answer` must read nothing that can change without a change of `fact`.
+    /// Reads the answer to the question `fact`. `answer` must not read anything that can change without a change of `fact`.
     pub fn read<T>(&self, fact: F, answer: impl FnOnce(&'w V) -> T) -> T {
         self.reads.borrow_mut().push(fact);
         answer(self.view)
@@ -197,7 +197,7 @@ impl<U: Units> Compiler<U> {
         let mut update =
             Update { changed: Vec::new(), removed: Vec::new(), compiled: 0, problems: Vec::new() };
         let mut stale: BTreeSet<U::Key> = BTreeSet::new();
-        // Put back at the end: an update that panics half-way leaves none, and the next one compiles everything.
+        // The listing is put back at the end. If an update panics before that, the next one finds none and compiles everything.
         let listing = match (self.listing.take(), delta) {
             (Some(listing), Delta::Facts(facts)) => {
                 stale.extend(self.readers.of_any(&facts));
@@ -219,8 +219,8 @@ impl<U: Units> Compiler<U> {
         update
     }
 
-    /// As [`update`](Self::update) with facts, if the caller also knows which units appeared and disappeared. The compiler then
-    /// does not list all units, so the cost depends on the change and not on the number of units.
+    /// Like [`update`](Self::update) with facts, for a caller that also knows which units appeared and disappeared. The compiler then does
+    /// not list all units, so the cost depends on the change and not on the number of units.
     pub fn edit(
         &mut self,
         view: &U::View,
@@ -289,7 +289,7 @@ impl<U: Units> Compiler<U> {
                 self.units.reuse(&unit.value, &mut value);
                 unit.value = value;
             }
-            // Most units look at the same again.
+            // Most units read the same facts as before.
             if unit.reads == reads {
                 return differs;
             }

@@ -1,4 +1,4 @@
-//! Chaos: kills daemons, cuts and delays cables by a random schedule from a seed, while a test measures traffic.
+//! Chaos: kills daemons, and cuts and delays cables by a random schedule from a seed, while a test measures traffic.
 //!
 //! [`schedule`] draws the schedule; this module runs it. A failure names the seed, and `LAB_SEED` replays it:
 //!
@@ -20,7 +20,7 @@ use crate::netns::Netns;
 use crate::topology::Lab;
 use schedule::{Harm, Menu, Schedule, Step, Target};
 
-/// How long the owner of a part may take to repair it.
+/// How long the program that owns a part may take to repair it.
 const MENDED: Duration = Duration::from_secs(60);
 /// The variable that sets the seed.
 const SEED: &str = "LAB_SEED";
@@ -48,7 +48,7 @@ impl Chaos {
         self.carry_out(lab).and_then(|()| self.whole(lab)).with_context(|| self.replay())
     }
 
-    /// How to see the same again; for what fails after it.
+    /// The instructions to replay this schedule, for the reports of later failures.
     pub fn replay(&self) -> String {
         format!("in the chaos from seed {0} ({SEED}={0} replays it)", self.schedule.seed())
     }
@@ -104,11 +104,11 @@ fn seed(set: Option<&str>, usual: u64) -> Result<u64> {
     }
 }
 
-/// One step.
+/// Runs one step.
 fn take(lab: &Lab, step: &Step) -> Result<()> {
     match &step.target {
         Target::Daemon { node, daemon } if step.over => match lab.chassis(node) {
-            // A chassis knows what its daemons take besides.
+            // The chassis also restores what its daemon needs.
             Ok(chassis) => chassis.revive(daemon),
             Err(_) => lab.find(node)?.daemon(daemon)?.start_again(),
         },
@@ -119,7 +119,7 @@ fn take(lab: &Lab, step: &Step) -> Result<()> {
             let signal = if step.over { "CONT" } else { "STOP" };
             node.run(&format!("kill -{signal} {pid}")).map(|_| ())
         }
-        // Nobody undoes it but the one who is to look after the bridge.
+        // The program that manages the bridge must restore the flow, so the step does nothing.
         Target::NormalFlow { .. } if step.over => Ok(()),
         Target::NormalFlow { node, bridge } => lab.chassis(node)?.del_flows(bridge, "cookie=0/-1"),
         Target::Link { node, device } => on(lab, node, |netns| match (step.harm, step.over) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// How long a harm lasts at least and at most, in milliseconds.
+/// The minimum and maximum duration of a harm, in milliseconds.
 const LASTS: (u64, u64) = (500, 4_000);
 
 /// The possible targets of faults.
@@ -18,7 +18,7 @@ pub struct Menu {
     targets: Vec<Target>,
 }
 
-/// One thing that may be harmed.
+/// One part of a topology that may be harmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A daemon of a node.
@@ -35,7 +35,7 @@ pub enum Target {
         /// The daemon's name on its node.
         daemon: String,
     },
-    /// The flow by which a bridge switches packets as usual. Whoever looks after the bridge has to make it again.
+    /// The flow `actions=NORMAL` of a bridge. The program that manages the bridge must restore it.
     NormalFlow {
         /// The chassis' name.
         node: String,
@@ -56,7 +56,7 @@ pub enum Target {
 pub enum Harm {
     /// A daemon is killed with SIGKILL.
     Killed,
-    /// A daemon is stopped where it stands, with all its connections open.
+    /// The daemon is stopped with SIGSTOP, so all its connections stay open.
     Hung,
     /// A flow is deleted.
     Deleted,
@@ -68,20 +68,20 @@ pub enum Harm {
     Lossy(u64),
 }
 
-/// One step: at a time since the beginning, something is harmed or made whole.
+/// One step: at a time since the beginning, a part is harmed or restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// When.
     pub at: Duration,
-    /// What.
+    /// The part.
     pub target: Target,
-    /// In what way.
+    /// The harm.
     pub harm: Harm,
     /// The harm is undone, and not done.
     pub over: bool,
 }
 
-/// All that is done, in order.
+/// All steps in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     seed: u64,
@@ -89,7 +89,7 @@ pub struct Schedule {
 }
 
 impl Menu {
-    /// Nothing yet.
+    /// An empty menu.
     pub fn new() -> Menu {
         Menu::default()
     }

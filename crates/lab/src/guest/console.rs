@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// How many lines a report shows.
+/// The number of lines in a report.
 const TAIL: usize = 25;
 
 /// The last lines of a console, and the line with which the kernel gave up, if it did.

@@ -42,7 +42,7 @@ impl Cpu {
     }
 }
 
-/// How many guests run on this cache right now.
+/// The number of guests that currently run on this cache.
 pub(crate) fn taken(home: &Home) -> Result<usize> {
     let mut count = 0;
     for number in allowed()? {

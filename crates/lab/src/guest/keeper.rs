@@ -22,7 +22,7 @@ use nix::unistd::{Pid, getpid, getppid};
 pub(crate) const KEEP: &str = "--lab-keep";
 /// And the one by which the keeper starts it once more, to become the guest.
 const BECOME: &str = "--lab-become";
-/// Stands for what is not given.
+/// The placeholder for an absent argument.
 const NONE: &str = "-";
 
 /// The command of a keeper that runs `program`, pinned to `cpu` and with the C library in the folder `library`, if these are

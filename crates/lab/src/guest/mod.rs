@@ -36,13 +36,13 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The resources of a guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long it may run, from its start.
+    /// The time limit of the job, from its start.
     pub time: Duration,
     /// The guest's memory in megabytes. The host provides only what the guest uses.
     pub megabytes: u64,
 }
 
-/// How a job went, seen from outside.
+/// The end of a job, from the host's view.
 #[derive(Debug)]
 pub enum End {
     /// It reported its result.
@@ -75,7 +75,7 @@ impl Host {
         Ok(Host { home, jobs: jobs.to_path_buf(), rootfs, kernel })
     }
 
-    /// Runs a job in its folder, to its end. `heard` gets each line of the test as it arrives, with the time since the start.
+    /// Runs a job in its folder, to its end. Calls `heard` with each line of the test as it arrives, and the time since the start.
     pub fn run(
         &self,
         folder: &Folder,
@@ -178,12 +178,12 @@ pub(crate) fn no_room(job: &Path) -> String {
     format!("the disk is full that holds {}: make room, or name another place in LAB_JOBS", job.display())
 }
 
-/// Whether a folder's file system has no room left to speak of.
+/// Whether a folder's file system has practically no space left.
 pub(crate) fn full(dir: &Path) -> bool {
     statvfs(dir).is_ok_and(|stat| stat.blocks_available() * stat.fragment_size() < 64 << 10)
 }
 
-/// How many guests run right now on this cache.
+/// The number of guests that currently run on this cache.
 pub fn running(home: &Home) -> Result<usize> {
     cpu::taken(home)
 }
@@ -247,7 +247,7 @@ impl Guest {
         Ok(Guest { keeper: command.spawn().context("cannot start the guest's keeper")?, ended: false })
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the guest has ended.
     fn ended(&mut self) -> Result<Option<ExitStatus>> {
         let status = self.keeper.try_wait().context("cannot wait for the guest")?;
         self.ended |= status.is_some();
@@ -268,7 +268,7 @@ impl Guest {
         }
     }
 
-    /// Ends it, and waits until every process of it is gone.
+    /// Ends the guest, and waits until all its processes are gone.
     fn stop(&mut self) -> Result<ExitStatus> {
         if let Some(status) = self.ended()? {
             return Ok(status);

@@ -114,7 +114,8 @@ fn pack(binary: &Path, job: &Path) -> Result<()> {
     fs::rename(made.trim(), job.join(PACKAGE)).context("the Debian package is not where it was said to be")
 }
 
-/// A source of a binary, by what cargo noted of it, that is newer than the binary itself; nothing at all where there is none.
+/// A source of a binary that is newer than the binary, according to the list that cargo wrote. `None` if the binary does not exist;
+/// `Some(None)` if no listed source is newer.
 fn newer(binary: &Path) -> Option<Option<PathBuf>> {
     let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
     let built: SystemTime = changed(binary)?;

@@ -18,14 +18,14 @@ use crate::job::Folder;
 use crate::kernel::Kernel;
 use crate::rootfs::{FIRST, Rootfs};
 
-/// Where a guest's memory lives, if it has the room.
+/// The usual folder for a guest's memory, if it has enough space.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// A kernel initialisation that a guest does not need: it measures the fastest algorithm for RAID checksums, which takes two
 /// thirds of the boot time. By its name in current and earlier kernels.
 const LEFT_OUT: &str = "initcall_blacklist=raid6_init,raid6_select_algo";
 
-/// How a guest's terminal is connected.
+/// The connection of a guest's terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consoles {
     /// Kernel messages to standard output, the test's own to standard input, which is the writing end of a pipe.
@@ -66,7 +66,7 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Puts into the job folder what the guest is started with.
+/// Puts the files that the guest needs to start into the job folder.
 fn furnish(job: &Path, rootfs: &Rootfs) -> Result<()> {
     let cannot = || format!("cannot prepare the job folder {}", job.display());
     symlink(rootfs.root(), job.join("root")).with_context(cannot)?;
@@ -86,8 +86,8 @@ pub(crate) fn binary(job: &Path) -> Result<()> {
         .with_context(|| format!("cannot copy {} to {}", me.display(), there.display()))
 }
 
-/// Where the guest's memory is to lie when the usual place will not do: a file system in memory that lets programs run and
-/// has the room.
+/// Another folder for the guest's memory if the usual one does not suffice: a file system in memory that allows executable files and has
+/// enough space.
 fn memory_folder(usual: &Path, job: &Path, megabytes: u64) -> Result<Option<PathBuf>> {
     let free = |path: &Path| -> Option<(u64, bool)> {
         let stat = statvfs(path).ok()?;

@@ -52,7 +52,7 @@ impl Suite {
             Task::Shell { topology: topology.map(|name| name.to_owned()), size: Some((rows, columns)) };
         let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
         let limits = Limits { time: Duration::MAX, megabytes: memory(MEGABYTES) };
-        // Whoever wants to try `meridian` in there has built it.
+        // The shell has `meridian` if the user has built it.
         let tools = Tools { meridian: Tools::built().is_ok(), ..Tools::default() };
         let (folder, end) = on_this_terminal(|| bench.job("shell", task, &[], limits, tools))?;
         settle(folder, end).map(|_| ExitCode::SUCCESS).map_err(|report| anyhow!(report))

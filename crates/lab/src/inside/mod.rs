@@ -25,7 +25,7 @@ use crate::job::{INSIDE, Outcome, Spec};
 /// The first argument that makes this binary PID 1 of namespaces.
 pub(crate) const NATIVE_INIT: &str = "--lab-native-init";
 
-/// Becomes PID 1's work if that is what this process is.
+/// Runs PID 1's work if this process is PID 1.
 pub(crate) fn main(args: &[OsString]) -> Option<Result<ExitCode>> {
     if getpid().as_raw() != 1 {
         return None;
@@ -44,7 +44,7 @@ fn supervise(spec: &Spec, stdio: Option<&File>) -> Result<()> {
         .current_dir("/root")
         .env_clear()
         .envs([
-            // The binary under test, where the test asked for it, before all.
+            // The binary under test comes first, if the test requested it.
             ("PATH", "/job/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/frr"),
             ("HOME", "/root"),
             ("TERM", "linux"),
@@ -55,7 +55,7 @@ fn supervise(spec: &Spec, stdio: Option<&File>) -> Result<()> {
                 "glibc.malloc.arena_max=1:glibc.malloc.top_pad=1048576:glibc.malloc.trim_threshold=67108864",
             ),
         ])
-        // Errors need no backtrace, and in a guest it takes seconds to make one; panics have theirs if asked for.
+        // Errors need no backtrace, which takes seconds in a guest. Panics have one if requested.
         .env("RUST_LIB_BACKTRACE", "0")
         .envs(&spec.env);
     if let Some(file) = stdio {

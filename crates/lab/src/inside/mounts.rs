@@ -42,7 +42,7 @@ pub(super) fn overlay(lower: &Path, scratch: &Path) -> Result<std::path::PathBuf
     Ok(root)
 }
 
-/// Mounts what every program expects to find, all but `/dev` itself.
+/// Mounts the file systems that every program expects, except `/dev` itself.
 pub(super) fn usual(root: &Path) -> Result<()> {
     mount_at("proc", &root.join("proc"), "")?;
     mount_at("sysfs", &root.join("sys"), "")?;

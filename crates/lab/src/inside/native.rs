@@ -22,7 +22,7 @@ pub(super) fn main(args: &[OsString]) -> Result<ExitCode> {
     prctl::set_pdeathsig(Signal::SIGKILL).context("cannot bind to the parent's life")?;
     let [root, job] = args else { bail!("PID 1 needs a root file system and a job") };
     let (lower, job) = (Path::new(root), Path::new(job));
-    // What is mounted from here on is nobody else's business.
+    // Later mounts must not propagate to the host.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .context("cannot keep mounts to ourselves")?;
     let scratch = job.join("mnt");

@@ -19,7 +19,7 @@ use crate::topology::Lab;
 /// The first argument that makes this binary the test's process.
 pub(crate) const PERFORM: &str = "--lab-perform";
 
-/// Runs the job's task if that is what this process is for.
+/// Runs the job's task if the arguments say so.
 pub(crate) fn main(args: &[OsString], suite: &Suite) -> Option<Result<ExitCode>> {
     (args.first()? == PERFORM).then(|| perform(suite).map(|()| ExitCode::SUCCESS))
 }
@@ -58,7 +58,7 @@ fn perform(suite: &Suite) -> Result<()> {
     outcome.write(Path::new(INSIDE))
 }
 
-/// An error and what caused it, a line each.
+/// An error and its causes, a line each.
 fn told(error: &anyhow::Error) -> String {
     error.chain().map(|cause| cause.to_string()).collect::<Vec<_>>().join("\n  because: ")
 }
@@ -78,7 +78,7 @@ fn guarded(test: impl FnOnce() -> Result<()>) -> Result<()> {
     done.unwrap_or_else(|_| Err(anyhow!(said.unwrap_or_else(|| "the test panicked".to_owned()))))
 }
 
-/// On the host's own kernel only the inside can tell whether the needs are met.
+/// Checks the needs. On the host's own kernel, only a process inside the namespaces can do that.
 fn check(spec: &Spec) -> Result<()> {
     if spec.backend == Backend::Uml || spec.needs.is_empty() {
         return Ok(());
@@ -121,7 +121,7 @@ fn probe() -> BTreeSet<Need> {
     found
 }
 
-/// Shows what is up, here as text and in the job folder as SVG.
+/// Prints the running topology, and writes it as SVG to the job folder.
 fn show(lab: &Lab) -> Result<()> {
     let (picture, path) = (lab.picture(), Path::new(INSIDE).join("topology.svg"));
     print!("{picture}");
@@ -140,7 +140,7 @@ fn shell(size: Option<(u16, u16)>) -> Result<()> {
     );
     let mut command = Command::new("setsid");
     command.args(["--ctty", "--wait", "bash"]);
-    // How the shell's last command went is no failure of ours.
+    // A failed last command in the shell is no failure of the lab.
     command.status().map(|_| ()).context("cannot start a shell")
 }
 

@@ -51,15 +51,15 @@ fn run() -> Result<()> {
     let root = overlay(Path::new("/"), scratch)?;
     mount_at("devtmpfs", &root.join("dev"), "")?;
     usual(&root)?;
-    // The option is the whole of the path here, as this is the old way to mount; mount(8) goes another.
+    // With the old mount call, the option is the whole path on the host; mount(8) would pass it differently.
     mount_at("hostfs", &root.join(INSIDE.trim_start_matches('/')), "/")?;
     if Path::new(INSIDE).join(tools::OPENSTACK).symlink_metadata().is_ok() {
         host_folder(tools::OPENSTACK, &root.join(OPENSTACK.trim_start_matches('/')))?;
     }
     enter(&root)?;
     settle()?;
-    // Nor is it to try: it takes the name of each bridge for a module's before the bridge is there, thirty processes for three
-    // chassis, a third of a second.
+    // The kernel must not load modules either. It would run modprobe for the name of each bridge before the bridge exists: thirty processes
+    // for three chassis, a third of a second.
     write("/proc/sys/kernel/modprobe", "\n")?;
     // A kernel that stumbles is to fall where one sees it.
     write("/proc/sys/kernel/panic_on_oops", "1")?;

@@ -29,7 +29,8 @@ use crate::node::Node;
 use crate::process::{Daemon, Recipe};
 use crate::python;
 
-/// Serves what was loaded: address, port. One thread: with several, SQLite refuses writes that meet ("database is locked").
+/// Serves the loaded application at an address and a port. There is one thread, because SQLite rejects concurrent writes ("database is
+/// locked").
 const SERVE: &str = "waitress.serve(application, host=serve[0], port=int(serve[1]), threads=1)";
 
 /// The number of retries with another port, if another process took the free port first.
@@ -85,7 +86,7 @@ impl Keystone {
         Ok(keystone)
     }
 
-    /// Where it is: what `OS_AUTH_URL` and `www_authenticate_uri` are set to.
+    /// The URL, for `OS_AUTH_URL` and `www_authenticate_uri`.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -107,7 +107,7 @@ impl Keystone {
         self.request(method, "auth/tokens", &headers, None).map(|(_, answer)| answer)
     }
 
-    /// Asks anything else, as `admin`: a method, a path after `/v3/`, a body.
+    /// Sends any other request as `admin`: a method, a path after `/v3/`, a body.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         let token = self.own_token()?;
         self.send(method, path, Some(token), body).map(|(_, answer)| answer)

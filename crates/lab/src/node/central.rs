@@ -79,7 +79,7 @@ impl Central {
         &self.nb
     }
 
-    /// The Southbound: what became of it.
+    /// The Southbound database.
     pub fn sb(&self) -> &Db {
         &self.sb
     }

@@ -44,7 +44,7 @@ impl ChassisSpec {
         self
     }
 
-    /// A physical network ends in a bridge that has no wire: what leaves by it is routed by the kernel.
+    /// Maps a physical network to a bridge without a wire. The kernel routes the packets that leave through it.
     #[must_use]
     pub fn bridge_mapping(mut self, physnet: &str, bridge: &str) -> ChassisSpec {
         self.mappings.push((physnet.to_owned(), bridge.to_owned(), false));
@@ -84,7 +84,7 @@ impl Deref for Chassis {
 }
 
 impl Chassis {
-    /// Brings it up on a node whose wires (`eth0`, and `phys0`, `phys1`, ... to physical networks) are laid.
+    /// Starts the chassis on a node whose wires (`eth0`, and `phys0`, `phys1`, ... to physical networks) exist.
     pub(crate) fn start(
         node: Arc<Node>,
         spec: &ChassisSpec,

@@ -1,4 +1,4 @@
-//! FRR on a node: the routing daemons it is to run, and their configuration.
+//! FRR on a node: its routing daemons and their configuration.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Node {
         let vtysh = Path::new("/etc/frr").join(self.label()).join("vtysh.conf");
         fs::write(&vtysh, "").with_context(|| format!("cannot write {}", vtysh.display()))?;
         let socket = |daemon: &str| Path::new("/run/frr").join(self.label()).join(format!("{daemon}.vty"));
-        // zebra first: the others look for it once, and then only now and then.
+        // zebra starts first, because the other daemons look for it once at their start and then only at long intervals.
         for group in [&["zebra"][..], &["mgmtd"], daemons] {
             let start = |daemon: &&str| {
                 let recipe = Recipe::new(&format!("/usr/lib/frr/{daemon}"))
@@ -35,7 +35,7 @@ impl Node {
                     .arg(format!("file:{}", self.log(daemon).display()))
                     .arg("--log-level")
                     .arg("info")
-                    // Its log tells what it was told, and by how many.
+                    // The log shows each received command and its client.
                     .arg("--command-log-always")
                     // In the group that its sockets are for, or it may not give them to it.
                     .under(["setpriv", "--groups=frrvty"])

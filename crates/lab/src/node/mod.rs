@@ -43,12 +43,12 @@ impl Node {
         })
     }
 
-    /// Where its sockets and databases are.
+    /// The folder with the node's sockets and databases.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where a daemon of this node writes its log.
+    /// The log file of a daemon of this node.
     pub fn log(&self, daemon: &str) -> PathBuf {
         self.logs.join(format!("{}-{daemon}.log", self.label()))
     }
@@ -74,7 +74,7 @@ impl Node {
             .context("is the test registered with `.meridian()`?")
     }
 
-    /// All daemons that were started here.
+    /// All daemons that the test started on this node.
     pub fn daemons(&self) -> Vec<Arc<Daemon>> {
         self.daemons.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -95,7 +95,7 @@ impl Node {
         self.daemons().iter().filter(|daemon| daemon.alive()).try_for_each(|daemon| daemon.kill())
     }
 
-    /// Where it notes what it did not reach.
+    /// The list of the targets that this node did not reach.
     pub(crate) fn failures(&self) -> &Arc<Failures> {
         &self.failures
     }

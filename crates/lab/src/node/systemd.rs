@@ -66,7 +66,7 @@ pub struct Systemd {
 }
 
 impl Systemd {
-    /// Starts it on a node whose switch and FRR run, up to its basic target.
+    /// Starts systemd on a node whose switch and FRR run, up to its basic target.
     pub fn start(node: &Arc<Node>) -> Result<Systemd> {
         ensure!(
             Spec::inside()?.backend == Backend::Uml,
@@ -81,7 +81,7 @@ impl Systemd {
         for unit in MASKED {
             mask(&Path::new("/etc/systemd/system").join(unit))?;
         }
-        // What looks for units to be made, at every reload: a dozen programs, and there are none.
+        // The generators, a dozen programs that run at every reload. There are no units for them to generate.
         let generators = fs::read_dir("/usr/lib/systemd/system-generators").context("there is no systemd")?;
         for generator in generators.flatten() {
             mask(&Path::new("/etc/systemd/system-generators").join(generator.file_name()))?;
@@ -98,7 +98,7 @@ impl Systemd {
         let pid = pid.with_context(|| format!("systemd ended at its start: {}", daemon.said()))?;
         let systemd = Systemd { node: Arc::clone(node), pid: pid.trim().to_owned() };
         quietly(BOOT, "systemd is up", || {
-            // A unit that the lab cannot carry makes it `degraded`, which is told by the status.
+            // A unit that does not work in the lab makes the state `degraded`; `systemctl status` names it.
             let state = systemd.run_args(&["sh", "-c", "systemctl is-system-running --wait || true"])?;
             ensure!(["running", "degraded"].contains(&state.trim()), "it is {state}");
             Ok(())
@@ -106,12 +106,12 @@ impl Systemd {
         Ok(systemd)
     }
 
-    /// Runs a command line (words between blanks, no shell) on this machine, to its end; returns its output.
+    /// Runs a command line (arguments separated by blanks, no shell) on this machine, to its end; returns its output.
     pub fn run(&self, line: &str) -> Result<String> {
         self.run_args(&line.split_ascii_whitespace().collect::<Vec<_>>())
     }
 
-    /// As [`Systemd::run`], for arguments that contain blanks.
+    /// Like [`Systemd::run`], for arguments that contain blanks.
     pub fn run_args(&self, args: &[&str]) -> Result<String> {
         let enter = [
             "nsenter",
@@ -151,7 +151,7 @@ impl Systemd {
     }
 }
 
-/// Puts nothing in the place of what systemd would find under this name.
+/// Masks a name, so that systemd finds an empty unit there.
 fn mask(at: &Path) -> Result<()> {
     fs::create_dir_all(at.parent().unwrap_or(at))
         .and_then(|()| symlink("/dev/null", at))
@@ -160,7 +160,7 @@ fn mask(at: &Path) -> Result<()> {
 
 impl Drop for Systemd {
     fn drop(&mut self) {
-        // For whoever looks at a test that failed.
+        // The journal helps to find the reason of a failed test.
         if let Ok(told) = self.run("journalctl --output short-monotonic") {
             let _ = fs::write(self.node.log("journal"), told);
         }

@@ -98,7 +98,7 @@ impl Picture {
                 _ => {}
             }
         }
-        // Chassis come up side by side: their order is by name, not by who was first.
+        // Chassis start concurrently, so they are sorted by name.
         picture.centrals.sort();
         picture.chassis.sort_by(|a, b| a.name.cmp(&b.name));
         for part in parts {

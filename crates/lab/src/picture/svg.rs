@@ -1,5 +1,5 @@
-//! The picture as SVG, by hand: from top to bottom spines and centrals, the underlay, chassis with their VMs, physical networks
-//! and the hosts on them. A column for each chassis.
+//! The picture as SVG, without a library. From top to bottom: spines and centrals, the underlay, chassis with their VMs, physical networks
+//! and their hosts, with a column for each chassis.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -62,7 +62,7 @@ impl Canvas {
 }
 
 impl Picture {
-    /// As an SVG document.
+    /// The SVG document.
     pub fn svg(&self) -> String {
         let hosts = self.physnets.values().map(|(_, hosts)| hosts.len()).max().unwrap_or(0);
         let columns =

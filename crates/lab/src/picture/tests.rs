@@ -19,7 +19,7 @@ fn chassis(name: &str, address: &str) -> Vec<Part> {
 
 fn tenants() -> Picture {
     let mut parts = vec![Part::Central("az1".into(), "10.10.0.100".into())];
-    // They come up in any order.
+    // The parts may arrive in any order.
     parts.extend(chassis("hv2", "10.10.0.2"));
     parts.extend(chassis("hv1", "10.10.0.1"));
     for (vm, on) in [("vm1", "hv1"), ("vm2", "hv2"), ("vm3", "hv1")] {
@@ -78,7 +78,7 @@ fn every_name_and_every_wire_is_in_the_svg() {
     for name in ["az1", "hv1", "hv2", "vm1", "vm2", "vm3", "ext", "spine", "idle", "underlay", "physnet"] {
         assert_eq!(svg.matches(&format!(">{name}</text>")).count(), 1, "{name} in {svg}");
     }
-    // One of the central, two of chassis to each network, three of VMs, one of the host, and the spine's cable.
+    // The lines: one of the central, two of chassis to each network, three of VMs, one of the host, and the spine's cable.
     assert_eq!(svg.matches("<line ").count(), 1 + 2 * 2 + 3 + 1 + 1, "{svg}");
 }
 

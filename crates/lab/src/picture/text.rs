@@ -1,4 +1,4 @@
-//! The picture as text: a tree for each network, and the cables that belong to none.
+//! The picture as text: a tree for each network, and the cables without a network.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ impl Branch {
     }
 }
 
-/// A heading and what hangs on it; nothing where nothing does.
+/// Writes a heading and its branches; nothing if there are no branches.
 fn tree(f: &mut fmt::Formatter<'_>, heading: &str, branches: &[Branch]) -> fmt::Result {
     if branches.is_empty() {
         return Ok(());

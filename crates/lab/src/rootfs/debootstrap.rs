@@ -84,7 +84,7 @@ const NO_MMDEBSTRAP: &str = "mmdebstrap is not installed, and it makes the lab's
 
 /// A command that is ended when we are, however we end, where the system has the program for it.
 fn quietly(program: &str) -> Command {
-    // Looked up here, so that its absence is seen as such.
+    // The program is searched for here, so that its absence gets a clear error.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let find =
         |name: &str| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());

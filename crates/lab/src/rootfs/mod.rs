@@ -23,7 +23,7 @@ use crate::progress::Progress;
 pub(crate) use fixup::{EMPTY, FIRST, SCHEMAS};
 pub use recipe::key;
 
-/// How many steps a build has: lists, download, unpack, finish.
+/// The number of steps of a build: lists, download, unpack, finish.
 const STEPS: u64 = 4;
 
 /// The peak disk space of unpacking, with a reserve.
@@ -52,7 +52,7 @@ impl Rootfs {
         if !dir.join("manifest.json").is_file() {
             return None;
         }
-        // Tells `tidy` that it is in use; a cache that may only be read works as well.
+        // Marks the root file system as used for `tidy`. A read-only cache works as well.
         let _ = fs::File::create(dir.join("used"));
         Some(Rootfs(dir))
     }
@@ -110,7 +110,7 @@ impl Rootfs {
         serde_json::from_slice(&text).with_context(|| format!("{} is no manifest", path.display()))
     }
 
-    /// Where it is.
+    /// The path of the root file system.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -176,7 +176,7 @@ fn build(part: &Path, home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Asks a kernel for its configuration; `dir` is where its own library is, if it has one.
+/// Runs a kernel to print its configuration; `dir` is the folder of its own C library, if it has one.
 pub(crate) fn show_config(kernel: &Path, dir: &Path) -> Result<String> {
     let out = Command::new(kernel)
         .arg("--showconfig")
@@ -194,7 +194,7 @@ pub(crate) fn show_config(kernel: &Path, dir: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Fails if there is less free space than a build needs: better now than half-way.
+/// Fails if there is less free space than a build needs. Otherwise the build would fail half-way.
 fn room(free: u64, dir: &Path) -> Result<()> {
     ensure!(
         free >= ROOM,
@@ -213,7 +213,7 @@ fn free_bytes(dir: &Path) -> Result<u64> {
     Ok(stat.blocks_available() * stat.fragment_size())
 }
 
-/// One line about what is in it.
+/// A summary of its content in one line.
 fn summary(manifest: &Manifest) -> String {
     let version = |name: &str| manifest.packages.get(name).map_or("?", |version| version.as_str());
     format!(

@@ -40,7 +40,7 @@ pub(super) const PACKAGES: &[&str] = &[
     "ovn-central",
     "ovn-host",
     "ovn-ic",
-    // what looks at it
+    // Tools for inspection.
     "curl",
     "ethtool",
     "iproute2",
@@ -50,8 +50,8 @@ pub(super) const PACKAGES: &[&str] = &[
     "tcpdump",
 ];
 
-/// Packages that are unpacked without what they depend on: of PostgreSQL's long train (a compiler, Perl, locales) a lab needs
-/// the libraries only.
+/// Packages that are unpacked without their dependencies. PostgreSQL depends on a compiler, Perl and locales, and a lab needs only its
+/// libraries.
 pub(super) const ALONE: &[&str] =
     &["libicu76", "libpq5", "libxml2", "libxslt1.1", "postgresql-17", "postgresql-client-17"];
 

@@ -30,14 +30,14 @@ const UNDERLAY_MTU: u32 = 1600;
 /// A running topology.
 #[derive(Debug)]
 pub struct Lab {
-    // Dropped in this order: what talks to daemons before the daemons, and the runtime that carries all talk last.
+    // The fields are dropped in this order: clients of daemons before the daemons, and the runtime last, because it runs all connections.
     centrals: BTreeMap<String, Central>,
     chassis: BTreeMap<String, Chassis>,
     nodes: Mutex<Vec<Arc<Node>>>,
     physnets: Mutex<BTreeSet<String>>,
     /// The unanswered traffic, for the report.
     failures: Arc<Failures>,
-    /// How many there are, for the next one's address.
+    /// The number of controllers, for the address of the next one.
     controllers: AtomicU8,
     /// The parts of the lab, for the picture.
     parts: Mutex<Vec<Part>>,
@@ -228,7 +228,7 @@ impl Lab {
         &self.root
     }
 
-    /// Where packets are switched.
+    /// The kind of datapath.
     pub fn datapath(&self) -> Datapath {
         self.datapath
     }
@@ -238,7 +238,7 @@ impl Lab {
         let parts = self.parts();
         let mut addresses = Addresses::new();
         let mut look = |end: &picture::End| {
-            // A device that is gone by now has none.
+            // A device that no longer exists has no addresses.
             let found = self.find(&end.node).and_then(|node| node.addresses(&end.device));
             addresses.insert(end.clone(), found.unwrap_or_default());
         };

@@ -50,7 +50,7 @@ use crate::job::{Backend, Spec};
 use crate::need::Need;
 use crate::node::chassis::ChassisSpec;
 
-/// Where packets are switched.
+/// The place where packets are switched: in the kernel or in userspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datapath {
     /// In ovs-vswitchd itself, which brings its own connection tracking.
@@ -64,7 +64,7 @@ impl Datapath {
     fn chosen() -> Result<Datapath> {
         let spec = Spec::inside()?;
         let able = spec.offered.contains(&Need::ConntrackZones) && spec.offered.contains(&Need::OpenVswitch);
-        // What is offered is told of the guest's kernel only.
+        // Only for the guest's kernel the features are known in advance.
         Ok(if spec.backend == Backend::Uml && able { Datapath::Kernel } else { Datapath::Userspace })
     }
 
@@ -93,7 +93,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Nothing yet.
+    /// An empty topology.
     pub fn new() -> Topology {
         Topology::default()
     }

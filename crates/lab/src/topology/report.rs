@@ -8,7 +8,7 @@ use super::Lab;
 use super::trace::verdicts;
 use crate::node::Node;
 
-/// How many lines of a log are telling.
+/// The number of lines of a log in the report.
 const TAIL: usize = 6;
 
 /// Writes the report when dropped, unless the test marked itself as passed.
@@ -36,7 +36,7 @@ impl Drop for Guard<'_> {
 }
 
 impl Lab {
-    /// Writes the state of every node into the job folder and prints what is likely to tell why something failed.
+    /// Writes the state of every node into the job folder, and prints the parts that are likely to explain a failure.
     pub fn report(&self) {
         let dir = self.job().join("report");
         let _ = fs::create_dir_all(&dir);

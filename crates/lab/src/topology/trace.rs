@@ -15,7 +15,7 @@ use crate::node::Node;
 use crate::node::chassis::Chassis;
 use crate::picture::Part;
 
-/// How many of the failures are followed; the first ones are the cause of others, or of nothing.
+/// The number of traced failures. The first ones are usually the cause of the others.
 const FOLLOWED: usize = 3;
 
 /// Sender and destination of unanswered traffic.
@@ -78,7 +78,7 @@ impl Lab {
         entries.iter().map(ask).collect()
     }
 
-    /// Where what a node sends enters a switch: chassis, bridge, device.
+    /// The places where a node's packets enter a switch: chassis, bridge, device.
     fn entries(&self, from: &str) -> Result<Vec<(&Chassis, &'static str, String)>> {
         let parts = self.parts();
         let on = parts.iter().find_map(|part| match part {
@@ -161,7 +161,7 @@ impl Packet {
     }
 }
 
-/// The way out of a node.
+/// The route of a node to an address.
 #[derive(Debug, PartialEq, Eq)]
 struct Route {
     device: String,

@@ -123,7 +123,7 @@ async fn one_bad_object_does_not_stop_the_rest() {
         "after a failure nothing remembered is trusted"
     );
 
-    // The others go on at full speed, and the bad one is not tried with each of them.
+    // The other objects continue at full speed, and the bad one is not retried with each of them.
     sleep(ms(10_000)).await;
     let tried = bench.world(|w| w.tried("bad"));
     for n in 0..10 {
@@ -133,13 +133,13 @@ async fn one_bad_object_does_not_stop_the_rest() {
     }
     assert!(bench.world(|w| w.tried("bad")) <= tried + 2);
 
-    // So it is when someone asks.
+    // An explicit request retries it at once.
     let tried = bench.world(|w| w.tried("bad"));
     bench.handle.run_now();
     sleep(ms(1)).await;
     assert!(bench.world(|w| w.tried("bad")) > tried);
 
-    // Corrected, it is tried without being asked.
+    // After the input is corrected, the loop retries the object by itself.
     bench.world(|w| w.bad.clear());
     bench.want("bad", 7);
     sleep(ms(20)).await;
@@ -250,7 +250,7 @@ async fn a_target_that_goes_silent_fails_in_the_end() {
     let message = status.last_error.unwrap().message;
     assert!(message.starts_with("could not read the target: no answer within 20 s"), "{message}");
     bench.world(|w| (w.observe_fault, w.apply_fault) = (None, Some(Fault::Hang)));
-    // A write without an answer may have worked: it is looked at again, not repeated blindly.
+    // A write without an answer may have succeeded, so the loop observes again instead of repeating it.
     bench.handle.run_now();
     sleep(ms(10_000)).await;
     bench.world(|w| w.foreign("a", 2));
@@ -372,7 +372,7 @@ async fn stop_is_prompt_wherever_the_loop_is() {
     bench.world(|w| w.observe_fault = Some(Fault::Hang));
     bench.settle().await;
     bench.stops_within(Duration::ZERO).await;
-    // Applying: what is under way may end.
+    // A step that is being applied may end.
     let bench = Bench::start([("a", 1)]);
     bench.world(|w| w.apply_takes = ms(300));
     sleep(ms(100)).await;

@@ -33,7 +33,7 @@ where
             });
         };
         task::spawn_thread(&name, body)?;
-        // Goes with the runtime, and with it the thread's reason to be.
+        // The task ends with the runtime, and the thread with the task.
         task::spawn("lives", async move { lives.closed().await });
         Ok(())
     }

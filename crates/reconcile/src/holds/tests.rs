@@ -19,7 +19,7 @@ impl Bench {
         self.start + Duration::from_millis(ms)
     }
 
-    /// One run: plans `steps`, tries what is not held with `result`, and gives the ids of the held.
+    /// One run: plans `steps`, applies those that are not held with `result`, and returns the ids of the held objects.
     fn run(
         &mut self,
         ms: u64,
@@ -101,7 +101,7 @@ fn a_conflict_is_looked_at_again_at_once_but_not_for_ever() {
 #[test]
 fn steps_that_succeed_in_vain_slow_down_and_are_reported() {
     let mut bench = Bench::new();
-    // (now, next try, reported)
+    // (now, next retry, number of reports)
     for (now, next, reported) in
         [(0, None, 0), (1, Some(101), 0), (101, Some(301), 0), (301, Some(701), 1), (701, Some(1_501), 1)]
     {
@@ -145,7 +145,7 @@ fn steps_that_were_never_tried_are_no_successes_in_vain() {
 fn what_is_undone_again_and_again_is_reported_by_name() {
     let mut bench = Bench::new();
     let mut told = Vec::new();
-    // Somebody takes one rule away each second; another object comes and goes by itself.
+    // Another program removes one rule each second; another object appears and disappears by itself.
     for second in 0..5 {
         let flap = if second % 2 == 0 { "add" } else { "del" };
         let now = 1000 * second;

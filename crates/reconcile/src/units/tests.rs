@@ -39,7 +39,7 @@ enum Key {
     Link(Id),
 }
 
-/// The cut into units; told to, it panics on one of them.
+/// The split into units. On request it panics on one of them.
 #[derive(Default)]
 struct Net {
     panics_on: std::cell::Cell<Option<Id>>,
@@ -103,7 +103,7 @@ enum Edit {
     Port(Id, Option<Port>),
 }
 
-/// Applies an edit and says which questions it touches, as an OVSDB delta would: by old and new row.
+/// Applies an edit and returns the facts that it changes, of the old and the new row, as for an OVSDB delta.
 fn edit(world: &mut World, edit: Edit) -> Vec<Fact> {
     match edit {
         Edit::Mtu(mtu) => {
@@ -232,8 +232,8 @@ fn only_units_that_read_a_touched_fact_compile() {
     let mut world = small_world();
     let mut compiler = Compiler::new(Net::default());
     assert_eq!(compiler.update(&world, Delta::Everything).compiled, 5);
-    // (edit, units compiled): a tag concerns its switch; the MTU all switches; a port that appears under the name a link
-    // looked for in vain concerns that link and the port's switch.
+    // (edit, number of compiled units): a tag concerns its switch; the MTU concerns all switches; a new port concerns the link that did not
+    // find its name before, and the port's switch.
     let found = Port { switch: 1, name: 9, peer: None };
     for (change, compiled) in
         [(Edit::Switch(2, Some(1)), 1), (Edit::Mtu(9), 4), (Edit::Port(6, Some(found)), 2)]

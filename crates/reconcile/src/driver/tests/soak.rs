@@ -72,7 +72,8 @@ proptest! {
                 strike(&bench, blow).await;
             }
             bench.world(|w| w.behave());
-            // What hangs has to time out, then the longest wait, and then a resync for what was changed unseen. An unwanted undecided object stays.
+            // The sleep covers the time limit of hanging calls, the longest delay, and a resync for unnoticed changes. An unwanted
+            // undecided object stays.
             sleep(ms(82_000)).await;
             let (want, have) = bench.world(|w| (w.want.clone(), w.have.clone()));
             let status = bench.status();

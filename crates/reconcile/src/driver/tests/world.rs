@@ -286,7 +286,7 @@ impl Bench {
         self.handle.status().borrow().clone()
     }
 
-    /// Long enough for a run and the look after it, too short for a back-off.
+    /// Waits long enough for a run and the observation after it, and too short for a back-off.
     pub(super) async fn settle(&self) {
         sleep(ms(45)).await;
     }
