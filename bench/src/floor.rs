@@ -1,5 +1,5 @@
-//! The least that following changes can cost: a process that sleeps in `epoll_wait` until bytes come, reads them, and
-//! looks no further than it takes to count the changes. No client can be cheaper that is woken by each change.
+//! The lower bound for the cost of following changes: a process that sleeps in `epoll_wait` until bytes arrive, reads them, and parses only
+//! enough to count the changes. No client that each change wakes can be cheaper.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! The client with a feed of its changes, as a component of ours holds it.
+//! The client with a feed of its changes, as a component of Meridian uses it.
 
 use anyhow::{Context, Result};
 use ovsdb::replica::Delta;
@@ -19,7 +19,7 @@ impl Link {
         Ok(Link { feed: client.subscribe(), client })
     }
 
-    /// What is there now.
+    /// The current snapshot.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.client.snapshot()
     }
@@ -44,7 +44,7 @@ impl Link {
         }
     }
 
-    /// Commits and waits for the answer; what the feed tells of it is left aside.
+    /// Commits and waits for the reply. Drops the events of the feed.
     pub(crate) async fn commit(&mut self, transaction: &Transaction) -> Result<()> {
         self.client.commit(transaction).await?;
         while self.feed.try_next().is_some() {}

@@ -1,9 +1,9 @@
-//! Our side of `cargo xtask bench ovsdb`: a process of its own that holds a database and does as it is told.
+//! Meridian's side of `cargo xtask bench ovsdb`: a separate process that holds a database and follows commands.
 //!
-//! Started with REMOTE DATABASE SCHEMA-FILE (the last is for peers that need one), it prints a line when it holds the
-//! whole database, then takes orders as lines of JSON on its standard input; `xtask/src/bench/peer.rs` describes them.
-//! With `--floor` in front it is no client at all but what no client can beat; see `floor`. With `--plan SCHEMA-FILE ROWS`
-//! it measures something else, and needs no server; see `plan`.
+//! Its arguments are REMOTE DATABASE SCHEMA-FILE (the last one is for peers that need it). It prints a line when it holds the whole
+//! database, then reads commands as lines of JSON from its standard input; `xtask/src/bench/peer.rs` describes them. With `--floor` in
+//! front it runs the lower bound of any client instead; see `floor`. With `--plan SCHEMA-FILE ROWS` it measures planning, without a server;
+//! see `plan`.
 
 mod floor;
 mod link;
@@ -29,7 +29,7 @@ use serde_json::json;
 use self::floor::Floor;
 use self::link::Link;
 
-/// The key of `external_ids` whose value tells one change from the next.
+/// The key of `external_ids` whose value numbers the changes.
 const SEQUENCE_KEY: &str = "bench_seq";
 
 /// An order.
@@ -85,7 +85,7 @@ fn main() -> Result<()> {
         other => bail!("no model of {other}"),
     };
     let southbound = database == PortBinding::DATABASE;
-    // One thread, and everything a task on it: what a change costs is then one wake-up of the process.
+    // Everything runs as tasks on one thread, so a change costs one wake-up of the process.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut link = runtime.block_on(runtime.spawn(Link::open(remote.parse()?, model)))??;
     let snapshot = link.snapshot();
@@ -94,7 +94,7 @@ fn main() -> Result<()> {
     } else {
         snapshot.table::<LogicalSwitchPort>().len() + snapshot.table::<LogicalSwitch>().len()
     };
-    // A snapshot that is kept would make every change copy what it shares.
+    // A retained snapshot would make every change copy the shared parts.
     drop(snapshot);
     say(&json!({ "loaded": rows, "note": "typed replica with the columns of crates/ovn" }))?;
 
@@ -135,7 +135,7 @@ fn floor(remote: &str, database: &str) -> Result<()> {
     Ok(())
 }
 
-/// Notes when each change of a sequence key is seen, until so many were.
+/// Records when each change of a sequence key arrives, for this number of changes.
 async fn follow(mut link: Link, count: usize) -> Result<(Link, Vec<(usize, i64)>)> {
     let mut seen = Vec::with_capacity(count);
     link.follow(|delta| {
@@ -151,7 +151,7 @@ async fn follow(mut link: Link, count: usize) -> Result<(Link, Vec<(usize, i64)>
     Ok((link, seen))
 }
 
-/// Inserts the ports once their switch is there, and says how long it took.
+/// Inserts the ports once their switch exists, and reports how long it took.
 async fn insert(
     mut link: Link,
     switch: Uuid,

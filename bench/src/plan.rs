@@ -1,5 +1,5 @@
-//! What it costs to plan a Northbound of so many ports, two hundred to a switch: all of them new, nothing to do, one
-//! port changed, all of them gone. No server takes part: a plan is made of rows.
+//! The cost of planning a Northbound with a given number of ports, two hundred per switch: all of them new, nothing to do, one port
+//! changed, all of them deleted. It needs no server, because a plan is made from rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -19,7 +19,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Where cargo puts what it builds.
+/// The directory of cargo's build output.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
@@ -97,7 +97,7 @@ pub(crate) fn tee(command: &mut Command, mut see: impl FnMut(&str) + Send) -> Re
     Ok(child.wait().with_context(|| format!("cannot wait for `{}`", shown(command)))?.success())
 }
 
-/// Copies lines as they arrive. Bytes that are not text are forwarded unchanged.
+/// Copies lines as they arrive. Invalid UTF-8 is forwarded unchanged.
 fn forward(from: Option<impl Read>, mut to: impl Write, send: &std::sync::mpsc::Sender<String>) {
     let Some(from) = from else { return };
     let mut from = BufReader::new(from);

@@ -47,7 +47,7 @@ pub(crate) fn fuzz(args: &Args) -> Result<ExitCode> {
     for target in chosen {
         heading(&format!("fuzz {target}, {} s", args.seconds));
         let mut stats = Stats::default();
-        // libFuzzer writes what it finds to the first directory: new inputs stay out of the committed corpus.
+        // libFuzzer writes new inputs to the first directory, so they stay out of the committed corpus.
         let found = root().join("fuzz/target/found").join(target);
         std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
         let mut command = cargo_fuzz("run");

@@ -12,7 +12,7 @@ use clap::CommandFactory;
 use crate::command::{cargo, files, root, run, target_dir};
 use crate::{problems, trace};
 
-/// The programs whose subcommands are checked, as they are typed.
+/// The programs whose subcommands are checked.
 const PROGRAMS: [&str; 2] = ["cargo xtask", "meridian"];
 
 pub(crate) fn check() -> Result<()> {
@@ -75,7 +75,7 @@ fn other_samples() -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Whether one of a page's code blocks is this text.
+/// Whether one of a page's code blocks equals this string.
 fn shows(page: &str, text: &str) -> bool {
     page.contains(&format!("```text\n{text}```\n"))
 }
@@ -87,8 +87,8 @@ struct Mention {
     words: Vec<String>,
 }
 
-/// Whether the command line parser knows the command. For the product, this runs `--help`, which fails for an unknown command;
-/// words that turn out to be arguments do no harm.
+/// Whether the command line parser knows the command. For the product, this runs `--help`, which fails for an unknown command. Further
+/// words may be arguments, which `--help` ignores.
 fn exists(mention: &Mention) -> Result<bool> {
     if mention.program == "cargo xtask" {
         let tasks = crate::Cli::command();
@@ -104,7 +104,7 @@ fn exists(mention: &Mention) -> Result<bool> {
     Ok(meridian.status().context("cannot run the meridian binary")?.success())
 }
 
-/// Every subcommand named in code spans and code blocks; prose about "meridian this or that" is not looked at.
+/// Every subcommand in code spans and code blocks. Prose is skipped.
 fn find_mentions(text: &str) -> BTreeSet<Mention> {
     let mut found = BTreeSet::new();
     for code in code_pieces(text) {

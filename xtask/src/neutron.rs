@@ -30,7 +30,7 @@ const SOCKET: &str = "my.sock";
 
 /// A running Neutron.
 pub(crate) struct Neutron {
-    /// Where its API is.
+    /// The URL of its API.
     pub(crate) url: String,
     /// Its API's processes.
     pub(crate) uwsgi: Uwsgi,
@@ -66,7 +66,7 @@ impl Neutron {
         .context("cannot make Neutron's tables")?;
         let (log, at) = (dir.join("uwsgi.log"), dir.to_owned());
         let uwsgi = Uwsgi::start(&environment, "neutron.wsgi.api:application", &log, |command| {
-            // Neutron tells its workers apart from those of an earlier start by this.
+            // Neutron uses the start time to distinguish its workers from those of an earlier start.
             command
                 .args(["--set", "start-time=%t"])
                 .env("OS_NEUTRON_CONFIG_FILES", format!("{CONFIG};{MORE}"))
@@ -75,7 +75,7 @@ impl Neutron {
         Ok(Neutron { url: uwsgi.url.clone(), uwsgi, environment, dir: at, _mariadb: mariadb, central })
     }
 
-    /// How a client names a database of its OVN.
+    /// The remote of a database of its OVN.
     pub(crate) fn remote(&self, database: Database) -> String {
         self.central.remote(database)
     }

@@ -130,11 +130,11 @@ pub(crate) fn ensure_tool(tool: &CargoTool) -> Result<()> {
     Ok(())
 }
 
-/// Which of these packages are not installed.
+/// The packages among these that are not installed.
 fn missing(wanted: &[&'static str]) -> Result<Vec<&'static str>> {
     let mut query = Command::new("dpkg-query");
     query.args(["--show", "--showformat=${Package} ${db:Status-Status}\n"]).args(wanted);
-    // Unknown packages make dpkg-query fail while it still lists those it knows, so the status says nothing.
+    // Unknown packages make dpkg-query fail while it still lists those it knows, so its exit code is not used.
     let out = query.env("LC_ALL", "C").output().with_context(|| {
         format!("cannot run dpkg-query: this needs Debian or Ubuntu. On another system install what {wanted:?} hold by hand")
     })?;

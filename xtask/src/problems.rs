@@ -1,8 +1,7 @@
-//! Checks the troubleshooting pages of a node's agents: every problem code that an agent reports has a row on its page, and every
-//! row has a code.
+//! Checks the troubleshooting pages of a node's agents: every problem code that an agent reports has a row on its page, and every row has a
+//! code.
 //!
-//! A code is a word with dashes that stands in quotes in a source file that reports problems. The few other such words are
-//! listed here.
+//! A code is a quoted string with hyphens in a source file that reports problems. The few other such strings are listed here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,7 @@ const PAGES: [(&str, &[&str]); 2] = [
 ];
 /// The names by which a source file reports problems: directly, or through a draft of a decision.
 const REPORTS: [&str; 2] = ["Problem::", "Draft"];
-/// Words that are no codes.
+/// Quoted strings with hyphens that are no codes.
 const OTHERS: [&str; 5] =
     ["address-family", "chassis-redirect-port", "exit-address-family", "exit-vni", "ovn-bridge-mappings"];
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How many tests ran and how they ended.
+/// The number of tests that ran, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,

@@ -73,7 +73,7 @@ fn tempest_suite(suite: fn(&Path, &Path, Option<&str>) -> Result<Counts>) -> Cou
 /// Runs `cargo xtask up --check` as one more test: on the binary that the tests were built with, in a temporary directory.
 fn newcomer() -> Counts {
     let check = || -> Result<()> {
-        // A command that is interrupted fails, and so the server goes, too.
+        // An interrupted command fails and stops the server.
         up::told_to_end()?;
         let dir = tempfile::tempdir()?;
         up::check(&target_dir().join("debug/meridian"), dir.path())

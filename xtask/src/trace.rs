@@ -23,7 +23,7 @@ pub(crate) fn problems(root: &Path, file: &Path, text: &str) -> Vec<String> {
     problems
 }
 
-/// A Rust file with its text.
+/// A Rust file: its path and its content.
 pub(crate) type Source = (PathBuf, String);
 
 /// The tests in `cargo nextest run` lines that none of these files has.
@@ -36,7 +36,7 @@ pub(crate) fn not_to_run(file: &Path, text: &str, sources: &[Source]) -> Vec<Str
         .collect()
 }
 
-/// Whether a file has the test of this path: its folders and its name are the modules, `tests` is where tests are.
+/// Whether a file has the test of this path. The folders and the name of the file are its modules, and `tests` is any folder of tests.
 fn has((file, text): &Source, path: &str) -> bool {
     let (modules, name) = path.rsplit_once("::").unwrap_or(("", path));
     let file = file.with_extension("");
@@ -73,7 +73,7 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
     rows.into_iter()
 }
 
-/// Whether a file has such a test: a function that is marked as one, or one of the lab's.
+/// Whether a file has such a test: a function with a test attribute, or a test of the lab.
 fn is_test(source: &str, name: &str) -> bool {
     // The lab's are made from their names.
     if source.contains("Test::new") && source.contains(&format!("\"{name}\"")) {

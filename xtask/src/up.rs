@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Build `meridian` optimised (slower to build)
     #[arg(long)]
     release: bool,
-    /// Start everything, run the shown commands, check that OVN has the router, end
+    /// Start everything, run the printed commands, check that OVN has the router, and exit
     #[arg(long)]
     check: bool,
 }
@@ -59,7 +59,7 @@ const BALANCER_COMMANDS: [&str; 7] = [
     "loadbalancer listener create --name l1 --protocol TCP --protocol-port 82 --default-pool p1 lb1 --wait",
 ];
 
-/// Where the server of `up` serves metrics, if nothing else listens there.
+/// The address for the metrics of `up`, if it is free.
 const METRICS: &str = "127.0.0.1:9697";
 /// Any free port.
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -149,10 +149,10 @@ pub(crate) fn told_to_end() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Where the settings of the `openstack` command are, within the data directory.
+/// The settings file of the `openstack` command in the data directory.
 const CLOUDS: &str = "clouds.yaml";
 
-/// Where the server keeps the files of its OVN central, within the data directory.
+/// The directory of the server's OVN central in the data directory.
 const CENTRAL: &str = "ovn";
 
 fn openstack() -> Result<PathBuf> {

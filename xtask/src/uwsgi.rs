@@ -36,7 +36,7 @@ pub(crate) fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
 
 /// A web service in uWSGI. It ends with its value.
 pub(crate) struct Uwsgi {
-    /// Where it listens.
+    /// The URL of the service.
     pub(crate) url: String,
     child: Child,
 }

@@ -1,4 +1,4 @@
-//! Clients, each a thread with one connection that stays open, which take requests from one list until it is empty.
+//! Clients, each a thread with one open connection, which send the requests of one list until it is empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,19 +16,19 @@ use tokio::net::TcpStream;
 
 use crate::monotonic;
 
-/// How long one answer may take.
+/// The time limit of one answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What to ask, and how.
+/// The requests, and how to send them.
 #[derive(Deserialize)]
 pub(crate) struct Run {
-    /// Where the server listens, as `127.0.0.1:9696`.
+    /// The server's address, such as `127.0.0.1:9696`.
     address: String,
-    /// How many ask at the same time.
+    /// The number of concurrent clients.
     clients: usize,
-    /// How many requests are begun in a second, by all together; as fast as they are answered if not given.
+    /// The number of requests that all clients together start per second. Without it, each client sends its next request after an answer.
     rate: Option<f64>,
-    /// Wait until what the answers name is in the Northbound, and say when it was.
+    /// Wait until the Northbound has the ports that the answers name, and report the times.
     #[serde(default)]
     pub(crate) see: bool,
     /// Give the bodies of the answers back.
@@ -38,7 +38,7 @@ pub(crate) struct Run {
     requests: Vec<(String, String, Option<String>)>,
 }
 
-/// How one request went.
+/// The result of one request.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Answer {
     /// The status; 0 if there was no answer.
@@ -49,7 +49,7 @@ pub(crate) struct Answer {
     /// The ids of the objects that were answered, unless the bodies are wanted.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_text")]
     pub(crate) ids: Vec<Uuid>,
-    /// When the last of them was seen in the Northbound.
+    /// The time at which the last of them was seen in the Northbound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seen: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ fn as_text<S: Serializer>(ids: &[Uuid], serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_seq(ids.iter().map(ToString::to_string))
 }
 
-/// Asks everything; seconds from the first request to the last answer, and the answers in the order of the requests.
+/// Sends all requests. Returns the seconds from the first request to the last answer, and the answers in the order of the requests.
 pub(crate) fn run(run: &Run) -> Result<(f64, Vec<Answer>)> {
     let next = AtomicUsize::new(0);
     let begin = Instant::now();
@@ -97,7 +97,7 @@ fn client(run: &Run, next: &AtomicUsize, begin: Instant) -> Result<Vec<(usize, A
             let got = monotonic()?;
             let answer = match asked {
                 Ok(Ok((status, body))) => answer(status, sent, got, &body, run.bodies),
-                // A server that is killed is what some measurements are about.
+                // Some measurements kill the server, so a lost connection is a result.
                 Ok(Err(_)) | Err(_) => {
                     connection = None;
                     Answer { sent, got, ..Answer::default() }

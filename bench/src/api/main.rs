@@ -1,7 +1,7 @@
-//! The load of `cargo xtask bench api`: a process of its own that asks a server over connections that stay open, and sees
-//! when ports arrive in the Northbound. What it does is not measured; it only keeps time.
+//! The load of `cargo xtask bench api`: a separate process that sends requests to a server over connections that stay open, and observes
+//! when ports arrive in the Northbound. Its own work is not measured; it only keeps the time.
 //!
-//! It takes orders as lines of JSON on its standard input; `xtask/src/bench/api/load.rs` describes them.
+//! It reads commands as lines of JSON from its standard input; `xtask/src/bench/api/load.rs` describes them.
 
 mod clients;
 mod sight;
@@ -21,9 +21,9 @@ use self::sight::Sight;
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 enum Order {
-    /// Look at a Northbound from now on.
+    /// Observe a Northbound from now on.
     Watch { remote: String },
-    /// Ask, and say how it went.
+    /// Send requests, and report the results.
     Run(Run),
 }
 

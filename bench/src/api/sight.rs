@@ -1,4 +1,4 @@
-//! When ports arrive in the Northbound, seen by a client of our own on a thread of its own.
+//! The times at which ports arrive in the Northbound, observed by a client on a thread of its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::monotonic;
 
 /// The table of ports; a row's UUID is the port's id.
 const TABLE: &str = "Logical_Switch_Port";
-/// How long a row may take to arrive.
+/// The time limit for the arrival of a row.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The arrival of every port since the watch began.

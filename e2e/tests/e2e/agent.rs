@@ -1,4 +1,5 @@
-//! The BGP agent on two chassis, with a spine that knows nothing but BGP: what the tests of `bgp.rs` do by hand, it does by itself.
+//! The BGP agent on two chassis, with a spine that only speaks BGP: the agent does by itself the steps that the tests of `bgp.rs` do by
+//! hand.
 
 mod guard;
 mod health;
@@ -25,7 +26,7 @@ use crate::bgp::{SPINE, peering};
 use crate::border::{forward, learns, networks, spine, two_borders};
 
 const NEEDS: &[Need] = &[Need::Vrf, Need::Dummy, Need::Vlan];
-/// How long the agent may take on a machine that has much else to do.
+/// The agent's time limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -86,7 +87,7 @@ pub(crate) fn fabric(lab: &Lab) -> Result<()> {
     ["hv1", "hv2"].iter().try_for_each(|name| learns(lab.chassis(name)?, "default"))
 }
 
-/// Starts the agent of a chassis with the sample configuration, and what the lab has elsewhere than a node would.
+/// Starts the agent of a chassis with the sample configuration and the paths of the lab.
 pub(crate) fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
     let path = configure(hv, "")?;
     hv.meridian("bgp-agent", &["bgp-agent", "--config-dir", &path])
@@ -118,12 +119,12 @@ ndp_proxy_extra = 2001:db8:24::1@physnet
     Ok(path.display().to_string())
 }
 
-/// Asks the agent of a chassis.
+/// Runs a `meridian` command on the agent's admin socket of a chassis.
 pub(crate) fn ask(hv: &Chassis, question: &str) -> Result<String> {
     hv.run(&format!("meridian {question} --socket {}/agent.sock", hv.dir().display()))
 }
 
-/// Waits until a command's output has a line with these words, or no line with them any more.
+/// Waits until a command's output has a line with this string, or has none any more.
 pub(crate) fn shows(hv: &Chassis, command: &str, words: &str, there: bool) -> Result<()> {
     let what = format!("{}: `{command}` {} {words:?}", hv.label(), if there { "has" } else { "has no more" });
     eventually(PATIENCE, &what, || {
@@ -134,7 +135,7 @@ pub(crate) fn shows(hv: &Chassis, command: &str, words: &str, there: bool) -> Re
     })
 }
 
-/// What the hand-made networks lack: the option by which OVN tells of translated addresses.
+/// Sets an option that the hand-made networks lack: with it, OVN reports translated addresses.
 fn tell_of_nat(lab: &Lab) -> Result<()> {
     lab.central("az1")?.nb().change::<LogicalSwitchPort>(
         |port| port.name == "public-lr0",
@@ -214,7 +215,7 @@ fn reached() -> Result<()> {
         shows(hv2, "ip address show bgp-nic", "172.24.4.111/32", true)?;
         shows(hv1, "ip address show bgp-nic", "172.24.4.111/32", false)?;
         spine.reaches("172.24.4.111")?;
-        // On a port of its own: what the VM sends from the load balancer's, OVN leads through the gateway.
+        // The server listens on a port of its own, because OVN routes the VM's packets from the load balancer's port through the gateway.
         lab.find("vmu")?.serve(8080)?;
         spine.is_served_by("172.24.4.111:8080")?;
 
@@ -232,7 +233,7 @@ fn again_with(hv: &Chassis, more: &str) -> Result<()> {
     agent.start_again()
 }
 
-/// What is on the gateway's chassis, in the kernel's own words.
+/// Checks the state of the gateway's chassis with the output of `ip`.
 fn state(hv1: &Chassis) -> Result<()> {
     for (command, lines) in [
         (
@@ -274,7 +275,7 @@ fn state(hv1: &Chassis) -> Result<()> {
     Ok(())
 }
 
-/// The agent's own stanza in FRR's configuration: what is told of the VRF's instance.
+/// The agent's own stanza in FRR's configuration: the commands of the VRF's instance.
 pub(crate) fn vrf_stanza(running: &str) -> Result<&str> {
     let (_, rest) = running
         .split_once("router bgp 64999 vrf bgp-vrf")
@@ -282,7 +283,7 @@ pub(crate) fn vrf_stanza(running: &str) -> Result<&str> {
     Ok(rest.split_once("\nexit\n").map_or(rest, |(stanza, _)| stanza))
 }
 
-/// What the agent says of itself.
+/// Checks the agent's explanations, status and plan.
 fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
     let told = ask(hv1, "explain 172.24.4.10")?;
     for words in [
@@ -316,7 +317,7 @@ fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel tells of changes.
+/// A running `ip monitor`.
 pub(crate) struct Monitor(Arc<Daemon>);
 
 impl Monitor {
@@ -325,7 +326,7 @@ impl Monitor {
         hv.start("ip-monitor", recipe).map(Monitor)
     }
 
-    /// What it told so far, of links, addresses, routes and rules.
+    /// The changes so far, of links, addresses, routes and rules.
     pub(crate) fn told(&self) -> String {
         self.0.said()
     }
@@ -334,7 +335,7 @@ impl Monitor {
         self.saw_deletions_of(&[])
     }
 
-    /// Nothing was deleted but what has these words.
+    /// Asserts that every deletion contains one of these strings.
     fn saw_deletions_of(self, words: &[&str]) -> Result<()> {
         self.0.kill()?;
         let said = self.0.said();

@@ -1,5 +1,5 @@
-//! Load balancers made over the API, with packets: `meridian server` writes the Northbound, VMs serve, and clients connect from
-//! everywhere.
+//! Load balancers that are created over the API, tested with packets: `meridian server` writes the Northbound, VMs serve, and clients
+//! connect from everywhere.
 
 mod clients;
 mod health;

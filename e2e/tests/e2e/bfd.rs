@@ -1,4 +1,4 @@
-//! Routes that live as long as their next hops do.
+//! Routes that last as long as their next hops are alive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
     )]
 }
 
-/// How long a session may take to come up or to notice a death.
+/// How long a session may take to come up, or to detect a failure.
 const SESSION: Duration = Duration::from_secs(60);
 
 const PEER: &str = "bfd
@@ -94,7 +94,7 @@ fn peer(lab: &Lab, name: &str, address: &str) -> Result<Arc<Node>> {
     Ok(ext)
 }
 
-/// Waits until a session with a neighbour is in a state, and says how long that took.
+/// Waits until a session with a neighbour has a state, and prints how long that took.
 pub(crate) fn session(az: &Central, peer: &str, status: BfdStatus) -> Result<()> {
     let begin = std::time::Instant::now();
     let what = format!("BFD with {peer} is {status}");

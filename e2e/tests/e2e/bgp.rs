@@ -1,4 +1,4 @@
-//! What it takes to reach an address over BGP alone, step by step; the agent does all of it (`agent`).
+//! The steps that make an address reachable over BGP alone, done by hand. The agent does all of them (`agent`).
 
 use anyhow::{Context, Result, ensure};
 use lab::{Lab, Need, Test};
@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
     )]
 }
 
-/// What the spine says to both chassis.
+/// The spine's configuration towards both chassis.
 pub(crate) const SPINE: &str = "router bgp 65000
  bgp router-id 192.0.2.1
  no bgp ebgp-requires-policy
@@ -45,7 +45,7 @@ pub(crate) const SPINE: &str = "router bgp 65000
  exit-address-family
 ";
 
-/// What the `n`-th chassis says to the spine: host routes only, those of the exposure VRF among them.
+/// The configuration of the `n`-th chassis towards the spine: it announces host routes only, including those of the exposure VRF.
 fn border(n: usize) -> String {
     peering(n) + &leak(n)
 }
@@ -53,8 +53,8 @@ fn border(n: usize) -> String {
 /// The sample that an operator starts from, as the documentation and the package have it.
 const SAMPLE: &str = include_str!("../../../packaging/examples/frr.conf");
 
-/// The same without the exposure VRF, which is what an operator configures: the sample with this chassis' addresses. Only timers
-/// are shorter, and a filter holds at once: by itself FRR waits five seconds for more of it.
+/// The part without the exposure VRF, which an operator configures: the sample with the addresses of this chassis. Only timers are shorter,
+/// and filters take effect at once. By default FRR waits five seconds for further changes of a filter.
 pub(crate) fn peering(n: usize) -> String {
     let sample = SAMPLE
         .replace("172.30.1.1", &format!("172.30.1.{n}"))
@@ -71,7 +71,7 @@ exit
     )
 }
 
-/// What the sample says has to be added so that the prefixes of tenants are let out.
+/// The line that the sample asks to add so that tenants' prefixes are announced.
 pub(crate) fn tenants_let_out() -> Result<&'static str> {
     let (_, rest) =
         SAMPLE.split_once("= subnet, also the tenants' prefixes:\n! ").context("the sample does not tell")?;
@@ -100,7 +100,7 @@ fn steps() -> Result<()> {
         let (hv1, hv2, spine) = (lab.chassis("hv1")?, lab.chassis("hv2")?, lab.find("spine")?);
         let (vmp, outside) = (lab.find("vmp")?, "192.0.2.1");
         let (outside6, vmp6) = ("2001:db8:ff::1", "2001:db8:24::10");
-        // What a neighbour has learned would hide what is missing.
+        // Learned neighbours would hide a missing step.
         let forget = || vmp.run("ip neigh flush dev eth0").and_then(|_| hv1.run("ip neigh flush dev br-ex"));
         expose(hv1, "172.24.4.10")?;
         expose(hv1, vmp6)?;

@@ -1,7 +1,7 @@
-//! A border node played by hand: what has to be set up on a chassis so that addresses of its VMs are reached over BGP alone.
+//! A border node configured by hand: the settings of a chassis that make addresses of its VMs reachable over BGP alone.
 //!
-//! These are the steps that Meridian's BGP part will take by itself. They stand here in the kernel's own words, so that the
-//! ground it builds on is known and shown: also what happens when one step is missing.
+//! Meridian's BGP agent takes these steps by itself. Here they are commands of the kernel's own tools, which documents and tests the basis
+//! of the agent, including the effect of a missing step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use lab::node::Node;
 use lab::node::chassis::Chassis;
 use lab::{Lab, Topology, chassis, eventually};
 
-/// How long a route may take to travel.
+/// The time limit for a route to propagate.
 const ROUTE: Duration = Duration::from_secs(60);
-/// The table in which the provider bridge is the way to everything.
+/// The table whose default route leads to the provider bridge.
 const TABLE: &str = "201";
 
-/// Two chassis whose provider bridge `br-ex` has no wire: what leaves by it is routed by the kernel.
+/// Two chassis whose provider bridge `br-ex` has no wire. The kernel routes the packets that leave through it.
 pub(crate) fn two_borders() -> Topology {
     Topology::new()
         .central("az1")
@@ -24,7 +24,7 @@ pub(crate) fn two_borders() -> Topology {
         .chassis(chassis("hv2").bridge_mapping("physnet", "br-ex"))
 }
 
-/// The spine: a router with a cable (`up1`, `up2`, ...) to each chassis, whose end there is `uplink`; with addresses on all ends.
+/// Creates the spine: a router with a cable (`up1`, `up2`, ...) to each chassis, where its end is named `uplink`. All ends have addresses.
 pub(crate) fn spine(lab: &Lab, borders: &[&str], uplink: &str) -> Result<Arc<Node>> {
     let spine = spine_unnumbered(lab, borders, uplink)?;
     for (n, name) in (1..).zip(borders) {
@@ -34,7 +34,7 @@ pub(crate) fn spine(lab: &Lab, borders: &[&str], uplink: &str) -> Result<Arc<Nod
     Ok(spine)
 }
 
-/// The same with addresses on the loopback devices only.
+/// Like `spine`, with addresses on the loopback devices only.
 pub(crate) fn spine_unnumbered(lab: &Lab, borders: &[&str], uplink: &str) -> Result<Arc<Node>> {
     let spine = lab.node("spine")?;
     spine.address("lo", "192.0.2.1/32".parse()?)?;
@@ -75,7 +75,7 @@ pub(crate) fn forward(border: &Chassis) -> Result<()> {
     border.sysctl("net.ipv6.conf.all.forwarding", "1")
 }
 
-/// What VMs send to each other's Ethernet address goes to the kernel as well: the physical network does not switch.
+/// Sends packets between VMs on the provider network to the kernel as well, because the physical network does not switch them.
 pub(crate) fn steer_to_kernel(border: &Chassis) -> Result<()> {
     let (mac, port) = (border.mac("br-ex")?, border.ofport("patch-provnet-1-to-br-int")?);
     for family in ["ip", "ipv6"] {
@@ -94,7 +94,7 @@ pub(crate) fn expose(border: &Chassis, address: &str) -> Result<()> {
     border.address("bgp-nic", format!("{address}/{prefix}").parse()?)
 }
 
-/// Adds or deletes the rule by which an address is looked up in the provider bridge's table.
+/// Adds or deletes the rule that sends lookups of an address to the provider bridge's table.
 pub(crate) fn rule(border: &Chassis, verb: &str, address: &str) -> Result<()> {
     let (v6, _) = family(address);
     border.run(&format!("ip {v6} rule {verb} pref 32000 to {address} lookup {TABLE}")).map(|_| ())
@@ -131,8 +131,8 @@ fn has(node: &Node, prefix: &str) -> Result<bool> {
     Ok(node.run(&format!("ip {v6} route show {prefix}"))?.contains("proto bgp"))
 }
 
-/// FRR's filters on the `n`-th border: from outside only a default route is taken, which leaves under the node's own address;
-/// to the outside only host routes are told. A filter holds at once: by itself FRR waits five seconds for more of it.
+/// FRR's filters on the `n`-th border. It accepts only a default route from outside, which gets the node's own address as its source, and
+/// announces only host routes. Filters take effect at once; by default FRR waits five seconds for further changes.
 pub(crate) fn filters(n: usize) -> String {
     format!(
         "zebra route-map delay-timer 0
@@ -151,7 +151,7 @@ ip nht resolve-via-default
     )
 }
 
-/// What a border tells the peer group `uplink`, in both families.
+/// A border's address families for the peer group `uplink`, for both IP versions.
 pub(crate) fn uplink_families() -> String {
     both_families(
         "redistribute connected
@@ -166,7 +166,7 @@ fn both_families(what: &str) -> String {
     family("ipv4") + &family("ipv6")
 }
 
-/// Makes what is connected in the exposure VRF known to the rest.
+/// Imports the connected routes of the exposure VRF into the default instance.
 pub(crate) fn leak(n: usize) -> String {
     format!(
         "router bgp 64999\n{}exit\nrouter bgp 64999 vrf bgp-vrf\n bgp router-id 172.30.1.{n}\n{}exit\n",

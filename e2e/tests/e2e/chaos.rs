@@ -1,4 +1,4 @@
-//! What a network is to survive, whatever happens in whatever order.
+//! A network under random faults in random order.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::agent::{ask, fabric, start};
 use crate::border::{learns, networks, two_borders};
 use crate::fabric::{tenants, three_chassis};
 
-/// What the schedule is drawn from unless `LAB_SEED` says otherwise.
+/// The seed of the schedule, unless `LAB_SEED` sets another one.
 const SEED: u64 = 7;
 const HARMS: u32 = 9;
 const OVER: Duration = Duration::from_secs(16);
-/// How long an agent may take to find that all is well again.
+/// How long an agent may take to report that everything is healthy again.
 const WELL: Duration = Duration::from_secs(90);
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -36,7 +36,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// What is worst for an agent: daemons that restart alone, daemons that hang, and a flow that others delete.
+/// The worst faults for an agent: daemons that restart alone, daemons that hang, and a flow that other programs delete.
 fn announced() -> Result<()> {
     two_borders().run(|lab| {
         fabric(lab)?;
@@ -73,7 +73,7 @@ fn chaos() -> Result<()> {
     three_chassis().run(|lab| {
         tenants(lab)?;
         let az1 = lab.central("az1")?;
-        // Another tenant, who uses the same addresses on a switch of its own.
+        // A VM of another tenant, which uses the same addresses on a switch of its own.
         az1.write(|net| {
             net.switch("sw9").port("stranger", "02:00:00:00:00:66 10.0.0.66");
         })?;

@@ -1,4 +1,4 @@
-//! What a cloud has beside its network: a database, an identity service, and the binary under test.
+//! The services of a cloud beside its network: a database, an identity service, and the binary under test.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The guided tour of what works so far: `cargo xtask lab demo`. A chapter is told by packets, not by promises.
+//! The guided tour of the working features: `cargo xtask lab demo`. Each chapter shows real packets.
 
 use std::process::{Command, Stdio};
 

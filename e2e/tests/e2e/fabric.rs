@@ -12,8 +12,8 @@ pub(crate) fn three_chassis() -> Topology {
     })
 }
 
-/// `vm1` and `vm2` on `sw0`, `vm3` on `sw1`, each on a chassis of its own; the router `lr0` between the two, with its gateway
-/// on the provider network `public` on hv1, or on hv2 should hv1 be gone; the host `ext` outside, on that network.
+/// Creates `vm1` and `vm2` on `sw0` and `vm3` on `sw1`, each on a chassis of its own. The router `lr0` connects the switches; its gateway
+/// is on the provider network `public`, on hv1, or on hv2 if hv1 is down. The host `ext` is on that network outside.
 pub(crate) fn tenants(lab: &Lab) -> Result<()> {
     let az1 = lab.central("az1")?;
     az1.write(|net| {
@@ -39,7 +39,7 @@ pub(crate) fn tenants(lab: &Lab) -> Result<()> {
     az1.ready(&["vm1", "vm2", "vm3"])
 }
 
-/// Only brings it up, and says how long that took; for `cargo xtask bench lab`.
+/// Only starts the network and prints how long that took, for `cargo xtask bench lab`.
 pub(crate) fn comes_up() -> Result<()> {
     let begin = Instant::now();
     three_chassis().run(|lab| {
@@ -53,7 +53,7 @@ pub(crate) fn comes_up() -> Result<()> {
 pub(crate) fn idles() -> Result<()> {
     three_chassis().run(|lab| {
         tenants(lab)?;
-        // What follows a start: neighbours are learned, logs are written.
+        // Daemons still learn neighbours and write logs after the start.
         std::thread::sleep(Duration::from_secs(5));
         println!("idle in {}", lab.job().display());
         std::thread::sleep(Duration::from_secs(600));
@@ -61,7 +61,7 @@ pub(crate) fn idles() -> Result<()> {
     })
 }
 
-/// The same, up for as long as somebody wants to look at it.
+/// Runs the same network until `look` returns, for an interactive shell.
 pub(crate) fn for_shell(look: &dyn Fn(&Lab) -> Result<()>) -> Result<()> {
     three_chassis().run(|lab| {
         tenants(lab)?;

@@ -1,4 +1,4 @@
-//! What happens on the host when a guest, or what it is made of, goes wrong: a clear word, and nothing left behind.
+//! Faults of a guest or its parts, seen from the host: each gives a clear error, and leaves nothing behind.
 
 use std::fs;
 use std::io::Write;
@@ -151,7 +151,7 @@ fn aborting(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs a fixture that has to fail in words; gives them.
+/// Runs a fixture that must fail with a message; returns its outcome.
 fn told(bench: &Bench<'_>, fixture: &str) -> Result<String> {
     let (folder, end) = bench.fixture(fixture, LONG)?;
     let End::Told(outcome) = end else { bail!("the guest did not tell: {end:?}") };
@@ -180,7 +180,7 @@ fn traced(bench: &Bench<'_>) -> Result<()> {
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).context(name.to_owned());
     let trace = read("report/trace-vm1-10-0-0-99.txt")?;
     ensure!(trace.contains("where it enters br-int of hv1 by tap-vm1"), "{trace}");
-    // Nobody has that address: the question who does is all that vm1 ever sends.
+    // No host has that address, so vm1 only ever sends the ARP request for it.
     ensure!(trace.contains("arp_tpa=10.0.0.99") && trace.contains("Datapath actions:"), "{trace}");
     ensure!(read("output.log")?.contains("Datapath actions:"), "the telling part is not printed");
     folder.remove()
@@ -295,7 +295,7 @@ fn two_labs(bench: &Bench<'_>) -> Result<()> {
     let cache = bench.host()?.home.path().to_string_lossy().into_owned();
     let jobs = Jobs::make("two-labs")?;
     let run = |test: &str| ours(&jobs, &[("LAB_CACHE", &cache)], test).spawn();
-    // The same network, with the same names and addresses, in both.
+    // Both labs have the same network, with the same names and addresses.
     let network = "overlay::vms_on_different_chassis_reach_each_other";
     let labs = [run(network)?, run(network)?];
     for lab in labs {
@@ -327,7 +327,7 @@ fn native(bench: &Bench<'_>) -> Result<()> {
     child.wait()?;
     gone(inside)?;
     ensure!(mounts()? == before, "a mount was left");
-    // Kernels differ: where vrf is there the test passes, where not it says so.
+    // Kernels differ: with vrf the test passes, without it the error names the missing feature.
     let out = ours(&jobs, &env, "guest::has_the_devices_of_a_border_router").output()?;
     ensure!(
         out.status.success() || all(&out).contains("which the host's kernel does not offer"),

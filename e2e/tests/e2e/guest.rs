@@ -1,4 +1,4 @@
-//! The ground everything else stands on: a guest boots, and is what it should be.
+//! The basis of all other tests: a guest boots and has the expected system.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) fn tests() -> Vec<Test> {
 
 fn boots() -> Result<()> {
     ensure!(fs::read_to_string("/proc/sys/kernel/hostname")?.trim() == "lab", "another machine's name");
-    // Root's own: writable here, and never seen by the next guest.
+    // The root file system is writable, and the next guest does not see the changes.
     fs::write("/etc/hostname", "lab\n").context("the root file system is not writable")?;
     ensure!(Path::new("/job/job.json").is_file(), "no job folder");
     fs::write("/job/note", "from the inside").context("the job folder is not writable")?;
@@ -80,7 +80,7 @@ fn devices() -> Result<()> {
     Ok(())
 }
 
-/// Runs a command line, without a shell; gives what it printed.
+/// Runs a command line without a shell; returns its output.
 pub(crate) fn run(line: &str) -> Result<String> {
     let mut words = line.split(' ');
     let out = Command::new(words.next().unwrap_or_default())

@@ -31,7 +31,8 @@ use std::time::Duration;
 
 use lab::{Suite, Test};
 
-/// Networks take their time on a machine that has much else to do, and a test that fails says more than one that is ended.
+/// The time limit of tests with networks. It is generous for a busy machine, because a test that fails by itself reports more than a killed
+/// one.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {

@@ -1,5 +1,5 @@
-//! Routers with several gateways, made over the network API: `meridian server` on a node writes the Northbound, two border
-//! routers with FRR's bfdd answer for the same network outside, and packets tell which way they went.
+//! Routers with several gateways, created over the network API: `meridian server` on a node writes the Northbound, two border routers with
+//! FRR's bfdd connect to the same external network, and packets show which path they took.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) fn tests() -> Vec<Test> {
 
 /// More than anything here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// Where the API listens, on its own node.
+/// The address of the API on its own node.
 const API: &str = "127.0.0.1:9696";
 /// The server that both borders lead to.
 const OUTSIDE: &str = "203.0.113.1:80";
@@ -76,7 +76,7 @@ impl Uplink {
         )
     }
 
-    /// The way back to the VM.
+    /// Adds the route back to the VM.
     fn route_back(&self, border: &Node) -> Result<()> {
         border.route("10.0.0.0/24".parse()?, self.router_ip.parse()?)
     }
@@ -167,8 +167,8 @@ impl Cloud {
         Ok(Cloud { api, router, vm, borders })
     }
 
-    /// Waits until the API says of both gateways, in the order of the uplinks, how their sessions are and whether their routes
-    /// are there; gives the chassis they are on.
+    /// Waits until the API reports these BFD states of both gateways, in the order of the uplinks, and their routes accordingly. Returns
+    /// the chassis of the gateways.
     fn says(&self, sessions: [&str; 2]) -> Result<BTreeSet<String>> {
         eventually(LONG, &format!("the API says that the sessions are {}", sessions.join(" and ")), || {
             let status =
@@ -201,7 +201,7 @@ impl Cloud {
     }
 }
 
-/// Asks the API, from its own node.
+/// Sends a request to the API from its own node.
 fn call(api: &Node, method: &str, path: &str, body: &Value) -> Result<Value> {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = api.http(method, API, &format!("/v2.0/{path}"), &body)?;

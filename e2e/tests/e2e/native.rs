@@ -1,4 +1,4 @@
-//! Beside OVN's own routing (25.03 and later): a VRF of its own, and routes of protocol 84 for what it announces by itself.
+//! Meridian beside OVN's own routing (25.03 and later), which has a VRF of its own and routes of protocol 84 for its announcements.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
     )]
 }
 
-/// Does what can be done, and gives what is wrong.
+/// Applies all steps until the plan is empty; returns the problems.
 async fn act(plane: &mut Plane, want: &plane::Desired) -> Result<Vec<String>> {
     loop {
         let have = plane.observe(Scope::Full).await?;
@@ -49,7 +49,7 @@ fn scenario_39() -> Result<()> {
         let precise = "routing table 10 belongs to VRF ovnvrf10; choose another bgp_vrf_table_id";
         ensure!(problems.iter().any(|problem| problem.contains(precise)), "{problems:#?}");
         ensure!(!announced()?, "announced all the same");
-        // What needs no VRF is done.
+        // The parts that need no VRF are in place.
         ensure!(run("ip rule")?.contains("to 172.24.4.10 lookup"), "the wiring waits for no reason");
 
         println!("it is gone:");

@@ -1,4 +1,4 @@
-//! A lab seen from the host: run as a process of its own, in folders of its own, and looked for among all processes.
+//! A lab seen from the host: it runs as a separate process in folders of its own, and the tests search for its processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +37,7 @@ impl Jobs {
         bail!("the guest did not start")
     }
 
-    /// Nothing but lock files may be left of a build that failed.
+    /// Asserts that a failed build left only lock files.
     pub(crate) fn empty_cache(&self) -> Result<()> {
         for entry in fs::read_dir(self.0.join("cache"))? {
             let path = entry?.path();
@@ -68,7 +68,7 @@ pub(crate) fn ours(jobs: &Jobs, env: &[(&str, &str)], test: &str) -> Command {
     command
 }
 
-/// Runs a lab that has to fail; gives what it said.
+/// Runs a lab that must fail; returns its output.
 pub(crate) fn refused(jobs: &Jobs, env: &[(&str, &str)]) -> Result<String> {
     let out = ours(jobs, env, "guest::boots").output()?;
     ensure!(!out.status.success(), "it succeeded: {}", all(&out));
@@ -86,7 +86,7 @@ pub(crate) fn start(fixture: &str, jobs: &Jobs, bench: &Bench<'_>) -> Result<std
     command.stderr(Stdio::null()).spawn().context("cannot start a lab")
 }
 
-/// Where `/proc` shows PID 1 of a job's namespaces.
+/// The folder in `/proc` of PID 1 of a job's namespaces.
 pub(crate) fn first_inside(job: &Path) -> Result<PathBuf> {
     let of_job = |process: &PathBuf| {
         let line = fs::read(process.join("cmdline")).unwrap_or_default();
@@ -97,7 +97,7 @@ pub(crate) fn first_inside(job: &Path) -> Result<PathBuf> {
     processes.find(of_job).context("PID 1 of the namespaces is not seen")
 }
 
-/// Fails unless every process that was started in a job folder is gone, which may take a moment.
+/// Waits until every process of a job folder is gone.
 pub(crate) fn nobody_in(job: &Path) -> Result<()> {
     gone(|| processes_in(job))
 }
@@ -133,7 +133,7 @@ pub(crate) fn processes_by(link: impl Fn(PathBuf) -> PathBuf, to: &Path) -> Resu
     let mut found = BTreeSet::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // Processes come and go while one looks.
+        // A process may end during the check.
         if fs::read_link(link(entry.path())).is_ok_and(|there| there == to) {
             found.insert(pid);
         }

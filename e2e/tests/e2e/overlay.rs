@@ -1,4 +1,4 @@
-//! What OVN does by itself: switching, routing, translation, balancing, failover.
+//! OVN's own features: switching, routing, translation, balancing, failover.
 
 use anyhow::{Result, ensure};
 use lab::Test;
@@ -79,7 +79,7 @@ fn balancing() -> Result<()> {
         for (client, vip) in [(&ext, "172.24.4.150:80"), (&vm3, "10.0.9.9:80")] {
             client.is_served_by(vip)?;
             let mut served = std::collections::BTreeMap::<String, u32>::new();
-            // Which backend serves is a matter of chance: with 64 questions one of the two is left out once in 2^63 runs.
+            // OVN chooses a backend by chance. With 64 requests, one of the two is missed once in 2^63 runs.
             for _ in 0..64 {
                 match client.asks(vip) {
                     Ok(answer) => *served.entry(answer.by).or_default() += 1,

@@ -1,4 +1,4 @@
-//! A running topology can be looked at.
+//! The picture of a running topology.
 
 use anyhow::{Result, ensure};
 use lab::{Test, Topology, chassis};

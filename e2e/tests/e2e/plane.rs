@@ -1,6 +1,6 @@
-//! The data plane of a node on a real kernel: made, kept, taken over, repaired.
+//! The data plane of a node on a real kernel: created, kept, taken over, repaired.
 //!
-//! A veth device plays the provider bridge: to the kernel's side of the data plane a bridge is a device that is there.
+//! A veth device plays the provider bridge, because to the kernel's part of the data plane a bridge is just a device.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -147,7 +147,7 @@ fn full() -> plane::Desired {
     want
 }
 
-/// Does what is to be done until nothing is left; what was done.
+/// Applies all steps until nothing is left; returns them.
 async fn settle(plane: &mut Plane, want: &plane::Desired) -> Result<Vec<String>> {
     let mut done = Vec::new();
     for _ in 0..5 {
@@ -176,7 +176,7 @@ async fn settle(plane: &mut Plane, want: &plane::Desired) -> Result<Vec<String>>
     bail!("still not as wanted; last done: {done:#?}")
 }
 
-/// What was remembered by notifications is what is there.
+/// Asserts that the state remembered from notifications equals the real state.
 async fn remembered(plane: &mut Plane) -> Result<()> {
     let shape = |seen: &Observed| {
         let rules: Vec<_> = seen.rules.iter().map(|r| (r.select, r.table, r.priority)).collect();
@@ -207,7 +207,7 @@ fn has(command: &str, lines: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is not ours, as text.
+/// All foreign rules, routes and addresses, as text.
 fn others() -> Result<String> {
     [
         "ip rule show pref 100",
@@ -361,7 +361,7 @@ fn taken_over() -> Result<()> {
         let legacy =
             ["add rule 32000: to 10.1.0.0/24 lookup 87", "delete rule 32000: to 10.1.0.1/24 lookup 87"];
         ensure!(done == legacy, "{done:#?}");
-        // A container that lost its file: the table is found by what is in it.
+        // A container may lose its file. The agent then finds the table by its content.
         fs::write("/etc/iproute2/rt_tables", "")?;
         let done = settle(&mut open()?, &want).await?;
         ensure!(done == ["reserve table 87 for br-ex in rt_tables"], "{done:#?}");
@@ -423,7 +423,7 @@ fn drift() -> Result<()> {
         ("sysctl -qw net.ipv4.conf.br-ex.proxy_arp=0", "sysctl net.ipv4.conf.br-ex.proxy_arp", "= 1"),
         ("ip link set bgp-nic down", "ip -br addr show dev bgp-nic", "2001:db8::221/128"),
         ("ip link set bgp-nic nomaster", "ip link show bgp-nic", "master bgp-vrf"),
-        // With its last address a device loses its routes, and the kernel does not say so.
+        // A device that loses its last address loses its routes, and the kernel sends no notification about them.
         ("ip addr del 169.254.1.1/32 dev br-ex", "ip route show table br-ex", "172.24.4.10 dev br-ex"),
         ("ip link set br-ex down", "ip route show table br-ex", "10.1.0.0/24 via"),
         ("ip link del br-ex.100", "ip route show table br-ex", "172.24.5.10 dev br-ex.100"),
@@ -466,7 +466,7 @@ fn drain() -> Result<()> {
         );
         let announced = run("ip -br addr show dev bgp-nic")?;
         ensure!(announced.contains("172.24.4.12/32") && !announced.contains("172.24.4.10/32"), "{announced}");
-        // One comes back before its time is over: it has its way, and keeps it.
+        // An address that returns within the drain time still has its path, and keeps it.
         let done = settle(&mut plane, &with(&["172.24.4.11/32", "172.24.4.12/32"])).await?;
         ensure!(done == ["add address 172.24.4.11/32 to bgp-nic"], "{done:#?}");
         over.changed().await?;

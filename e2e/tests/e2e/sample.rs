@@ -1,4 +1,4 @@
-//! The sample configuration that deployments of OVN with BGP start from, as it is: iBGP, unnumbered, with a password.
+//! The sample configuration for deployments of OVN with BGP, unchanged: iBGP, unnumbered, with a password.
 
 use anyhow::Result;
 use lab::{Need, Test};
@@ -84,13 +84,13 @@ fn sample() -> Result<()> {
             learns(&spine, address)?;
             spine.reaches_from(outside, address)?;
         }
-        // The gateway port is silent until its neighbour is written down, and so is what is behind it.
+        // The gateway port and everything behind it is unreachable until it has a permanent neighbour entry.
         expose(hv1, "172.24.4.100")?;
         learns(&spine, "172.24.4.100")?;
         hv1.run("ip neigh replace 172.24.4.100 lladdr 02:00:00:00:01:03 dev br-ex nud permanent")?;
         spine.reaches_from(outside, "172.24.4.100")?;
         rule(hv1, "add", "10.0.0.0/24")?;
-        // Accepted without `onlink`, as the way to the gateway port is known by now.
+        // The kernel accepts this route without `onlink`, because it already has a route to the gateway port.
         hv1.run("ip route add 10.0.0.0/24 via 172.24.4.100 dev br-ex table 201")?;
         hv1.address("bgp-nic", "10.0.0.22/32".parse()?)?;
         spine.reaches_from(outside, "10.0.0.22")?;

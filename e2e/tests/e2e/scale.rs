@@ -17,9 +17,9 @@ const HERE: usize = 2_000;
 const ELSEWHERE: usize = 18_000;
 /// So many addresses are compared.
 const SAMPLES: usize = 200;
-/// What an agent may take, in MiB.
+/// The limit of an agent's memory in MiB.
 const MEMORY: f64 = 64.0;
-/// How long it may take on a machine that has much else to do.
+/// The agent's time limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -47,7 +47,7 @@ fn configure(hv1: &Chassis, mode: &str) -> Result<String> {
     Ok(path.display().to_string())
 }
 
-/// Where the kernel would send packets to some of the addresses, and to one that is not exposed.
+/// The kernel's routes to some of the addresses, and to one that is not exposed.
 fn reached(hv1: &Chassis) -> Result<String> {
     let some = ports(HERE).step_by(HERE / SAMPLES).map(|ip| format!("route get {ip}\n"));
     let batch: String = some.chain(["route get 172.25.30.1\n".to_owned()]).collect();

@@ -1,5 +1,5 @@
-//! Two zones, each with databases of its own, joined by a transit router: one switch and one router that both zones describe
-//! alike, with the ports of the other zone marked as remote.
+//! Two zones with databases of their own, connected by a transit switch and a transit router. Both zones contain the same rows for them,
+//! with the ports of the other zone marked as remote.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// What differs between the two zones.
+/// The values that differ between the two zones.
 struct Zone {
     n: usize,
     /// The transit router's port towards the zone's gateway router, and the gateway router's.
@@ -75,7 +75,7 @@ fn describe(lab: &Lab, here: &Zone, there: &Zone) -> Result<()> {
         options.insert("requested-tnl-key".into(), key.to_string().into());
     };
     az.write(|net| {
-        // One switch in both zones: the same keys, and each pod local in one and remote in the other.
+        // One switch in both zones with the same keys. Each pod is local in one zone and remote in the other.
         let mut switch = net.switch("l2").config("requested-tnl-key", "1001").router_port("stor", "rtos");
         switch = switch.port_with("stor", |port| key(&mut port.options, 1));
         for zone in [here, there] {
@@ -125,7 +125,7 @@ fn describe(lab: &Lab, here: &Zone, there: &Zone) -> Result<()> {
     remote_chassis(lab, az, &format!("hv{}", there.n))
 }
 
-/// Tells a zone of a node of the other one, so that tunnels reach it.
+/// Adds a node of the other zone to a zone's Southbound, so that tunnels reach it.
 fn remote_chassis(lab: &Lab, az: &Central, name: &str) -> Result<()> {
     let ip = lab.chassis(name)?.tunnel_ip().to_string();
     let encap = Encap {
@@ -144,7 +144,7 @@ fn remote_chassis(lab: &Lab, az: &Central, name: &str) -> Result<()> {
     az.sb().commit(Transaction::new().insert(uuid, &encap).insert(row, &chassis))
 }
 
-/// Both zones, a pod in each, and a host outside that says as whom it sees its clients.
+/// Starts both zones, a pod in each, and an external host whose server reports the address of its clients.
 fn up(lab: &Lab) -> Result<()> {
     let [one, two] = &ZONES;
     describe(lab, one, two)?;
@@ -174,7 +174,7 @@ fn movable_pod(lab: &Lab, mac: &str, ip: &str) -> Result<()> {
     lab.chassis("hv1")?.plug("br-int", "tap-pod1", Some("pod1"))
 }
 
-/// Asks outside until one is seen there as expected.
+/// Sends requests to the external host until it sees the pod under the expected address.
 fn leaves_as(lab: &Lab, pod: &str, outside: &str) -> Result<()> {
     let node = lab.find(pod)?;
     eventually(Duration::from_secs(60), &format!("{pod} leaves as {outside}"), || {

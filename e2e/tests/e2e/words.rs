@@ -1,4 +1,4 @@
-//! The lab's own words do what they say: otherwise the tests that use them would prove nothing.
+//! Tests of the lab's own functions. If these did not work, the tests that use them would prove nothing.
 
 use std::time::Duration;
 
@@ -40,12 +40,12 @@ fn cables() -> Result<()> {
         right.latency("eth0", Duration::from_millis(300))?;
         let late = |what: &str| {
             let millis = round_trip(&left.run("ping -n -c 1 -W 10 192.0.2.2")?)?;
-            // It can take longer than asked for, never less; the kernel's timers count in ticks.
+            // The delay may be longer than requested, never shorter; the kernel's timers count in ticks.
             ensure!(millis > 280.0, "a latency of 300 ms{what} makes {millis} ms");
             Ok(())
         };
         late("")?;
-        // Nothing is lost, and the latency stays.
+        // No packet is lost, and the latency stays.
         right.loss("eth0", 0.0)?;
         late(" beside a loss of nothing")?;
         right.loss("eth0", 100.0)?;

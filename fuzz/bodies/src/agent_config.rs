@@ -1,9 +1,9 @@
-//! A body for the files that agents are configured with.
+//! A body for the configuration files of agents.
 
 use node::bgp::config::Config;
 use node::ini::Ini;
 
-/// An INI file: whatever it says, it is read or refused with its place, and so is what the BGP agent makes of it.
+/// An INI file: it is parsed or rejected with the position of the error, and so is the BGP agent's configuration in it.
 pub fn oslo_ini(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut ini = Ini::default();

@@ -25,7 +25,7 @@ fn begin(world: World) -> Txn {
     Txn::new(world, Timestamp::UNIX_EPOCH, 1, Arc::default())
 }
 
-/// Any query string lists or is refused as the sender's mistake, and what a page links to can be asked for.
+/// Any query string gives a list or an error of the client, and the links of a page are valid requests.
 pub fn api_query(data: &[u8]) {
     let pairs = |bytes: &[u8]| form_urlencoded::parse(bytes).into_owned().collect();
     let (report, outside, caller) = (Report::default(), Outside::default(), Caller::member("p"));

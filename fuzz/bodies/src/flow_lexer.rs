@@ -1,5 +1,5 @@
-//! A second reader of OVN's expression language, to hold the writers against: as much of its lexer as constants need. It shares
-//! no code with the writers and follows `lib/lex.c` of OVN.
+//! A second parser of OVN's expression language, to test the writers against: the part of its lexer that constants need. It shares no code
+//! with the writers and follows `lib/lex.c` of OVN.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ pub(crate) enum Token {
     Mark(char),
 }
 
-/// The tokens of a text; an error where OVN's lexer has one, and for whatever no writer of ours needs.
+/// The tokens of a string; an error if OVN's lexer rejects it, or if it contains a token that no writer of ours produces.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let bytes = text.as_bytes();
     let (mut at, mut found) = (0, Vec::new());
@@ -56,7 +56,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> Result<usize, String> {
     }
 }
 
-/// The characters that a string stands for.
+/// The content of a quoted string.
 fn unescape(text: &str) -> Result<String, String> {
     let (mut plain, mut chars) = (String::new(), text.chars());
     while let Some(c) = chars.next() {

@@ -1,9 +1,9 @@
-//! What each fuzz target does with its input.
+//! The bodies of the fuzz targets.
 //!
-//! A body takes any bytes and must not panic: it checks that the code under test neither panics nor breaks a promise
-//! (what was printed reads back the same, cutting a stream differently gives the same messages). It is a plain function
-//! so that it is used twice: by libFuzzer (`fuzz/fuzz_targets`, one per body) and by `tests/corpus.rs`, which replays
-//! `fuzz/corpus` on stable Rust in every test run.
+//! A body accepts any bytes and must not panic. It checks that the code under test neither panics nor breaks a promise: printed values
+//! parse to the same values, and splitting a stream differently gives the same messages. A body is a plain function, so it has two users:
+//! libFuzzer (`fuzz/fuzz_targets`, one target per body) and `tests/corpus.rs`, which replays `fuzz/corpus` on stable Rust in every test
+//! run.
 
 mod agent_config;
 mod api_request;

@@ -1,4 +1,4 @@
-//! Bodies for what a node reads from others: FRR's answers and configuration, a switch's flows, iproute2's table names.
+//! Bodies for a node's inputs from other programs: FRR's answers and configuration, a switch's flows, iproute2's table names.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use node::frr::adrift::{self, Adrift};
 use node::frr::{self, BgpdState, Desired, Observed, Redistribute, config, vty};
 use node::kernel::tables::RtTables;
 
-/// A switch's list of flows: what was read can be written, and a flow that was understood is matched the same way again.
+/// A switch's list of flows: each parsed message can be written, and a parsed flow matches the same way again.
 pub fn flow_stats(data: &[u8]) {
     if let Some(first) = data.first_chunk::<HEADER>() {
         let _ = Header::decode(*first).map(|header| openflow::speaks_ours(header, &data[HEADER..]));
@@ -40,7 +40,7 @@ pub fn vty_reply(data: &[u8]) {
     assert_eq!(pieces, whole);
 }
 
-/// A running configuration: any text is one, and planning on it asks for nothing twice.
+/// A running configuration: any string parses, and a plan for it contains no step twice.
 pub fn running_config(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let router_id = frr::default_router_id(&text);
@@ -52,7 +52,7 @@ pub fn running_config(data: &[u8]) {
     };
     adrift::untied(&text, &["bgp-vrf".into()].into());
     frr::behind::table(&text);
-    // Whatever it says, also when its instance has to be entered anew.
+    // The plan is also checked for an instance that has to be entered again.
     for adrift in [None, Some(("bgp-vrf".into(), Adrift::Due))] {
         let (tree, adrift) = (config::parse(&text), adrift.into_iter().collect());
         let state = BgpdState { tree, router_id, adrift, ..Default::default() };
@@ -64,7 +64,7 @@ pub fn running_config(data: &[u8]) {
     }
 }
 
-/// The names of tables: what is found by its name is on a line.
+/// The names of tables: each name that is found is on a line of the file.
 pub fn rt_tables(data: &[u8]) {
     let names = RtTables::parse(&String::from_utf8_lossy(data));
     for (number, name) in names.iter() {

@@ -1,4 +1,4 @@
-//! Bodies on the texts that ovn-northd pastes into logical flows.
+//! Bodies for the strings that ovn-northd pastes into logical flows.
 
 use ovn::text::DomainName;
 use ovn::text::chassis::{ChassisName, RequestedChassis};
@@ -8,8 +8,8 @@ use ovn::text::quoted::QuotedString;
 
 use crate::flow_lexer::{Token, tokens};
 
-/// Any text as the value of each DHCP option, as a string, as the name of a port, as a domain and as a host: if it is taken, it
-/// is written as one constant of the right kind, and reads back as the same value.
+/// Any string as the value of each DHCP option, as a string constant, as the name of a port, as a domain and as a host. If it is accepted,
+/// it is written as one constant of the right kind, and parses to the same value.
 pub fn flow_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for version in [DhcpVersion::V4, DhcpVersion::V6] {
@@ -45,13 +45,13 @@ pub fn flow_text(data: &[u8]) {
     }
 }
 
-/// One string with exactly this content, and nothing that the expansion of templates would look at.
+/// Asserts that the output is one string with exactly this content, and contains nothing that the expansion of templates would change.
 fn is_string(written: &str, content: &str) {
     assert_eq!(tokens(written), Ok(vec![Token::String(content.to_owned())]), "{written:?}");
     assert!(!written.contains('^') && !written.chars().any(|c| c.is_ascii_control()), "{written:?}");
 }
 
-/// One constant, or one set of them in braces.
+/// Asserts that the output is one constant, or one set of constants in braces.
 fn is_constant(kind: DhcpKind, written: &str) {
     let found = tokens(written).unwrap_or_else(|error| panic!("{written:?}: {error}"));
     let fits = match (kind, found.as_slice()) {

@@ -1,4 +1,4 @@
-//! Bodies on OVN's small languages.
+//! Bodies for OVN's small languages.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use ovn::text::{
 };
 use ovn::text::{Text, dhcp, neutron, octavia, quoted};
 
-/// What parses prints, and what was printed parses to the same. A cell keeps any text exactly.
+/// Asserts that a parsed value prints, and that the output parses to the same value. A cell keeps any string exactly.
 fn reads_back<T>(text: &str)
 where
     T: FromStr + Display + PartialEq + Debug + Clone,
@@ -55,7 +55,7 @@ pub fn vips(data: &[u8]) {
     reads_back::<PortMapping>(text);
 }
 
-/// `ovn-bridge-mappings` and `ovn-cms-options`: lists whose bad items never spoil the good ones.
+/// `ovn-bridge-mappings` and `ovn-cms-options`: lists whose invalid items never affect the valid ones.
 pub fn bridge_mappings(data: &[u8]) {
     let text = text(data);
     let list = BridgeMappings::read(text);
@@ -66,7 +66,7 @@ pub fn bridge_mappings(data: &[u8]) {
     assert_eq!(CmsOptions::read(&options.to_string()), options);
 }
 
-/// What Neutron, its DHCP and Octavia put in options and external_ids.
+/// The values that Neutron, its DHCP and Octavia write to options and external_ids.
 pub fn neutron_text(data: &[u8]) {
     let text = text(data);
     reads_back::<dhcp::StaticRoutes>(text);
@@ -80,8 +80,8 @@ pub fn neutron_text(data: &[u8]) {
     let _ = neutron::boolean(text);
 }
 
-/// Match expressions, which are built and not parsed: the bytes choose the tree, and what it prints must be well-formed
-/// for OVN's lexer: strings closed, parentheses balanced, `&&` and `||` never side by side.
+/// Match expressions, which are built and not parsed. The bytes choose the tree, and its output must be well-formed for OVN's lexer:
+/// strings closed, parentheses balanced, `&&` and `||` never side by side.
 pub fn match_expr(data: &[u8]) {
     let mut bytes = data.iter().copied();
     let expression = build(&mut bytes, 0);
@@ -155,7 +155,7 @@ fn well_formed(text: &str) {
                 match characters.next().unwrap_or_else(|| panic!("an open string in {text:?}")) {
                     '\\' => drop(characters.next()),
                     '"' => break,
-                    // OVN reads strings as JSON does: only what comes before the blank must be escaped.
+                    // OVN parses strings like JSON: only characters below the blank must be escaped.
                     c => assert!(c >= ' ', "a control character in a string of {text:?}"),
                 }
             },

@@ -1,4 +1,4 @@
-//! The body on whole conversations: a server that says anything at all.
+//! The body for whole conversations with a server that sends anything.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use ovsdb::session::{Action, CloseReason, LockMode, Session, SessionConfig};
 
 use crate::ovsdb_update::model;
 
-/// What the server sends, one message per line; the first is lent, the second given away, and so on. A line that begins with
-/// a letter is something else that happens: `c` the connection breaks, `t` time passes, `s` a transaction is submitted, `l` a
-/// lock is asked for, `x` stolen, `u` given back, `n` no ports are wanted any more, `a` all of them.
+/// The server's messages, one per line; the first one is borrowed, the second one owned, and so on. A line that begins with a letter is
+/// another event: `c` the connection breaks, `t` time passes, `s` a transaction is submitted, `l` a lock is requested, `x` stolen, `u`
+/// released, `n` the condition excludes all ports, `a` it includes all of them.
 pub fn session(data: &[u8]) {
     converse(data);
 }
 
-/// Holds a conversation; whether the session was ever in sync, and what it sent.
+/// Runs a conversation; returns whether the session was ever synced, and the messages that it sent.
 fn converse(data: &[u8]) -> (bool, Vec<String>) {
     let mut now = Instant::now();
     let config = SessionConfig::new(vec!["unix:/nowhere".parse().expect("a remote")]);
@@ -50,7 +50,7 @@ fn converse(data: &[u8]) -> (bool, Vec<String>) {
     (synced, sent)
 }
 
-/// Does what the session asks for; connecting always works.
+/// Performs the session's actions; connecting always succeeds.
 fn act(session: &mut Session, now: Instant, sent: &mut Vec<String>) {
     while let Some(action) = session.poll_action() {
         match action {
@@ -66,7 +66,7 @@ fn act(session: &mut Session, now: Instant, sent: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    /// A corpus whose conversations break off at once would find nothing.
+    /// A corpus whose conversations end at once would find nothing.
     #[test]
     fn the_corpus_has_whole_conversations() {
         let all = ["monitor_cond_since", "monitor_cond_change", "lock", "steal", "unlock", "transact"];

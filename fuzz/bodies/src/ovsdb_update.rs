@@ -1,4 +1,4 @@
-//! The body on updates of all versions, against a replica with typed tables, an index and a table of unknown columns.
+//! The body for updates of all versions, against a replica with typed tables, an index and a table of unknown columns.
 
 use ovn::text::{PortAddresses, Text};
 use ovsdb::replica::{Columns, Index, Replica, UpdateVersion};
@@ -47,8 +47,8 @@ pub(crate) fn model() -> Model {
     Model::new("Fuzz").table::<Port>().index::<ByLabel>().dynamic("Note", Columns::All)
 }
 
-/// A load and then notifications, one per line; the first byte says which version they are of. Whatever they say, an
-/// update is taken in as a whole or not at all, and the delta is exactly what differs between the snapshots.
+/// A load and then notifications, one per line; the first byte chooses their version. For any content, an update is applied as a whole or
+/// not at all, and the delta is exactly the difference between the snapshots.
 pub fn update(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let version = if first % 2 == 0 { UpdateVersion::V1 } else { UpdateVersion::V2 };

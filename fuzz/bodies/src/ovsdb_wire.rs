@@ -1,4 +1,4 @@
-//! Bodies on the OVSDB wire format.
+//! Bodies for the OVSDB wire format.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,12 @@ use serde_json::value::RawValue;
 /// Small, so that the limit itself is met often.
 const LIMIT: usize = 4096;
 
-/// More than a splitter lends: a text with this in it is given away.
+/// Larger than any message that a splitter lends: it passes on the memory of a message with this size.
 const LARGE: usize = 1 << 17;
 
-/// A stream cut into JSON texts: the pieces in which it arrives make no difference, nor whether texts are lent or taken. The
-/// first byte says how it is cut. The first NUL, which no text may have, stands for very many bytes.
+/// A stream is split into JSON texts. The result must not depend on the pieces in which the stream arrives, nor on whether texts are
+/// borrowed or owned. The first byte is the size of the pieces. The first NUL, which is invalid in a text, is replaced with very many
+/// bytes.
 pub fn frame(data: &[u8]) {
     let Some((&step, stream)) = data.split_first() else { return };
     let mut limit = LIMIT;
@@ -35,7 +36,8 @@ pub fn frame(data: &[u8]) {
         step *= 1024;
     }
     let pieces = frames(limit, stream.chunks(step), FrameSplitter::take_frame);
-    // With a limit, an over-long text may be refused before or after its end has arrived, but never only one way.
+    // With a limit, the splitter may reject a text that is too long before or after its end has arrived. The result must be the same either
+    // way.
     assert_eq!(lent, pieces, "cut into pieces of {step}");
     for text in &lent.0 {
         assert!(text.len() <= limit);
@@ -69,7 +71,7 @@ fn frames<'a>(
     (texts, None)
 }
 
-/// A JSON-RPC message; one that parses parses again from what it holds.
+/// A JSON-RPC message; if it parses, it can be written again and parses to the same.
 pub fn message(data: &[u8]) {
     let Ok(message) = Message::parse(data) else { return };
     let again = match &message {
@@ -90,7 +92,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A database schema; what parses can be asked for defaults and compared with our tables.
+/// A database schema; if it parses, its defaults can be read and it can be compared with our tables.
 pub fn schema(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(schema) = DatabaseSchema::parse(text) else { return };
@@ -104,8 +106,8 @@ pub fn schema(data: &[u8]) {
     }
 }
 
-/// Untyped values: two of them on two lines. What is printed as JSON reads back the same, and a difference leads from the
-/// one to the other.
+/// Untyped values: two of them on two lines. Their printed JSON parses to the same values, and applying their difference to one gives the
+/// other.
 pub fn datum(data: &[u8]) {
     let mut datums =
         data.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Datum>(line).ok());

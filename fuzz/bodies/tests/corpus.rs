@@ -1,4 +1,4 @@
-//! Replays the committed corpus, seeds and past crashes alike, through every body.
+//! Replays the committed corpus, both seeds and past crashes, through every body.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn every_target_has_a_body_and_every_body_a_target() {
     files.sort();
     let names: Vec<&str> = bodies::TARGETS.iter().map(|(name, _)| *name).collect();
     assert_eq!(files, names);
-    // What the manifest does not name is not built by cargo-fuzz, whatever files there are.
+    // cargo-fuzz builds only the targets in the manifest.
     assert_eq!(binaries(), names, "[[bin]] in fuzz/Cargo.toml");
 }
 

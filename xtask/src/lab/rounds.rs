@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How often each test failed.
+/// The number of failures of each test.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     done: usize,
@@ -51,7 +51,7 @@ impl fmt::Display for Rounds {
 fn failed_test(line: &str) -> Option<&str> {
     let (status, rest) = line.trim().split_once(" [")?;
     let shouted = !status.is_empty() && status.chars().all(|c| c.is_ascii_uppercase() || "- ".contains(c));
-    // A slow test may still pass, and a leaky one has; the profile makes a failure of what is to be one.
+    // A slow test may still pass, and a leaky one has passed. If a profile treats these as failures, nextest prints another keyword.
     if !shouted || ["PASS", "SLOW", "START", "LEAK", "SKIP", "SETUP PASS"].contains(&status) {
         return None;
     }

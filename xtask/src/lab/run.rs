@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         } else {
             heading("tests in the lab");
         }
-        // Tests run it on their nodes, and do not build what is beside them. In every round: sources may change between two.
+        // Tests run this binary on their nodes and do not build it. Each round builds it, because sources may change between two rounds.
         run_command(cargo().args(["build", "--quiet", "--package", "meridian"]))?;
         rounds.begin();
         let begin = Instant::now();

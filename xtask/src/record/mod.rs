@@ -292,7 +292,7 @@ fn transact(rpc: &mut Rpc, ops: Value) -> Result<Value> {
     if failed { bail!("a transaction failed: {reply}") } else { Ok(reply) }
 }
 
-/// Whether a set of references has one.
+/// Whether a set of references contains a row.
 fn refers(set: &Value, row: &Value) -> bool {
     set == row || set[1].as_array().is_some_and(|rows| rows.contains(row))
 }

@@ -1,4 +1,4 @@
-//! The cloud under test: Keystone, `meridian server --dev` that asks it, three chassis, and an external network.
+//! The cloud under test: Keystone, `meridian server --dev` that authenticates with it, three chassis, and an external network.
 
 use std::cell::RefCell;
 use std::fs;
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::command::output;
 use crate::server::Server;
 
-/// The server's settings, as upstream's own jobs have them. Our default for `metadata_ip_on_nodhcp` takes an address in subnets without
-/// DHCP, which the tests of IP availability do not expect; `false` is what Neutron does.
+/// The server's settings, as in upstream's own jobs. Our default for `metadata_ip_on_nodhcp` takes an address in subnets without DHCP,
+/// which the tests of IP availability do not expect; `false` is Neutron's behaviour.
 const NETWORK: &str = "[network]\n\
      metadata_ip_on_nodhcp = false\n\
     dns_domain = \"meridian.test.\"\n\

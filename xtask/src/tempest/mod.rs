@@ -29,13 +29,13 @@ use outcome::{ExpectedSkips, Outcome};
 /// Processes that run tests side by side. Two keep two cores busy; Keystone's SQLite gains nothing from more.
 const WORKERS: &str = "2";
 
-/// How long the tests of one run may take, in seconds. On two idle cores the network suite takes six minutes.
+/// The time limit of the tests of one run, in seconds. On two idle cores the network suite takes six minutes.
 const LIMIT: &str = "2400";
 
 /// The options of `cargo xtask tempest`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which API to test
+    /// API to test
     #[arg(value_enum)]
     suite: Suite,
     /// Run only the tests whose names match this regular expression; expected skips are not checked then
@@ -109,7 +109,7 @@ struct TempestRun<'a> {
     environment: &'a Path,
     /// The folder of its lists.
     suite: &'a str,
-    /// A suffix that tells several runs of a suite apart.
+    /// A suffix that distinguishes several runs of a suite.
     name: &'a str,
     /// The suite's part of tempest.conf.
     settings: String,

@@ -1,4 +1,4 @@
-//! The results of a tempest run, read from the runner's own lines, and which of its skips are expected.
+//! The results of a tempest run, parsed from the runner's output, and its expected skips.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::summary::Counts;
 
-/// How the tests of a run ended.
+/// The results of the tests of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     passed: u64,
@@ -30,7 +30,7 @@ impl Outcome {
         }
     }
 
-    /// How many tests ended at all.
+    /// The number of tests that ran.
     pub(super) fn ran(&self) -> u64 {
         self.passed + self.failed
     }
@@ -59,7 +59,7 @@ fn result_line(line: &str) -> Option<(&str, &str)> {
 pub(super) struct ExpectedSkips(BTreeMap<String, String>);
 
 impl ExpectedSkips {
-    /// Reads lines of the form `TEST: REASON`, where REASON is the text that the test gives.
+    /// Parses lines of the form `TEST: REASON`, where REASON is the message of the test.
     pub(super) fn parse(text: &str) -> Result<ExpectedSkips> {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let pair = |line: &str| {
@@ -70,7 +70,7 @@ impl ExpectedSkips {
         lines.map(pair).collect::<Result<_>>().map(ExpectedSkips)
     }
 
-    /// What differs, a sentence each.
+    /// The differences, a sentence each.
     pub(super) fn compare(&self, skipped: &BTreeMap<String, String>) -> Vec<String> {
         let unexpected = skipped.iter().filter(|(test, _)| !self.0.contains_key(*test));
         let unexpected = unexpected.map(|(test, reason)| {

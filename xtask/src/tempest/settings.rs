@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::cloud::Cloud;
 
-/// The part of tempest.conf that both suites share. `extensions` are those whose tests run; tempest takes the list as the truth, so
-/// that the tests of an extension that the server lacks fail instead of being skipped.
+/// The part of tempest.conf that both suites share. The tests of `extensions` run. tempest does not compare this list with the server, so
+/// the tests of an extension that the server lacks fail instead of being skipped.
 pub(super) fn tempest_conf(cloud: &Cloud, workspace: &Path, extensions: &[String], suite: &str) -> String {
     let (keystone, network, dir) = (&cloud.keystone, &cloud.public_network, workspace.display());
     format!(
@@ -60,7 +60,7 @@ pub(super) const NETWORK: &str = "\
     create_shared_resources = true\n";
 
 /// The part for the load-balancer API. Its suite creates clients of Nova and Glance, and the API tests never use them. The provider's
-/// text is that of `GET /v2/lbaas/providers`.
+/// description is that of `GET /v2/lbaas/providers`.
 pub(super) fn load_balancer(with_ipv6: bool) -> String {
     format!(
         "[service_available]\n\

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::northbound;
 use super::site::{Site, gateway_and, wired};
 
-/// The way to the tenant's subnet.
+/// The rule and the route of the tenant's subnet.
 const SUBNET: [&str; 2] = ["R 10.1.0.0/24 201", "T 10.1.0.0/24 via 172.24.4.221 dev br-ex"];
 const NOTHING: [&str; 0] = [];
 
@@ -13,7 +13,7 @@ pub(super) fn scenarios() -> Result<()> {
     Site::run("expose_tenant_networks = True", |site| {
         site.sb("lsp-bind cr-lrp-gw1 ch-a")?;
         of_either_database(site)?;
-        // The same site, read from the other database: a guest is not started for it.
+        // The same scenarios with the other database run at the same site, which saves booting a guest.
         northbound::scenarios(site)
     })
 }

@@ -1,8 +1,8 @@
 //! The BGP agent's acceptance scenarios on real nodes: rows that ovn-northd wrote, a real switch, kernel and FRR.
 //!
-//! Two nodes run the agent, and are called as in the scenarios: `ch-a`, which is looked at, and `ch-b`. Their ovn-controllers are
-//! ended, so that ports are bound to chassis by `ovn-sbctl` when a scenario says so and not before. What is expected is all that
-//! is there: the state of a node is compared as a whole.
+//! Two nodes run the agent, with the names of the scenarios: `ch-a`, which most scenarios examine, and `ch-b`. Their ovn-controllers are
+//! stopped, so ports are bound to chassis only when a scenario runs `ovn-sbctl`. An expectation is complete: the tests compare the whole
+//! state of a node.
 
 mod balancers;
 mod networks;

@@ -1,6 +1,6 @@
-//! The Northbound driver: what is decided does not hang on which database is read.
+//! The Northbound driver: the agent's decisions do not depend on which database it reads.
 //!
-//! ovn-northd tells in the Northbound what is bound in the Southbound: `up` of a port, `status:hosting-chassis` of a gateway.
+//! ovn-northd reports the bindings of the Southbound in the Northbound: `up` of a port, `status:hosting-chassis` of a gateway.
 
 use anyhow::{Result, ensure};
 

@@ -12,9 +12,9 @@ use super::site::{BGPD, PATIENCE, Site, wired};
 use crate::agent::{Monitor, ask};
 
 const NOTHING: [&str; 0] = [];
-/// How long the Southbound stays away after that was noticed.
+/// How long the Southbound stays away after the agent noticed its absence.
 const AWAY: Duration = Duration::from_secs(1);
-/// So many looks at FRR show that looking changes nothing.
+/// The number of reads of FRR's configuration that show that reading changes nothing.
 const LOOKS: usize = 3;
 
 pub(super) fn scenarios() -> Result<()> {
@@ -102,7 +102,7 @@ pub(super) fn scenarios() -> Result<()> {
     })
 }
 
-/// Scenario 4: of all that is removed, the announcement goes first.
+/// Scenario 4: the announcement is the first thing that the agent removes.
 fn withdrawn_first(monitor: &Monitor) -> Result<()> {
     let told = monitor.told();
     let first = told.lines().find(|line| line.starts_with("Deleted")).unwrap_or_default();
@@ -113,7 +113,7 @@ fn withdrawn_first(monitor: &Monitor) -> Result<()> {
     Ok(())
 }
 
-/// How often an address was announced no more.
+/// The number of withdrawn addresses.
 fn withdrawals(monitor: &Monitor) -> usize {
     let told = monitor.told();
     told.lines().filter(|line| line.starts_with("Deleted") && line.contains("scope global bgp-nic")).count()
@@ -146,7 +146,7 @@ fn virtual_ports(site: &Site<'_>) -> Result<()> {
     site.is(a, "and given up", &vm1)
 }
 
-/// Scenario 33: while the Southbound is away nothing changes; what others made of it meanwhile is done when it is back.
+/// Scenario 33: while the Southbound is away nothing changes. When it is back, the agent applies the changes made meanwhile.
 fn outage(site: &Site<'_>) -> Result<()> {
     println!("33, the Southbound is away, and back with other rows:");
     let (a, b) = (site.a, site.b);
@@ -182,7 +182,7 @@ fn outage(site: &Site<'_>) -> Result<()> {
     site.is(b, "vm1 has come and vm5 gone meanwhile", &wired("172.24.4.10"))
 }
 
-/// Scenario 32: an agent that has nothing to do enters nothing into FRR, however often it looks; bgpd writes down what it is told.
+/// Scenario 32: an agent without changes enters nothing into FRR, however often it reads the configuration. bgpd logs each command.
 fn idle(site: &Site<'_>) -> Result<()> {
     println!("32, nothing to do:");
     let a = site.a;
@@ -210,7 +210,7 @@ fn idle(site: &Site<'_>) -> Result<()> {
     eventually(PATIENCE, "the agent's part is back, and was looked at again", || {
         let said = since()?;
         let (_, after) = said.rsplit_once("redistribute connected").context("not told yet")?;
-        // One is the operator's, one sees that all was entered.
+        // One read is the operator's, and one verifies that everything was entered.
         ensure!(after.matches("show running-config").count() >= 2 + LOOKS, "{said}");
         Ok(())
     })?;

@@ -1,4 +1,4 @@
-//! The two nodes, their networks, and what is there.
+//! The two nodes, their networks, and the complete state of a node.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use crate::agent::vrf_stanza;
 use crate::weigh::patch_port;
 
-/// How long the agent may take on a machine that has much else to do.
+/// The agent's time limit on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// By then the agent has heard of a change in the database, and acted.
+/// After this time the agent has received a change of the database and acted on it.
 const MOMENT: Duration = Duration::from_millis(150);
-/// What a gateway port is without anything behind it: scenario 13.
+/// The state of a gateway port with nothing behind it: scenario 13.
 pub(super) const GATEWAY: [&str; 10] = [
     "A 172.24.4.221",
     "A 2001:db8::221",
@@ -36,7 +36,7 @@ pub(super) const GATEWAY: [&str; 10] = [
     "Y 2001:db8:: br-ex",
     "Y 2001:db8::221 br-ex",
 ];
-/// What the operator has told bgpd.
+/// The operator's configuration of bgpd.
 pub(super) const BGPD: &str =
     "router bgp 64999\n bgp router-id 172.30.1.1\n no bgp ebgp-requires-policy\nexit\n";
 /// A provider network, a tenant network, and a router between them with a gateway on either chassis.
@@ -52,7 +52,7 @@ const NETWORKS: &str = "
     -- lsp-add neutron-ten sub1 -- lsp-set-type sub1 router -- lsp-set-addresses sub1 router
     -- lsp-set-options sub1 router-port=lrp-sub1";
 
-/// What one exposed IPv4 or IPv6 address of the provider network is.
+/// The state for one exposed IPv4 or IPv6 address of the provider network.
 pub(super) fn wired(ip: &str) -> Vec<String> {
     vec![format!("A {ip}"), format!("R {ip} 201"), format!("T {ip} dev br-ex")]
 }
@@ -68,7 +68,7 @@ pub(super) struct Site<'a> {
     pub(super) az1: &'a Central,
     pub(super) a: &'a Chassis,
     pub(super) b: &'a Chassis,
-    /// What was last seen of a node, by its name.
+    /// The last expected state of each node, by its name.
     seen: RefCell<BTreeMap<String, BTreeSet<String>>>,
 }
 
@@ -180,7 +180,7 @@ impl Site<'_> {
         hv.run(&format!("ovs-vsctl --db=unix:{}/db.sock {words}", hv.dir().display())).map(drop)
     }
 
-    /// What is there when nothing is bound: the scenarios' B.
+    /// The state when no port is bound: B in the scenarios.
     pub(super) fn base(&self, hv: &Chassis) -> Result<()> {
         self.is(hv, "nothing is bound", &[""; 0])?;
         eventually(PATIENCE, "what is always there", || {
@@ -218,8 +218,8 @@ impl Site<'_> {
         })
     }
 
-    /// Waits until all that is there of addresses is this. Where that is what was there before, nothing may be meant to happen, or
-    /// the agent has not heard yet of what should: it is looked at again after a moment.
+    /// Waits until the state of the node's addresses equals the expectation. If it already did before, either nothing should change, or the
+    /// agent has not received the change yet. So the state is checked again after a moment.
     pub(super) fn is<S: AsRef<str>>(&self, hv: &Chassis, when: &str, expected: &[S]) -> Result<()> {
         let expected: BTreeSet<String> = expected.iter().map(|line| line.as_ref().to_owned()).collect();
         let before = self.seen.borrow_mut().insert(hv.label().to_owned(), expected.clone());
@@ -247,7 +247,7 @@ fn stanzas(hv: &Chassis) -> Result<()> {
     Ok(())
 }
 
-/// What `ip` is asked of either family for the state of a node, all at once: a process takes longer to start than to answer.
+/// The commands of one `ip -batch` for the state of a node. Starting a process takes longer than answering.
 const LOOK: &str =
     "address show dev bgp-nic scope global\nrule\nroute show table 201\nneigh show nud permanent\n";
 /// And of IPv6.
@@ -268,7 +268,7 @@ fn state(hv: &Chassis) -> Result<BTreeSet<String>> {
     Ok(out.lines().filter_map(item).collect())
 }
 
-/// One line of a look in the scenarios' words; nothing for what is always there or none of ours.
+/// A line of `ip` in the notation of the scenarios; `None` for permanent and foreign items.
 fn item(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let first = *words.first()?;

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use super::site::{GATEWAY, Site, gateway_and, wired};
 
 const NOTHING: [&str; 0] = [];
-/// The way to the first subnet.
+/// The rule and the route of the first subnet.
 const SUBNET1: [&str; 2] = ["R 10.1.0.0/24 201", "T 10.1.0.0/24 via 172.24.4.221 dev br-ex"];
 const SUBNET2: [&str; 2] = ["R 10.2.0.0/24 201", "T 10.2.0.0/24 via 172.24.4.221 dev br-ex"];
 const HOST_AND_TENANTS: &str = "expose_tenant_networks = True";
@@ -111,7 +111,8 @@ fn filters(site: &Site<'_>, first: &[&str], second: &[&str]) -> Result<()> {
     site.is(a, "all as before", &gateway_and([first, second].concat()))
 }
 
-/// Scenario 18: with the gateway go its floating IP, subnets, their VMs and a load balancer; what is bound here stays.
+/// Scenario 18: when a gateway fails over, its floating IP, subnets, their VMs and a load balancer leave with it. Ports that are bound here
+/// stay.
 fn failover(site: &Site<'_>) -> Result<()> {
     println!("18, a gateway fails over:");
     let (a, b) = (site.a, site.b);

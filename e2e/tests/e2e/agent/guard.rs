@@ -119,7 +119,7 @@ fn alone(hv1: &Chassis) -> Result<()> {
     rival.kill()
 }
 
-/// A bgpd that hangs delays nothing but what it is asked itself.
+/// A hanging bgpd delays only the commands to bgpd itself.
 fn hung(hv1: &Chassis) -> Result<()> {
     println!("bgpd hangs:");
     let bgpd = hv1.daemon("bgpd")?.pid().context("bgpd runs")?;
@@ -140,7 +140,7 @@ fn hung(hv1: &Chassis) -> Result<()> {
     looked
 }
 
-/// What an operator may have beside what is ours: how it is made, and where it is seen.
+/// Foreign objects that an operator may have beside ours: the command that creates each, the command that lists it, and its line.
 const FOREIGN: [(&str, &str, &str); 8] = [
     ("ip rule add pref 32000 from 198.51.100.1 lookup 201", "ip rule", "from 198.51.100.1 lookup 201"),
     ("ip rule add pref 32000 fwmark 7 lookup 201", "ip rule", "fwmark 0x7 lookup 201"),

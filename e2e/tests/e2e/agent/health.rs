@@ -1,4 +1,4 @@
-//! Healthy means reachable: whatever keeps packets from a node's instances is said, and what can be mended is.
+//! Healthy means reachable: the agent reports everything that blocks packets of a node's instances, and repairs it if it can.
 
 use anyhow::{Context, Result, ensure};
 use lab::node::Node;
@@ -17,7 +17,7 @@ pub(super) fn health() -> Result<()> {
         fabric(lab)?;
         networks(lab)?;
         let (spine, hv1) = (lab.find("spine")?, lab.chassis("hv1")?);
-        // What FRR tells nobody of is looked for often, so that this ends soon.
+        // FRR does not report some changes, so the agent polls for them. A short interval makes the test faster.
         let config = configure(hv1, OFTEN)?;
         let agent = hv1.meridian("bgp-agent", &["bgp-agent", "--config-dir", &config])?;
         learns(&spine, "172.24.4.10")?;
@@ -45,7 +45,7 @@ pub(super) fn health() -> Result<()> {
     })
 }
 
-/// Waits until the agent calls itself healthy, or not, and its status says something.
+/// Waits until the agent's health is `healthy` and its status contains a string.
 fn says(hv: &Chassis, healthy: bool, words: &str) -> Result<()> {
     eventually(PATIENCE, &format!("healthy is {healthy}, and it says {words:?}"), || {
         let status = ask(hv, "status")?;

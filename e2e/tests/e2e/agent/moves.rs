@@ -1,4 +1,4 @@
-//! What moves from one chassis to the other, and what another agent left.
+//! Addresses that move from one chassis to the other, and leftovers of another agent.
 
 use std::fs;
 use std::time::Duration;
@@ -39,13 +39,13 @@ pub(super) fn moves() -> Result<()> {
             "ip route add 172.24.4.10 dev br-ex table 87",
             "ip rule add pref 32000 to 172.24.4.10 lookup 87",
             "ip address add 172.24.4.10/32 dev bgp-nic",
-            // What nobody wants any more.
+            // Leftovers that are not desired any more.
             "ip route add 172.24.4.99 dev br-ex table 87",
             "ip rule add pref 32000 to 172.24.4.99 lookup 87",
             "ip address add 172.24.4.99/32 dev bgp-nic",
             "ip rule add pref 32000 to 10.0.0.1/24 lookup 87",
             "ip neigh add 172.24.4.100 lladdr 02:00:00:00:99:99 dev br-ex nud permanent",
-            // And what is none of anybody's business.
+            // Foreign objects.
             "ip rule add pref 100 to 198.51.100.1 lookup main",
             "ip route add 198.51.100.1 dev br-ex",
         ] {
@@ -104,8 +104,8 @@ pub(super) fn moves() -> Result<()> {
     })
 }
 
-/// How long nothing came through, seen from the spine. OVN's part of it is longer than ours, and a busy machine's longer still: only
-/// one that waits for something that does not come (a session that ends, a full look at the world) is too long.
+/// Checks how long no packet arrived, measured at the spine. OVN's part of it is longer than ours, and a busy machine adds to it. Only a
+/// wait for an event that does not arrive (a session that ends, a full resync) exceeds the limit.
 fn outage(train: Train, what: &str) -> Result<()> {
     let outage = train.end()?;
     println!("{what}, seen from the spine: {outage:?}");

@@ -1,4 +1,4 @@
-//! What runs is killed and started again, under traffic.
+//! Daemons are killed and restarted under traffic.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn status(hv: &Chassis) -> String {
     format!("meridian status --socket {}/agent.sock", hv.dir().display())
 }
 
-/// Traffic goes on, and none of it was lost.
+/// Asserts that traffic continues and no packet was lost.
 pub(super) fn unharmed(mut train: Train, what: &str) -> Result<()> {
     train.now();
     train.rolls(5)?;
@@ -26,7 +26,7 @@ pub(super) fn unharmed(mut train: Train, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the switch tells of flows that go.
+/// A monitor of the switch's deleted flows.
 struct Flows(Arc<Daemon>);
 
 impl Flows {
@@ -66,7 +66,7 @@ pub(super) fn restarts() -> Result<()> {
             learns(&spine, address)?;
             spine.reaches(address)?;
         }
-        // A tenant's VM without a floating IP: what one with it sends, its router translates.
+        // A tenant's VM without a floating IP. Packets of one with a floating IP are translated by its router.
         lab.find("vmu")?.serve(80)?;
         let by = spine.is_served_by("10.0.0.22:80")?.by;
         ensure!(by == "vmu", "{by} has answered for vmu");
@@ -96,7 +96,7 @@ pub(super) fn restarts() -> Result<()> {
         heard(false)?;
         database.start_again()?;
         heard(true)?;
-        // Rows come one after the other as daemons find the database again; what goes wrong goes wrong by then.
+        // Rows arrive one after the other as the daemons find the database again. Any failure happens before these packets.
         train.now();
         train.rolls(10)?;
         unharmed(train, "the local database's restart")?;

@@ -1,4 +1,4 @@
-//! Settings that change, of the cloud, of the switch and of the agent.
+//! Changes of settings: those of the cloud, of the switch and of the agent.
 
 use anyhow::{Result, ensure};
 use lab::eventually;
@@ -25,7 +25,7 @@ fn setting(hv: &Chassis, key: &str, value: &str) -> Result<()> {
 fn able(hv: &Chassis) -> Result<()> {
     eventually(PATIENCE, "the agent may do all it has to", || {
         let status = ask(hv, "status")?;
-        // What once went wrong with a database is remembered.
+        // The status keeps the last error of a database, which may be old.
         let now: Vec<&str> = status.lines().filter(|line| !line.contains("last error")).collect();
         let known = |words: &str| now.iter().any(|line| line.contains(words));
         let able = !known("no-openflow") && !known("denied") && !known("not permitted");
@@ -34,7 +34,7 @@ fn able(hv: &Chassis) -> Result<()> {
     })
 }
 
-/// What keeps others from hearing of an address is told: a filter, and then a peer that is away.
+/// The agent reports why peers do not receive an address: first a filter, then a peer that is down.
 fn unheard(hv1: &Chassis) -> Result<()> {
     println!("explained, when a filter drops it, and when the peer is away:");
     for (harm, words, remedy) in [

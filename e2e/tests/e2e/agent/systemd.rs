@@ -1,7 +1,7 @@
-//! The package as it is installed, and its units under a real systemd, with all that they forbid themselves.
+//! The installed package, and its units under a real systemd with all their restrictions.
 //!
-//! Seccomp filters hold in a guest as they do elsewhere, which is shown as well. Of Open vSwitch and FRR only the database of the
-//! switch is ever run by Debian's own unit, with the settings that the package has for it; the rest runs as the lab runs it.
+//! Seccomp filters work in a guest as on a host, which is tested as well. Of Open vSwitch and FRR, only the switch's database runs in
+//! Debian's own unit, with the package's settings for it. The lab starts the others in its usual way.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ const SERVER: &str = "meridian-server";
 const UNIT: &str = include_str!("../../../../packaging/systemd/meridian-bgp-agent.service");
 /// CAP_NET_ADMIN, as the kernel writes it.
 const NET_ADMIN: &str = "0000000000001000";
-/// What `meridian node` and `meridian server` read.
+/// The configuration of `meridian node` and `meridian server`.
 const CONFIG: &str = "[bgp]\nbgp_AS = 64999\n[server]\nauth = \"none\"\nnb = \"tcp:10.10.0.100:6641\"\nsb = \"tcp:10.10.0.100:6642\"\n";
 
 pub(super) fn units() -> Result<()> {
@@ -40,13 +40,13 @@ pub(super) fn units() -> Result<()> {
         ensure!(told.is_empty(), "systemd finds fault with the units:\n{told}");
 
         for unit in [AGENT, NODE, SERVER] {
-            // By itself systemd gives up on what fails five times within ten seconds, as a server does whose database is away.
+            // By default systemd gives up on a unit that fails five times within ten seconds, as a server without its database does.
             is(&machine, unit, &[("Restart", "always"), ("StartLimitIntervalUSec", "0")])?;
         }
 
         println!("the agent is started:");
         machine.run(&format!("systemctl enable --now {AGENT}"))?;
-        // By now all is in place: that is what readiness means.
+        // Readiness means that everything is in place.
         let status = machine.run("meridian status")?;
         ensure!(status.contains("bgp-agent") && status.contains("bgp: converged"), "{status}");
         ensure!(!status.contains("problem"), "{status}");
@@ -92,7 +92,7 @@ pub(super) fn units() -> Result<()> {
         machine.run(&format!("systemctl start {NODE}"))?;
         is(&machine, AGENT, &[("ActiveState", "inactive"), ("Result", "success")])?;
         is(&machine, NODE, &[("ActiveState", "active"), ("NRestarts", "0")])?;
-        // One after the other: they have the same runtime directory, and what one has made goes with it.
+        // The units must not overlap: they share a runtime directory, which systemd deletes with the first one.
         let time = |unit, name| anyhow::Ok(machine.property(unit, name)?.parse::<u64>()?);
         let (gone, came) =
             (time(AGENT, "InactiveEnterTimestampMonotonic")?, time(NODE, "InactiveExitTimestampMonotonic")?);
@@ -128,7 +128,7 @@ fn cloud(lab: &Lab) -> Result<()> {
     learns(hv1, "default")
 }
 
-/// What the agent has done needs every privilege that it has: netlink, sysctls, Open vSwitch's sockets, FRR's, and a file in /etc.
+/// The agent's work needs each of its privileges: netlink, sysctls, the sockets of Open vSwitch and FRR, and a file in /etc.
 fn wired(hv1: &Chassis) -> Result<()> {
     for (command, words) in [
         ("ip address show bgp-nic", "172.24.4.10/32"),
@@ -153,7 +153,7 @@ fn is(machine: &Systemd, unit: &str, wanted: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// Of a unit's process: its user, its groups, its capabilities and no way to more, and filters of what it may call.
+/// Checks a unit's process: its user, its groups, its capabilities without a way to gain more, and its system call filters.
 fn privileges(machine: &Systemd, unit: &str, user: &str, groups: &[&str], capabilities: &str) -> Result<()> {
     let pid = machine.property(unit, "MainPID")?;
     let status = machine.run(&format!("cat /proc/{pid}/status"))?;
@@ -183,7 +183,7 @@ fn privileges(machine: &Systemd, unit: &str, user: &str, groups: &[&str], capabi
     Ok(())
 }
 
-/// What the log has of a start, and that systemd is told of life.
+/// Checks the log of a start, and the watchdog notifications to systemd.
 fn words(machine: &Systemd) -> Result<()> {
     let log = machine.journal(AGENT)?;
     for line in [
@@ -200,7 +200,8 @@ fn words(machine: &Systemd) -> Result<()> {
     Ok(())
 }
 
-/// Something else in the agent's place, with its unit's lines, may not do what it may elsewhere: so the lines mean something here.
+/// Runs another program with the agent's unit settings. It must be denied actions that it may do elsewhere, which shows that the settings
+/// work here.
 fn confined(machine: &Systemd) -> Result<()> {
     const TRIED: [&str; 3] = ["unshare --user true", "setarch --addr-no-randomize true", "test -e /dev/tty0"];
     let script = TRIED.map(|what| format!("if {what}; then echo may: {what}; fi")).join("; ");
@@ -222,8 +223,8 @@ fn confined(machine: &Systemd) -> Result<()> {
     Ok(())
 }
 
-/// The switch's database is started again, with a socket for root alone and then by Debian's own unit with our settings: the agent
-/// says why it does not speak to the one, and speaks to the other.
+/// Restarts the switch's database, first with a socket for root only, then in Debian's own unit with the package's settings. The agent
+/// reports why it cannot connect to the first, and connects to the second.
 fn switch(machine: &Systemd, hv1: &Chassis) -> Result<()> {
     println!("the switch's database is started again, for root alone, and then for the agent's group:");
     for (path, text) in [

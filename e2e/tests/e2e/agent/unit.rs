@@ -1,5 +1,5 @@
-//! The agent as its systemd unit runs it: the unit's own lines say as whom, with which capabilities and groups, and what is done
-//! before. Only systemd is missing, and paths are those of a chassis of the lab.
+//! The agent as its systemd unit runs it: the lines of the unit define its user, capabilities and groups, and the preparations. Only
+//! systemd is missing, and the paths are those of a lab's chassis.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use lab::process::{Daemon, Recipe};
 use super::configure;
 
 const UNIT: &str = include_str!("../../../../packaging/systemd/meridian-bgp-agent.service");
-/// What gives Open vSwitch's sockets to the agent's group, whenever they are made.
+/// The drop-in that gives Open vSwitch's sockets to the agent's group whenever they are created.
 const SWITCH: &str = include_str!("../../../../packaging/examples/openvswitch-group.conf");
 const USERS: &str = include_str!("../../../../packaging/sysusers.d/meridian.conf");
 
@@ -57,7 +57,7 @@ pub(super) fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
     hv.run(&format!("chown {user}:{group} {}", runtime.display()))?;
     symlink(runtime.join("agent.sock"), hv.dir().join("agent.sock"))
         .context("cannot link the agent's socket")?;
-    // As on a host of Debian's.
+    // The default on a Debian host.
     ensure!(
         access(&hv.dir().join("db.sock"))? == (0, 0o750),
         "Open vSwitch makes its sockets for root alone"
@@ -82,7 +82,7 @@ pub(super) fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
     hv.start("bgp-agent", recipe)
 }
 
-/// What systemd does as root before it starts the agent.
+/// Runs the commands that systemd runs as root before it starts the agent.
 fn before(hv: &Chassis) -> Result<()> {
     let lines = values(UNIT, "ExecStartPre");
     ensure!(lines.len() == 2, "{lines:?}");
@@ -100,7 +100,7 @@ fn before(hv: &Chassis) -> Result<()> {
     Ok(())
 }
 
-/// Open vSwitch is started again as the package's example tells systemd to: its sockets are the group's from the beginning.
+/// Restarts Open vSwitch as the package's example configures systemd: its sockets belong to the group from the beginning.
 pub(super) fn restart_switch(hv: &Chassis) -> Result<()> {
     let group = value(SWITCH, "Group")?;
     let groups: BTreeSet<&str> = value(UNIT, "SupplementaryGroups")?.split(' ').collect();

@@ -9,10 +9,10 @@ use ovn::nb::LogicalSwitchPort;
 use super::{again_with, ask, shows};
 use crate::border::learns;
 
-/// How often the device of the VLAN goes down.
+/// The number of times that the VLAN's device goes down.
 const FALLS: usize = 20;
 
-/// The VLAN once more, on an internal port of the switch: because the agent is told to, and because the kernel has no 8021q.
+/// The VLAN on an internal port of the switch: first because the configuration demands it, then because the kernel lacks 8021q.
 pub(super) fn vlan_on_a_port(lab: &Lab) -> Result<()> {
     let (hv1, hv2, spine) = (lab.chassis("hv1")?, lab.chassis("hv2")?, lab.find("spine")?);
     let reached = || {
@@ -31,7 +31,7 @@ pub(super) fn vlan_on_a_port(lab: &Lab) -> Result<()> {
         is(hv, "an internal port of Open vSwitch")?;
     }
     reached()?;
-    // The kernel tells that a device goes down before it takes the routes, and of those it tells nothing.
+    // The kernel notifies that a device goes down before it deletes the routes. It sends no notification about those.
     for _ in 0..FALLS {
         hv2.run("ip link set br-ex.100 down")?;
         shows(hv2, "ip route show table 201", "172.24.100.12 dev br-ex.100", true)?;

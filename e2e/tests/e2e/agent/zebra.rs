@@ -1,4 +1,4 @@
-//! zebra restarts alone, and bgpd goes on with what zebra had told it before.
+//! zebra restarts alone, and bgpd continues with its earlier state.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{PATIENCE, ask, fabric, shows, start};
 use crate::bgp::peering;
 use crate::border::{learns, networks, two_borders, unlearns};
 
-/// So long bgpd may take to tell a new zebra of its routes.
+/// How long bgpd may take to send its routes to a new zebra.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub(super) fn zebra() -> Result<()> {
@@ -69,8 +69,8 @@ fn healthy(hv: &Chassis, healthy: bool) -> Result<()> {
     })
 }
 
-/// An address is reached. FRR 10.3's bgpd does not always have a new zebra put back the node's default route, by which answers leave;
-/// then the agent says so, and a restart of FRR helps.
+/// Checks that an address is reachable. FRR 10.3's bgpd does not always make a new zebra restore the node's default route, which replies
+/// need. Then the agent must report that, and a restart of FRR must help.
 fn reached_or_said(lab: &Lab, ip: &str) -> Result<()> {
     let (spine, hv1) = (lab.find("spine")?, lab.chassis("hv1")?);
     std::thread::sleep(SETTLE);
@@ -90,7 +90,7 @@ fn reached_or_said(lab: &Lab, ip: &str) -> Result<()> {
     spine.reaches(ip)
 }
 
-/// A VM that is bound now is announced, and withdrawn when it is gone. `meanwhile` is told its address.
+/// Binds a new VM, which must be announced, and deletes it, so that it must be withdrawn. Calls `meanwhile` with its address.
 fn follows(lab: &Lab, name: &str, last: u8, meanwhile: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     let (az1, spine, hv1) = (lab.central("az1")?, lab.find("spine")?, lab.chassis("hv1")?);
     let (mac, ip) = (format!("02:00:00:00:02:{last}"), format!("172.24.4.{last}"));

@@ -1,4 +1,4 @@
-//! Clients everywhere, and how their connections are shared.
+//! Clients in all networks, and the distribution of their connections to members.
 
 use anyhow::{Result, ensure};
 use lab::node::Node;
@@ -19,14 +19,14 @@ fn both() -> Vec<(&'static Vm, Value)> {
     MEMBERS.iter().map(|vm| (vm, json!({}))).collect()
 }
 
-/// Asks until both members have answered, by each protocol.
+/// Sends requests until both members have answered, with each protocol.
 fn reaches_both(client: &Arc<Node>, address: &str, seen_as: &str) -> Result<()> {
     for (protocol, ask) in [
         ("TCP", Node::ask_by_tcp as fn(&Node, &str) -> Result<Answer>),
         ("UDP", Node::ask_by_udp as fn(&Node, &str) -> Result<Answer>),
     ] {
         let what = format!("{} at {address} by {protocol}", client.label());
-        // One of the two is left out once in 2^23 times.
+        // By chance, one of the two members is missed once in 2^23 runs.
         let answers = count(24, &what, || {
             let answer = ask(client, address)?;
             ensure!(answer.seen_as == seen_as, "{} sees the client as {}", answer.by, answer.seen_as);
@@ -170,7 +170,7 @@ pub(super) fn allowed() -> Result<()> {
             count(3, &format!("{} at {address}", client.label()), || client.ask_by_tcp(address)).map(drop)
         };
         let (v4, v6, floating) = (format!("{VIP}:80"), format!("[{VIP6}]:80"), format!("{FLOATING}:80"));
-        // Other listeners first: they show that packets find their way at all.
+        // Other listeners come first: they show that packets arrive at all.
         served(c1, &format!("[{VIP6}]:81"))?;
         served(c2, &format!("{VIP}:81"))?;
         served(&ext, &format!("{FLOATING}:81"))?;

@@ -1,4 +1,4 @@
-//! A cloud with two tenant networks behind a router, a host outside, and the API that load balancers are made over.
+//! A cloud with two tenant networks behind a router, an external host, and the APIs for load balancers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// More than anything here takes on a busy machine.
 pub(super) const LONG: Duration = Duration::from_secs(60);
-/// Where the APIs listen, on their own node.
+/// The addresses of the APIs on their own node.
 const NETWORK_API: &str = "127.0.0.1:9696";
 const BALANCER_API: &str = "127.0.0.1:9876";
 
@@ -69,7 +69,7 @@ impl<'l> Site<'l> {
         Self::start_with(lab, physnet, "")
     }
 
-    /// The same with settings of the network API.
+    /// Like `start`, with settings of the network API.
     pub(super) fn start_with(lab: &'l Lab, physnet: &str, settings: &str) -> Result<Site<'l>> {
         let api = lab.controller("api")?;
         let config = configure(&api, settings)?;
@@ -207,7 +207,7 @@ impl<'l> Site<'l> {
         Ok(nodes)
     }
 
-    /// Creates a load balancer with both VIPs and these listeners, whose pools come with them; gives its id when OVN has it.
+    /// Creates a load balancer with both VIPs and these listeners, whose pools are part of the request. Returns its id when OVN has it.
     pub(super) fn balancer(&self, listeners: Value) -> Result<String> {
         let (_, v4, v6) = &self.networks[0];
         let new = json!({
@@ -220,7 +220,7 @@ impl<'l> Site<'l> {
         Ok(id)
     }
 
-    /// A listener whose pool has these members, each with attributes of its own, in both families.
+    /// A listener whose pool has these members, each with attributes of its own, for both IP versions.
     pub(super) fn listener(&self, protocol: &str, port: u16, more: Value, members: &[(&Vm, Value)]) -> Value {
         let mut all = Vec::new();
         for (vm, attributes) in members {
@@ -295,7 +295,7 @@ impl<'l> Site<'l> {
         self.applied(balancer)
     }
 
-    /// Asks the running server by a command of its binary.
+    /// Runs a `meridian` command on the server's admin socket.
     pub(super) fn meridian(&self, command: &str) -> Result<String> {
         let socket = self.api.dir().join("data/admin.sock");
         self.api.run(&format!("meridian {command} --socket {}", socket.display()))
@@ -338,7 +338,7 @@ fn merged(mut object: Value, more: &Value) -> Value {
     object
 }
 
-/// Asks so often; gives the number of answers of each server, once all attempts in a row are answered.
+/// Sends this number of requests; returns the number of answers of each server. Repeats the series until every request in it is answered.
 pub(super) fn count(
     times: u32,
     what: &str,

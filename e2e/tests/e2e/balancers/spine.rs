@@ -1,4 +1,4 @@
-//! The VIP and its floating IP from beyond BGP.
+//! The VIP and its floating IP, used from beyond BGP.
 
 use anyhow::{Result, ensure};
 use lab::{Topology, chassis};

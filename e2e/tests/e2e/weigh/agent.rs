@@ -1,4 +1,4 @@
-//! The agents that are weighed, ours and the other, each with all of its processes.
+//! The compared agents, Meridian's and ovn-bgp-agent, each with all of its processes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::Order;
 
-/// Who is weighed.
+/// The agent to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Who {
@@ -24,7 +24,7 @@ pub(super) enum Who {
 
 /// The program by which ovn-bgp-agent starts its helpers, which is also how they are known.
 const HELPER: &str = "privsep-helper";
-/// What ovn-bgp-agent says when it looks at everything.
+/// The log line of ovn-bgp-agent at a full resync.
 const SYNCS: &str = "Running reconciliation loop to ensure routes/rules";
 
 /// A running agent.
@@ -33,12 +33,12 @@ pub(super) struct Agent<'a> {
     hv: &'a Chassis,
     daemon: Arc<Daemon>,
     socket: String,
-    /// What had been said before it was started.
+    /// The length of the output before this start.
     said: usize,
 }
 
 impl<'a> Agent<'a> {
-    /// Starts it on a chassis, with another interval between full looks than the usual one if that is asked for.
+    /// Starts the agent on a chassis. `interval` overrides the usual interval between full resyncs.
     pub(super) fn start(hv: &'a Chassis, order: &Order, interval: Option<u64>) -> Result<Agent<'a>> {
         let dir = hv.dir().display();
         let socket = format!("{dir}/agent.sock");
@@ -94,7 +94,7 @@ helper_command = /run/{HELPER}
 
     /// Memory of all its processes, in MiB.
     pub(super) fn memory(&self) -> Result<f64> {
-        // One that ends just now has no memory any more.
+        // A process that is just ending has no memory map.
         Ok(self.family()?.into_iter().filter_map(|pid| meter::proportional_mib(pid).ok()).sum())
     }
 
@@ -104,7 +104,7 @@ helper_command = /run/{HELPER}
         meter::family(pid, (self.who == Who::Python).then_some(HELPER))
     }
 
-    /// How often it has looked at everything since it began.
+    /// The number of full resyncs since the start.
     pub(super) fn resyncs(&self) -> Result<usize> {
         match self.who {
             Who::Python => Ok(self.said().matches(SYNCS).count()),
@@ -115,7 +115,7 @@ helper_command = /run/{HELPER}
         }
     }
 
-    /// Waits until it has looked so often.
+    /// Waits for this number of full resyncs.
     pub(super) fn resynced(&self, times: usize, within: Duration) -> Result<()> {
         eventually(within, &format!("it has looked {times} times"), || {
             let now = self.resyncs()?;
@@ -124,7 +124,7 @@ helper_command = /run/{HELPER}
         })
     }
 
-    /// How long the last look took, in seconds, where the agent tells.
+    /// The duration of the last full resync in seconds, if the agent reports it.
     pub(super) fn last_look(&self) -> Result<Option<f64>> {
         if self.who == Who::Python {
             return Ok(None);
@@ -163,7 +163,7 @@ helper_command = /run/{HELPER}
     }
 }
 
-/// ovn-bgp-agent looks for FRR's sockets where they usually are, and starts its helpers through a program.
+/// Creates links at the usual paths. ovn-bgp-agent expects FRR's sockets there, and starts its helpers through a program.
 fn usual_places(hv: &Chassis) -> Result<()> {
     let link = |to: &std::path::Path, at: &str| match symlink(to, at) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),

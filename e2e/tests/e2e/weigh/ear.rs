@@ -1,4 +1,4 @@
-//! Hears what the kernel tells of addresses and rules, with the time at which it was heard; and asks it for routes.
+//! Receives the kernel's notifications about addresses and rules, with their times of arrival, and measures route lookups.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,14 +15,14 @@ use rtnetlink::packet_route::rule::{RuleAttribute, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-/// The group that tells of IPv4 addresses, by its number in `rtnetlink.h`.
+/// The netlink group for IPv4 addresses, by its number in `rtnetlink.h`.
 pub(super) const ADDRESSES: u32 = 5;
-/// The group that tells of IPv4 rules.
+/// The netlink group for IPv4 rules.
 pub(super) const RULES: u32 = 8;
 /// An address that no rule and no route is for.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
-/// What happened.
+/// The content of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Address(Ipv4Addr),
@@ -31,14 +31,14 @@ pub(super) enum What {
     RuleGone(Ipv4Addr),
 }
 
-/// What was heard, and when.
+/// A notification and its time of arrival.
 pub(super) struct Event {
     pub(super) at: Instant,
     pub(super) what: What,
 }
 
-/// Listens in a namespace, from its beginning to the end of the process. What it hears is understood only when somebody asks:
-/// in a guest, with its one CPU, the time would be taken from who is measured.
+/// Listens in a namespace until the process ends. It parses the notifications only when a caller requests one. In a guest with one CPU,
+/// parsing them at once would take time from the measured agent.
 pub(super) struct Ear {
     heard: Receiver<(Instant, Vec<u8>)>,
     understood: RefCell<VecDeque<Event>>,
@@ -84,7 +84,7 @@ impl Ear {
         }
     }
 
-    /// When something happened that has not been heard yet.
+    /// The time of the next notification with this content.
     pub(super) fn until(&self, within: Duration, want: What) -> Result<Instant> {
         let begin = Instant::now();
         while begin.elapsed() < within {
@@ -96,8 +96,8 @@ impl Ear {
         bail!("{want:?} did not happen")
     }
 
-    /// How long it took from one thing to another. The kernel tells its listeners one after the other, and whoever hears of the
-    /// first before us may have done the second by then: so either may be heard first.
+    /// The time between two notifications. The kernel notifies its listeners one after the other, so a program that receives the first one
+    /// before us may already have caused the second. So they may arrive here in either order.
     pub(super) fn between(&self, within: Duration, first: What, second: What) -> Result<Duration> {
         let (mut from, mut to) = (None, None);
         loop {
@@ -148,7 +148,7 @@ fn what(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<What> {
     }
 }
 
-/// How long the kernel takes on average to find the route to an address that is none of ours.
+/// The kernel's average time to look up the route to a foreign address.
 pub(super) fn lookup(hv: &Chassis, times: u32) -> Result<Duration> {
     let socket = hv.enter(|| -> std::io::Result<Socket> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -171,7 +171,7 @@ pub(super) fn lookup(hv: &Chassis, times: u32) -> Result<Duration> {
     let begin = Instant::now();
     for _ in 0..times {
         socket.send(&bytes, 0).context("cannot ask for a route")?;
-        // There is a route, or word that there is none: both take the walk along the rules.
+        // The reply is a route or an error. Both take the lookup through the rules.
         socket.recv(&mut &mut buffer[..], 0).context("the kernel does not answer")?;
     }
     Ok(begin.elapsed() / times.max(1))

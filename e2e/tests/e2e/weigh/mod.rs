@@ -1,9 +1,8 @@
-//! What a BGP agent costs, and how fast it is, on a node with so many ports: for `cargo xtask bench bgp`.
+//! The cost and speed of a BGP agent on a node with a given number of ports, for `cargo xtask bench bgp`.
 //!
-//! A chassis and a central are brought up, then OVN's own daemons are ended, and the ports' rows are written to the Southbound as
-//! ovn-northd and ovn-controller would: what is measured is the agent, not how fast OVN binds ports. Ours and ovn-bgp-agent are
-//! weighed alike, by the clock and the processes' accounts, and with the same configuration file. Each line that begins with
-//! `measured` is a result.
+//! The test starts a chassis and a central, stops OVN's own daemons, and writes the ports' rows to the Southbound as ovn-northd and
+//! ovn-controller would. So it measures the agent, not how fast OVN binds ports. Meridian's agent and ovn-bgp-agent are measured alike, by
+//! the clock and the kernel's accounting of processes, with the same configuration file. Each line that begins with `measured` is a result.
 
 mod agent;
 mod ear;
@@ -27,16 +26,16 @@ use agent::{Agent, Who};
 use ear::{Ear, What};
 use rows::{SPARES, ports, spare};
 
-/// How long anything may take: the slower of the two needs minutes for a thousand ports.
+/// The time limit of a step. The slower agent needs minutes for a thousand ports.
 const PATIENCE: Duration = Duration::from_secs(1500);
-/// How long an agent is left alone after it has done all, before it is weighed.
+/// How long an agent is left idle after its work, before its memory is measured.
 const SETTLE: Duration = Duration::from_secs(3);
-/// How long a repair may take.
+/// The time limit of a repair.
 const REPAIR: Duration = Duration::from_secs(20);
-/// How often a route is looked up.
+/// The number of route lookups.
 const LOOKUPS: u32 = 1000;
 
-/// What is asked for, in `LAB_BENCH`.
+/// The parameters of a measurement, in `LAB_BENCH`.
 #[derive(Debug, Deserialize)]
 struct Order {
     who: Who,
@@ -46,11 +45,11 @@ struct Order {
     rule_mode: String,
     /// Whether FRR runs.
     frr: bool,
-    /// How often one more port is bound, and unbound.
+    /// The number of times that one more port is bound and unbound.
     changes: usize,
     /// For how many seconds it is watched when there is nothing to do.
     idle: u64,
-    /// How often it looks at everything again, and in which interval.
+    /// The number of full resyncs, and the interval between them.
     resyncs: usize,
     interval: u64,
 }
@@ -88,7 +87,7 @@ pub(crate) fn on_a_node(
         })?;
         hv1.daemon("ovn-controller")?.kill()?;
         az1.daemon("ovn-northd")?.kill()?;
-        // Nobody but the agents is to be woken by what is written below.
+        // The writes below must wake no client but the agents.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(az1.sb().client().close());
         patch_port(hv1, 5)?;
@@ -102,7 +101,8 @@ pub(crate) fn on_a_node(
     })
 }
 
-/// What ovn-controller makes for a provider network that has a port here; on the bridge's side with this number.
+/// Creates the patch ports that ovn-controller creates for a provider network with a port here. The port on the bridge's side has this
+/// number.
 pub(crate) fn patch_port(hv: &Chassis, ofport: u16) -> Result<()> {
     let (ours, theirs) = ("patch-provnet-1-to-br-int", "patch-br-int-to-provnet-1");
     let db = format!("--db=unix:{}/db.sock", hv.dir().display());
@@ -117,7 +117,7 @@ pub(crate) fn patch_port(hv: &Chassis, ofport: u16) -> Result<()> {
     hv.run(&format!("ovs-vsctl {db} {both} -- {number}")).map(|_| ())
 }
 
-/// How long the n-th change waits for its turn: not in step with what the agent does by itself.
+/// The delay before the n-th change. It varies, so that changes do not coincide with the agent's timers.
 fn pause(n: usize) -> Duration {
     Duration::from_millis(15 + (n as u64 * 7) % 11)
 }
@@ -145,7 +145,7 @@ impl<'a> Weighing<'a> {
         self.resyncs()
     }
 
-    /// What no agent can be faster than: the same changes, told to a client that does nothing with them.
+    /// Measures the lower bound for any agent: the same changes, sent to a client that ignores them.
     fn floor(&mut self, mut client: Rpc) -> Result<()> {
         client.call("monitor", rows::watch())?;
         let mut times = Vec::new();
@@ -198,7 +198,7 @@ impl<'a> Weighing<'a> {
         Ok(())
     }
 
-    /// One more port is bound, and unbound again; time from sending the change until the kernel tells of the address.
+    /// Binds one more port and unbinds it again. Measures the time from sending the change to the kernel's notification about the address.
     fn changes(&mut self, agent: &Agent<'_>, ear: &Ear) -> Result<()> {
         let before = agent.cpu()?;
         let (mut there, mut gone) = (Vec::new(), Vec::new());
@@ -224,7 +224,7 @@ impl<'a> Weighing<'a> {
         Ok(())
     }
 
-    /// What somebody deletes, until it is back.
+    /// Deletes objects of the agent, and measures the time until they are back.
     fn repairs(&self) -> Result<()> {
         let ear = Ear::open(self.hv1, &[ear::ADDRESSES, ear::RULES])?;
         let ip = ports(1).next().context("no ports")?;
@@ -239,7 +239,7 @@ impl<'a> Weighing<'a> {
         Ok(())
     }
 
-    /// Looks at everything, again and again, with nothing to do.
+    /// Measures repeated full resyncs without any change.
     fn resyncs(&self) -> Result<()> {
         if self.order.resyncs == 0 {
             return Ok(());

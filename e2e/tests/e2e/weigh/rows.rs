@@ -80,7 +80,7 @@ fn port(n: usize, switch: &str, chassis: Option<&str>) -> Value {
     })
 }
 
-/// The parameters of a call that asks to be told where ports are bound.
+/// The parameters of a `monitor` call for the bindings of ports.
 pub(super) fn watch() -> Value {
     json!([DATABASE, "floor", { "Port_Binding": [{ "columns": ["chassis", "up"] }] }])
 }
