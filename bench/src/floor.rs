@@ -51,7 +51,7 @@ impl Floor {
             if read == 0 {
                 bail!("the server closed the connection");
             }
-            // Each message begins with its id; probes, which nobody answers here, come once in a while at most.
+            // Each update begins with its null id. The server also sends probes, at most once in a while; they are not answered.
             let begin = br#"{"id":null"#;
             seen += self.buffer[..read].windows(begin.len()).filter(|window| window == begin).count();
         }

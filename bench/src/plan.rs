@@ -84,7 +84,7 @@ fn desired(ports: usize, changed: Option<usize>) -> Desired {
     want
 }
 
-/// The database after a plan that only makes rows, as a server would list it.
+/// The database after a plan that only inserts rows, in the form of a server's dump.
 fn content(plan: &Plan<Op>) -> Result<String> {
     let mut rows: BTreeMap<RowId, BTreeMap<&str, Datum>> = BTreeMap::new();
     let mut members: BTreeMap<(RowId, &str), Vec<Atom>> = BTreeMap::new();

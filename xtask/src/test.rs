@@ -73,7 +73,7 @@ fn tempest_suite(suite: fn(&Path, &Path, Option<&str>) -> Result<Counts>) -> Cou
 /// Runs `cargo xtask up --check` as one more test: on the binary that the tests were built with, in a temporary directory.
 fn newcomer() -> Counts {
     let check = || -> Result<()> {
-        // An interrupted command fails and stops the server.
+        // With these handlers an interrupted command stops the server before it fails.
         up::told_to_end()?;
         let dir = tempfile::tempdir()?;
         up::check(&target_dir().join("debug/meridian"), dir.path())

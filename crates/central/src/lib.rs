@@ -208,7 +208,7 @@ fn answers(socket: &Path) -> bool {
     ask().unwrap_or(false)
 }
 
-/// Locks the directory against a second run. The kernel releases the lock when the process ends, for whatever reason.
+/// Locks the directory against a second run. The kernel releases the lock when the process ends, also after a crash.
 #[derive(Debug)]
 struct DirLock(#[expect(dead_code, reason = "held, not read")] File);
 

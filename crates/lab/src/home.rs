@@ -21,7 +21,7 @@ impl Home {
         Home::at(&path)
     }
 
-    /// A cache in a folder of one's choice.
+    /// The cache in a given folder.
     pub fn at(path: &Path) -> Result<Home> {
         fs::create_dir_all(path).with_context(|| {
             format!("cannot make the lab's cache {}; LAB_CACHE names another place", path.display())

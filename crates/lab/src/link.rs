@@ -82,7 +82,7 @@ pub fn cable(a: End<'_>, b: End<'_>, mtu: u32, into: Option<&str>) -> Result<()>
         let (here, there) = (a.netns.name(), b.netns.name());
         format!("cannot lay a cable from {} in {here} to {} in {there}", a.device, b.device)
     })?;
-    // Not along with the making: an end cannot go up before the kernel has joined it to the other.
+    // The ends are set up after their creation: the kernel refuses to set an end up before it has connected it to the other.
     a.netns.up(a.device)?;
     b.netns.up(b.device)
 }
@@ -161,7 +161,7 @@ impl Netns {
         let mut request =
             self.netlink.address().add(self.index(device)?, address.addr(), address.prefix_len());
         if address.addr().is_ipv6() {
-            // Nobody else has it: do not wait a second to find out.
+            // No other device has this address, so duplicate detection would only cost a second.
             let message = request.message_mut();
             message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
         }

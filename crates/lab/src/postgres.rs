@@ -90,7 +90,7 @@ impl Postgres {
             ("ssl_cert_file", "server.pem", identity.certificate),
             ("ssl_key_file", "server.key", identity.key),
         ] {
-            // PostgreSQL takes a key only from a file that is its own and nobody else's.
+            // PostgreSQL accepts a key only from a file that belongs to its user and that no other user can read.
             let to = dir.join(file);
             fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
             fs::set_permissions(&to, fs::Permissions::from_mode(0o600))?;

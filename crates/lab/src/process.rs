@@ -250,7 +250,7 @@ impl Daemon {
         self.child().as_ref().map(|child| child.id())
     }
 
-    /// Sends it a signal and does not wait: `SIGHUP` to reload its configuration, `SIGSTOP` to make it hang.
+    /// Sends a signal to the daemon and does not wait: `SIGHUP` to reload its configuration, `SIGSTOP` to make it hang.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let child = self.child();
         let Some(child) = child.as_ref() else { bail!("{} of {} does not run", self.name, self.node) };

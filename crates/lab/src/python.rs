@@ -43,7 +43,7 @@ pub fn openstack() -> Result<PathBuf> {
     let home = Home::locate()?;
     let interpreter = fs::canonicalize(PYTHON)
         .with_context(|| format!("there is no {PYTHON}: `sudo apt-get install python3 python3-venv`"))?;
-    // Packages are made for one Python: another one, by an upgrade of the system, makes another environment.
+    // Packages are built for one Python. After an upgrade of the system's Python, the environment is built again.
     let dir = home.path().join(format!("openstack-{}", key(&interpreter.to_string_lossy())));
     ensure_whole(&home, &dir, || {
         let mut progress = Progress::begin("making a Python environment with OpenStack's tools (once)", 3);
@@ -165,7 +165,7 @@ fn compile(rootfs: &Rootfs, dir: &Path) -> Result<()> {
     said(python(rootfs, dir, &library).args(["-W", "ignore", "-c", setup::LOAD]).arg(config))
         .context("Keystone does not load with the guests' Python")?;
     for words in ["router list", "port list", "project list"] {
-        // Nobody answers there; all it takes to ask is loaded by then.
+        // No server listens there, but the command loads all modules before it connects.
         let mut command = python(rootfs, dir, &library);
         command.args(["-W", "ignore", "-m", "openstackclient.shell", "--os-auth-type=none"]);
         command.args(["--os-endpoint=http://127.0.0.1:9"]).args(words.split(' '));

@@ -10,7 +10,7 @@
 //! let relay = lab::relay::Relay::to("/tmp/postgres/.s.PGSQL.5432")?;
 //! let url = format!("postgres://meridian@{}/meridian", relay.address());
 //! relay.stall();
-//! relay.resume(); // what was sent meanwhile comes through now
+//! relay.resume(); // the data sent meanwhile arrives now
 //! # Ok(()) }
 //! ```
 

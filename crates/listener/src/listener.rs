@@ -158,7 +158,7 @@ impl<D: Door> Listener<D> {
     /// Waits for `rest`, and keeps closing connections that time out.
     pub async fn drain(self, rest: impl Future<Output = ()>) {
         let Listener { door, table } = self;
-        // Nobody else is let in.
+        // Closes the socket, so that no further client is accepted.
         drop(door);
         let sweeping = async {
             loop {

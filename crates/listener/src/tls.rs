@@ -58,7 +58,7 @@ impl fmt::Debug for TlsIdentity {
     }
 }
 
-/// What distinguishes one version of both files from the next: time, inode and length. Symbolic links are followed.
+/// The times, inodes and lengths of both files, which show a change. Symbolic links are followed.
 type FileStamps = [Option<(SystemTime, u64, u64)>; 2];
 
 impl TlsIdentity {

@@ -97,7 +97,7 @@ pub mod name {
         id_after(name, ROUTER_PORT)
     }
 
-    /// The chassisredirect port binding northd makes for a distributed gateway port: `cr-<router port>`.
+    /// The port binding of type chassisredirect that northd creates for a distributed gateway port: `cr-<router port>`.
     pub fn chassis_redirect(router_port: &str) -> String {
         format!("{CHASSIS_REDIRECT}{router_port}")
     }
@@ -138,7 +138,7 @@ pub mod name {
         format!("pg_{security_group}").replace('-', "_")
     }
 
-    /// Address set northd makes of a port group: `<group>_ip4` or `<group>_ip6`.
+    /// The address set that northd creates for a port group: `<group>_ip4` or `<group>_ip6`.
     pub fn port_group_addresses(port_group: &str, ipv6: bool) -> String {
         format!("{port_group}_ip{}", if ipv6 { 6 } else { 4 })
     }
@@ -183,7 +183,7 @@ pub mod name {
         Uuid::try_parse(name.strip_prefix(LB_HEALTH_MONITOR)?).ok()
     }
 
-    /// True for load balancers that Neutron makes for port forwarding.
+    /// Whether Neutron created this load balancer for a port forwarding.
     pub fn is_port_forwarding_lb(name: &str) -> bool {
         name.starts_with(PORT_FORWARDING)
     }
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn derived_uuids_never_change() {
-        // Frozen: a change here would make every existing deployment's rows strangers.
+        // The values are frozen: a change would turn the rows of every existing deployment into foreign ones.
         assert_eq!(row_uuid("router-gateway", "p1", "group").to_string(), FROZEN);
         assert_eq!(row_uuid("router-gateway", "p1", "group").get_version_num(), 5);
     }

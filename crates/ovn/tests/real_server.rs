@@ -264,7 +264,7 @@ async fn a_server_that_takes_no_changes_is_told_apart_from_a_bad_object() {
     assert!(cause.is_some_and(|cause| cause.contains("read only")), "{error:?}");
 }
 
-/// The server would end the connection over it, whatever else the transaction holds.
+/// The server would close the connection on a NUL, regardless of the rest of the transaction.
 #[tokio::test]
 async fn text_with_a_nul_fails_its_object_alone() {
     for version in VERSIONS {

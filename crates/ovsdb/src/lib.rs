@@ -19,7 +19,7 @@
 //! }
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! // Open: it connects, and goes on connecting, by itself.
+//! // Open: the client connects, and reconnects, by itself.
 //! let remotes = "unix:/run/ovn/ovnnb_db.sock,ssl:10.0.0.1:6641".parse()?;
 //! let client = Client::open(ClientConfig::new(remotes), Model::new("OVN_Northbound").table::<LogicalSwitch>());
 //!
@@ -29,7 +29,7 @@
 //!     println!("{row} is {}", switch.name);
 //! }
 //!
-//! // Commit: rows have UUIDs of our choice, and only what differs is written.
+//! // Commit: rows have UUIDs of our choice, and only columns that differ are written.
 //! let (row, switch) = (Uuid::new_v4(), LogicalSwitch { name: "net1".into(), ..Default::default() });
 //! let mut labelled = switch.clone();
 //! labelled.external_ids.insert("owner".into(), "us".into());
@@ -37,7 +37,7 @@
 //! client.commit(Transaction::new().update(row, &switch, &labelled)).await?;
 //! assert_eq!(client.snapshot().get::<LogicalSwitch>(row), Some(&labelled));
 //!
-//! // Watch: what changes from now on, with old and new values.
+//! // Watch: all later changes, with old and new values.
 //! let mut feed = client.subscribe();
 //! while let Some(event) = feed.next().await {
 //!     if let FeedEvent::Changed { delta, .. } = event {
@@ -50,10 +50,10 @@
 //! # }
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! - **Snapshots are atomic.** A [`Snapshot`] lies between two transactions of the server, never within one. A copy is free,
-//!   and it blocks nobody.
+//!   and it blocks no reader or writer.
 //! - **No change is lost.** A [`Feed`] reports every change once, in order. A reader that is too slow gets the changes that it
 //!   missed merged into one, never a gap. After a reconnect it gets only true differences, even if the server sent everything
 //!   again.

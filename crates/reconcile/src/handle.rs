@@ -41,7 +41,7 @@ impl Handle {
         self.signals.send_modify(|signals| signals.changed += 1);
     }
 
-    /// Run at once, observe everything and retry everything, whatever failed before.
+    /// Runs at once, observes everything and retries everything, including objects that wait after a failure.
     pub fn run_now(&self) {
         self.signals.send_modify(|signals| signals.asked += 1);
     }

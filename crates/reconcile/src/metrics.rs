@@ -1,6 +1,6 @@
-//! The metrics of the loop: one set of names for all components, told apart by the label `component`.
+//! The metrics of the loop: one set of names for all components, distinguished by the label `component`.
 //!
-//! The caller passes the registry; there are no globals. An unregistered [`Metrics`] counts but exports nothing, as tests want.
+//! The caller passes the registry; there are no globals. An unregistered [`Metrics`] counts but exports nothing, which suits tests.
 
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;

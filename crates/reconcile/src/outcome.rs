@@ -1,22 +1,21 @@
 //! A decision, together with the objects that could not be decided.
 //!
-//! A decider never fails as a whole: it returns what it could decide, a [`Problem`] for each object it could not, and the
-//! names of objects whose existing state must stay as it is. So one bad object neither stops the rest nor withdraws
-//! something that works.
+//! A decider never fails as a whole: it returns the decided value, a [`Problem`] for each object that it could not decide, and the names of
+//! objects whose existing state must stay unchanged. So one bad object neither stops the rest nor withdraws something that works.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
 
 use crate::problem::{ObjectId, Problem};
 
-/// A decided value, the problems met on the way, and the objects to leave alone.
+/// A decided value, the problems of the decision, and the objects to leave unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome<D> {
     /// The decision.
     pub value: D,
     /// The problems, object by object.
     pub problems: Vec<Problem>,
-    /// Objects that could not be decided: whatever exists of them stays as it is.
+    /// Objects that could not be decided. Their existing state stays unchanged.
     pub keep: BTreeSet<ObjectId>,
 }
 
@@ -31,7 +30,7 @@ impl<D> Outcome<D> {
         self.problems.push(problem);
     }
 
-    /// Reports an object that could not be decided; whatever exists of it stays as it is.
+    /// Reports an object that could not be decided. Its existing state stays unchanged.
     pub fn undecided(&mut self, problem: Problem) {
         self.keep.insert(problem.object.clone());
         self.problems.push(problem);

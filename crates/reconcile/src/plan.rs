@@ -88,9 +88,9 @@ impl<Op: fmt::Display> fmt::Display for Plan<Op> {
 pub enum StepResult {
     /// The target is now as the step intended.
     Done,
-    /// The step was tried and failed.
+    /// The step was attempted and failed.
     Failed(TargetError),
-    /// The step was not tried.
+    /// The step was not attempted.
     Skipped,
 }
 

@@ -55,7 +55,7 @@ impl Default for Timing {
 pub enum Wake {
     /// An input changed.
     Changed,
-    /// An operator or a target wants everything retried at once, whatever failed before.
+    /// An operator or a target requests a retry of everything at once, regardless of earlier failures.
     Now,
 }
 

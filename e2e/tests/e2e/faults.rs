@@ -254,7 +254,7 @@ fn no_mmdebstrap(_: &Bench<'_>) -> Result<()> {
 
 fn no_mirror(_: &Bench<'_>) -> Result<()> {
     let jobs = Jobs::make("no-mirror")?;
-    // Port 9 is discard: nobody listens there.
+    // No server listens at port 9 (discard).
     let said = refused(&jobs, &[("LAB_MIRROR", "http://127.0.0.1:9/debian")])?;
     ensure!(said.contains("the Debian mirror http://127.0.0.1:9/debian cannot be reached"), "{said}");
     ensure!(said.contains("LAB_MIRROR"), "{said}");

@@ -119,7 +119,7 @@ pub(crate) fn processes_in(dir: &Path) -> Result<BTreeSet<i32>> {
     processes_by(|process| process.join("cwd"), dir)
 }
 
-/// The processes that work somewhere below a folder, in whatever namespace.
+/// The processes whose working directory is below a folder, in any namespace.
 pub(crate) fn processes_below(dir: &Path) -> Result<BTreeSet<i32>> {
     let numbers = fs::read_dir("/proc")?.flatten().filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;

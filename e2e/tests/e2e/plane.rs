@@ -492,7 +492,7 @@ fn many() -> Result<()> {
         let start = Instant::now();
         ensure!(settle(&mut plane, &want).await?.is_empty(), "not the same twice");
         println!("nothing to do in {} ms", start.elapsed().as_millis());
-        // More notifications than a socket holds, while nobody reads.
+        // More notifications than a socket buffers, while the agent does not read them.
         let routes: String = (0..20000)
             .map(|n| format!("route add 10.{}.{}.0/24 dev eth9 table 300\n", n / 250, n % 250))
             .collect();

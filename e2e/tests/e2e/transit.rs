@@ -193,7 +193,7 @@ fn two_zones() -> Result<()> {
         leaves_as(lab, "pod1", ZONES[0].outside)?;
         leaves_as(lab, "pod2", ZONES[1].outside)?;
         pod1.reaches("100.65.0.3")?;
-        // Out by the other zone's gateway, and back to one's own.
+        // The pod's packets leave through the other zone's gateway, and then through its own again.
         let az1 = lab.central("az1")?;
         let mine = format!("ip4.src == {}", ZONES[0].pod.1);
         az1.write(|net| {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 /// Small, so that the limit itself is met often.
 const LIMIT: usize = 4096;
 
-/// Larger than any message that a splitter lends: it passes on the memory of a message with this size.
+/// A size above the limit up to which a splitter lends a text; it passes on the memory of a larger one.
 const LARGE: usize = 1 << 17;
 
 /// A stream is split into JSON texts. The result must not depend on the pieces in which the stream arrives, nor on whether texts are
@@ -92,7 +92,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A database schema; if it parses, its defaults can be read and it can be compared with our tables.
+/// A database schema; if it parses, each default is a valid value of its column, and the schema can be compared with our tables.
 pub fn schema(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(schema) = DatabaseSchema::parse(text) else { return };

@@ -95,7 +95,7 @@ impl Chaos {
 fn seed(set: Option<&str>, usual: u64) -> Result<u64> {
     match set {
         None | Some("") => Ok(usual),
-        // Short, as somebody may have to type it again.
+        // The seed is short, because a developer may have to type it again.
         Some("random") => Ok(RandomState::new().build_hasher().finish() % 1_000_000),
         Some(number) => match number.parse() {
             Ok(seed) => Ok(seed),

@@ -1,8 +1,8 @@
-//! The process between a test and its guest, which makes sure that no process outlives the test.
+//! The process between a test and its guest, which ensures that no process outlives the test.
 //!
-//! A guest is many processes in a session of their own. The keeper is their last ancestor: it inherits and reaps orphans. On a
-//! request to end, or when the test dies for whatever reason, it kills the guest's main process, with which all the others end.
-//! It is this same binary started again, because no safe code can run between fork and exec.
+//! A guest is many processes in a session of their own. The keeper is their last ancestor: it inherits and reaps orphans. On a request to
+//! end, or when the test dies for any reason, it kills the guest's main process, with which all the others end. It is this same binary
+//! started again, because no safe code can run between fork and exec.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -88,7 +88,7 @@ fn become_guest(args: &[OsString]) -> Result<ExitCode> {
     let [parent, cpu, library, program, rest @ ..] = args else { bail!("a guest needs a CPU and a program") };
     bind_to(parent, Signal::SIGKILL)?;
     SigSet::all().thread_unblock().context("cannot let signals through")?;
-    // A kernel that panics aborts; its memory is of no use to anybody.
+    // A kernel that panics aborts. Its core file would be large and useless.
     setrlimit(Resource::RLIMIT_CORE, 0, 0).context("cannot turn core files off")?;
     if let Some(cpu) = cpu.to_str().filter(|cpu| *cpu != NONE) {
         let mut set = CpuSet::new();

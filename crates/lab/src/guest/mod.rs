@@ -229,7 +229,7 @@ fn record(stream: PipeReader, mut log: File, seen: &Mutex<Console>) {
     let mut stream = BufReader::new(stream);
     let mut line = Vec::new();
     while stream.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        // A full disk must not stop the guest: somebody has to go on reading.
+        // A full disk must not stop the guest: if this loop ended, the guest would block on its output.
         let _ = log.write_all(&line);
         seen.lock().unwrap_or_else(PoisonError::into_inner).see(&line);
         line.clear();

@@ -52,7 +52,7 @@ pub(super) fn usual(root: &Path) -> Result<()> {
     mount_at("tmpfs", &root.join("tmp"), "mode=1777")
 }
 
-/// Makes `root` the root of this process and of all its future children.
+/// Sets the root directory of this process and of all its future children to `root`.
 pub(super) fn enter(root: &Path) -> Result<()> {
     std::env::set_current_dir(root).with_context(|| format!("cannot enter {}", root.display()))?;
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).context("cannot move the root")?;

@@ -47,7 +47,7 @@ pub(super) fn main(args: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a device of the host visible; a missing one is left out.
+/// Binds a device of the host. A missing one is skipped.
 fn device(from: &Path, at: &Path) -> Result<()> {
     if !from.exists() {
         return Ok(());

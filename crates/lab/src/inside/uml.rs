@@ -36,7 +36,7 @@ pub(super) fn main() -> Result<ExitCode> {
         let _ = fail(&error.context("the guest could not be made ready"));
     }
     nix::unistd::sync();
-    // Gives no success: there is nobody to give it to.
+    // The call returns only on failure, because it turns the guest off.
     let never = reboot(RebootMode::RB_POWER_OFF).context("cannot turn the guest off")?;
     match never {}
 }

@@ -132,7 +132,7 @@ impl Chassis {
     fn join_underlay(&self) -> Result<()> {
         let device = self.datapath.underlay_device();
         let address = IpNet::new(self.address.into(), 24)?;
-        // The switch makes its devices a moment after it has begun to answer.
+        // The switch creates its devices shortly after it begins to answer.
         quietly(DEVICE, "the tunnel's device is there", || self.up(device))?;
         self.node.address(device, address)
     }

@@ -17,7 +17,7 @@ pub(crate) const UNDERLAY: &str = "br-ul";
 /// One part of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A node, whatever it is for.
+    /// A node of any kind.
     Node(String),
     /// The central part of a zone, with the address that its databases are at.
     Central(String, String),

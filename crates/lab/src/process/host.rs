@@ -1,7 +1,7 @@
-//! Daemons of the host that end when the test's process does, for whatever reason.
+//! Daemons of the host that end with the test's process, however that ends.
 //!
-//! The kernel can send a process a signal when its parent dies. It regards the thread that started the process as its parent.
-//! So one thread, which lives as long as the process, starts them all.
+//! The kernel can send a process a signal when its parent dies. It regards the thread that started the process as its parent. So one
+//! thread, which lives as long as the process, starts them all.
 
 use std::process::{Child, Command};
 use std::sync::LazyLock;

@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `{"request":"status"}` | [`crate::process::Status`] |
 //! | `{"request":"metrics"}` | the metrics, as a string |
-//! | `{"request":"plan"}` | what its loops would do now: a list of [`reconcile::Preview`] |
-//! | `{"request":"allow-deletions"}` | nothing: the server deletes what it has withheld |
-//! | `{"request":"explain","subject":"172.24.4.10"}` | `text`, a list of sentences: of an agent about an address, of a server about any object |
+//! | `{"request":"plan"}` | the changes that its loops would make now: a list of [`reconcile::Preview`] |
+//! | `{"request":"allow-deletions"}` | nothing: the server deletes the withheld rows |
+//! | `{"request":"explain","subject":"172.24.4.10"}` | `text`, a list of sentences: an agent explains addresses, a server any object |
 //! | `{"request":"log-level"}` | the log's directives |
 //! | `{"request":"log-level","set":"debug"}` | sets them |
 //!

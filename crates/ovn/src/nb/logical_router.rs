@@ -29,7 +29,7 @@ pub struct LogicalRouter {
     pub load_balancer_group: Set<Ref<LoadBalancerGroup>>,
     /// Limits on traffic to the control plane.
     pub copp: Option<Weak<Copp>>,
-    /// `chassis` makes it a gateway router; tunnel key, MAC binding age, ...
+    /// Options. `chassis` turns the router into a gateway router; others are the tunnel key, the MAC binding age, ...
     pub options: Map<Str, Str>,
     /// Keys of the cloud's management.
     pub external_ids: Map<Str, Str>,

@@ -15,7 +15,7 @@ use crate::text::{HostAddr, Text};
 pub struct Nat {
     /// The address outside.
     pub external_ip: Text<IpAddr>,
-    /// With `logical_port`, makes a floating IP distributed: answered from the port's own chassis.
+    /// Together with `logical_port`, makes a floating IP distributed: the port's own chassis answers for it.
     pub external_mac: Option<Text<MacAddr>>,
     /// Source ports to use, empty for any.
     pub external_port_range: Str,
@@ -28,7 +28,7 @@ pub struct Nat {
     pub kind: NatType,
     /// Only for these peers.
     pub allowed_ext_ips: Option<Ref<AddressSet>>,
-    /// Not for these peers.
+    /// Peers that are excluded from the translation.
     pub exempted_ext_ips: Option<Ref<AddressSet>>,
     /// The gateway port that translates; required if the router has several gateways.
     pub gateway_port: Option<Weak<LogicalRouterPort>>,

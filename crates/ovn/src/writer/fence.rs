@@ -19,10 +19,10 @@ pub(super) struct Fence(Arc<Mutex<FenceState>>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum FenceState {
-    /// Not the writer, or not yet.
+    /// This server is not the writer, or not yet.
     #[default]
     Down,
-    /// There is no row to hold the number; northd will make it.
+    /// `NB_Global` has no row yet that could hold the number; northd will create it.
     Bare,
     /// The number is ours.
     Up(Generation),

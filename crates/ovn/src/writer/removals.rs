@@ -78,7 +78,7 @@ mod tests {
     use crate::nb::LogicalSwitch;
     use crate::target::{Ownership, RowId};
 
-    /// A plan that makes one row and deletes some.
+    /// A plan that inserts one row and deletes some.
     fn plan_of(doomed: u128) -> Plan<Op> {
         let row = |n: u128| RowId::of::<LogicalSwitch>(Uuid::from_u128(n));
         let switch = LogicalSwitch {

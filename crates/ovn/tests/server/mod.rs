@@ -56,7 +56,7 @@ impl Process {
         Process { child, stream, dir }
     }
 
-    /// Makes it the backup of a server that is not there.
+    /// Makes the server the backup of a server that does not exist.
     pub(crate) fn become_backup(&self) {
         for words in [&["set-active-ovsdb-server", "unix:/nowhere"][..], &["connect-active-ovsdb-server"]] {
             let told = Command::new("ovs-appctl")
@@ -142,7 +142,7 @@ impl Server {
         Server { process, database }
     }
 
-    /// Makes it a backup, which takes no changes.
+    /// Makes the server a backup, which accepts no changes.
     pub(crate) fn become_backup(&self) {
         self.process.become_backup();
     }

@@ -274,7 +274,7 @@ mod tests {
     async fn an_address_that_says_nothing_holds_up_only_those_who_do_not_stagger() {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        // The queue holds one connection, which nobody accepts. Further connections get no answer.
+        // The queue holds one connection, which is never accepted. Further connections get no answer.
         let listener = socket.listen(0).unwrap();
         let hung = listener.local_addr().unwrap();
         let mut filling = JoinSet::new();

@@ -385,11 +385,11 @@ impl Client {
         let _ = tokio::time::timeout(view::patience(tried), newer).await;
     }
 
-    /// Changes which rows of a table the replica holds; returns when it holds exactly those. A server that supports only
-    /// `monitor` sends every row whatever the condition is. Then the replica holds them all, and this returns at once.
+    /// Changes the condition of a table, and returns when the replica holds exactly the matching rows. A server that supports only
+    /// `monitor` sends all rows regardless of the condition. Then the replica holds them all, and this returns at once.
     ///
     /// # Panics
-    /// Where the model does not have the table.
+    /// If the model does not contain the table.
     pub async fn set_condition<T: Table>(&self, condition: Condition) -> Result<(), ConditionError> {
         self.set_condition_of(T::TABLE, condition).await
     }
@@ -456,8 +456,8 @@ impl Client {
         let _ = self.commands.tell(Command::Reconnect);
     }
 
-    /// Ends the client, for all copies of it, whatever the server does or does not. Transactions that were sent and have
-    /// no reply are [`CommitError::Unknown`], those that were still waiting [`CommitError::Closed`].
+    /// Closes the client for all its copies, regardless of the server's state. Sent transactions without a reply become
+    /// [`CommitError::Unknown`], waiting ones [`CommitError::Closed`].
     pub async fn close(&self) {
         if self.commands.tell(Command::Close).is_ok() {
             self.commands.closed().await;

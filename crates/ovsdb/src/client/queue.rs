@@ -115,7 +115,7 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// When the driver ends for whatever reason, for example with its runtime, callers that wait for a slot get an error.
+    /// If the driver ends for any reason, for example with its runtime, callers that wait for a slot get an error.
     fn drop(&mut self) {
         self.places.close();
     }

@@ -1,4 +1,4 @@
-//! Faults: what a server, or the network in front of it, can do to a client, and when.
+//! Faults: the harm that a server, or the network in front of it, can do to a client, and its times.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -80,7 +80,7 @@ impl Mutation {
             Mutator::Delete => {
                 (taken.min, taken.max) = (0, None);
                 constraint::datum(&taken, argument, symbols).or_else(|refusal| {
-                    // From a map, keys alone may be deleted, whatever their values.
+                    // From a map, a deletion may name keys without values.
                     if taken.value.take().is_none() {
                         return Err(refusal);
                     }

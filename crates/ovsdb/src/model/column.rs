@@ -75,7 +75,7 @@ impl fmt::Display for Shape {
 /// The elements to add to and remove from a set or map one by one, so that foreign elements stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {
-    /// Elements to remove. For maps pairs or keys; only the key counts, whatever its current value is.
+    /// Elements to remove; for maps, pairs or keys. Only the key counts, regardless of its current value.
     pub delete: Datum,
     /// Elements (for maps: pairs) to insert. Pairs replace the values of existing keys.
     pub insert: Datum,

@@ -31,7 +31,7 @@ enum Node<K, V> {
 
 #[derive(Debug)]
 struct Child<K, V> {
-    /// Not above any key below it, and above every key below the child before.
+    /// A bound between children: at most the smallest key below it, and greater than every key below the previous child.
     fence: K,
     /// Never empty.
     node: Arc<Node<K, V>>,
@@ -339,7 +339,7 @@ impl<'a, K, V> Cursor<'a, K, V> {
         self.items = self.items.get(1..).unwrap_or(&[]);
     }
 
-    /// The next child, whatever its height. Only between leaves.
+    /// The next child at any height. Called only between leaves.
     fn child(&mut self) -> Option<&'a Arc<Node<K, V>>> {
         while self.stack.last()?.as_slice().is_empty() {
             self.stack.pop();

@@ -138,8 +138,8 @@ pub(super) fn judge(row: Option<&ServerRow>, wishes: Wishes<'_>) -> Result<(), R
                 Ok(())
             }
         }
-        // A relay is never the leader, writes go through it to the leader. Cut off, it still has the data: better than
-        // nothing where there is no other one, and a thousand clients that come back again and again would help nobody.
+        // A relay is never the leader; writes go through it to the leader. A relay that is cut off still has the data. If there is no other
+        // server, that is better than nothing, and a thousand clients that reconnect again and again would not help.
         StorageModel::Relay if !row.connected && !wishes.only_one => Err(Refusal::CutOff),
         StorageModel::Relay | StorageModel::Standalone | StorageModel::Other(_) => Ok(()),
     }

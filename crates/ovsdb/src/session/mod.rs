@@ -280,9 +280,9 @@ impl Session {
         txn
     }
 
-    /// Another condition for a table of the model; it is in force when [`Event::Condition`] names this number or a
-    /// greater one, or [`Status::conditions`] does already. Servers that know only `monitor` send every row whatever
-    /// the condition is; there it counts as in force at once.
+    /// Sets another condition for a table of the model. It is in force when [`Event::Condition`] reports this number or a greater one, or
+    /// [`Status::conditions`] already does. Servers that support only `monitor` send every row regardless of the condition; there it counts
+    /// as in force at once.
     ///
     /// # Panics
     /// If the model has no such table.

@@ -96,7 +96,7 @@ pub struct Counters {
     pub dials: u64,
     /// Established connections.
     pub connections: u64,
-    /// Connections that ended, for whatever reason.
+    /// The number of connections that ended, for any reason.
     pub closes: u64,
     /// Times the replica became current, by resuming.
     pub resumes: u64,

@@ -139,9 +139,9 @@ impl Transaction {
         self.push(OpKind::Insert, Str::new_static(T::TABLE), None)
     }
 
-    /// Inserts a row under this UUID. A row that already has it makes the transaction fail.
+    /// Inserts a row under this UUID. If a row already has this UUID, the transaction fails.
     ///
-    /// Columns that have the protocol's default (empty, zero, false) are not mentioned.
+    /// Columns with the protocol's default (empty, zero, false) are omitted.
     pub fn insert<T: Table>(&mut self, row: impl Into<Ref<T>>, value: &T) -> &mut Self {
         let uuid = row.into().uuid();
         let columns = compose::insert(&mut self.text, uuid, value);
@@ -196,7 +196,7 @@ impl Transaction {
 
     /// Adds elements to one set or map column and removes others.
     ///
-    /// Afterwards each added key of a map has the given value, whatever it had before.
+    /// Afterwards each added key of a map has the given value, regardless of its previous one.
     pub fn mutate<T: Table, V: ColumnType>(
         &mut self,
         row: impl Into<Ref<T>>,
@@ -235,7 +235,7 @@ impl Transaction {
         self.push(OpKind::Mutate, Str::new_static(T::TABLE), None)
     }
 
-    /// Adds to a number, whatever it is by then.
+    /// Adds to a number, regardless of its current value.
     pub fn add<T: Table>(
         &mut self,
         row: impl Into<Ref<T>>,
@@ -270,8 +270,8 @@ impl Transaction {
         self.push(OpKind::Delete, Str::new_static(T::TABLE), Some(uuid))
     }
 
-    /// Makes the transaction fail as a conflict unless these columns of the row still have these values. Columns that
-    /// are only written, and those the server does not have, are not compared.
+    /// Makes the transaction fail as a conflict unless these columns of the row still have these values. Columns that are write-only, and
+    /// those that the server lacks, are not compared.
     pub fn expect<T: Table>(
         &mut self,
         row: impl Into<Ref<T>>,

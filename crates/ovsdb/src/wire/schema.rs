@@ -143,7 +143,7 @@ impl ColumnKind {
         }
     }
 
-    /// Makes a decoded datum exact: integers become reals, or an empty set an empty map, if this type requires it.
+    /// Converts a decoded datum to this type: integers to reals, or an empty set to an empty map, if the type requires it.
     pub fn coerce(&self, datum: Datum) -> Datum {
         let as_kind = |atom: Atom, base: &BaseKind| match atom {
             Atom::Integer(v) if base.atom == AtomKind::Real => Atom::Real(v as f64),

@@ -14,7 +14,7 @@ pub fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("values of ours are serialisable");
 }
 
-/// Appends what a value prints as a JSON string.
+/// Appends the printed form of a value as a JSON string.
 pub fn printed(out: &mut Vec<u8>, value: &impl fmt::Display) {
     out.push(b'"');
     let begin = out.len();

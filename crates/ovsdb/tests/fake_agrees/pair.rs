@@ -184,7 +184,7 @@ impl Lines {
         for (side, lines) in self.sides.iter_mut().enumerate() {
             let (reply, before) = lines[line].call(method, &params(side));
             let mut all = vec![(before, reply.clone())];
-            // An echo behind it is answered after whatever the request has caused.
+            // An echo after the request is answered after all messages that the request has caused.
             for line in lines.iter_mut().filter(|_| reply != "closed") {
                 let (echo, before) = line.call("echo", &json!([]));
                 all.push((before, json!(echo != "closed")));

@@ -76,7 +76,7 @@ on_all! {
         after.labels.insert("mine".into(), "2".into());
         after.labels.insert("new".into(), "ours".into());
         after.tags = ["mine".into(), "new".into()].into();
-        // Somebody else is faster, and has a value for our new key too.
+        // Another client writes first, and sets a value for our new key too.
         let hasty = json!([["labels", "insert", ["map", [["theirs", "x"], ["new", "theirs"]]]], ["tags", "insert", "theirs"]]);
         backend.transact(json!([{"op": "mutate", "table": "Horse", "where": [], "mutations": hasty}])).await;
         let mut txn = Transaction::new();

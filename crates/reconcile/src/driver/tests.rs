@@ -307,7 +307,7 @@ async fn what_is_certain_is_done_while_the_rest_is_waited_for() {
     assert_eq!((status.state, status.waiting_for.as_deref()), (State::Starting, Some("the wishes")));
     assert_eq!(status.last_success, None, "nobody is told that it is ready");
     assert_eq!(bench.handle.plan().await, Err(NoPlan::Waiting("the wishes".into())));
-    // Somebody undoes it.
+    // Another program undoes the change.
     bench.world(|w| w.foreign("base", 9));
     bench.handle.wake();
     bench.settle().await;

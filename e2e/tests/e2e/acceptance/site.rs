@@ -82,7 +82,7 @@ impl Site<'_> {
             site.az1.sb().until(PATIENCE, "OVN knows both chassis", |snapshot| {
                 (snapshot.table::<sb::Chassis>().len() == 2).then_some(())
             })?;
-            // Before there is anything to bind, or to make patch ports for.
+            // The controllers stop before there are ports to bind or to create patch ports for.
             for hv in [site.a, site.b] {
                 hv.daemon("ovn-controller")?.kill()?;
             }

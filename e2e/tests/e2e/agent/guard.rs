@@ -93,7 +93,7 @@ pub(super) fn guard() -> Result<()> {
     })
 }
 
-/// A second agent is refused, a former one is reported, and so is an object that somebody takes away again and again.
+/// The agent refuses to run beside a second one, reports a former agent, and reports an object that another program deletes repeatedly.
 fn alone(hv1: &Chassis) -> Result<()> {
     println!("a second agent, an ovn-bgp-agent, and a script that fights:");
     let config = hv1.dir().join("bgp-agent.conf").display().to_string();

@@ -11,7 +11,7 @@ use super::restarts::unharmed;
 use super::{Monitor, fabric, shows, start, tell_of_nat};
 use crate::border::{leak, learns, networks, steer_to_kernel, two_borders};
 
-/// An outage that nobody would call one of a moment.
+/// The limit of an outage: far longer than a moment.
 const TOO_LONG: Duration = Duration::from_secs(30);
 
 pub(super) fn moves() -> Result<()> {

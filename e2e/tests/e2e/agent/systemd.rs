@@ -30,7 +30,7 @@ pub(super) fn units() -> Result<()> {
         cloud(lab)?;
         let (spine, hv1) = (lab.find("spine")?, lab.chassis("hv1")?);
         let machine = Systemd::start(&lab.find("hv1")?)?;
-        // iproute2 has no such directory any more, unless somebody makes it.
+        // Newer versions of iproute2 do not create this directory.
         fs::remove_dir_all("/etc/iproute2").context("cannot remove /etc/iproute2")?;
         machine.install_meridian()?;
         example(&machine, "bgp-agent.conf", "/etc/ovn-bgp-agent/bgp-agent.conf")?;

@@ -44,7 +44,7 @@ fn capabilities(unit: &str, key: &str) -> Result<String> {
         .join(","))
 }
 
-/// Makes the users and groups of the package, and starts the agent of a chassis as the unit does.
+/// Creates the users and groups of the package, and starts the agent of a chassis as the unit does.
 pub(super) fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
     let users = hv.dir().join("sysusers.conf");
     fs::write(&users, USERS).context("cannot write the users")?;

@@ -34,7 +34,7 @@ impl Rig {
         Self { replica, publisher, rows: BTreeMap::new() }
     }
 
-    /// Gives a row a size, or takes it away, and publishes that.
+    /// Sets or removes the size of a row, and publishes the change.
     fn change(&mut self, row: u128, size: Option<i64>) {
         let uuid = Uuid::from_u128(row);
         let update = match (self.rows.get(&uuid), size) {

@@ -164,7 +164,7 @@ fn an_update_that_does_not_fit_is_repaired_in_place_and_the_second_one_elsewhere
     assert_eq!(rig.session.status().counters.repairs, 2);
 }
 
-/// Bodies of updates that are no tables of rows, as a server's fault or someone else on the wire may make them.
+/// Bodies of updates that are no tables of rows, as a faulty server or another program on the connection may send them.
 const BROKEN: [&str; 14] = [
     "",
     "5",

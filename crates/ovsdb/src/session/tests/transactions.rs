@@ -1,4 +1,4 @@
-//! Every transaction gets one reply, in the right order, whatever happens.
+//! Every transaction gets one reply, in the right order, under all faults.
 
 use serde_json::json;
 

@@ -28,7 +28,7 @@ pub struct Fake {
     _dir: TempDir,
 }
 
-/// Makes of one body a test on each of these kinds of server.
+/// Expands one body to a test on each of these kinds of server.
 macro_rules! on {
     ([$($kind:ident),*] $(#[$doc:meta])* async fn $name:ident($backend:ident) $body:block) => {
         $(#[$doc])*
@@ -46,13 +46,13 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// Makes of one body a test on the real server and one on the fake.
+/// Expands one body to a test on the real server and one on the fake.
 macro_rules! on_both {
     ($($test:tt)*) => { $crate::support::backend::on! { [real, fake] $($test)* } };
 }
 pub(crate) use on_both;
 
-/// Makes of one body a test on every kind of server.
+/// Expands one body to a test on every kind of server.
 macro_rules! on_all {
     ($($test:tt)*) => { $crate::support::backend::on! { [real, fake, cluster, relay] $($test)* } };
 }
@@ -227,7 +227,7 @@ pub async fn synced(config: ClientConfig, model: Model) -> Client {
     client
 }
 
-/// Waits until a client is in sync, whatever is wrong until then.
+/// Waits until a client is in sync, and ignores errors until then.
 pub async fn in_sync(client: &Client) {
     let mut status = client.status();
     let synced = status.wait_for(|status| status.progress == Progress::Synced);

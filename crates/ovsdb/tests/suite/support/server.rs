@@ -71,7 +71,7 @@ impl Standalone {
     }
 }
 
-/// Makes a database file of this schema.
+/// Creates a database file with this schema.
 pub fn create_database(dir: &Path, name: &str, schema: &str) -> PathBuf {
     let (file, text) = (dir.join(name), dir.join(format!("{name}.ovsschema")));
     std::fs::write(&text, schema).unwrap();
@@ -106,8 +106,7 @@ impl Server {
         Self { child: None, dir: dir.into(), databases, options: Vec::new(), ports: Vec::new() }
     }
 
-    /// Starts it, on the ports that it had before, and waits until it answers. A port that somebody else has taken in
-    /// the meantime is waited for.
+    /// Starts the server on its previous ports and waits until it answers. If another program uses a port meanwhile, it waits for the port.
     pub fn run(&mut self) {
         let begin = Instant::now();
         loop {
