@@ -20,7 +20,7 @@ const METADATA_AGENT_ROOT: Uuid = Uuid::from_u128(0xd34b_f9f6_da32_4871_9af8_15a
 /// UUID of the row in the role `role` for object `id` of `kind`, for example `row_uuid("router-gateway", port_id,
 /// "ha-chassis-group")`.
 pub fn row_uuid(kind: &str, id: &str, role: &str) -> Uuid {
-    // Lengths in front keep ("a", "bc") and ("ab", "c") apart.
+    // The lengths in front distinguish ("a", "bc") from ("ab", "c").
     let name = format!("{}:{kind}{}:{id}{role}", kind.len(), id.len());
     Uuid::new_v5(&ROOT, name.as_bytes())
 }

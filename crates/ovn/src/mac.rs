@@ -47,7 +47,7 @@ impl MacAddr {
 
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every cell with an address is printed once when it is read, to see whether it is spelled as we would.
+        // Every cell with an address is printed once when it is read, to compare its form with the canonical one.
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [b':'; 17];
         for (at, byte) in self.0.iter().enumerate() {

@@ -38,7 +38,7 @@ impl Drop for Server {
     }
 }
 
-/// Scattered in the first bits, by which ovsdb-server hashes rows.
+/// The first bits are scattered, because ovsdb-server hashes rows by them.
 fn uuid(kind: u64, n: usize) -> Uuid {
     Uuid::from_u64_pair((n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), kind << 56 | n as u64)
 }

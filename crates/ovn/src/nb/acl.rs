@@ -25,7 +25,7 @@ pub struct Acl {
     pub severity: Option<Severity>,
     /// Meter that limits the log.
     pub meter: Option<Str>,
-    /// Kept in conntrack, 0 for none.
+    /// A label kept in conntrack, 0 for none.
     pub label: i64,
     /// Stage of evaluation, 0 to 3.
     #[ovsdb(optional)]
@@ -37,7 +37,7 @@ pub struct Acl {
 }
 
 words! {
-    /// On which side of the switch a rule sees packets.
+    /// The side of the switch on which a rule applies.
     pub enum Direction {
         /// Packets to logical ports (`ingress` in Neutron's API).
         ToLport = "to-lport",

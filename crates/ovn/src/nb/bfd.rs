@@ -11,7 +11,7 @@ use crate::text::word::words;
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "BFD")]
 pub struct Bfd {
-    /// The router port it runs on.
+    /// The router port of the session.
     pub logical_port: Str,
     /// The peer.
     pub dst_ip: Text<IpAddr>,

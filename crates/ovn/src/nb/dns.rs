@@ -2,7 +2,7 @@
 
 use ovsdb::{Map, Str, Table};
 
-/// A row of `DNS`: names OVN answers for on the switches that refer to it.
+/// A row of `DNS`: names that OVN resolves on the switches that refer to it.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "DNS")]
 pub struct Dns {

@@ -11,7 +11,7 @@ pub struct GatewayChassis {
     pub name: Str,
     /// The chassis.
     pub chassis_name: Str,
-    /// The highest living one hosts.
+    /// The priority. Of the live chassis, the one with the highest priority hosts the port.
     pub priority: i64,
     /// Reserved.
     pub options: Map<Str, Str>,

@@ -8,7 +8,7 @@ use ovsdb::{Map, Str, Table};
 pub struct HaChassis {
     /// The chassis, by its Southbound name.
     pub chassis_name: Str,
-    /// The highest living one hosts.
+    /// The priority. Of the live chassis, the one with the highest priority hosts the port.
     pub priority: i64,
     /// Keys of the cloud's management.
     pub external_ids: Map<Str, Str>,

@@ -4,7 +4,7 @@ use ovsdb::{Set, Str, Table, Weak};
 
 use super::LoadBalancer;
 
-/// A row of `Load_Balancer_Group`: load balancers that go together on switches and routers.
+/// A row of `Load_Balancer_Group`: load balancers that switches and routers use together.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Load_Balancer_Group")]
 pub struct LoadBalancerGroup {

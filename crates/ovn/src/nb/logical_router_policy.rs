@@ -8,13 +8,13 @@ use super::{Bfd, LogicalRouterPort};
 use crate::text::Text;
 use crate::text::word::words;
 
-/// A row of `Logical_Router_Policy`: a policy, consulted after the route lookup.
+/// A row of `Logical_Router_Policy`: a policy, applied after the route lookup.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "Logical_Router_Policy")]
 pub struct LogicalRouterPolicy {
     /// 0 to 32767, the highest wins.
     pub priority: i64,
-    /// The chain it is in (OVN 25.03).
+    /// The chain of the policy (OVN 25.03).
     #[ovsdb(optional)]
     pub chain: Option<Str>,
     /// The packets that the policy matches.
@@ -29,7 +29,7 @@ pub struct LogicalRouterPolicy {
     pub nexthop: Option<Text<IpAddr>>,
     /// Next hops of `reroute`; several are equal-cost paths.
     pub nexthops: Set<Text<IpAddr>>,
-    /// The port to leave by (OVN 26.03).
+    /// The port through which packets leave (OVN 26.03).
     #[ovsdb(optional)]
     pub output_port: Option<Weak<LogicalRouterPort>>,
     /// Sessions that must be up for a next hop to count (OVN 24.03).

@@ -18,7 +18,7 @@ pub struct LogicalRouterStaticRoute {
     pub policy: Option<RoutePolicy>,
     /// An address, or `discard`.
     pub nexthop: Text<Nexthop>,
-    /// The router port to leave by. Two gateways on one subnet collapse into one without it.
+    /// The router port through which packets leave. Without it, two gateways on one subnet collapse into one.
     pub output_port: Option<Str>,
     /// The session that must be up for the route to count.
     pub bfd: Option<Weak<Bfd>>,

@@ -20,7 +20,7 @@ pub struct LogicalSwitch {
     pub load_balancer: Set<Weak<LoadBalancer>>,
     /// Groups of load balancers of the switch.
     pub load_balancer_group: Set<Ref<LoadBalancerGroup>>,
-    /// Names OVN answers for here.
+    /// Names that OVN resolves on this switch.
     pub dns_records: Set<Weak<Dns>>,
     /// Limits on traffic to the control plane.
     pub copp: Option<Weak<Copp>>,

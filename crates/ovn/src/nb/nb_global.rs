@@ -6,15 +6,15 @@ use ovsdb::{Map, Str, Table};
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Northbound", table = "NB_Global")]
 pub struct NbGlobal {
-    /// Raised by a client that wants to know when its changes have arrived everywhere.
+    /// A number that clients raise to find out when their changes are in place everywhere.
     pub nb_cfg: i64,
-    /// When that was, in milliseconds.
+    /// The time of that change, in milliseconds.
     pub nb_cfg_timestamp: i64,
-    /// The `nb_cfg` that northd has carried to the Southbound.
+    /// The `nb_cfg` up to which northd has translated the Northbound to the Southbound.
     pub sb_cfg: i64,
-    /// The `nb_cfg` that every chassis has carried out.
+    /// The `nb_cfg` that every chassis has applied.
     pub hv_cfg: i64,
-    /// When the slowest chassis did, in milliseconds.
+    /// The time at which the slowest chassis applied it, in milliseconds.
     pub hv_cfg_timestamp: i64,
     /// Settings of northd and of all chassis.
     pub options: Map<Str, Str>,

@@ -5,13 +5,13 @@ use ovsdb::{Map, Ref, Str, Table};
 use super::{DatapathBinding, PortBinding};
 use crate::text::{HostAddr, Text};
 
-/// A row of `Advertised_Route`: a route that OVN itself offers to a routing daemon (OVN 25.03).
+/// A row of `Advertised_Route`: a route that OVN itself announces to a routing daemon (OVN 25.03).
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Southbound", table = "Advertised_Route")]
 pub struct AdvertisedRoute {
     /// The router.
     pub datapath: Ref<DatapathBinding>,
-    /// The router port it is offered on.
+    /// The router port on which the route is announced.
     pub logical_port: Ref<PortBinding>,
     /// The announced prefix.
     pub ip_prefix: Text<HostAddr>,

@@ -4,7 +4,7 @@ use ovsdb::{Map, Str, Table, Uuid};
 
 use crate::text::word::words;
 
-/// A row of `Datapath_Binding`: a logical switch or router as the chassis know it.
+/// A row of `Datapath_Binding`: a logical switch or router in the Southbound.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Southbound", table = "Datapath_Binding")]
 pub struct DatapathBinding {

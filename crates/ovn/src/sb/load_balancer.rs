@@ -5,7 +5,7 @@ use ovsdb::{Map, Ref, Set, Str, Table};
 use super::{DatapathBinding, LogicalDpGroup};
 use crate::text::{Backends, Endpoint, Text};
 
-/// A row of `Load_Balancer`: a load balancer as the chassis know it.
+/// A row of `Load_Balancer`: a load balancer in the Southbound.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Southbound", table = "Load_Balancer")]
 pub struct LoadBalancer {

@@ -10,7 +10,7 @@ use crate::port_type::PortType;
 use crate::text::neutron::{self, key};
 use crate::text::{HostAddr, NatAddresses, PortAddresses, Text};
 
-/// A row of `Port_Binding`: a logical port and where it lives.
+/// A row of `Port_Binding`: a logical port and its chassis.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Southbound", table = "Port_Binding")]
 pub struct PortBinding {
@@ -21,7 +21,7 @@ pub struct PortBinding {
     pub kind: PortType,
     /// `peer`, `distributed-port`, `chassis-redirect-port`, `network_name`, ...
     pub options: Map<Str, Str>,
-    /// The switch or router it belongs to.
+    /// The switch or router of the port.
     pub datapath: Ref<DatapathBinding>,
     /// Unique within the datapath.
     pub tunnel_key: i64,
@@ -41,7 +41,7 @@ pub struct PortBinding {
     pub nat_addresses: Set<Text<NatAddresses>>,
     /// Whether the port is ready.
     pub up: Option<bool>,
-    /// The switch or router port's, and `name`.
+    /// Keys of the switch or router port, and `name`.
     pub external_ids: Map<Str, Str>,
 }
 

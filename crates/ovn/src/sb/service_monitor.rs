@@ -7,7 +7,7 @@ use ovsdb::{Map, Str, Table};
 use crate::text::Text;
 use crate::text::word::words;
 
-/// A row of `Service_Monitor`: a backend that some chassis probes.
+/// A row of `Service_Monitor`: a backend that a chassis probes.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "OVN_Southbound", table = "Service_Monitor")]
 pub struct ServiceMonitor {
@@ -34,11 +34,11 @@ pub struct ServiceMonitor {
 words! {
     /// The protocol of probes.
     pub enum MonitorProtocol {
-        /// By connecting.
+        /// The probe connects by TCP.
         Tcp = "tcp",
-        /// By a datagram; silence is good.
+        /// The probe sends a UDP datagram; no reply counts as success.
         Udp = "udp",
-        /// By echo (OVN 26.03).
+        /// The probe sends an ICMP echo (OVN 26.03).
         Icmp = "icmp",
     }
 }
@@ -48,7 +48,7 @@ words! {
     pub enum MonitorStatus {
         /// The backend answers.
         Online = "online",
-        /// It does not, or its port is down.
+        /// The backend does not answer, or its port is down.
         Offline = "offline",
         /// Probing failed.
         Error = "error",

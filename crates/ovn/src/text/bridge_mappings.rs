@@ -12,9 +12,9 @@ use super::host_addr::clip;
 /// The valid entries of a mapping list, and the errors of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BridgeMappings {
-    /// In the order written. A node numbers its bridges by this order, so it matters.
+    /// The entries in their order. A node numbers its bridges by this order.
     pub entries: Vec<BridgeMapping>,
-    /// Entries that were left out.
+    /// The errors of the invalid entries.
     pub problems: Vec<BridgeMappingError>,
 }
 
@@ -27,13 +27,13 @@ pub struct BridgeMapping {
     pub bridge: SmolStr,
 }
 
-/// One bad entry.
+/// The error of an invalid entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BridgeMappingError {
     /// Not `name:bridge`.
     #[error("bridge mapping {0:?} is not \"physnet:bridge\"")]
     Shape(String),
-    /// A physical network was mapped before; the first mapping holds.
+    /// The physical network occurs a second time; the first mapping is used.
     #[error("physical network {physnet:?} is mapped twice; {bridge:?} is ignored")]
     Repeated {
         /// The network.
@@ -66,13 +66,13 @@ impl BridgeMappings {
         list
     }
 
-    /// The bridge a physical network is on.
+    /// The bridge of a physical network.
     pub fn bridge(&self, physnet: &str) -> Option<&str> {
         self.entries.iter().find(|entry| entry.physnet == physnet).map(|entry| entry.bridge.as_str())
     }
 }
 
-/// The good entries, in order.
+/// Prints the valid entries in order.
 impl fmt::Display for BridgeMappings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, entry) in self.entries.iter().enumerate() {

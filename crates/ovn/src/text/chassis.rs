@@ -23,7 +23,7 @@ pub struct CmsOptions {
 }
 
 impl CmsOptions {
-    /// Reads a list; blanks around entries and empty entries mean nothing.
+    /// Parses a list. Blanks around entries and empty entries are ignored.
     pub fn read(text: &str) -> Self {
         let entries = text.split(',').map(str::trim_ascii).filter(|entry| !entry.is_empty());
         CmsOptions { entries: entries.map(SmolStr::new).collect() }
@@ -39,7 +39,7 @@ impl CmsOptions {
         self.entries.iter().any(|entry| entry == EXTERNAL_PORTS)
     }
 
-    /// The value of a `key=value` entry; the first holds.
+    /// The value of a `key=value` entry; of several, the first one.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.entries
             .iter()

@@ -33,25 +33,25 @@ pub enum DhcpError {
     /// Destinations and next hops do not pair up.
     #[error("the list has {0} elements, an odd number")]
     Odd(usize),
-    /// A list without elements.
+    /// The list is empty.
     #[error("the list is empty")]
     Empty,
-    /// Not a number, or not one that fits.
+    /// The value is not a number, or out of range.
     #[error("{0:?} is not a number from 0 to {1}")]
     Number(String, u32),
-    /// Neither of the two.
+    /// The value is neither `true` nor `false`.
     #[error("{0:?} is neither true nor false")]
     Bool(String),
-    /// Not an Ethernet address.
+    /// The value is not an Ethernet address.
     #[error("{0:?} is not a MAC address")]
     Mac(String),
-    /// Not a string.
+    /// The value is not a valid string.
     #[error(transparent)]
     Text(#[from] QuotedError),
-    /// Not a DNS name.
+    /// The value is not a DNS name.
     #[error(transparent)]
     Domain(#[from] DomainNameError),
-    /// The length of an option is one byte, and OVN does not check it.
+    /// The value is too long. The length of an option is one byte, and OVN does not check it.
     #[error("it takes {0} bytes of the {1} that an option has")]
     Long(usize, usize),
     /// A value of another type than the option's.

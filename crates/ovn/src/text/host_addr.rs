@@ -101,7 +101,7 @@ fn prefix_len(addr: IpAddr, text: &str) -> Option<u8> {
     text.parse().ok().filter(|&len| len <= max)
 }
 
-/// The part of a bad string that an error message repeats.
+/// The excerpt of an invalid string for an error message.
 pub(crate) fn clip(text: &str) -> String {
     text.chars().take(80).collect()
 }

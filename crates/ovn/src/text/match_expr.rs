@@ -30,9 +30,9 @@ pub enum Match {
     Test(Test),
     /// Negation. `!(ip4.src == x)` still requires IPv4, because every test selects the packets that have its field.
     Not(Test),
-    /// All of; the empty list is always true.
+    /// All of the expressions; an empty list is always true.
     All(Vec<Match>),
-    /// Any of; the empty list is never true.
+    /// Any of the expressions; an empty list is never true.
     Any(Vec<Match>),
 }
 
@@ -175,7 +175,7 @@ symbols! {
 }
 
 symbols! {
-    /// Numbers that are names: OVN takes them for equality only.
+    /// Numbers that are codes: OVN compares them for equality only.
     pub enum Code {
         /// IP protocol number.
         IpProto = "ip.proto",
@@ -196,7 +196,7 @@ symbols! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupName(SmolStr);
 
-/// A name that the lexer would cut short.
+/// A name that the lexer would truncate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot be used in a match: only letters, digits, '_' and '.', and no digit first")]
 pub struct GroupNameError(String);
@@ -241,7 +241,7 @@ impl Match {
         ])
     }
 
-    /// Both; conjunctions are joined flat and keep their order.
+    /// Both expressions. Conjunctions are flattened and keep their order.
     pub fn and(self, other: Match) -> Match {
         let mut all = match self {
             Match::All(all) => all,
@@ -254,7 +254,7 @@ impl Match {
         Match::All(all)
     }
 
-    /// Either; disjunctions are joined flat and keep their order.
+    /// Either expression. Disjunctions are flattened and keep their order.
     pub fn or(self, other: Match) -> Match {
         let mut any = match self {
             Match::Any(any) => any,
@@ -299,7 +299,7 @@ impl Test {
                 match (v4.is_empty(), v6.is_empty()) {
                     (_, true) => one_of(f, end.ip(Family::V4), v4.into_iter().map(|n| Prefix(*n))),
                     (true, _) => one_of(f, end.ip(Family::V6), v6.into_iter().map(|n| Prefix(*n))),
-                    // A packet has one family, so a mixed list is two comparisons.
+                    // A packet has one IP version, so a mixed list becomes two comparisons.
                     _ => {
                         let of = |nets: Vec<&IpNet>| Test::Ip(*end, nets.into_iter().copied().collect());
                         Match::Any(vec![of(v4).into(), of(v6).into()]).write(f, around)

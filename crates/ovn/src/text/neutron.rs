@@ -82,11 +82,11 @@ pub mod key {
     pub const DHCP_SUBNET_ID: &str = "subnet_id";
     /// Port of a per-port `DHCP_Options` row.
     pub const DHCP_PORT_ID: &str = "port_id";
-    /// Switch a `DNS` row serves.
+    /// The switch of a `DNS` row.
     pub const DNS_SWITCH: &str = "ls_name";
     /// In `Chassis_Private`: id of the metadata agent.
     pub const METADATA_AGENT_ID: &str = "neutron:ovn-metadata-id";
-    /// In `Chassis_Private`: the last `nb_cfg` the metadata agent saw.
+    /// In `Chassis_Private`: the last `nb_cfg` that the metadata agent processed.
     pub const METADATA_AGENT_SB_CFG: &str = "neutron:ovn-metadata-sb-cfg";
     /// In `Chassis_Private`: description of the metadata agent.
     pub const METADATA_AGENT_DESCRIPTION: &str = "neutron:description-metadata";
@@ -98,7 +98,7 @@ pub mod key {
     pub const ADVERTISE: &str = "meridian:advertise";
     /// The deployment that owns a row.
     pub const OWNER: &str = "meridian:owner";
-    /// The gateway port a route or chassis group belongs to.
+    /// The gateway port of a route or chassis group.
     pub const GATEWAY_PORT: &str = "meridian:gw_port_id";
     /// The generation of a load balancer that its row was made from.
     pub const BALANCER_GENERATION: &str = "meridian:revision";
@@ -124,25 +124,25 @@ pub mod device_owner {
     pub const LB_HEALTH_MONITOR: &str = "ovn-lb-hm:distributed";
 }
 
-/// A bad item of a list; the others are usable.
+/// The error of an invalid item of a list; the others are usable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("reading item {position} of a list of addresses")]
 pub struct ItemError {
-    /// Place in the list, from 1.
+    /// The position in the list, from 1.
     pub position: usize,
     /// The error.
     #[source]
     pub source: HostAddrError,
 }
 
-/// Reads `neutron:cidrs`: items separated by blanks, each good or bad on its own.
+/// Parses `neutron:cidrs`: items separated by blanks, each with its own result.
 pub fn cidrs(text: &str) -> impl Iterator<Item = Result<HostAddr, ItemError>> + '_ {
     text.split_ascii_whitespace()
         .enumerate()
         .map(|(i, item)| item.parse().map_err(|source| ItemError { position: i + 1, source }))
 }
 
-/// Reads a boolean as Python, JSON and people write it: `True`, `true`, `TRUE`, and the same of false.
+/// Parses a boolean in the notation of Python, JSON and users: `True`, `true`, `TRUE`, and the same for false.
 pub fn boolean(text: &str) -> Option<bool> {
     match text.trim_ascii() {
         text if text.eq_ignore_ascii_case("true") => Some(true),

@@ -9,9 +9,9 @@ use super::host_addr::clip;
 /// The destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Nexthop {
-    /// To this neighbour.
+    /// A neighbour.
     Ip(IpAddr),
-    /// `discard`: nowhere.
+    /// `discard`: the route drops packets.
     Discard,
 }
 

@@ -92,7 +92,7 @@ pub struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Members(pub Vec<Member>);
 
-/// `ls_refs`: how many VIPs and members count on each switch.
+/// `ls_refs`: the number of VIPs and members on each switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LsRefs(pub BTreeMap<SmolStr, u32>);
 
@@ -184,7 +184,7 @@ impl FromStr for Member {
             let mut parts = text.strip_prefix("member_")?.split('_');
             let id_ = id(parts.next()?)?;
             let (ip, digits) = parts.next()?.rsplit_once(':')?;
-            // Some writers did bracket IPv6.
+            // Some writers put IPv6 addresses in brackets.
             let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
             let subnet = match parts.next() {
                 None => None,

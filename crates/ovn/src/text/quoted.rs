@@ -38,10 +38,10 @@ pub struct QuotedString(String);
 /// The error of a string that is not in this form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuotedError {
-    /// Not one string in double quotes.
+    /// The input is not one string in double quotes.
     #[error("{0:?} is not one string in double quotes")]
     Quotes(String),
-    /// The lexer is written in C and ends its input there.
+    /// The string contains NUL, at which the lexer, which is written in C, ends its input.
     #[error("{0:?} contains a NUL character")]
     Nul(String),
 }

@@ -14,7 +14,7 @@ use super::host_addr::clip;
 pub struct Endpoint {
     /// The address.
     pub ip: IpAddr,
-    /// The L4 port; none means every port.
+    /// The L4 port; `None` means every port.
     pub port: Option<NonZeroU16>,
 }
 
@@ -26,8 +26,7 @@ pub struct Backends(pub Box<[Endpoint]>);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendIp(pub IpAddr);
 
-/// The value of an `ip_port_mappings` entry, `PORT:SOURCE`: which logical port a backend is, and from which address it is
-/// probed.
+/// The value of an `ip_port_mappings` entry, `PORT:SOURCE`: the logical port of a backend, and the source address of its probes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortMapping {
     /// The backend's logical switch port.
@@ -45,10 +44,10 @@ pub enum VipError {
     /// After the colon there is no port between 1 and 65535.
     #[error("{0:?} is not a port number")]
     Port(String),
-    /// A backend of the list is wrong.
+    /// An invalid backend in the list.
     #[error("reading backend {position}")]
     Backend {
-        /// Its place in the list, from 1.
+        /// The position in the list, from 1.
         position: usize,
         /// Why.
         #[source]

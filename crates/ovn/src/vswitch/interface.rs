@@ -18,13 +18,13 @@ pub struct Interface {
     pub options: Map<Str, Str>,
     /// OpenFlow port number; absent while not yet known, -1 after an error.
     pub ofport: Option<i64>,
-    /// The Ethernet address that it is to have.
+    /// The Ethernet address that the device should get.
     pub mac: Option<Text<MacAddr>>,
     /// The device's Ethernet address.
     pub mac_in_use: Option<Text<MacAddr>>,
     /// The device's MTU.
     pub mtu: Option<i64>,
-    /// Why the device could not be added.
+    /// The reason why the device could not be added.
     pub error: Option<Str>,
     /// `iface-id` binds it to a logical port; `ovn-installed` reports that flows are in place.
     pub external_ids: Map<Str, Str>,

@@ -4,7 +4,7 @@ use ovsdb::{Map, Ref, Set, Str, Table};
 
 use super::Bridge;
 
-/// A row of `Open_vSwitch`: the one row about the switch, and where ovn-controller reads its settings.
+/// A row of `Open_vSwitch`: the single row of the switch, from which ovn-controller reads its settings.
 #[derive(Clone, Debug, Default, PartialEq, Table)]
 #[ovsdb(database = "Open_vSwitch", table = "Open_vSwitch")]
 pub struct OpenVSwitch {

@@ -67,7 +67,7 @@ pub enum DialError {
         #[source]
         source: io::Error,
     },
-    /// An `ssl:` remote, and no certificates.
+    /// The remote is `ssl:`, and no certificates are configured.
     #[error("{remote} needs certificates, and none are configured")]
     NoCertificates {
         /// The remote.
@@ -82,7 +82,7 @@ pub enum DialError {
         #[source]
         source: TlsError,
     },
-    /// Connected, but no agreement on TLS.
+    /// The connection was established, but the TLS handshake failed.
     #[error("no TLS with {remote}: {hint}")]
     Handshake {
         /// The remote.
@@ -145,13 +145,13 @@ impl Dialer {
         let stream = first_to_answer(by_turns(found.collect()), self.happy_eyeballs)
             .await
             .map_err(|source| DialError::Tcp { remote: remote.clone(), source })?;
-        // Small requests must not wait for the answer to the one before; a failure here costs latency only.
+        // Small requests must not wait for the answer to the previous one. A failure here costs only latency.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
 }
 
-/// Addresses of both families by turns, beginning with the family that the system prefers.
+/// The addresses of both IP versions in turn, beginning with the version that the system prefers.
 fn by_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = addresses.first().map(SocketAddr::is_ipv6) else { return addresses };
     let (mut preferred, mut other): (Vec<_>, Vec<_>) =

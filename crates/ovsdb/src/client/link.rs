@@ -18,11 +18,11 @@ pub(super) struct Up {
     out: VecDeque<Chunk>,
     /// The number of bytes of the first chunk that are already sent.
     written: usize,
-    /// Bytes that wait.
+    /// The number of bytes that wait to be sent.
     pub(super) backlog: usize,
     /// The number of these bytes that do not belong to commits.
     pub(super) others: usize,
-    /// Written, but perhaps still in a buffer of TLS.
+    /// Whether written bytes may still be in a buffer of TLS.
     unflushed: bool,
     /// Whether any byte has arrived.
     pub(super) heard: bool,
@@ -47,7 +47,7 @@ struct Chunk {
 
 /// Messages smaller than this share a chunk, and with it a system call.
 const CHUNK: usize = 1 << 16;
-/// The least room for a read.
+/// The minimum room for a read.
 const READ: usize = 1 << 16;
 /// An event of a connection.
 pub(super) enum Transfer {

@@ -12,7 +12,7 @@ use crate::model::Str;
 pub enum LockState {
     /// Another client holds it, or there is no connection.
     Waiting,
-    /// It is ours. To be sure at the moment of writing, assert it in the transaction.
+    /// This client holds the lock. To be sure at the moment of a write, assert the lock in the transaction.
     Held,
     /// The server refuses the request; the client requests it again on the next connection.
     Refused(String),
@@ -20,10 +20,10 @@ pub enum LockState {
 
 /// A requested lock; dropping it releases the lock.
 ///
-/// Several of one name on one client are one lock to the server: ours together, and given back with the last of them.
+/// Several values of one name on one client are one lock to the server: they are held together, and released with the last of them.
 ///
-/// The client requests it again on every connection. Other servers of a cluster do not know it, so a client that uses locks
-/// must connect to the leader only.
+/// The client requests it again on every connection. Other servers of a cluster do not know it, so a client that uses locks must connect to
+/// the leader only.
 #[derive(Debug)]
 pub struct Lock {
     name: Str,
@@ -56,12 +56,12 @@ impl Lock {
         self.state.clone()
     }
 
-    /// Waits until it is ours; `false` when the client was closed before.
+    /// Waits until this client holds the lock; `false` if the client was closed before.
     pub async fn held(&mut self) -> bool {
         self.state.wait_for(|state| *state == LockState::Held).await.is_ok()
     }
 
-    /// Waits until it is not ours.
+    /// Waits until this client does not hold the lock.
     pub async fn lost(&mut self) {
         // A closed client holds no locks.
         let _ = self.state.wait_for(|state| *state != LockState::Held).await;

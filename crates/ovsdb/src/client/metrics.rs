@@ -30,11 +30,11 @@ macro_rules! counters {
 counters! {
     /// Received bytes.
     bytes_received,
-    /// Bytes that went.
+    /// Sent bytes.
     bytes_sent,
     /// Received complete messages.
     messages_received,
-    /// Messages that went.
+    /// Sent messages.
     messages_sent,
     /// Established connections.
     connections,
@@ -44,7 +44,7 @@ counters! {
     deltas,
     /// Rows that changed in them.
     rows_changed,
-    /// Times a feed's reader was too slow and changes were summed up for it.
+    /// Times a feed's reader was too slow, so that its changes were merged.
     feed_lags,
     /// Transactions that were committed.
     committed,

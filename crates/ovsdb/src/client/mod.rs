@@ -64,10 +64,10 @@ pub struct ClientConfig {
     /// the content of a database in the reply to a monitor: 100,000 rows of 5 KB each fit into the default of 512 MiB. Rows of
     /// `Logical_Switch_Port` and `Port_Binding` have 1 to 2 KB.
     pub max_message: usize,
-    /// Bytes that may wait to be sent, those of grouped commits included, before commits have to wait. If answers to a server
-    /// alone are more, it does not read them, and the connection is dropped. Default: 16 MiB.
+    /// The number of bytes that may wait to be sent, including grouped commits, before commits have to wait. If replies to a server alone
+    /// exceed it, the server does not read them, and the client drops the connection. Default: 16 MiB.
     pub max_backlog: usize,
-    /// Rows and events that a feed holds for a slow reader before they are summed up. Default: 100,000.
+    /// The number of rows and events that a feed holds for a slow reader before they are merged. Default: 100,000.
     pub feed_limit: usize,
     /// The maximum size of one batch of grouped transactions.
     pub group: GroupLimits,
@@ -92,14 +92,14 @@ impl ClientConfig {
         }
     }
 
-    /// Shows these certificates to `ssl:` remotes.
+    /// Presents these certificates to `ssl:` remotes.
     pub fn tls(mut self, tls: TlsConfig) -> Self {
         self.dialer.tls = Some(tls);
         self
     }
 }
 
-/// A replica is not there.
+/// The reason why no replica is available.
 #[derive(Clone, Debug, Error)]
 pub enum OpenError {
     /// The server's schema lacks something that the model needs. The client keeps trying.
@@ -128,7 +128,7 @@ fn reason(last: &Option<CloseReason>) -> String {
     last.as_ref().map_or_else(|| "no attempt has ended yet".into(), CloseReason::to_string)
 }
 
-/// A condition is not in force.
+/// The reason why a condition is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConditionError {
     /// The server refuses the condition; the previous one stays in force.
@@ -204,7 +204,7 @@ impl Future for Pending {
     }
 }
 
-/// An outcome, once its span has it.
+/// Records an outcome in its span and returns it.
 fn noted<T>(span: &Span, outcome: Result<T, CommitError>) -> Result<T, CommitError> {
     match &outcome {
         Ok(_) => span.record("outcome", "committed"),
@@ -281,7 +281,7 @@ impl Client {
         }
     }
 
-    /// The database as it was at one instant not long ago; empty before the first connection.
+    /// The newest snapshot of the database; empty before the first connection.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.publisher.snapshot()
     }
@@ -407,7 +407,7 @@ impl Client {
         outcome.await.unwrap_or(Err(ConditionError::Closed))
     }
 
-    /// Wants a lock; see [`Lock`].
+    /// Requests a lock and waits in its queue; see [`Lock`].
     pub async fn lock(&self, name: &str) -> Lock {
         self.want(name, LockMode::Wait).await
     }
@@ -446,7 +446,7 @@ impl Client {
         self.shared.meters.read()
     }
 
-    /// Other remotes from now on, and the cluster that they name, if any.
+    /// Replaces the remotes and the cluster that they require, if any.
     pub async fn set_remotes(&self, remotes: Remotes) {
         let _ = self.commands.tell(Command::Remotes(remotes));
     }

@@ -44,7 +44,7 @@ pub(super) fn queue() -> (Commands, Queue) {
 impl Commands {
     /// Enqueues a commit once there is a slot for it. Slots are assigned in order.
     pub(super) async fn commit(&self, command: Command) -> Result<(), Gone> {
-        // The driver gives the place back, as it is the one that knows when.
+        // The driver returns the slot, because only the driver knows when.
         self.places.acquire().await.map_err(|_| Gone)?.forget();
         self.tell(command)
     }

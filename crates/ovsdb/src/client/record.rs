@@ -104,7 +104,7 @@ struct Header {
 const VERSION: u32 = 1;
 
 impl Recorder {
-    /// Begins a recording; a file that is there is replaced.
+    /// Begins a recording. An existing file is replaced.
     pub(super) fn create(path: &Path, database: &str, start: Instant, seed: u64) -> io::Result<Self> {
         let mut out = BufWriter::new(File::create(path)?);
         serde_json::to_writer(
@@ -186,7 +186,7 @@ pub struct Replayed {
 /// An action that differs from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The line in the recording; behind the last line if the session did more.
+    /// The line in the recording; one past the last line if the session did more.
     pub line: usize,
     /// The recorded action.
     pub recorded: Option<String>,
@@ -206,7 +206,7 @@ pub enum ReplayError {
         #[source]
         source: io::Error,
     },
-    /// A line is not one of ours.
+    /// A line is not in the format of a recording.
     #[error("line {line} of the recording makes no sense")]
     Line {
         /// Its number.
@@ -215,7 +215,7 @@ pub enum ReplayError {
         #[source]
         source: serde_json::Error,
     },
-    /// The recording is of another database, or of another kind.
+    /// The recording belongs to another database, or has another version.
     #[error("the recording is of database {found} (version {version}), not of {wanted} (version {VERSION})")]
     Other {
         /// The recorded database.
@@ -227,7 +227,7 @@ pub enum ReplayError {
     },
 }
 
-/// Plays a recording into a new session, which must be configured as the recorded one was.
+/// Replays a recording in a new session, which must be configured like the recorded one.
 pub fn replay(path: &Path, config: SessionConfig, model: Model) -> Result<Replayed, ReplayError> {
     let failed = |source| ReplayError::File { path: path.into(), source };
     let file = File::open(path).map_err(failed)?;
@@ -312,7 +312,7 @@ fn give(
     Ok(None)
 }
 
-/// The reverse of how a condition is sent.
+/// Parses a condition in the form in which it is sent.
 fn read_condition(value: &Value) -> Result<Condition, serde_json::Error> {
     use serde::de::Error;
     if let Ok([all]) = <[bool; 1]>::deserialize(value) {

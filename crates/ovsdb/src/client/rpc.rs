@@ -31,7 +31,7 @@ pub struct Rpc {
     next_id: u64,
     heard: bool,
     notes: VecDeque<Note>,
-    /// Bytes of them.
+    /// The number of bytes in `notes`.
     noted: usize,
 }
 
@@ -44,7 +44,7 @@ pub struct Note {
     pub params: Box<RawValue>,
 }
 
-/// A request was not answered as hoped.
+/// The error of a request.
 #[derive(Debug, Error)]
 pub enum RpcError {
     /// No remote could be reached.
@@ -97,7 +97,7 @@ pub enum RpcError {
         /// Whether a part of the message had arrived.
         begun: bool,
     },
-    /// The server sends notifications without end in place of an answer.
+    /// The server keeps sending notifications instead of a reply.
     #[error("{remote} sends notifications and does not answer {method}")]
     Unanswered {
         /// The remote.

@@ -55,7 +55,7 @@ pub struct Feed {
 /// Whether the replica follows the server, from the client's or a reader's view.
 #[derive(Clone, Debug)]
 enum Standing {
-    /// Not yet.
+    /// The client has not been in sync yet.
     Never,
     Synced(SyncKind),
     Down(CloseReason),
@@ -93,7 +93,7 @@ struct MailState {
     events: VecDeque<FeedEvent>,
     /// The size of the events: one each, plus one for every row.
     weight: usize,
-    /// Events were too many: only this and the standing count.
+    /// Set when there were too many events. Then only this and the standing count.
     lag: Option<Lag>,
     standing: Standing,
     closed: bool,
@@ -107,7 +107,7 @@ struct Lag {
     /// cheap, and yet no row is held more than a few times.
     late: Vec<Arc<Delta>>,
     weight: usize,
-    /// Why the replica ceased to follow the server, if it did: the last time.
+    /// The reason why the replica last ceased to follow the server, if it did.
     broke: Option<CloseReason>,
 }
 
@@ -177,7 +177,7 @@ impl Mailbox {
         if state.lag.is_none() {
             state.weight += weight(event);
             state.events.push_back(event.clone());
-            // A single large change is as good as the sum that would replace it.
+            // A single large change is as good as the merged one that would replace it.
             if state.weight > self.limit && state.events.len() > 1 {
                 state.lag = Some(Lag::of(state.events.drain(..), self.since));
                 state.weight = 0;
@@ -190,9 +190,9 @@ impl Mailbox {
 }
 
 impl Feed {
-    /// The next event, as soon as there is one; `None` when the client is closed and all events were read.
+    /// Waits for the next event; `None` once the client is closed and all events were read.
     ///
-    /// Safe to drop while it waits: nothing is lost.
+    /// Cancel-safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Option<FeedEvent> {
         loop {
             if let Some(event) = self.try_next() {
@@ -205,7 +205,7 @@ impl Feed {
         }
     }
 
-    /// The next event, if it is there already.
+    /// The next event, if one is queued.
     pub fn try_next(&mut self) -> Option<FeedEvent> {
         if let Some(event) = self.pending.pop_front() {
             return Some(self.tell(event));
@@ -270,7 +270,7 @@ impl Newest {
 #[derive(Debug)]
 pub(crate) struct Publisher {
     newest: Arc<Newest>,
-    /// Before anything was there.
+    /// The snapshot before the first load.
     empty: Snapshot,
     mailboxes: Mutex<Mailboxes>,
     limit: usize,

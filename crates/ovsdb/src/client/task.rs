@@ -71,7 +71,7 @@ pub(super) struct Driver {
     commands: Queue,
     shared: Arc<Shared>,
     limits: Limits,
-    /// Bytes of commits that the session has and the link does not have yet.
+    /// Bytes of commits that the session has accepted and not yet passed to the link.
     unsettled: usize,
     waiters: HashMap<TxnId, Waiter>,
     group: Group<Settle>,
@@ -89,7 +89,7 @@ enum Link {
     Up(Box<Up>),
 }
 
-/// The most commands taken at once, so that reading gets its turn.
+/// The maximum number of commands taken at once, so that reading is not starved.
 const TURN: usize = 256;
 
 /// Messages up to this size, about a thousand rows, are applied within a few milliseconds. Readers may wait that long.
@@ -152,7 +152,7 @@ impl Driver {
                 let _ = reply.send(outcome::judge(Answer::Lost, &labels));
             }
         }
-        // Written out before `Client::close` returns, which waits for the end of the commands.
+        // The recording is written before `Client::close` returns, which waits for the end of the command queue.
         drop(self.recorder.take());
         self.shared.publisher.close();
     }
@@ -446,7 +446,7 @@ impl Driver {
 struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
-    /// Waits for this time; for ever without one.
+    /// Waits until a time; forever without one.
     async fn ring(&mut self, at: Option<Instant>) {
         let Some(at) = at.map(tokio::time::Instant::from) else { return pending().await };
         let sleep = self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));

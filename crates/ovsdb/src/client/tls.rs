@@ -49,7 +49,7 @@ pub enum TlsError {
         #[source]
         source: rustls_pki_types::pem::Error,
     },
-    /// A file holds none.
+    /// A file contains no certificate or key.
     #[error("{} holds no certificate", path.display())]
     Empty {
         /// The file.
@@ -75,7 +75,7 @@ impl TlsConfig {
         Self { ca: ca.into(), identity: None, verify_names: false }
     }
 
-    /// Shows this certificate.
+    /// Presents this certificate.
     pub fn identity(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.identity = Some(Identity { certificate: certificate.into(), key: key.into() });
         self
@@ -121,13 +121,13 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if found.is_empty() { Err(TlsError::Empty { path: path.into() }) } else { Ok(found) }
 }
 
-/// The name that is announced; a host that can't be one (a scoped address) announces none of its own.
+/// The server name to announce. A host that cannot be one (a scoped address) announces a placeholder.
 pub(crate) fn server_name(host: &str) -> ServerName<'static> {
     ServerName::try_from(host.to_owned())
         .unwrap_or_else(|_| ServerName::try_from("ovsdb").expect("a plain word is a DNS name"))
 }
 
-/// Checks that a CA of ours has signed the certificate, and that the peer holds its key.
+/// Verifies that one of our CAs signed the certificate, and that the peer holds its key.
 #[derive(Debug)]
 struct ChainOnly {
     roots: RootCertStore,
@@ -189,7 +189,7 @@ struct Told {
     source: std::io::Error,
 }
 
-/// An error of an established connection; for a TLS error, with advice.
+/// The error of an established connection, with advice if it is a TLS error.
 pub(crate) fn explain(error: std::io::Error) -> std::io::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::AlertReceived(_)) => {

@@ -50,7 +50,7 @@ impl Condition {
         })
     }
 
-    /// The one row that can match, where a clause names it.
+    /// The one row that can match, if a clause names its UUID.
     fn named(&self) -> Option<Uuid> {
         self.0.iter().find_map(|test| match test {
             Test::Clause(Clause { column, function: Function::Equal, value }) if column == "_uuid" => {

@@ -37,14 +37,14 @@ pub(super) struct Shared {
     host: Mutex<Host>,
     seats: Mutex<BTreeMap<Peer, Seat>>,
     pub(super) faults: Faults,
-    /// The database that tests mean when they name none.
+    /// The database of calls by the tests that name none.
     pub(super) database: String,
     started: Instant,
     /// Wakes the task that answers transactions that waited too long.
     pub(super) ticks: Notify,
 }
 
-/// Longer messages of a client's are refused.
+/// The maximum size of a client's message.
 const LIMIT: usize = 1 << 30;
 
 impl Shared {
@@ -219,7 +219,7 @@ impl Shared {
         }
     }
 
-    /// Answers transactions that waited too long, for as long as the server is there.
+    /// Answers transactions that waited too long, until the server ends.
     pub(super) async fn tick(&self) {
         loop {
             let next = self.host.lock().unwrap_or_else(PoisonError::into_inner).next_tick();
@@ -254,7 +254,7 @@ impl Drop for Guard {
     }
 }
 
-/// A message as a fault lets it through.
+/// A message after the effect of a fault.
 fn damaged(fault: &Fault, text: &str) -> Vec<Step> {
     let send = |text: &str| Step::Send(text.as_bytes().to_vec());
     let half = || Step::Send(text.as_bytes()[..text.len() / 2].to_vec());
@@ -270,7 +270,7 @@ fn damaged(fault: &Fault, text: &str) -> Vec<Step> {
         Fault::HalfMessage => vec![half(), Step::Close],
         Fault::HalfThenSilence => vec![half(), Step::Silence],
         Fault::Huge(size) => {
-            // By hand, because a message that is huge is not to be copied more often than it must.
+            // The message is huge, so it is built by hand to avoid copies.
             let mut huge = br#"{"id":null,"method":"huge","params":[""#.to_vec();
             huge.resize(huge.len() + size, b'x');
             huge.extend_from_slice(br#""]}"#);

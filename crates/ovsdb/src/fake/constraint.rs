@@ -51,12 +51,12 @@ pub(super) fn is_id(text: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A UUID in the one form that the server accepts.
+/// A UUID in the only form that the server accepts.
 pub(super) fn uuid(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::try_parse(text).ok()).flatten()
 }
 
-/// Reads a column's value, all constraints checked.
+/// Parses a column's value and checks all constraints.
 pub(super) fn datum(kind: &ColumnKind, value: &Value, symbols: &mut Symbols) -> Result<Datum, Refusal> {
     let tag = value.get(0).and_then(Value::as_str);
     match &kind.value {
@@ -124,7 +124,7 @@ fn atom(base: &BaseKind, value: &Value, symbols: &mut Symbols) -> Result<Atom, R
     Ok(atom)
 }
 
-/// A number that is whole, however it is written.
+/// A whole number in any notation.
 fn integer(value: &Value) -> Option<i64> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let real =
@@ -144,7 +144,7 @@ fn reference(value: &Value, symbols: &mut Symbols) -> Result<Atom, Refusal> {
     }
 }
 
-/// Enum, range and length of one atom.
+/// Checks enum, range and length of one atom.
 pub(super) fn check(base: &BaseKind, atom: &Atom) -> Result<(), Refusal> {
     let limits = base.limits();
     if let Some(Datum::Set(choices)) = &limits.choices

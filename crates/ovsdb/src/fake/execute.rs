@@ -94,7 +94,7 @@ impl Database {
         Outcome::Done { results: results.into(), changes }
     }
 
-    /// Runs a change of the server's own, which no reservation stops.
+    /// Runs a change of the server itself, which no reservation stops.
     pub(super) fn change(&mut self, apply: impl FnOnce(&mut Txn<'_>)) -> Vec<Change> {
         let mut txn = Txn { db: self, undo: BTreeMap::new(), symbols: Symbols::default() };
         apply(&mut txn);

@@ -178,22 +178,22 @@ impl Planned {
         self
     }
 
-    /// To strike so many times.
+    /// Strikes this many times.
     pub fn times(self, count: u64) -> Self {
         self.change(|rule| rule.left = count)
     }
 
-    /// To strike each time.
+    /// Strikes each time.
     pub fn always(self) -> Self {
         self.times(u64::MAX)
     }
 
-    /// To let the first few occasions pass.
+    /// Skips the first occasions.
     pub fn skip(self, count: u64) -> Self {
         self.change(|rule| rule.skip = count)
     }
 
-    /// To strike no more.
+    /// Cancels the fault.
     pub fn cancel(self) {
         self.times(0);
     }

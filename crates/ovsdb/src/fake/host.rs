@@ -24,7 +24,7 @@ use crate::wire::schema::SchemaError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Peer(pub(super) u64);
 
-/// Something to be done to a connection.
+/// An action on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Out {
     /// The answer to a request.
@@ -116,7 +116,7 @@ impl Host {
         std::mem::take(&mut self.out)
     }
 
-    /// A connection begins.
+    /// Registers a new connection.
     pub(super) fn open(&mut self) -> Peer {
         self.last_peer += 1;
         let peer = Peer(self.last_peer);
@@ -124,7 +124,7 @@ impl Host {
         peer
     }
 
-    /// A connection has ended.
+    /// Handles the end of a connection.
     pub(super) fn closed(&mut self, peer: Peer) {
         self.sessions.remove(&peer);
         self.waiting.retain(|waiting| waiting.peer != peer);
@@ -146,7 +146,7 @@ impl Host {
     pub(super) fn reply(&mut self, peer: Peer, id: &RawValue, answer: Result<Value, Value>) {
         let text = match answer {
             Ok(result) => message::reply(id, &result),
-            // Without a `result`, as the real one has it.
+            // The reply has no `result`, as the real server's.
             Err(error) => json!({"id": id, "error": error}).to_string(),
         };
         self.out.push((peer, Out::Reply(text)));
@@ -160,7 +160,7 @@ impl Host {
         self.out.push((peer, Out::Notify { method: "echo", text }));
     }
 
-    /// A message arrived.
+    /// Handles a message.
     pub(super) fn receive(&mut self, peer: Peer, text: &[u8], now_ms: u64) {
         match Message::parse(text) {
             Ok(Message::Request { id, method, params }) => match serde_json::from_str(params.get()) {
@@ -196,7 +196,7 @@ impl Host {
         }
     }
 
-    /// A transaction of a connection's: done at once, or kept until it can be.
+    /// Runs a connection's transaction at once, or keeps it until it can run.
     pub(super) fn submit(&mut self, peer: Peer, id: &RawValue, database: Str, ops: Vec<Value>, now_ms: u64) {
         if self.waiting.iter().any(|w| w.peer == peer && w.id.get() == id.get()) {
             return self.reply(peer, id, Err("duplicate request ID".into()));
@@ -214,7 +214,7 @@ impl Host {
             locks: self.locks.owned(waiting.peer),
             elapsed_ms: now_ms.saturating_sub(waiting.since_ms),
         };
-        // Without a leader nothing is refused: it waits for one.
+        // Without a leader, transactions are not rejected but wait for one.
         let held = !self.standing.connected && waiting.database != server_db::NAME;
         let outcome = match self.databases.get_mut(&waiting.database) {
             Some(db) if !held => db.transact(&waiting.ops, &setting),
@@ -252,7 +252,7 @@ impl Host {
         self.retry(now_ms);
     }
 
-    /// When `tick` has something to do.
+    /// The time at which `tick` has work to do.
     pub(super) fn next_tick(&self) -> Option<u64> {
         self.waiting.iter().filter_map(|waiting| waiting.until_ms).min()
     }
@@ -281,7 +281,7 @@ impl Host {
         }
     }
 
-    /// Brings the `_Server` database up to date.
+    /// Updates the `_Server` database.
     pub(super) fn describe(&mut self) {
         let Some(mut own) = self.databases.remove(server_db::NAME) else { return };
         let plain = Standing { model: Model::Standalone, connected: true, leader: true, index: 0 };
@@ -305,7 +305,7 @@ impl Host {
         self.retry(now_ms);
     }
 
-    /// A transaction of the test's own.
+    /// Runs a transaction of the test itself.
     pub(super) fn transact(&mut self, database: &str, ops: &[Value], now_ms: u64) -> Value {
         let Some(db) = self.databases.get_mut(database) else { return Value::Null };
         match db.transact(ops, &Setting::default()) {

@@ -16,7 +16,7 @@ use crate::model::Str;
 use crate::wire::schema::SchemaError;
 
 impl Host {
-    /// Converts a database to another schema, and keeps its rows where they fit.
+    /// Converts a database to another schema, and keeps the rows that fit.
     pub(super) fn convert(&mut self, database: &str, schema: Value) -> Result<(), Refusal> {
         let unknown = || Refusal::new("unknown database", format!("no database {database}"));
         let old = self.databases.get(database).ok_or_else(unknown)?;

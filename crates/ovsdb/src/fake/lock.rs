@@ -41,7 +41,7 @@ impl Locks {
         self.0.get(name).is_some_and(|lock| lock.wants(peer))
     }
 
-    /// Queues up; whether the lock is owned now.
+    /// Adds a connection to the queue; returns whether it owns the lock now.
     pub(super) fn lock(&mut self, name: &str, peer: Peer) -> bool {
         let lock = self.0.entry(name.to_owned()).or_default();
         lock.queue.push_back(Claim { peer, stolen: false });

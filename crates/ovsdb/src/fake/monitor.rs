@@ -77,7 +77,7 @@ impl Monitor {
             let requests = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
             for (at, request) in requests.iter().enumerate() {
                 let condition = seen.read(table, request, version)?;
-                // Of several conditions for a table the real server heeds one by chance; here it is the first.
+                // Of several conditions for a table, the real server uses an arbitrary one; the fake uses the first.
                 if at == 0 {
                     seen.condition = condition;
                 }

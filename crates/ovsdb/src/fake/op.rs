@@ -133,7 +133,7 @@ impl<'a> Members<'a> {
         Ok(Self { object, asked: RefCell::default() })
     }
 
-    /// A member that may be missing.
+    /// An optional member.
     pub(super) fn optional<T>(
         &self,
         name: &'static str,
@@ -148,7 +148,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A member that must be there.
+    /// A required member.
     pub(super) fn required<T>(
         &self,
         name: &'static str,

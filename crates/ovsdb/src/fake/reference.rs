@@ -90,7 +90,7 @@ fn references(table: &Table, uuid: Uuid, row: &Row, strong: bool) -> Vec<Key> {
 }
 
 impl Txn<'_> {
-    /// Refuses strong references to rows that are not there, and deletes rows of non-root tables that have none.
+    /// Refuses strong references to missing rows, and deletes rows of non-root tables without strong references.
     pub(super) fn settle_strong(&mut self) -> Result<(), Refusal> {
         let mut steps: HashMap<Key, i64> = HashMap::new();
         let mut lost = BTreeSet::new();
@@ -145,7 +145,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Removes weak references to rows that are not there.
+    /// Removes weak references to missing rows.
     pub(super) fn settle_weak(&mut self) -> Result<(), Refusal> {
         let mut affected = BTreeSet::new();
         for change in self.changes() {

@@ -116,7 +116,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server to be; without a place to listen it is reached by [`Server::connect`] alone.
+    /// The builder of a server. Without an address, clients can use only [`Server::connect`].
     pub fn builder() -> Builder {
         Builder { schemas: Vec::new(), address: Address::Memory, model: Model::default(), old: false }
     }
@@ -128,7 +128,7 @@ impl Server {
         self.listener = match &self.address {
             Address::Memory => None,
             Address::Unix(path) => {
-                // A socket that was listened on stays behind; nothing there is fine.
+                // A previous run leaves its socket file behind. A missing file is no error.
                 drop(std::fs::remove_file(path));
                 let listener = UnixListener::bind(path).map_err(failed)?;
                 Some(tokio::spawn(async move {
@@ -265,7 +265,7 @@ impl Server {
     pub async fn stop(&mut self) {
         if let Some(listener) = self.listener.take() {
             listener.abort();
-            // Its end frees the port; how it ended does not matter.
+            // The end of the task frees the port; its result does not matter.
             drop(listener.await);
         }
         if let Address::Unix(path) = &self.address {
@@ -279,7 +279,7 @@ impl Server {
         self.restart_with(false).await
     }
 
-    /// Stops and listens again at the same place, with nothing left of the data.
+    /// Stops and listens again at the same address without any data.
     pub async fn restart_empty(&mut self) -> Result<(), ServerError> {
         self.restart_with(true).await
     }

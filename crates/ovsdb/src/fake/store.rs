@@ -73,7 +73,7 @@ impl Table {
         Self { name, schema, columns, rows: BTreeMap::new(), indexes }
     }
 
-    /// A row with nothing but defaults.
+    /// A row with default values only.
     pub(super) fn blank(&self) -> BTreeMap<Str, Datum> {
         self.columns.iter().map(|(name, column)| (name.clone(), column.kind.default_datum())).collect()
     }
@@ -106,12 +106,12 @@ impl Database {
         })
     }
 
-    /// The row, if it is there.
+    /// The row, if it exists.
     pub(super) fn row(&self, key: &Key) -> Option<&Row> {
         self.tables.get(&key.0)?.rows.get(&key.1)
     }
 
-    /// The id of the newest transaction; zero where they are not remembered.
+    /// The id of the newest transaction; zero if they are not remembered.
     pub(super) fn last_id(&self) -> Uuid {
         self.history.back().map_or(Uuid::nil(), |(id, _)| *id)
     }
@@ -166,7 +166,7 @@ pub(super) fn json(datum: &Datum) -> Value {
 }
 
 fn atom_json(atom: &Atom) -> Value {
-    /// Up to here every whole double is the integer it prints as.
+    /// Up to this bound every whole double is exactly the integer that it prints as.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match atom {
         Atom::Integer(v) => Value::from(*v),

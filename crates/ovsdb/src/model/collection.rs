@@ -17,7 +17,7 @@ use super::shape::{known, learn, share, widen};
 
 /// Atoms of a set, collected on the stack while they are few: rows then get exactly the memory they need.
 pub(crate) type Few<T> = SmallVec<[T; 4]>;
-/// Keys or values of a map, likewise.
+/// The same for the keys or values of a map.
 pub(crate) type Many<T> = SmallVec<[T; 16]>;
 
 /// A sorted set.
@@ -73,7 +73,7 @@ impl<T: Ord> Set<T> {
         self.0.binary_search_by(|probe| probe.borrow().cmp(item)).is_ok()
     }
 
-    /// Puts an item in; whether it is new.
+    /// Inserts an item; returns whether it is new.
     pub fn insert(&mut self, item: T) -> bool {
         let Err(at) = self.0.binary_search(&item) else { return false };
         let mut items = std::mem::take(&mut self.0).into_vec();
@@ -158,7 +158,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         }
     }
 
-    /// Puts a key that is not there in its place.
+    /// Inserts a new key at its position.
     fn put(&mut self, at: usize, key: K, value: V) {
         self.keys = widen(&self.keys, at, key);
         // The values move to a new allocation, because the copied one has no spare capacity.
@@ -245,7 +245,7 @@ impl<K: Ord + Clone + 'static, V> Map<K, V> {
         if keys.is_sorted_by(|a, b| a < b) {
             return Self { keys: learn(keys.drain(..).collect()), values: exact(values) };
         }
-        // Servers send keys in order; a sort for every type of pair would be much code that never runs.
+        // Servers usually send keys in order. A specialised sort for every type of pair would be much code that hardly ever runs.
         let order = order(keys.len(), &|a, b| keys[a].cmp(&keys[b]));
         let mut sorted = arranged(keys.drain(..).zip(values.drain(..)), order);
         // Of equal keys the last one stays.

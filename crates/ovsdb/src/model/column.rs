@@ -25,7 +25,7 @@ pub trait AtomType: FromAtom + Clone + Ord + Send + Sync + 'static {
     /// The table a reference leads to, and whether it is strong.
     const REFERS: Option<(&'static str, bool)> = None;
 
-    /// The atom as it is written.
+    /// Converts the value to an atom.
     fn to_atom(&self) -> Atom;
 
     /// Appends the atom as JSON: the same as `to_atom`, without the intermediate value.
@@ -94,13 +94,13 @@ pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
     /// sends it for columns that may hold several elements. After an error the value is unspecified.
     fn decode(&mut self, diff: bool, value: &mut Cursor<'_>) -> Result<(), serde_json::Error>;
 
-    /// From a datum.
+    /// Converts a datum to the value.
     fn from_datum(datum: &Datum) -> Result<Self, ValueError>;
 
-    /// The datum that is written.
+    /// Converts the value to the datum that is written.
     fn to_datum(&self) -> Datum;
 
-    /// Appends the datum as JSON, without making one.
+    /// Appends the datum as JSON without creating it.
     fn write_json(&self, out: &mut Vec<u8>);
 
     /// Whether a row that omits the column gets this value.
@@ -110,7 +110,7 @@ pub trait ColumnType: Clone + PartialEq + Default + Send + Sync + 'static {
     fn mutation(&self, after: &Self) -> Option<Mutation>;
 }
 
-/// Reads a value of at most one atom: how many there are, and the last one.
+/// Reads a value of at most one atom; returns the number of atoms and the last one.
 fn read_last<T: AtomType>(value: &mut Cursor<'_>) -> Result<(usize, Option<T>), serde_json::Error> {
     let (mut found, mut last) = (0, None);
     value::read(value, &mut |element| {

@@ -187,7 +187,7 @@ impl<T: Table, V> BitOr<Column<T, V>> for TableColumns<T> {
 pub struct ColumnSet(u64);
 
 impl ColumnSet {
-    /// None.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
     /// All columns of a table.
@@ -195,12 +195,12 @@ impl ColumnSet {
         Self::first(T::COLUMNS.len())
     }
 
-    /// The first so many columns.
+    /// The first `count` columns.
     pub const fn first(count: usize) -> Self {
         if count >= 64 { Self(u64::MAX) } else { Self((1 << count) - 1) }
     }
 
-    /// Puts a column in.
+    /// Inserts a column.
     pub const fn insert(&mut self, column: usize) {
         if column < 64 {
             self.0 |= 1 << column;

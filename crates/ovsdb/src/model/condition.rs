@@ -27,7 +27,7 @@ impl Condition {
         Self::Any(vec![Clause::new(column.name(), function, value.to_datum())])
     }
 
-    /// Rows for which either holds.
+    /// Rows that match either condition.
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::All, _) | (_, Self::All) => Self::All,

@@ -56,7 +56,7 @@ impl Cache {
         if std::mem::replace(&mut slot.seen, hash) == hash {
             self.kept += usize::from(slot.kept.is_empty());
             (slot.hash, slot.kept) = (hash, text.clone());
-            // Each has one place: with few of them taken, few push each other out.
+            // Each string has only one possible slot. With few occupied slots, strings rarely evict each other.
             if self.kept * 4 > self.slots.len() && self.slots.len() < MANY {
                 self.grow();
             }

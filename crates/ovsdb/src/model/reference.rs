@@ -15,7 +15,7 @@ macro_rules! reference {
         pub struct $name<T>(Uuid, PhantomData<fn() -> T>);
 
         impl<T> $name<T> {
-            /// A reference to the row with this UUID, whether there is one or not.
+            /// A reference to the row with this UUID, which need not exist.
             pub const fn new(uuid: Uuid) -> Self {
                 Self(uuid, PhantomData)
             }

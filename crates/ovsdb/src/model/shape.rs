@@ -31,7 +31,7 @@ pub(super) fn share<K: Ord + 'static>(keys: impl AsRef<[K]> + IntoIterator<Item 
     with(|shapes| shapes.known(keys.as_ref()).unwrap_or_else(|| shapes.learn(keys.into_iter().collect())))
 }
 
-/// Notes a list that is not known.
+/// Records an unknown list.
 pub(super) fn learn<K: Ord + 'static>(keys: Arc<[K]>) -> Arc<[K]> {
     if keys.is_empty() { keys } else { with(|shapes| shapes.learn(keys)) }
 }
@@ -41,7 +41,7 @@ pub(super) fn known<K: Ord + 'static>(keys: &[K]) -> Option<Arc<[K]>> {
     with(|shapes: &mut Shapes<K>| shapes.known(keys))
 }
 
-/// The keys and one more at this place, shared with an equal list; made only where there is none.
+/// The keys with one more at this position, shared with an equal list, which is created only if it is missing.
 pub(super) fn widen<K: Ord + Clone + 'static>(keys: &[K], at: usize, key: K) -> Arc<[K]> {
     let (before, behind) = keys.split_at(at);
     with(|shapes| {

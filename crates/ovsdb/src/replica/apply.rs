@@ -53,17 +53,17 @@ enum After<R> {
 }
 
 impl<R: PartialEq> After<R> {
-    /// A row, where it is not the one before.
+    /// The changed row, or `Same` if it equals the previous one.
     fn row(row: Arc<R>, before: Option<&Arc<R>>) -> Self {
         if before.is_some_and(|before| **before == *row) { Self::Same } else { Self::Row(row) }
     }
 }
 
-/// The changes of one table, not yet taken in.
+/// The changes of one table that are not applied yet.
 pub(super) struct Staged<R> {
     /// In the order of arrival, each row once.
     pub(super) changes: Vec<Change<R>>,
-    /// Rows that became unreadable (`Some`) or stopped to be so, likewise.
+    /// Rows that became undecodable (`Some`) or decodable again, in the same order.
     pub(super) unreadable: Vec<(Uuid, Option<Arc<RawRow>>)>,
 }
 
@@ -184,7 +184,7 @@ impl<C: Codec> TableState<C> {
         }
     }
 
-    /// Reads a row's update into a row; where the row type refuses, into datums.
+    /// Reads a row's update into a row; if the row type rejects it, into datums.
     fn read(
         &self,
         version: UpdateVersion,
@@ -238,7 +238,7 @@ fn decode<R: Reader>(
     version: UpdateVersion,
     before: Option<&Arc<R::Row>>,
 ) -> Result<Said<Arc<R::Row>>, Error> {
-    // Copied once, to where it stays, and changed there.
+    // The row is copied once, to its final memory, and changed there.
     let onto = |cursor: &mut Cursor<'_>, start: &Arc<R::Row>, modify: bool| {
         let mut row = Arc::clone(start);
         let touched = read_columns(cursor, &mut reader.sink(Arc::make_mut(&mut row)), modify)?;
@@ -303,7 +303,7 @@ fn decode<R: Reader>(
     })
 }
 
-/// The columns of a row, each handed to the sink: which those were. Complete rows end with [`Sink::complete`].
+/// Reads the columns of a row and passes each to the sink; returns their positions. Complete rows end with [`Sink::complete`].
 fn read_columns(cursor: &mut Cursor<'_>, sink: &mut dyn Sink, modify: bool) -> Result<ColumnSet, Error> {
     cursor.members(|cursor, name| sink.column(&name, modify, cursor))?;
     if !modify {

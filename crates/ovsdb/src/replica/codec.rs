@@ -56,7 +56,7 @@ pub(super) trait Codec: Reader + Clone + Send + Sync + Sized + 'static {
     fn layout(&self) -> &Layout;
     /// The row as datums, by the layout.
     fn raw(&self, row: &Self::Row) -> Box<[Datum]>;
-    /// A row from datums; the position in the layout of the one that does not fit, and why.
+    /// Builds a row from datums. The error names the position in the layout of the value that does not fit, and the reason.
     fn cook(&self, values: &[Datum]) -> Result<Self::Row, (usize, ValueError)>;
 }
 
@@ -137,7 +137,7 @@ pub(super) struct Typed<T> {
     asked: ColumnSet,
     monitored: ColumnSet,
     composite: ColumnSet,
-    /// Columns whose default the struct refuses: an insert must contain them.
+    /// Columns whose default the struct rejects, so an insert must contain them.
     needed: ColumnSet,
     layout: Layout,
 }

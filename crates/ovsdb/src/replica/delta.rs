@@ -62,7 +62,7 @@ impl<T: fmt::Debug> fmt::Debug for Change<T> {
 #[derive(Clone)]
 pub struct Delta {
     seq: Seq,
-    /// Most are about one.
+    /// Most deltas concern a single table.
     tables: SmallVec<[Arc<dyn AnyChanges>; 1]>,
 }
 
@@ -81,17 +81,17 @@ impl Delta {
         self.tables.extend(changes);
     }
 
-    /// Sets the snapshot that it leads to.
+    /// Sets the snapshot to which the delta leads.
     pub(super) fn lead_to(&mut self, seq: Seq) {
         self.seq = seq;
     }
 
-    /// Deltas of which each begins where the one before ends, as one; `None` where there are none.
+    /// Merges consecutive deltas, each of which begins where the previous one ends; `None` if there are none.
     pub(crate) fn sum(deltas: &[Arc<Delta>]) -> Option<Delta> {
         match deltas {
             [] => None,
             [one] => Some(Delta::clone(one)),
-            // By halves: one after the other, each would copy the whole sum.
+            // Merging by halves copies less than merging one after the other, which would copy the whole sum each time.
             many => {
                 let (early, late) = many.split_at(many.len() / 2);
                 let mut sum = Self::sum(early)?;
@@ -101,7 +101,7 @@ impl Delta {
         }
     }
 
-    /// The snapshot that it leads to.
+    /// The snapshot to which the delta leads.
     pub fn seq(&self) -> Seq {
         self.seq
     }
@@ -168,7 +168,7 @@ impl fmt::Debug for Delta {
     }
 }
 
-/// The changes of one table, its type set aside. Never empty.
+/// The changes of one table with the row type erased. Never empty.
 pub(super) trait AnyChanges: Any + Send + Sync {
     fn table(&self) -> &str;
     fn len(&self) -> usize;
@@ -187,7 +187,7 @@ pub(super) struct Changes<T> {
 }
 
 impl<T: Send + Sync + PartialEq + 'static> Changes<T> {
-    /// Changes sorted by UUID; `None` where there are none.
+    /// Changes sorted by UUID; `None` if there are none.
     pub(super) fn listed(table: &Str, list: Vec<Change<T>>) -> Option<Arc<dyn AnyChanges>> {
         (!list.is_empty()).then(|| Arc::new(Self { table: table.clone(), list }) as Arc<dyn AnyChanges>)
     }

@@ -25,13 +25,13 @@ pub enum Columns {
 pub struct DynamicRow {
     /// The names of the columns.
     pub columns: Arc<[Str]>,
-    /// Their types, by the schema that the row was read with: a set of one and a scalar are the same datum.
+    /// Their types in the schema by which the row was read. They are needed because a set of one and a scalar are the same datum.
     pub kinds: Arc<[ColumnKind]>,
     /// Their values.
     pub values: Box<[Datum]>,
 }
 
-/// Rows held by the server's schema.
+/// Rows decoded by the server's schema.
 pub type DynamicRows = Rows<DynamicRow>;
 
 impl DynamicRow {
@@ -109,7 +109,7 @@ impl Codec for Dynamic {
         };
         let names: Vec<&str> = match &self.asked {
             Columns::All => found.columns.keys().map(Str::as_str).collect(),
-            // Every row has its UUID; asking for it is natural and needs no column.
+            // Every row has its UUID, so `_uuid` may be requested but is not a column.
             Columns::Named(names) => names.iter().map(Str::as_str).filter(|name| *name != "_uuid").collect(),
         };
         let unknown: Vec<Misfit> = names

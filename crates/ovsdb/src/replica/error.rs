@@ -46,15 +46,15 @@ impl From<serde_json::Error> for ApplyError {
 /// A disagreement between an update and the rows of the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inconsistency {
-    /// An insert of a row that is here.
+    /// An insert of an existing row.
     InsertKnown,
-    /// A change of a row that is not here.
+    /// A modification of a missing row.
     ModifyUnknown,
-    /// The deletion of a row that is not here.
+    /// A deletion of a missing row.
     DeleteUnknown,
-    /// Two things about one row in one update.
+    /// An update mentions a row twice.
     Repeated,
-    /// A change or deletion where all rows were to be listed.
+    /// A modification or deletion in a message that must list all rows.
     NotInitial,
 }
 

@@ -114,7 +114,7 @@ impl<I: Index> Entries<I> {
     }
 }
 
-/// An index of rows of one type, its keys set aside.
+/// An index of rows of one type with the key type erased.
 pub(super) trait AnyIndex<R>: Any + Send + Sync {
     fn commit(&mut self, changes: &[Change<R>]);
     fn copy(&self) -> Arc<dyn AnyIndex<R>>;

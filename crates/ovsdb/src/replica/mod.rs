@@ -58,7 +58,7 @@ pub struct Monitored {
     pub table: Str,
     /// The columns, without those that the server lacks or that are only written.
     pub columns: Vec<Str>,
-    /// The rows to begin with.
+    /// The initial condition.
     pub condition: Condition,
 }
 
@@ -103,8 +103,8 @@ impl Replica {
         &self.state.database
     }
 
-    /// Compares the model with a server's schema: at each connection, and when the server converted the database.
-    /// Rows stay as they are until [`Replica::reload`]; where anything does not fit, nothing changes.
+    /// Compares the model with a server's schema: at each connection, and after the server converted the database. Rows stay unchanged
+    /// until [`Replica::reload`]. If anything does not fit, nothing changes.
     pub fn fit(&mut self, schema: &DatabaseSchema) -> Result<Fit, Vec<Misfit>> {
         let (mut tables, mut misfits, mut fits) = (Vec::new(), Vec::new(), Fit::default());
         let (mut monitored, mut stale) = (Vec::new(), self.stale);
@@ -170,7 +170,7 @@ impl Replica {
         Ok(delta)
     }
 
-    /// Applies one notification as a whole. After an error nothing has changed, and only [`Replica::reload`] helps.
+    /// Applies one notification as a whole. After an error nothing has changed, and only [`Replica::reload`] repairs the replica.
     pub fn apply(&mut self, version: UpdateVersion, body: &str) -> Result<Delta, ApplyError> {
         if self.stale {
             return Err(ApplyError::Stale);
@@ -223,7 +223,7 @@ impl Replica {
 /// The staged changes of tables, each with its position. Most updates are about one table.
 type Staging = SmallVec<[(usize, AnyStaged); 1]>;
 
-/// The table alone, copied where a snapshot shares it.
+/// The table, copied if a snapshot shares it.
 fn writable(table: &mut Arc<dyn AnyTable>) -> &mut dyn AnyTable {
     if Arc::get_mut(table).is_none() {
         *table = table.copy();

@@ -35,16 +35,16 @@ impl Model {
         }
     }
 
-    /// With all rows of a table.
+    /// Adds a table with all its rows.
     ///
     /// # Panics
-    /// Where the table is of another database, or the model has it with another struct.
+    /// If the table belongs to another database, or the model has it with another struct.
     pub fn table<T: Table>(mut self) -> Self {
         self.add::<T>(false);
         self
     }
 
-    /// With the rows of a table for which a condition holds; it can be changed later.
+    /// Adds a table with the rows that match a condition, which can change later.
     ///
     /// # Panics
     /// As [`Model::table`].
@@ -54,7 +54,7 @@ impl Model {
         self
     }
 
-    /// With all rows of a table that some servers do not have: it is then empty.
+    /// Adds a table that some servers lack; it is empty then.
     ///
     /// # Panics
     /// As [`Model::table`].
@@ -74,7 +74,7 @@ impl Model {
         self
     }
 
-    /// With an index, and with its table where that is not named otherwise.
+    /// Adds an index, and its table with all its rows unless the model already has it.
     ///
     /// # Panics
     /// As [`Model::table`].
@@ -83,18 +83,18 @@ impl Model {
         self
     }
 
-    /// With a table as the server's own schema has it.
+    /// Adds a table without a struct, decoded by the server's own schema.
     ///
     /// # Panics
-    /// Where the model has the table already.
+    /// If the model already has the table.
     pub fn dynamic(self, table: impl Into<Str>, columns: Columns) -> Self {
         self.dynamic_where(table, columns, Condition::All)
     }
 
-    /// With some rows of a table as the server's own schema has it.
+    /// Adds a table without a struct, decoded by the server's own schema, with the rows that match a condition.
     ///
     /// # Panics
-    /// Where the model has the table already.
+    /// If the model already has the table.
     pub fn dynamic_where(mut self, table: impl Into<Str>, columns: Columns, condition: Condition) -> Self {
         let table = table.into();
         self.push(Arc::new(TableState::new(table, Dynamic::new(columns))), condition);
@@ -106,7 +106,7 @@ impl Model {
         &self.database
     }
 
-    /// The tables, each with the condition it begins with.
+    /// The tables, each with its initial condition.
     pub fn tables(&self) -> impl Iterator<Item = (&Str, &Condition)> {
         self.tables.iter().map(|table| table.name()).zip(&self.conditions)
     }
@@ -122,7 +122,7 @@ impl Model {
         at
     }
 
-    /// A table's own state, with the table where that is not named otherwise.
+    /// The state of a table, which is added if the model lacks it.
     fn state<T: Table>(&mut self) -> &mut TableState<Typed<T>> {
         let at = self.add::<T>(false);
         let state: &mut dyn Any = writable(&mut self.tables[at]);

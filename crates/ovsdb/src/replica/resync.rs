@@ -21,9 +21,9 @@ const STRIDE: usize = 4 << 20;
 
 /// A message, borrowed or owned.
 pub(super) enum Text<'a> {
-    /// Someone else's.
+    /// A message that belongs to the caller.
     Borrowed(&'a str),
-    /// To be freed from its end.
+    /// A message that may be freed from its end.
     Owned(String),
 }
 
@@ -81,7 +81,7 @@ pub(super) fn stage(
 }
 
 impl<C: Codec> TableState<C> {
-    /// Stages the end of all rows that a reload does not list, with room for those that it does.
+    /// Stages the deletion of all rows that a reload does not list. The list has room for those that it does.
     pub(super) fn stage_gone(&self, listed: &[RowText]) -> Staged<C::Row> {
         let mut staged = Staged::default();
         if self.rows.is_empty() && self.unreadable.is_empty() {

@@ -50,7 +50,7 @@ impl<T> Rows<T> {
 
     /// Applies changes, sorted by UUID.
     pub(super) fn commit(&mut self, changes: &[Change<T>]) {
-        // Most changes concern rows that are there and that no snapshot holds.
+        // Most changes concern existing rows that no snapshot holds.
         let in_place = |change: &&Change<T>| {
             change.after.as_ref().is_some_and(|after| self.rows.replace(&change.uuid, after))
         };

@@ -50,7 +50,7 @@ impl State {
     /// A table by the type of its rows, and its position.
     ///
     /// # Panics
-    /// Where the model does not have the table.
+    /// If the model does not contain the table.
     pub(super) fn typed<T: Table>(&self) -> (usize, &TableState<Typed<T>>) {
         let table = self.typed.get(&TypeId::of::<T>()).and_then(|at| {
             let table: &dyn Any = &*self.tables[*at];
@@ -60,14 +60,14 @@ impl State {
     }
 }
 
-/// A row that its struct refused. It is in no table, index or delta.
+/// A row that its struct rejected. It is in no table, index or delta.
 #[derive(Clone, Debug)]
 pub struct UnreadableRow<'a> {
     /// The table.
     pub table: &'a str,
     /// The row.
     pub uuid: Uuid,
-    /// The first column that was refused.
+    /// The first rejected column.
     pub column: &'a str,
     /// Why.
     pub problem: &'a ValueError,
@@ -91,7 +91,7 @@ impl Snapshot {
     /// The rows of a table.
     ///
     /// # Panics
-    /// Where the model does not have the table.
+    /// If the model does not contain the table.
     pub fn table<T: Table>(&self) -> &Rows<T> {
         &self.state::<T>().rows
     }
@@ -99,7 +99,7 @@ impl Snapshot {
     /// A row, by its UUID or a reference to it.
     ///
     /// # Panics
-    /// Where the model does not have the table.
+    /// If the model does not contain the table.
     pub fn get<T: Table>(&self, row: impl Into<Ref<T>>) -> Option<&T> {
         self.table().get(row).map(|row| &**row)
     }
@@ -110,20 +110,20 @@ impl Snapshot {
         found.downcast_ref::<TableState<Dynamic>>().map(|state| &state.rows)
     }
 
-    /// The rows that have a key, in the order of UUIDs.
+    /// The rows with a key, sorted by UUID.
     ///
     /// # Panics
-    /// Where the model does not have the index.
+    /// If the model does not contain the index.
     pub fn lookup<I: Index>(&self, key: &I::Key) -> impl Iterator<Item = (Ref<I::Row>, &I::Row)> {
         let state = self.indexed::<I>();
         let entries = state.index::<I>().unwrap_or_else(|| no_index::<I>());
         entries.lookup(key).filter_map(|uuid| Some((Ref::new(uuid), &**state.rows.get(uuid)?)))
     }
 
-    /// The row that has a key; the first in the order of UUIDs, where the key turns out not to be unique.
+    /// The row with a key. If the key is not unique, the first one by UUID.
     ///
     /// # Panics
-    /// Where the model does not have the index.
+    /// If the model does not contain the index.
     pub fn unique<I: Index>(&self, key: &I::Key) -> Option<(Ref<I::Row>, &I::Row)> {
         self.lookup::<I>(key).next()
     }
@@ -166,7 +166,7 @@ impl Snapshot {
     /// The changes from this snapshot to a newer one of the same replica. The cost depends on the difference.
     ///
     /// # Panics
-    /// Where the two are of different models.
+    /// If the two snapshots have different models.
     pub fn diff(&self, newer: &Snapshot) -> Delta {
         assert_eq!(
             self.0.tables.len(),

@@ -248,7 +248,7 @@ fn joins(before: usize, rest: usize) -> bool {
     rest < SIZE / 4 && before + rest <= SIZE
 }
 
-/// Appends items as one node, as several even ones where they are too many, or as none where there are none.
+/// Appends items as one node, as several nodes of even size if there are too many, or as none if there are no items.
 fn pack<T, K: Clone, V>(
     items: Vec<T>,
     node: impl Fn(Vec<T>) -> Node<K, V>,
@@ -323,7 +323,7 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
 
 impl<K, V> ExactSizeIterator for Iter<'_, K, V> {}
 
-/// A place in a map, for walking two of them side by side.
+/// A position in a map, for walking two maps side by side.
 struct Cursor<'a, K, V> {
     stack: Stack<'a, K, V>,
     /// The rest of a leaf; empty between leaves.
@@ -366,7 +366,7 @@ impl<'a, K, V> Cursor<'a, K, V> {
         }
     }
 
-    /// Brings both to their next items, past all that they share.
+    /// Advances both cursors to their next items, past all shared parts.
     fn align(&mut self, other: &mut Self) {
         while self.items.is_empty() && other.items.is_empty() {
             let height = |node: &Option<&Arc<Node<K, V>>>| {

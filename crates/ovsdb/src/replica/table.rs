@@ -22,12 +22,12 @@ use crate::wire::cursor::Cursor;
 use crate::wire::datum::Datum;
 use crate::wire::schema::DatabaseSchema;
 
-/// A row that its struct refused, as received.
+/// A row that its struct rejected, as received.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RawRow {
-    /// By the layout of the table.
+    /// The values, in the order of the table's layout.
     pub(super) values: Box<[Datum]>,
-    /// The first column that was refused.
+    /// The first rejected column.
     pub(super) column: Str,
     pub(super) problem: ValueError,
 }
@@ -100,19 +100,19 @@ impl<T: Table> TableState<Typed<T>> {
 /// The staged changes of a table, with the type erased.
 pub(super) type AnyStaged = Box<dyn Any + Send>;
 
-/// A table, its type set aside.
+/// A table with the row type erased.
 pub(super) trait AnyTable: Any + Send + Sync {
     fn name(&self) -> &Str;
     fn len(&self) -> usize;
     fn copy(&self) -> Arc<dyn AnyTable>;
-    /// The table for a schema, with the rows it has; whether they were read by the same layout.
+    /// The table for a schema, with its rows; and whether they were read by the same layout.
     fn refit(&self, schema: &DatabaseSchema) -> Result<(Arc<dyn AnyTable>, bool), Vec<Misfit>>;
     fn fit(&self) -> &TableFit;
-    /// The columns to monitor; `None` where the server lacks the table.
+    /// The columns to monitor; `None` if the server lacks the table.
     fn monitored(&self, schema: &DatabaseSchema) -> Option<Vec<Str>>;
     /// Stages one notification's rows.
     fn stage(&self, version: UpdateVersion, cursor: &mut Cursor<'_>) -> Result<AnyStaged, ApplyError>;
-    /// Stages the end of all rows that a reload does not list.
+    /// Stages the deletion of all rows that a reload does not list.
     fn stage_gone(&self, listed: &[RowText]) -> AnyStaged;
     /// Stages rows of a reload.
     fn stage_initial(

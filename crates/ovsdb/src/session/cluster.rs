@@ -24,14 +24,14 @@ pub(super) const TABLE: &str = "Database";
 /// The storage model of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StorageModel {
-    /// A standalone server, or an active one with a backup. Also the default for a server that does not report a model.
+    /// A standalone server, or an active one with a backup. Also the default for a server that reports no model.
     #[default]
     Standalone,
     /// A member of a RAFT cluster.
     Clustered,
     /// Forwards the data of another server.
     Relay,
-    /// Something newer than this program.
+    /// A model of a newer version.
     Other(Str),
 }
 
@@ -56,7 +56,7 @@ pub struct ServerRow {
     pub index: Option<u64>,
 }
 
-/// Why a server is not good enough.
+/// The reason why a server is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The server does not have the database.
@@ -89,7 +89,7 @@ pub enum Refusal {
     WrongCluster {
         /// The configured one.
         expected: Uuid,
-        /// The server's; none if it is in no cluster.
+        /// The server's id; `None` if it is in no cluster.
         found: Option<Uuid>,
     },
 }
@@ -104,13 +104,13 @@ pub(super) struct Wishes<'a> {
     pub(super) database: &'a str,
     pub(super) leader_only: bool,
     pub(super) cluster_id: Option<Uuid>,
-    /// The least log index that is not a step back.
+    /// The smallest acceptable log index.
     pub(super) min_index: u64,
     /// Whether there is no other server to connect to.
     pub(super) only_one: bool,
 }
 
-/// Is this server good enough?
+/// Decides whether a server is acceptable.
 pub(super) fn judge(row: Option<&ServerRow>, wishes: Wishes<'_>) -> Result<(), Refusal> {
     let Some(row) = row else {
         return Err(Refusal::NoDatabase { database: wishes.database.into() });
@@ -153,7 +153,7 @@ pub(super) fn judge(row: Option<&ServerRow>, wishes: Wishes<'_>) -> Result<(), R
 pub(super) struct Watermark {
     index: u64,
     cluster_id: Option<Uuid>,
-    /// Since when there was a stale server in each round over the remotes, and no good one.
+    /// The time since which each round over the remotes found a stale server and no acceptable one.
     stale_since: Option<Instant>,
     /// Whether a server was stale in this round.
     stale_in_round: bool,
@@ -179,7 +179,7 @@ impl Watermark {
         (self.index, false)
     }
 
-    /// A server was good enough.
+    /// Records an acceptable server.
     pub(super) fn accept(&mut self, row: &ServerRow) {
         if row.model == StorageModel::Clustered {
             self.index = self.index.max(row.index.unwrap_or(0));
@@ -188,7 +188,7 @@ impl Watermark {
         self.stale_since = None;
     }
 
-    /// A server was refused for being behind.
+    /// Records a server that was rejected as stale.
     pub(super) fn stale(&mut self, now: Instant) {
         self.stale_since.get_or_insert(now);
         self.stale_in_round = true;
@@ -249,7 +249,7 @@ enum RowUpdate {
     Delete(()),
 }
 
-/// The columns that an update mentions; those of newer servers are passed over.
+/// The columns in an update. Columns of newer servers are skipped.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Columns {

@@ -17,8 +17,8 @@ use super::remote::{Remote, Remotes};
 pub struct SessionConfig {
     /// The remotes of the database; all of them serve the same one.
     pub remotes: Vec<Remote>,
-    /// Accept only the leader of a cluster. Writers that hold locks need it (a lock lives in one server's memory);
-    /// readers that can bear a delay should spread over the followers. Default: yes.
+    /// Accept only the leader of a cluster. Writers that hold locks need it (a lock lives in one server's memory). Readers that tolerate a
+    /// delay should spread over the followers. Default: yes.
     pub leader_only: bool,
     /// The required cluster; `None` accepts any.
     pub cluster_id: Option<Uuid>,

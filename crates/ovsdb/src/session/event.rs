@@ -17,7 +17,7 @@ use crate::replica::{Delta, Fit};
 use crate::wire::excerpt::Excerpt;
 use crate::wire::schema::DatabaseSchema;
 
-/// Something to do, in this order.
+/// An action for the driver; actions must be performed in order.
 #[derive(Debug)]
 pub enum Action {
     /// Connect; then `handle_open`, or `handle_close` if it fails.
@@ -27,7 +27,7 @@ pub enum Action {
     /// Send this message. Most messages are replies to the server, which thus decides how many there are. If it does not read them, they
     /// must not pile up.
     Send(String),
-    /// Drop the connection, or the attempt. No `handle_close` for it any more: the session knows.
+    /// Close the connection, or the attempt. The driver does not call `handle_close` for it, because the session already knows.
     Close(CloseReason),
 }
 
@@ -50,7 +50,7 @@ pub struct TxnId(pub u64);
 /// The method by which a replica became current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
-    /// First content ever.
+    /// The first content of this replica.
     Fresh,
     /// The server sent only the changes since the last connection.
     Resumed,
@@ -65,9 +65,9 @@ pub enum Reply {
     Result(Box<RawValue>),
     /// The server refused the request as a whole.
     Error(Box<RawValue>),
-    /// It was not sent: there was no connection in sync.
+    /// The transaction was not sent: the session was not synced.
     NotSent,
-    /// It was sent and the connection broke: its outcome is unknown.
+    /// The transaction was sent and the connection broke: its outcome is unknown.
     Lost,
 }
 
@@ -86,7 +86,7 @@ pub enum Event {
         /// The remote.
         remote: Remote,
     },
-    /// The server's schema fits the model, like this.
+    /// The server's schema fits the model; the fit lists missing optional columns.
     Fit(Fit, Arc<DatabaseSchema>),
     /// The server's schema does not fit; the list contains all mismatches. The event repeats only when they change. The session closes the
     /// connection and retries.
@@ -105,7 +105,7 @@ pub enum Event {
         /// The outcome.
         outcome: Reply,
     },
-    /// A lock became ours, or ceased to be.
+    /// The session acquired or lost a lock.
     Lock {
         /// Its name.
         name: Str,
@@ -171,7 +171,7 @@ pub enum CloseReason {
     /// The server sent something that is not OVSDB.
     #[error("the server does not keep to the protocol: {0}")]
     Protocol(Excerpt),
-    /// The server is not good enough.
+    /// The server is not acceptable.
     #[error(transparent)]
     Refused(Refusal),
     /// The server does not provide the schema.
@@ -247,7 +247,7 @@ pub(super) struct ServerError {
     /// The tag of the error, e.g. `unknown database`.
     pub(super) word: Excerpt,
     pub(super) details: Excerpt,
-    /// An object: the server has processed the request. A string: it did not get that far.
+    /// Whether the error is an object: then the server has processed the request. A string means that it did not get that far.
     pub(super) examined: bool,
 }
 

@@ -124,13 +124,13 @@ impl Session {
     /// Requests the server's status: all columns of our one row. The set of columns differs between versions, and this saves a
     /// request for the schema of `_Server`. All requests go out at once.
     pub(super) fn greet(&mut self, now: Instant) {
-        // Without this a server answers a conversion by hanging up. Old ones refuse it, which does not matter.
+        // Without this, a server closes the connection at a conversion. Old servers reject the request, which does not matter.
         self.request("set_db_change_aware", &[true], Pending::Formality);
         let name = format!("server-{}", self.next_id);
         let clause = json!([["name", "==", self.database.as_str()]]);
         let params = json!([cluster::DATABASE, name, { cluster::TABLE: [{ "where": clause }] }]);
         self.request(Method::Cond.name(), &params, Pending::Server);
-        // The row has the schema too, but not always the present one: see `canceled`.
+        // The row also contains the schema, but not always the current one: see `canceled`.
         self.ask_schema();
         if let Some(connection) = self.connection() {
             connection.rows = ServerRows::default();
@@ -329,7 +329,7 @@ impl Session {
         self.in_sync(now, false, last_id, outcome)
     }
 
-    /// The content is in the replica, or does not fit it.
+    /// Handles content that is in the replica or does not fit it.
     fn in_sync(
         &mut self,
         now: Instant,
@@ -381,7 +381,7 @@ impl Session {
     ) -> Result<(), CloseReason> {
         let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
         if connection.stage != Stage::Synced {
-            // The stream is in order, so the reply that is still to come has this in it.
+            // Messages arrive in order, so the pending reply contains this change.
             self.counters.strays += 1;
             return Ok(());
         }
@@ -451,7 +451,7 @@ impl Session {
         self.greet(now);
     }
 
-    /// Sends conditions that were set and not sent, if this is the time.
+    /// Sends the conditions that are set but not sent, if the stage permits.
     pub(super) fn send_conditions(&mut self) {
         let Phase::Open(connection) = &self.phase else { return };
         if connection.stage != Stage::Synced {

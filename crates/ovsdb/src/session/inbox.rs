@@ -206,7 +206,7 @@ impl Session {
         if name == connection.content_monitor && method == connection.method.update() {
             return self.content_changed(now, id, body);
         }
-        // Before its reply there is nothing that it could change.
+        // Before the reply to the monitor request there is nothing to update.
         let greeted = connection.stage != Stage::Greeting;
         if name == connection.server_monitor && method == Method::Cond.update() && greeted {
             return self.server_changed(now, body);

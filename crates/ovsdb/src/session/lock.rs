@@ -20,7 +20,7 @@ use crate::model::Str;
 pub enum LockMode {
     /// Wait in the queue.
     Wait,
-    /// Take it away, once.
+    /// Steal the lock once.
     Steal,
 }
 
@@ -45,13 +45,13 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The lock is ours, and there is nothing left to steal.
+    /// Records that the lock is held, so nothing is left to steal.
     fn hold(&mut self) {
         self.stage = Stage::Held;
         self.mode = LockMode::Wait;
     }
 
-    /// A lock to be stolen does not stay in the queue.
+    /// Prepares to steal a lock instead of waiting in its queue.
     fn insist(&mut self) {
         if self.stage == Stage::Queued && self.mode == LockMode::Steal {
             self.stage = Stage::Void;
@@ -93,7 +93,7 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Wants a lock. One that is waited for already may still be stolen.
+    /// Adds a wanted lock. A lock that already waits may still be stolen.
     pub(super) fn want(&mut self, name: &str, mode: LockMode) {
         let Some(wanted) = self.wanted.get_mut(name) else {
             self.epochs += 1;
@@ -128,7 +128,7 @@ impl Locks {
         asked
     }
 
-    /// The reply to a request: whether the lock is ours now. `None`: of no concern any more.
+    /// Handles the reply to a request; returns whether the lock is held now. `None` if the request is obsolete.
     pub(super) fn replied(&mut self, name: &str, epoch: u64, result: &RawValue) -> Option<bool> {
         #[derive(Deserialize)]
         struct Reply {
@@ -145,7 +145,7 @@ impl Locks {
         Some(held)
     }
 
-    /// The request was refused; it is not repeated on this connection. `false`: of no concern any more.
+    /// Handles the rejection of a request, which is not repeated on this connection. `false` if the request is obsolete.
     pub(super) fn refused(&mut self, name: &str, epoch: u64) -> bool {
         match self.wanted.get_mut(name) {
             Some(wanted) if wanted.epoch == epoch => {
@@ -163,7 +163,7 @@ impl Locks {
             (Stage::Queued, true) => wanted.hold(),
             (Stage::Held, false) if wanted.claim == LockMode::Steal => wanted.stage = Stage::Void,
             (Stage::Held, false) => wanted.stage = Stage::Queued,
-            // Before the reply it speaks of an earlier request for the same name.
+            // Before the reply, the notification belongs to an earlier request for the same name.
             _ => return false,
         }
         true

@@ -299,7 +299,7 @@ impl Session {
         self.send_locks();
     }
 
-    /// Wants a lock no longer.
+    /// Releases a lock.
     pub fn unlock(&mut self, _now: Instant, name: &str) {
         let Some((asked, held)) = self.locks.drop(name) else { return };
         if asked && matches!(self.phase, Phase::Open(_)) {
@@ -350,7 +350,7 @@ impl Session {
         self.events.pop_front()
     }
 
-    /// The replica as it is now. Events not polled yet are in it already.
+    /// The current snapshot of the replica. It includes events that were not polled yet.
     pub fn snapshot(&self) -> Snapshot {
         self.replica.snapshot()
     }
@@ -360,7 +360,7 @@ impl Session {
         matches!(&self.phase, Phase::Open(connection) if connection.stage == Stage::Synced)
     }
 
-    /// A picture of the session.
+    /// The status of the session.
     pub fn status(&self) -> Status {
         let connection = match &self.phase {
             Phase::Open(connection) => Some(connection),

@@ -67,7 +67,8 @@ impl Method {
     }
 }
 
-/// A change of conditions; a later one is greater. In force once `Event::Condition` names it or a later one.
+/// The number of a change of conditions; a later change has a greater number. It is in force once `Event::Condition` reports it or a later
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CondSeq(pub u64);
 
@@ -98,7 +99,7 @@ impl Conditions {
         Self { tables, ..Self::default() }
     }
 
-    /// Another condition for a table; `None` if the table is not in the model.
+    /// Sets another condition for a table; `None` if the table is not in the model.
     pub(super) fn set(&mut self, table: &str, condition: Condition) -> Option<CondSeq> {
         let entry = self.tables.get_mut(table)?;
         let newest = entry.set.as_ref().or(entry.requested.as_ref()).unwrap_or(&entry.acked);
@@ -110,7 +111,7 @@ impl Conditions {
         Some(self.newest)
     }
 
-    /// The last ones in force.
+    /// The number of the last conditions in force.
     pub(super) fn acked(&self) -> CondSeq {
         self.acked
     }
@@ -141,7 +142,7 @@ impl Conditions {
         self.requested = Some(self.newest);
     }
 
-    /// The server took the request: the newest conditions in force, if that is news.
+    /// Handles the success of the request; returns the newest number in force if it changed.
     pub(super) fn ack(&mut self) -> Option<CondSeq> {
         let seq = self.requested.take()?;
         for entry in self.tables.values_mut() {
@@ -160,7 +161,7 @@ impl Conditions {
         for entry in self.tables.values_mut() {
             entry.requested = None;
         }
-        // Settled, though not in force: later changes are not held up by it.
+        // The change is settled, though not in force, so it does not delay later changes.
         self.acked = self.acked.max(seq);
         Some(seq)
     }

@@ -49,7 +49,7 @@ impl Probe {
         self.sent = None;
     }
 
-    /// Timeout of the answer to a probe.
+    /// The timeout of the reply to a probe.
     fn grace(&self, awaiting: Awaiting) -> Duration {
         match awaiting {
             Awaiting::Content => self.interval.max(self.patience),

@@ -38,7 +38,7 @@ pub struct Endpoint {
 /// A parsed list of remotes: the addresses, and the required cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remotes {
-    /// The places, in the order given, without repetitions.
+    /// The remotes in the given order, without duplicates.
     pub list: Vec<Remote>,
     /// From `cid:UUID`, as in the C clients.
     pub cluster_id: Option<Uuid>,
@@ -194,7 +194,7 @@ impl Rotation {
         Self { remotes, shuffle, left: Vec::new(), current: None, last_good: None }
     }
 
-    /// Begins a round: every remote gets its turn.
+    /// Begins a round, in which every remote is dialled once.
     pub(super) fn begin_round(&mut self, random: &mut Random) {
         self.left = (0..self.remotes.len()).rev().collect();
         if self.shuffle {
@@ -206,7 +206,7 @@ impl Rotation {
         }
     }
 
-    /// The next one in this round; `None` when all had their turn.
+    /// The next remote of this round; `None` once all were dialled.
     pub(super) fn next(&mut self) -> Option<Remote> {
         self.current = self.left.pop();
         self.current().cloned()
@@ -217,12 +217,12 @@ impl Rotation {
         self.current.and_then(|at| self.remotes.get(at))
     }
 
-    /// The current one serves.
+    /// Records that the current remote works.
     pub(super) fn good(&mut self) {
         self.last_good = self.current;
     }
 
-    /// The current remote rejected us: it comes last in a round that begins now, and is not preferred any more.
+    /// Records that the current remote rejected us: it comes last in a round that begins now, and is not preferred any more.
     pub(super) fn demote_current(&mut self) {
         if self.last_good == self.current {
             self.last_good = None;
@@ -240,7 +240,7 @@ impl Rotation {
         self.remotes.len() <= 1
     }
 
-    /// Other remotes from now on; whether the current one is among them.
+    /// Replaces the remotes; returns whether the current one is among them.
     pub(super) fn replace(&mut self, remotes: Vec<Remote>) -> bool {
         let current = self.current().cloned();
         let find = |wanted: Option<&Remote>| wanted.and_then(|w| remotes.iter().position(|r| r == w));

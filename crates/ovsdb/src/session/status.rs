@@ -17,11 +17,11 @@ use crate::model::Str;
 pub enum Progress {
     /// Between two attempts.
     Waiting,
-    /// A connection is being made.
+    /// Establishing a connection.
     Dialing,
     /// Querying the server's status.
     Greeting,
-    /// The server will do; waiting for its schema.
+    /// The server is acceptable; waiting for its schema.
     ReadingSchema,
     /// Waiting for the content.
     Loading,
@@ -43,12 +43,12 @@ impl Progress {
     }
 }
 
-/// A picture of a session.
+/// The status of a session.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The progress of the session.
     pub progress: Progress,
-    /// Since when it is that far.
+    /// The time at which this progress began.
     pub since: Instant,
     /// The remote that is in use or being dialled.
     pub remote: Option<Remote>,
@@ -98,9 +98,9 @@ pub struct Counters {
     pub connections: u64,
     /// The number of connections that ended, for any reason.
     pub closes: u64,
-    /// Times the replica became current, by resuming.
+    /// Times the replica became current by a resumed monitor.
     pub resumes: u64,
-    /// Times it became current, with the whole content sent.
+    /// Times the replica became current by loading the whole content.
     pub loads: u64,
     /// The number of reloads because an update did not fit.
     pub repairs: u64,
@@ -108,7 +108,7 @@ pub struct Counters {
     pub received: u64,
     /// Messages to servers.
     pub sent: u64,
-    /// Messages from servers that concern nothing of ours: replies to no request, updates of no monitor.
+    /// Messages from servers that match nothing of ours: replies to no request, updates of no monitor.
     pub strays: u64,
     /// Probes sent.
     pub probes: u64,

@@ -77,9 +77,9 @@ struct Named {
 pub struct Label {
     /// The kind of operation.
     pub kind: OpKind,
-    /// To which table; a lock's name for `assert`, nothing where it is not known.
+    /// The table; for `assert` the lock's name; empty if it is unknown.
     pub target: Str,
-    /// To which row.
+    /// The row.
     pub row: Option<Uuid>,
 }
 
@@ -100,7 +100,7 @@ pub enum OpKind {
     Assert,
     /// A line for the log.
     Comment,
-    /// Written by hand.
+    /// An operation as raw JSON.
     Raw,
 }
 
@@ -213,7 +213,7 @@ impl Transaction {
         self.push(OpKind::Mutate, Str::new_static(T::TABLE), Some(uuid))
     }
 
-    /// Adds these elements to a set or map column; keys that are there get the new value.
+    /// Adds these elements to a set or map column. Existing keys get the new value.
     pub fn put<T: Table, V: ColumnType>(
         &mut self,
         row: impl Into<Ref<T>>,
@@ -327,7 +327,7 @@ impl Transaction {
         self.push(OpKind::Comment, Str::default(), None)
     }
 
-    /// An operation written by hand, for tests of servers: an object as RFC 7047 section 5.2 describes.
+    /// Adds an operation as raw JSON, for tests of servers: an object as RFC 7047 section 5.2 describes.
     #[cfg(any(test, feature = "fake"))]
     pub fn raw(&mut self, op: &impl serde::Serialize) -> &mut Self {
         crate::wire::write::json(&mut self.text, op);
@@ -349,7 +349,7 @@ impl Transaction {
         self.text.len() + self.ops.len()
     }
 
-    /// The database its tables are in, when it names any.
+    /// The database of its tables; `None` if it names no table.
     pub fn database(&self) -> Option<&'static str> {
         self.database
     }

@@ -15,7 +15,7 @@ use crate::wire::datum::Datum;
 /// A change of the elements of a set or map column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementChange {
-    /// Adds members, or pairs with new keys. A key that is there keeps its value.
+    /// Adds members, or pairs with new keys. An existing key keeps its value.
     Insert,
     /// Removes members, pairs or keys.
     Delete,

@@ -43,7 +43,7 @@ fn members<T: Table>(out: &mut Vec<u8>, row: &T, columns: ColumnSet) {
     });
 }
 
-/// Inserts a row under a UUID of our choice; the columns that were mentioned.
+/// Inserts a row under a UUID of our choice; returns the columns that it writes.
 pub(crate) fn insert<T: Table>(out: &mut Vec<u8>, uuid: Uuid, row: &T) -> ColumnSet {
     head(out, "insert", T::TABLE);
     text(out, r#","uuid":""#);

@@ -61,18 +61,18 @@ impl Committed {
 pub enum Class {
     /// Retry later; the request itself is valid.
     Transient,
-    /// The world moved: decide again on the new snapshot.
+    /// The expectations did not hold: decide again on the new snapshot.
     Conflict,
     /// The server will refuse it every time.
     Refused,
-    /// The caller is wrong.
+    /// The caller made a mistake.
     Bug,
 }
 
 /// A transaction is not known to be in the database.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CommitError {
-    /// The server refused an operation, or the whole.
+    /// The server rejected an operation, or the transaction as a whole.
     #[error("the server refused {}: {error}{}", place(.op), detail(.details))]
     Refused {
         /// The operation, by position and label; `None` if the transaction failed as a whole.
@@ -88,19 +88,19 @@ pub enum CommitError {
         /// The expectation that failed.
         op: Option<(usize, Label)>,
     },
-    /// The lock that the transaction asserts is not ours.
+    /// The transaction asserts a lock that this client does not hold.
     #[error("lock {lock} is not ours")]
     NotOwner {
         /// The lock.
         lock: Str,
     },
-    /// It was sent, and no reply arrived: it may or may not be in the database. Observe again, do not resend it.
+    /// The transaction was sent, and no reply arrived: it may or may not be in the database. Observe again, do not resend it.
     #[error("the outcome is unknown ({reason}): look at the database before writing again")]
     Unknown {
         /// The reason why there is no reply.
         reason: String,
     },
-    /// It writes, or selects rows by, a column that this server does not have.
+    /// The transaction writes, or selects rows by, a column that this server lacks.
     #[error("the server's schema has no column {column} in table {table}")]
     Unsupported {
         /// The table.
@@ -108,18 +108,18 @@ pub enum CommitError {
         /// The column.
         column: Str,
     },
-    /// It was not sent: there is no session at the moment.
+    /// The transaction was not sent: there is no session at the moment.
     #[error("not connected, nothing was sent")]
     NotConnected,
-    /// It was not sent: the client is closed.
+    /// The transaction was not sent: the client is closed.
     #[error("the client is closed, nothing was sent")]
     Closed,
-    /// It was not sent: its tables are in another database than the client's.
+    /// The transaction was not sent: its tables are in another database than the client's.
     #[error("the transaction is for database {wanted}, the client is for {have}")]
     OtherDatabase {
         /// The tables' database.
         wanted: Str,
-        /// The client's.
+        /// The client's database.
         have: Str,
     },
 }
@@ -163,7 +163,7 @@ impl CommitError {
             ("not owner", Some((_, label))) if label.kind == OpKind::Assert => {
                 Self::NotOwner { lock: label.target.clone() }
             }
-            // The server took the connection or the database away from under the transaction.
+            // The server cancelled the transaction, because the connection or the database went away.
             ("canceled", _) => Self::Unknown { reason: "the server cancelled the request".into() },
             _ => Self::Refused { op, error: error.into(), details: details.into() },
         }
@@ -207,7 +207,7 @@ pub enum Answer<'a> {
 /// The server's refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The operation; `None` when the whole did not hold.
+    /// The failed operation; `None` if the transaction failed as a whole.
     pub(crate) at: Option<usize>,
     pub(crate) error: String,
     pub(crate) details: String,
@@ -220,7 +220,7 @@ impl Failure {
     }
 }
 
-/// Reads the answer to so many operations: their results, or the one that failed.
+/// Parses the reply to `count` operations: their results, or the error of the one that failed.
 pub(crate) fn read(result: &RawValue, count: usize) -> Result<Result<Vec<OpResult>, Failure>, String> {
     let answers: Answers<'_> = serde_json::from_str(result.get())
         .map_err(|error| Excerpt::from(format!("the server's answer is no list of results: {error}")))?;
@@ -235,7 +235,7 @@ pub(crate) fn read(result: &RawValue, count: usize) -> Result<Result<Vec<OpResul
     Ok(Ok(answers.results))
 }
 
-/// Reads the refusal of a whole request.
+/// Parses the error of a whole request.
 pub(crate) fn read_refusal(error: &RawValue) -> Failure {
     match serde_json::from_str::<Refusal<'_>>(error.get()) {
         Ok(refusal) => Failure::new(None, &refusal.error, &refusal.details),

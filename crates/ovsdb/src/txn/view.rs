@@ -30,7 +30,7 @@ impl View {
         Self { snapshot, expectations: Transaction::new(), writes: Transaction::new(), read: HashMap::new() }
     }
 
-    /// A row, of which every column counts. That it is missing counts too.
+    /// Reads a row and expects all of its columns to stay unchanged. A missing row is expected to stay missing.
     pub fn get<T: Table>(&mut self, row: impl Into<Ref<T>>) -> Option<T> {
         self.read(row, TableColumns::all())
     }

@@ -85,7 +85,7 @@ pub enum AtomRef<'a> {
 }
 
 impl Atom {
-    /// Borrows it.
+    /// Borrows the atom.
     pub fn as_ref(&self) -> AtomRef<'_> {
         match self {
             Self::Integer(v) => AtomRef::Integer(*v),
@@ -97,7 +97,7 @@ impl Atom {
         }
     }
 
-    /// The kind it is.
+    /// The kind of the atom.
     pub fn kind(&self) -> AtomKind {
         self.as_ref().kind()
     }
@@ -116,7 +116,7 @@ impl Atom {
 }
 
 impl AtomRef<'_> {
-    /// The kind it is.
+    /// The kind of the atom.
     pub fn kind(&self) -> AtomKind {
         match self {
             Self::Integer(_) => AtomKind::Integer,
@@ -127,7 +127,7 @@ impl AtomRef<'_> {
         }
     }
 
-    /// Owns it.
+    /// An owned copy of the atom.
     pub fn to_atom(&self) -> Atom {
         match *self {
             Self::Integer(v) => Atom::Integer(v),
@@ -242,7 +242,7 @@ fn tag<S: Serializer>(serializer: S, tag: &str, text: &str) -> Result<S::Ok, S::
     pair.end()
 }
 
-/// A value did not fit the type it was to become.
+/// The error of a value that does not fit the expected type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub struct ValueError {

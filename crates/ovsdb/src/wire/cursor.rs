@@ -30,7 +30,7 @@ impl<'a> Cursor<'a> {
 
     /// The rest of the text.
     pub(crate) fn rest(&self) -> &'a str {
-        // Behind an error the place may be within a character.
+        // After an error the position may be within a character.
         self.text.get(self.at..).unwrap_or_default()
     }
 
@@ -46,7 +46,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Walks over a byte that has to be there.
+    /// Consumes a required byte.
     pub(crate) fn take(&mut self, byte: u8) -> Result<()> {
         if self.peek() != Some(byte) {
             return Err(self.expected(char::from(byte)));
@@ -67,7 +67,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A string with escapes, or with bytes that would have to be escaped; from behind its opening quote.
+    /// A string with escapes, or with bytes that would have to be escaped. The opening quote is already consumed.
     #[cold]
     fn escaped(&mut self, begin: usize) -> Result<String> {
         let bytes = self.text.as_bytes();
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Walks over a number, or over `true`, `false` or `null`; how it is written.
+    /// Consumes a number, `true`, `false` or `null`; returns its characters.
     pub(crate) fn token(&mut self) -> Result<&'a str> {
         self.peek();
         let rest = self.rest();
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Walks over an object: its members' names, each with the cursor at the value, which has to be walked over.
+    /// Walks over an object. Calls `each` with the name of each member and the cursor at its value, which `each` must consume.
     pub(crate) fn members<E: From<serde_json::Error>>(
         &mut self,
         mut each: impl FnMut(&mut Self, Cow<'a, str>) -> std::result::Result<(), E>,
@@ -137,7 +137,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Walks over an array, with the cursor at each element, which has to be walked over.
+    /// Walks over an array. Calls `each` with the cursor at each element, which `each` must consume.
     pub(crate) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         self.take(b'[')?;
         if self.peek() == Some(b']') {
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Refuses anything behind.
+    /// Fails if anything follows.
     pub(crate) fn end(&mut self) -> Result<()> {
         match self.peek() {
             None => Ok(()),
@@ -162,7 +162,7 @@ impl<'a> Cursor<'a> {
 
     #[cold]
     pub(crate) fn expected(&self, what: impl std::fmt::Display) -> serde_json::Error {
-        // An escape at the very end, or before a character of several bytes, is walked over by halves.
+        // An escape at the very end, or before a character of several bytes, may be consumed only in part.
         let found: String = self.text.get(self.at..).unwrap_or_default().chars().take(20).collect();
         serde_json::Error::custom(format_args!("expected {what} at byte {}, found {found:?}", self.at))
     }

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// A message from the peer.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// Wants a reply with the same id.
+    /// A message that needs a reply with the same id.
     Request {
         /// Any JSON value; it must be returned unchanged.
         id: &'a RawValue,
@@ -22,7 +22,7 @@ pub enum Message<'a> {
         /// Its arguments.
         params: &'a RawValue,
     },
-    /// Wants none.
+    /// A message that needs no reply.
     Notification {
         /// The method of the notification.
         method: Cow<'a, str>,
@@ -31,27 +31,27 @@ pub enum Message<'a> {
     },
     /// The answer to a request of ours.
     Reply {
-        /// The id we gave.
+        /// The id of our request.
         id: &'a RawValue,
         /// The answer.
         result: &'a RawValue,
     },
-    /// The refusal of a request of ours.
+    /// The error of a request of ours.
     Error {
-        /// The id we gave.
+        /// The id of our request.
         id: &'a RawValue,
         /// The error: an object with `error` and `details`, or just a string.
         error: &'a RawValue,
     },
 }
 
-/// A text is not a JSON-RPC 1.0 message.
+/// The error of data that is not a JSON-RPC 1.0 message.
 #[derive(Debug, Error)]
 pub enum MessageError {
-    /// The text is not JSON, or not an object of the right shape.
+    /// The data is not JSON, or not an object of the right form.
     #[error("the peer sent something that is no JSON-RPC message")]
     Malformed(#[source] serde_json::Error),
-    /// The text is JSON but neither request, notification nor reply.
+    /// The data is JSON but neither request, notification nor reply.
     #[error("the peer sent JSON that is neither request, notification nor reply")]
     Shapeless,
 }
@@ -70,7 +70,7 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A member that is there, `null` included: a reply may well be `null`.
+/// A present member, including `null`, because a reply may be `null`.
 fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
 }
@@ -112,12 +112,12 @@ impl<'a> Message<'a> {
 pub(crate) fn plain_reply(text: &str) -> Option<(u64, &str)> {
     let (id, rest) = text.strip_prefix(r#"{"id":"#)?.split_once(',')?;
     let result = rest.strip_prefix(r#""result":"#)?.strip_suffix(r#","error":null}"#)?;
-    // Numbers are parsed more leniently (`+7`) than JSON has them.
+    // Rust parses numbers more leniently than JSON, for example `+7`.
     let id = Some(id).filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some((id.parse().ok()?, result))
 }
 
-/// The method and the parameters of an update that is written as servers write it, likewise.
+/// The method and the parameters of an update in the exact form that servers write.
 pub(crate) fn plain_update(text: &[u8]) -> Option<(&str, &str)> {
     let rest = text.strip_prefix(br#"{"id":null,"method":""#)?;
     let rest = std::str::from_utf8(rest).ok()?;
@@ -125,7 +125,7 @@ pub(crate) fn plain_update(text: &[u8]) -> Option<(&str, &str)> {
         |method: &'static str| Some((method, rest.strip_prefix(method)?.strip_prefix(r#"","params":"#)?));
     let (method, params) = ["update3", "update2", "update"].into_iter().find_map(told)?;
     let params = params.strip_suffix('}')?;
-    // With another member behind the parameters it is not written as servers do.
+    // With another member after the parameters, the message is not in the form that servers write.
     params.ends_with(']').then_some((method, params))
 }
 
@@ -151,7 +151,7 @@ pub fn reply(id: &RawValue, result: &impl Serialize) -> String {
     encode(&Reply { id, result, error: () })
 }
 
-/// The refusal of a request of the peer's.
+/// The error reply to a request of the peer.
 pub fn refusal(id: &RawValue, error: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Refusal<'a, R> {

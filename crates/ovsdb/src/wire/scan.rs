@@ -49,7 +49,7 @@ impl Scan {
             self.in_string = strings >> (BLOCK - 1) == 1;
             return None;
         }
-        // The end may be in here.
+        // The end may be in this block.
         let mut turns = opens | closes;
         while turns != 0 {
             let at = turns.trailing_zeros();

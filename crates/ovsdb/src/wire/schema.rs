@@ -77,7 +77,7 @@ pub struct BaseKind {
     pub atom: AtomKind,
     /// The table that a UUID refers to.
     pub refers: Option<Reference>,
-    /// Nearly no column has any, and a client keeps the schema as long as it runs: they are elsewhere.
+    /// Nearly no column has limits, and a client keeps the schema for its whole life, so they are boxed.
     limits: Option<Box<Limits>>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) enum Form {
     Map,
 }
 
-/// Reads a column's value: an atom, `["set", [...]]` or `["map", [...]]`. Where this fails, elements may have been taken.
+/// Reads a column's value: an atom, `["set", [...]]` or `["map", [...]]`. If this fails, `take` may have received some elements.
 pub(crate) fn read(cursor: &mut Cursor<'_>, take: &mut Take<'_>) -> Result<Form, serde_json::Error> {
     let mut given = |element: Element<'_>| take(element).map_err(serde_json::Error::custom);
     if cursor.peek() != Some(b'[') {
@@ -68,7 +68,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, take: &mut Take<'_>) -> Result<Form,
     Ok(if tag == "map" { Form::Map } else { Form::Set })
 }
 
-/// An atom that may hold text of its own: that of a string with escapes.
+/// An atom that may own its string: that of a string with escapes.
 enum Read<'a> {
     String(Cow<'a, str>),
     Named(Cow<'a, str>),

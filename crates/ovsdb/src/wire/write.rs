@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// Appends a value as JSON.
 pub fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Writing to memory does not fail, and our own types always serialise.
+    // Writing to memory does not fail, and Meridian's own types always serialise.
     serde_json::to_writer(out, value).expect("values of ours are serialisable");
 }
 

@@ -11,7 +11,7 @@ const LONGEST_V4: usize = 255;
 /// size, and no client accepts an answer that exceeds a packet.
 const LONGEST_V6: usize = 1024;
 
-/// For which protocol.
+/// The version of DHCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DhcpVersion {
     /// DHCPv4.
@@ -33,9 +33,9 @@ pub enum DhcpKind {
     Uint16,
     /// OVN's `uint32`.
     Uint32,
-    /// OVN's `ipv4`, of which there must be one.
+    /// OVN's `ipv4` with exactly one address.
     Ipv4,
-    /// OVN's `ipv4`, of which there may be several.
+    /// OVN's `ipv4` with one or more addresses.
     Ipv4List,
     /// OVN's `static_routes`.
     StaticRoutes,
@@ -43,9 +43,9 @@ pub enum DhcpKind {
     Str,
     /// OVN's `domains`, and the `str` of DHCPv6 that is such a list.
     Domains,
-    /// OVN's `ipv6`, of which there must be one.
+    /// OVN's `ipv6` with exactly one address.
     Ipv6,
-    /// OVN's `ipv6`, of which there may be several.
+    /// OVN's `ipv6` with one or more addresses.
     Ipv6List,
     /// OVN's `mac`.
     Mac,
@@ -112,7 +112,7 @@ impl DhcpOption {
         self.kind
     }
 
-    /// Parses a value as people and API clients write it.
+    /// Parses a value in the form that users and API clients write.
     pub fn parse(&self, text: &str) -> Result<DhcpValue, DhcpError> {
         let value = DhcpValue::parse(self.kind, text)?;
         self.check(&value)?;

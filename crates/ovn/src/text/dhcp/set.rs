@@ -15,7 +15,7 @@ pub struct DhcpOptionSet {
 }
 
 impl DhcpOptionSet {
-    /// None yet.
+    /// An empty set.
     pub fn new(version: DhcpVersion) -> Self {
         DhcpOptionSet { version, options: BTreeMap::new() }
     }

@@ -35,7 +35,7 @@ pub enum DhcpValue {
 }
 
 impl DhcpValue {
-    /// Parses a value as people and API clients write it. Quotes around strings and braces around lists are optional.
+    /// Parses a value in the form that users and API clients write. Quotes around strings and braces around lists are optional.
     pub(super) fn parse(kind: DhcpKind, text: &str) -> Result<DhcpValue, DhcpError> {
         let trimmed = text.trim_ascii();
         Ok(match kind {

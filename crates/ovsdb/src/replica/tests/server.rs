@@ -90,7 +90,7 @@ fn changed(
     differs.map(|(name, value)| (name.clone(), side(value.clone(), new[name].clone()))).collect()
 }
 
-/// The body of the update that leads from one table to the other; `initial` where it is the reply to a monitor.
+/// The body of the update from one table to the other. With `initial`, the body of the reply to a monitor request.
 pub(super) fn update(
     version: UpdateVersion,
     from: &Table,
