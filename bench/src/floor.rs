@@ -42,7 +42,7 @@ impl Floor {
         Ok(floor)
     }
 
-    /// Reads until so many changes came.
+    /// Reads until this number of changes has arrived.
     pub(crate) fn changes(&mut self, count: usize) -> Result<()> {
         let mut seen = 0;
         while seen < count {

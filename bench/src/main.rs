@@ -117,7 +117,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Takes orders to follow changes without being a client.
+/// Reads commands to follow changes without a client.
 fn floor(remote: &str, database: &str) -> Result<()> {
     let mut floor = Floor::open(remote, database)?;
     say(&json!({ "loaded": 0, "note": "epoll_wait and read, nothing decoded" }))?;

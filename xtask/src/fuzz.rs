@@ -69,7 +69,7 @@ pub(crate) fn fuzz(args: &Args) -> Result<ExitCode> {
 }
 
 fn cargo_fuzz(verb: &str) -> Command {
-    // cargo-fuzz needs nightly; rustup's proxy takes `+nightly`, the cargo that runs us may not be that proxy.
+    // cargo-fuzz needs nightly. Only rustup's proxy accepts `+nightly`, and the cargo that runs xtask may not be that proxy.
     let mut command = Command::new("cargo");
     command
         .current_dir(root())

@@ -32,7 +32,7 @@ const SOCKET: &str = "my.sock";
 pub(crate) struct Neutron {
     /// The URL of its API.
     pub(crate) url: String,
-    /// Its API's processes.
+    /// The processes of its API.
     pub(crate) uwsgi: Uwsgi,
     environment: PathBuf,
     dir: PathBuf,
@@ -128,7 +128,7 @@ fn mariadb(dir: &Path) -> Result<Daemon> {
     command.arg("--no-defaults").arg(format!("--user={user}")).arg(format!("--datadir={}", data.display()));
     command.arg(format!("--socket={}", socket.display())).arg("--skip-networking");
     command.arg(format!("--pid-file={}", dir.join("mariadb.pid").display()));
-    // Known from 10.6.18 on, and on by default from 11.6 on: Neutron's transactions are not made for it.
+    // MariaDB knows the option from 10.6.18 on, and turns it on by default from 11.6 on. Neutron's transactions do not work with it.
     command.arg("--loose-innodb-snapshot-isolation=OFF").stdout(Stdio::null());
     let daemon = Daemon::start("mariadbd", &mut command, &dir.join("mariadb.log"))?;
     let begin = Instant::now();

@@ -40,7 +40,7 @@ impl Server {
             line.strip_prefix("listening on ").map(str::to_owned)
         });
         let Some((url, load_balancer_url)) = url.zip(load_balancer) else {
-            // Its output ends a moment before the process does.
+            // The output ends slightly earlier than the process.
             std::thread::sleep(Duration::from_secs(1));
             daemon.still_running()?;
             bail!("the server does not print where it listens; see {}", log.display());

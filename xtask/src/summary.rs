@@ -21,7 +21,7 @@ impl Counts {
         self.add(libtest_line(line).unwrap_or_default());
     }
 
-    /// Adds others.
+    /// Adds further counts.
     pub(crate) fn add(&mut self, counts: Counts) {
         self.passed += counts.passed;
         self.failed += counts.failed;

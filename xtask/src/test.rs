@@ -23,7 +23,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     packages::ensure(Need::Test)?;
     packages::ensure_tool(&CargoTool::NEXTEST)?;
     if args.nextest.is_empty() {
-        // Before the tests, so that none of them spends its time on it. Those named by hand make it when they need it.
+        // This runs before the tests, so that it does not count against the time limit of one. Tests that the user names build it when they
+        // need it.
         ::lab::harness::build()?;
         ::lab::python::openstack()?;
         ::lab::python::inside()?;

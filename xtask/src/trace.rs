@@ -75,7 +75,7 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a file has such a test: a function with a test attribute, or a test of the lab.
 fn is_test(source: &str, name: &str) -> bool {
-    // The lab's are made from their names.
+    // The lab's tests are registered with `Test::new`, with their names as strings.
     if source.contains("Test::new") && source.contains(&format!("\"{name}\"")) {
         return true;
     }

@@ -67,7 +67,7 @@ const ANY_PORT: &str = "127.0.0.1:0";
 pub(crate) fn up(args: &Args) -> Result<()> {
     let stop = told_to_end()?;
     let dir = root().join(&args.data_dir);
-    // The build takes minutes. A newcomer should not learn after them that it was for nothing.
+    // The build takes minutes, so the addresses are checked before it.
     let metrics = if args.check { ANY_PORT } else { check_places(&dir, &args.listen, &args.lb_listen)? };
     packages::ensure(Need::Central)?;
     let meridian = build(args.release)?;
@@ -99,7 +99,7 @@ struct Urls {
     load_balancer: String,
 }
 
-/// Checks that nothing else uses the directory and the addresses; gives a free address for metrics.
+/// Checks that nothing else uses the directory and the addresses; returns a free address for metrics.
 fn check_places(dir: &Path, listen: &str, lb_listen: &str) -> Result<&'static str> {
     Central::check_free(&dir.join(CENTRAL))?;
     for (flag, address) in [("--listen", listen), ("--lb-listen", lb_listen)] {
@@ -189,7 +189,7 @@ fn start(meridian: &Path, dir: &Path, places: &Places<'_>) -> Result<(Daemon, Ur
             Ok((server, Urls { network, load_balancer }))
         }
         None => {
-            // Its output has ended, and so will it in a moment.
+            // The output has ended, so the process will end soon.
             let begin = Instant::now();
             while begin.elapsed() < CHECK_LIMIT {
                 server.still_running()?;

@@ -49,7 +49,7 @@ impl Uwsgi {
         log: &Path,
         configure: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Result<Uwsgi> {
-        // The port is free a moment later; no other program here takes ports.
+        // The port is released here and bound by uWSGI a moment later. No other program on this machine takes ports meanwhile.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = Command::new(environment.join("bin/uwsgi"));
         command.arg("--http-socket").arg(address.to_string()).args(["--add-header", "Connection: close"]);
@@ -84,7 +84,7 @@ impl Uwsgi {
         }
     }
 
-    /// Its first process, the parent of the workers.
+    /// The process id of its first process, the parent of the workers.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

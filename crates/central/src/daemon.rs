@@ -44,7 +44,7 @@ impl Daemon {
         self.child.stdout.take()
     }
 
-    /// Returns an error with the end of the log if the child has ended. No child should end by itself.
+    /// Returns an error with the end of the log if the child has ended. No child should end on its own.
     pub fn still_running(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();

@@ -75,47 +75,47 @@ impl Test {
         Test { body: Body::Outside(run), ..Test::new(name, sentence, &[], || Ok(())) }
     }
 
-    /// Something that tests on the host run inside; not a test by itself.
+    /// A function that tests on the host run inside a guest; not a test of its own.
     pub fn fixture(name: &'static str, run: Inside) -> Test {
         Test { body: Body::Fixture(run), ..Test::new(name, "", &[], run) }
     }
 
-    /// Another time limit.
+    /// Sets the time limit.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Test {
         self.limits.time = time;
         self
     }
 
-    /// With the workspace's own `meridian` on the path, see [`Node::meridian`](crate::node::Node::meridian).
+    /// Adds the workspace's own `meridian` to the path, see [`Node::meridian`](crate::node::Node::meridian).
     #[must_use]
     pub fn meridian(mut self) -> Test {
         self.tools.meridian = true;
         self
     }
 
-    /// With the Debian package of that, to be installed, see [`Systemd`](crate::node::systemd::Systemd).
+    /// Adds the Debian package of `meridian`, to be installed, see [`Systemd`](crate::node::systemd::Systemd).
     #[must_use]
     pub fn package(mut self) -> Test {
         self.tools.package = true;
         self
     }
 
-    /// With OpenStack's tools at hand, see [`Node::keystone`](crate::node::Node::keystone).
+    /// Adds OpenStack's tools, see [`Node::keystone`](crate::node::Node::keystone).
     #[must_use]
     pub fn openstack(mut self) -> Test {
         self.tools.openstack = true;
         self
     }
 
-    /// With ovn-bgp-agent's packages where OpenStack's tools would be, see [`python::path_inside`](crate::python::path_inside).
+    /// Adds ovn-bgp-agent's packages in place of OpenStack's tools, see [`python::path_inside`](crate::python::path_inside).
     #[must_use]
     pub fn ovn_bgp_agent(mut self) -> Test {
         self.tools.ovn_bgp_agent = true;
         self
     }
 
-    /// Another amount of memory, in megabytes.
+    /// Sets the amount of memory in megabytes.
     #[must_use]
     pub fn memory(mut self, megabytes: u64) -> Test {
         self.limits.megabytes = megabytes;
@@ -123,7 +123,7 @@ impl Test {
     }
 }
 
-/// Everything that a test binary knows.
+/// The tests, fixtures and chapters of a test binary.
 pub struct Suite {
     jobs: PathBuf,
     tests: Vec<Test>,
@@ -280,7 +280,7 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Cache, root file system and kernel, made ready on first use.
+    /// The cache, the root file system and the kernel, built on first use.
     pub fn host(&self) -> Result<Host> {
         match &self.host {
             Some(host) => Ok(host.clone()),

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 pub struct Home(PathBuf);
 
 impl Home {
-    /// `$LAB_CACHE`, else `meridian/lab` in `$XDG_CACHE_HOME` or `~/.cache`; made if it is not there.
+    /// The cache: `$LAB_CACHE`, else `meridian/lab` in `$XDG_CACHE_HOME` or `~/.cache`. Creates it if it does not exist.
     pub fn locate() -> Result<Home> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let path = set("LAB_CACHE")

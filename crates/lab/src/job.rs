@@ -46,7 +46,7 @@ impl Backend {
         }
     }
 
-    /// Its name, as `LAB_BACKEND` has it.
+    /// The name, as in `LAB_BACKEND`.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Uml => "uml",

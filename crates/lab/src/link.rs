@@ -53,7 +53,7 @@ impl<'a> End<'a> {
         End { netns, device, mac: None }
     }
 
-    /// With this Ethernet address.
+    /// Sets the Ethernet address.
     #[must_use]
     pub fn mac(self, mac: MacAddr) -> End<'a> {
         End { mac: Some(mac), ..self }

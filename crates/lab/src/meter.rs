@@ -32,7 +32,7 @@ pub fn family_cpu_seconds(family: &BTreeSet<u32>) -> Result<f64> {
 
 /// User and system time of the ended children of a process, by its `stat`.
 fn children_ticks(stat: &str) -> u64 {
-    // After the name, which may have anything in it, come the fields from the third on.
+    // The name may contain any character. The fields after it begin with the third.
     let fields: Vec<&str> =
         stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
     [13, 14].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()

@@ -39,7 +39,7 @@ impl Netns {
         Netns::of(runtime, name, file)
     }
 
-    /// A new namespace, with its loopback device up.
+    /// Creates a namespace and sets its loopback device up.
     pub(crate) fn make(runtime: &runtime::Handle, name: &str) -> Result<Netns> {
         let file = std::thread::scope(|scope| {
             let made = scope.spawn(|| -> Result<File> {
@@ -69,7 +69,7 @@ impl Netns {
         Ok(Netns { name: name.to_owned(), file, runtime: runtime.clone(), netlink, harms: Mutex::default() })
     }
 
-    /// Its name.
+    /// The name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -99,7 +99,7 @@ impl Edit {
         transaction
     }
 
-    /// A switch; made if there is none of this name.
+    /// The switch with this name, created if it does not exist.
     pub fn switch(&mut self, name: &str) -> Switch<'_> {
         let make = || LogicalSwitch { name: name.into(), ..Default::default() };
         let at = self.switches.row(&self.snapshot, |row| row.name == name, make);
@@ -115,7 +115,7 @@ impl Edit {
         })
     }
 
-    /// A router; made if there is none of this name.
+    /// The router with this name, created if it does not exist.
     pub fn router(&mut self, name: &str) -> Router<'_> {
         let make = || LogicalRouter { name: name.into(), ..Default::default() };
         let at = self.routers.row(&self.snapshot, |row| row.name == name, make);
@@ -329,14 +329,14 @@ pub struct Balancer<'a> {
 }
 
 impl Balancer<'_> {
-    /// For packets through this router.
+    /// Adds the load balancer to this router.
     pub fn on_router(self, name: &str) -> Self {
         let balancer = Weak::new(self.balancer.uuid());
         self.edit.router(name).row().load_balancer.insert(balancer);
         self
     }
 
-    /// For packets from this switch's ports.
+    /// Adds the load balancer to this switch.
     pub fn on_switch(self, name: &str) -> Self {
         let balancer = Weak::new(self.balancer.uuid());
         let switch = self.edit.switch(name);

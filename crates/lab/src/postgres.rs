@@ -66,7 +66,7 @@ pub struct Postgres {
 pub struct Certificate<'p> {
     /// The certificate.
     pub certificate: &'p Path,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: &'p Path,
 }
 
@@ -113,7 +113,7 @@ impl Postgres {
         self.port
     }
 
-    /// Itself, when it answers: its socket is there a moment before that.
+    /// Waits until the server answers, because its socket exists slightly earlier.
     fn answering(self) -> Result<Postgres> {
         quietly(AGAIN, "PostgreSQL answers", || self.sql("postgres", "SELECT 1"))?;
         Ok(self)
@@ -165,7 +165,7 @@ impl Postgres {
         quietly(AGAIN, "PostgreSQL answers", || self.sql("postgres", "SELECT 1")).map(drop)
     }
 
-    /// Its process, to be killed.
+    /// The daemon, for tests that kill it.
     pub fn daemon(&self) -> &Arc<Daemon> {
         &self.daemon
     }
@@ -257,7 +257,7 @@ fn recipe(dir: &Path, bin: &Path, owner: Option<(u32, u32)>, port: u16, listen: 
         .arg(port.to_string())
         .arg("-c")
         .arg(format!("listen_addresses={listen}"))
-        // At once, but with its shared memory given back.
+        // The signal stops the server at once, but lets it release its shared memory.
         .goodbye(Signal::SIGQUIT)
         .ready(dir.join(format!(".s.PGSQL.{port}")));
     for setting in SETTINGS {

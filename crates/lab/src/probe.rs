@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::eventually::eventually;
 use crate::node::Node;
 
-/// Timeout for traffic to flow. The first packet to a neighbour of a router alone may take seconds.
+/// The timeout for traffic to flow. Only the first packet to a router's neighbour may already take seconds.
 pub(crate) const FLOWS: Duration = Duration::from_secs(60);
 /// Timeout of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(2);
@@ -43,12 +43,12 @@ impl Node {
         reached.inspect_err(|_| self.failures().note(self.label(), to))
     }
 
-    /// Pings several times and wants no answer at all.
+    /// Pings several times and expects no answer.
     pub fn gets_no_answer(&self, to: &str) -> Result<()> {
         self.silence(to, &format!("ping -n -q -c 4 -i 0.2 -W 0.5 {to}"))
     }
 
-    /// Pings several times from an address of its own and wants no answer at all.
+    /// Pings several times from an address of its own and expects no answer.
     pub fn gets_no_answer_from(&self, from: &str, to: &str) -> Result<()> {
         self.silence(to, &format!("ping -n -q -c 4 -i 0.2 -W 0.5 -I {from} {to}"))
     }

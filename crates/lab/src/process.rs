@@ -23,7 +23,7 @@ use crate::netns::Netns;
 
 /// Timeout of a daemon's first answer.
 const START: Duration = Duration::from_secs(60);
-/// Time for a dropped daemon to end by itself.
+/// Time for a dropped daemon to end after its signal.
 const GOODBYE: Duration = Duration::from_secs(10);
 /// Timeout of one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Recipe {
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     #[must_use]
     pub fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Recipe {
         self.args.extend(args.into_iter().map(|arg| arg.to_owned()));
@@ -98,21 +98,21 @@ impl Recipe {
         self
     }
 
-    /// The signal that stops it; without one, it is killed.
+    /// Sets the signal that stops the daemon. Without one, it is killed.
     #[must_use]
     pub fn goodbye(mut self, signal: Signal) -> Recipe {
         self.goodbye = signal;
         self
     }
 
-    /// It is ready when this unix socket accepts connections.
+    /// The daemon is ready when this unix socket accepts connections.
     #[must_use]
     pub fn ready(mut self, socket: impl Into<PathBuf>) -> Recipe {
         self.ready = Some(Ready::Socket(socket.into()));
         self
     }
 
-    /// It is ready when this address accepts connections.
+    /// The daemon is ready when this address accepts connections.
     #[must_use]
     pub fn ready_at(mut self, address: SocketAddr) -> Recipe {
         self.ready = Some(Ready::Port(address));
@@ -245,7 +245,7 @@ impl Daemon {
         self.child().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// Its process, as long as it was not killed or stopped.
+    /// The process id, unless the daemon was killed or stopped.
     pub fn pid(&self) -> Option<u32> {
         self.child().as_ref().map(|child| child.id())
     }
@@ -273,7 +273,7 @@ impl Daemon {
         Ok(status)
     }
 
-    /// Waits until the daemon ends by itself; returns its exit status.
+    /// Waits until the daemon ends on its own; returns its exit status.
     pub fn ended(&self, within: Duration) -> Result<ExitStatus> {
         let Some(mut child) = self.child().take() else { bail!("{} does not run", self.name) };
         match waited(&mut child, within) {

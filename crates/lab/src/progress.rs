@@ -11,7 +11,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A build of so many steps begins.
+    /// Begins the display of a build with this number of steps.
     pub(crate) fn begin(what: &str, steps: u64) -> Progress {
         let bar = ProgressBar::new(steps);
         bar.set_style(

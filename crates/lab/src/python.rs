@@ -37,8 +37,7 @@ const LIBRARY: &str = "library";
 /// Python of the guests, which decides which packages run there.
 const INSIDE_VERSION: &str = "3.13";
 
-/// The virtual environment with OpenStack's tools, made if it is not there: `bin/openstack`, `bin/python3`,
-/// `bin/schemathesis`.
+/// The virtual environment with OpenStack's tools, created on first use: `bin/openstack`, `bin/python3`, `bin/schemathesis`.
 pub fn openstack() -> Result<PathBuf> {
     let home = Home::locate()?;
     let interpreter = fs::canonicalize(PYTHON)
@@ -89,7 +88,7 @@ fn packages_of(environment: &Path) -> Result<PathBuf> {
     Ok(version.path().join("site-packages"))
 }
 
-/// The packages of [`openstack`] for the guests' Python, made if they are not there.
+/// The packages of [`openstack`] for the guests' Python, installed on first use.
 pub fn inside() -> Result<PathBuf> {
     let (home, environment) = (Home::locate()?, openstack()?);
     let rootfs = Rootfs::ensure(&home)?;
@@ -107,7 +106,7 @@ pub fn inside() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// ovn-bgp-agent and all it needs for the guests' Python, made if it is not there.
+/// ovn-bgp-agent and its dependencies for the guests' Python, installed on first use.
 pub fn ovn_bgp_agent() -> Result<PathBuf> {
     let (home, environment) = (Home::locate()?, openstack()?);
     let rootfs = Rootfs::ensure(&home)?;
@@ -141,7 +140,7 @@ fn version_inside(rootfs: &Rootfs) -> Result<String> {
     Ok(found.map_or(INSIDE_VERSION, |found| found.as_str()).to_owned())
 }
 
-/// Lets pip install packages that run with the guests' Python.
+/// Installs packages for the guests' Python with pip.
 fn pip_inside(environment: &Path, dir: &Path, packages: &str, progress: &Progress) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut command = Command::new(environment.join("bin/pip"));
@@ -187,7 +186,7 @@ fn library(rootfs: &Rootfs, dir: &Path) -> Result<PathBuf> {
 fn python(rootfs: &Rootfs, dir: &Path, library: &Path) -> Command {
     let root = rootfs.root();
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
-    // The guest's programs want the guest's C library: its loader runs them on any host.
+    // The guest's programs need the guest's C library, whose loader runs them on any host.
     let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
     command.arg("--library-path").arg(&libraries).arg(root.join(format!("usr/bin/python{INSIDE_VERSION}")));
     command.env_clear().env("PYTHONHOME", root.join("usr")).env("HOME", dir);
@@ -199,7 +198,7 @@ fn key(python: &str) -> String {
     key_of(&[REQUIREMENTS, python, setup::RECIPE])
 }
 
-/// Builds an environment that is missing or incomplete, one at a time.
+/// Builds an environment if it is missing or incomplete, under a lock.
 fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
     let whole = || {
         let ready = dir.join(READY).is_file();

@@ -73,7 +73,7 @@ impl Relay {
         self.orders.stall.store(false, Ordering::SeqCst);
     }
 
-    /// Lets every message pass only after this time; zero lets them pass at once.
+    /// Delays every message by this time; zero stops delaying.
     pub fn delay(&self, by: Duration) {
         self.orders.delay.store(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
@@ -102,7 +102,7 @@ fn accept(listener: &TcpListener, socket: &Path, orders: &Arc<Orders>) {
     }
 }
 
-/// Both ways of one connection, until either side hangs up.
+/// Forwards both directions of a connection until either side closes it.
 fn pass(client: TcpStream, socket: &Path, orders: &Arc<Orders>) -> std::io::Result<()> {
     let server = UnixStream::connect(socket)?;
     client.set_nonblocking(false)?;

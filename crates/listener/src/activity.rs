@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::Client;
 use crate::limits::Limits;
 
-/// Minimum age of a connection without a request before the listener closes it to make room: its request may be on the way.
+/// Minimum age of a connection without a request before the listener closes it to make room, because its request may be in flight.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The activity of one connection.
@@ -100,7 +100,7 @@ impl Activity {
         state.head = None;
     }
 
-    /// The client is to act again: to read the answer, or to send the next request.
+    /// The client has to act again: to read the answer, or to send the next request.
     pub fn done(&self) {
         let mut state = self.state();
         state.under_way = false;

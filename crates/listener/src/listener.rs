@@ -92,9 +92,9 @@ impl Door for UnixListener {
 /// An accepted connection.
 #[derive(Debug)]
 pub struct Connection<S> {
-    /// Its bytes.
+    /// The stream of the connection.
     pub stream: GuardedStream<S>,
-    /// Handle through which the connection's task reports whether the client or the server is to act.
+    /// The handle through which the connection's task reports whether the client or the server has to act.
     pub activity: Arc<Activity>,
 }
 
@@ -143,7 +143,7 @@ impl<D: Door> Listener<D> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Out of file descriptors, most likely. The idlest connection gives one back.
+                    // The process is probably out of file descriptors. Closing the idlest connection frees one.
                     let closed = self.table.make_room();
                     if said.is_none_or(|said| said.elapsed() >= SAID) {
                         warn!(%error, closed_an_idle_one = closed, "cannot accept a connection");

@@ -18,7 +18,7 @@ pub struct GuardedStream<S> {
     stream: S,
     activity: Arc<Activity>,
     table: Arc<Table>,
-    /// Finds the requests in an HTTP stream. `None` passes on all bytes as they come.
+    /// Finds the requests in an HTTP stream. With `None`, all bytes pass unchanged.
     framing: Option<Framing>,
     /// Received bytes that are not passed on yet.
     rest: BytesMut,

@@ -227,7 +227,7 @@ impl ServerCertVerifier for OwnCertificate {
 /// The first read drives the handshake. So the limits of a connection without a request hold for a slow handshake as well, and no
 /// handshake keeps the listener from accepting.
 pub enum ClientStream {
-    /// Bytes as they come.
+    /// A connection without TLS.
     Plain(TcpStream),
     /// The client has connected and has not sent a TLS record yet.
     Handshake(Box<server::Accept<TcpStream>>),

@@ -167,7 +167,7 @@ where
 
     /// Observes and plans without changing anything: the dry run.
     pub async fn plan_once(&mut self) -> Result<Preview, NoPlan> {
-        // The stages of the last run stay in the status; this is none.
+        // A preview is no run, so the stages of the last run stay in the status.
         let stages = std::mem::take(&mut self.status.stages);
         self.at = now();
         let looked = self.look(Scope::Full).await;
@@ -237,7 +237,7 @@ where
             return Ok(if waits { Ended::Waiting } else { ran });
         }
         debug!(component = %self.component, steps = plan.steps.len(), held = held.len(), "apply");
-        // A retry after a failure is no news; only its success is.
+        // A retry after a failure does not change the status; only its success does.
         if !waits && !matches!(self.status.state, State::BackingOff | State::Stuck) {
             self.enter(State::Working);
         }
@@ -262,7 +262,7 @@ where
         Ok(if waits { Ended::Waiting } else { ran })
     }
 
-    /// Takes the inputs, decides, observes and plans.
+    /// Reads the inputs, decides, observes and plans.
     async fn look(&mut self, scope: Scope) -> Result<Looked<T::Op>, Halt> {
         let snapshot = contain::sync(&mut self.inputs);
         self.took(Stage::Snapshot);

@@ -41,7 +41,7 @@ pub trait Desire: Send {
 /// How far an observation may rely on remembered state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Memory that events keep current is good enough, if the target has one.
+    /// The observation may use memory that events keep current, if the target has one.
     Cached,
     /// Read the world again: at the start, at the periodic resync, and after any failure.
     Full,

@@ -13,19 +13,19 @@ use crate::problem::{Class, Problem};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It has not completed a full observation yet, because it just started or an input is missing.
+    /// The component has not completed a full observation yet, because it just started or an input is missing.
     Starting,
-    /// It is ready, and another process does the work.
+    /// The component is ready, and another process does the work.
     Standby,
-    /// Its last observation found nothing to do.
+    /// The component's last observation found nothing to do.
     Converged,
-    /// It is changing the target, or has just done so and observes again.
+    /// The component is changing the target, or has just done so and observes again.
     Working,
     /// A failure that time may cure; the loop retries.
     BackingOff,
     /// A failure that needs an operator; the loop still retries.
     Stuck,
-    /// It was stopped.
+    /// The component was stopped.
     Stopped,
 }
 
@@ -95,7 +95,7 @@ pub struct LastError {
 /// The public state of one component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its name.
+    /// The component's name.
     pub component: SmolStr,
     /// The state.
     pub state: State,

@@ -26,7 +26,7 @@ impl TextId {
             32 => TextId::Simple,
             _ => return None,
         };
-        // Another spelling of the same UUID is another id.
+        // Ids are strings, so another notation of the same UUID is another id.
         let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         Uuid::try_parse(text).ok().filter(|_| lower).map(spelling)
     }

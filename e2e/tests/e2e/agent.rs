@@ -96,7 +96,7 @@ pub(crate) fn start(hv: &Chassis) -> Result<Arc<Daemon>> {
 /// Writes the configuration of a chassis, with further options.
 fn configure(hv: &Chassis, more: &str) -> Result<String> {
     let (dir, name) = (hv.dir().display(), hv.label());
-    // In a directory of its own, where it has one.
+    // The socket is in a directory of its own, if that exists.
     let admin = if hv.dir().join("meridian").is_dir() { "meridian/agent.sock" } else { "agent.sock" };
     let config = format!(
         "# sample configuration that can be adapted based on needs

@@ -69,7 +69,7 @@ fn routes_follow_their_next_hops() -> Result<()> {
         ext1.daemon("bfdd")?.kill()?;
         session(az1, "172.24.4.1", BfdStatus::Down)?;
         az1.sync()?;
-        // A machine that has much else to do may miss packets of a living session too; it comes back.
+        // On a busy machine a live session may miss packets too, and comes up again.
         session(az1, "172.24.4.2", BfdStatus::Up)?;
         vm2.reaches("192.168.50.1")?;
 
@@ -79,7 +79,7 @@ fn routes_follow_their_next_hops() -> Result<()> {
         vm2.gets_no_answer("192.168.50.1")?;
 
         ext2.up("eth0")?;
-        // With the device went the route through it.
+        // The route through the device disappeared with it.
         ext2.route("10.0.0.0/24".parse()?, "172.24.4.100".parse()?)?;
         session(az1, "172.24.4.2", BfdStatus::Up)?;
         vm2.reaches("192.168.50.1")

@@ -78,7 +78,7 @@ pub(crate) fn tenants_let_out() -> Result<&'static str> {
     rest.lines().next().context("the sample ends")
 }
 
-/// Both chassis and the spine speak BGP, and each chassis has its default route from it.
+/// Configures BGP between both chassis and the spine, from which each chassis learns its default route.
 pub(crate) fn speak_bgp(lab: &Lab) -> Result<()> {
     spine(lab, &["hv1", "hv2"], "uplink")?.frr(&["bgpd"], SPINE)?;
     for (at, name) in ["hv1", "hv2"].into_iter().enumerate() {
@@ -150,7 +150,7 @@ fn steps() -> Result<()> {
 
         println!("without an address on the bridge:");
         hv1.run("ip address del 1.1.1.1/32 dev br-ex")?;
-        // With the last address of a device the kernel forgets the routes through it, in every table, and then the table.
+        // When a device loses its last address, the kernel deletes the routes through it in every table, and then the table.
         let left = hv1.run("ip route show table 201").unwrap_or_default();
         ensure!(left.trim().is_empty(), "the kernel kept {left}");
         spine.gets_no_answer_from(outside, "172.24.4.10")

@@ -49,7 +49,8 @@ pub(crate) fn spine_unnumbered(lab: &Lab, borders: &[&str], uplink: &str) -> Res
     Ok(spine)
 }
 
-/// The VRF in which exposed addresses are connected, so that FRR announces them and the kernel does not take them for its own.
+/// Creates the VRF for exposed addresses. They are connected there, so that FRR announces them and the kernel does not treat them as its
+/// own.
 pub(crate) fn exposure_vrf(border: &Chassis) -> Result<()> {
     border.run("ip link add bgp-vrf type vrf table 10")?;
     border.up("bgp-vrf")?;
@@ -100,7 +101,7 @@ pub(crate) fn rule(border: &Chassis, verb: &str, address: &str) -> Result<()> {
     border.run(&format!("ip {v6} rule {verb} pref 32000 to {address} lookup {TABLE}")).map(|_| ())
 }
 
-/// Takes the announcement back.
+/// Withdraws the announcement of an address.
 pub(crate) fn withdraw(border: &Chassis, address: &str) -> Result<()> {
     let (_, prefix) = family(address);
     border.run(&format!("ip address del {address}/{prefix} dev bgp-nic")).map(|_| ())
@@ -118,7 +119,7 @@ pub(crate) fn learns(node: &Node, prefix: &str) -> Result<()> {
     })
 }
 
-/// Waits until a node has a route by BGP no more.
+/// Waits until a node has no BGP route to a prefix any more.
 pub(crate) fn unlearns(node: &Node, prefix: &str) -> Result<()> {
     eventually(ROUTE, &format!("{} has {prefix} no more", node.label()), || {
         ensure!(!has(node, prefix)?, "the route is still there");

@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// More than anything here takes on a busy machine.
+/// The time limit of waits on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn postgres() -> Result<()> {

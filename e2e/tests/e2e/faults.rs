@@ -126,7 +126,7 @@ fn pings_in_vain() -> Result<()> {
 }
 
 fn crashes_the_kernel() -> Result<()> {
-    // On the native back end that kernel would be the host's.
+    // With the native back end this would crash the host's kernel.
     ensure!(Spec::inside()?.backend == Backend::Uml, "this is no guest's kernel to crash");
     fs::write("/proc/sys/kernel/sysrq", "1")?;
     fs::write("/proc/sysrq-trigger", "c")?;

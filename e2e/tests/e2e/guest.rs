@@ -46,7 +46,7 @@ fn boots() -> Result<()> {
 
 fn shut_in() -> Result<()> {
     if Spec::inside()?.backend == Backend::Native {
-        // Another root and nothing mounted from outside but the job folder.
+        // The guest has another root, and only the job folder is mounted from outside.
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let seen: Vec<&str> = mounts.lines().filter_map(|line| line.split(' ').nth(1)).collect();
         ensure!(

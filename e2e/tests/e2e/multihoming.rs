@@ -31,7 +31,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// More than anything here takes on a busy machine.
+/// The time limit of waits on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 /// The address of the API on its own node.
 const API: &str = "127.0.0.1:9696";
@@ -235,7 +235,7 @@ fn borders_come_and_go() -> Result<()> {
 
         println!("it comes back:");
         border1.up("eth0")?;
-        // With the device went the route through it.
+        // The route through the device disappeared with it.
         first.route_back(border1)?;
         border1.daemon("bfdd")?.start_again()?;
         border1.daemon("bfdd")?.ready()?;
@@ -255,7 +255,7 @@ fn renamed() -> Result<()> {
         };
         let before = ports();
         ensure!(before.len() == 3, "two gateways and an interface, not {}", before.len());
-        // Each border is on a network of the router's own, and reached by that gateway alone.
+        // Each border is on a network of its own behind the router, reachable only through its gateway.
         let mut trains = Vec::new();
         for uplink in &UPLINKS {
             cloud.vm.reaches(uplink.border_ip)?;

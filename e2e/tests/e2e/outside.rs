@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use lab::harness::Bench;
 
-/// More than anything here takes on a machine that has much else to do.
+/// The time limit of waits on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(240);
 
 /// A folder of a test's own for caches and jobs, removed at the end.
@@ -22,7 +22,7 @@ impl Jobs {
         Ok(Jobs(path.canonicalize()?))
     }
 
-    /// Waits until the sleeping fixture runs; gives its job folder.
+    /// Waits until the sleeping fixture runs; returns its job folder.
     pub(crate) fn asleep(&self) -> Result<PathBuf> {
         let begin = Instant::now();
         while begin.elapsed() < LONG {
@@ -53,7 +53,7 @@ impl Drop for Jobs {
     }
 }
 
-/// This binary, run as a lab of its own.
+/// This binary as a command that runs a separate lab.
 pub(crate) fn ours(jobs: &Jobs, env: &[(&str, &str)], test: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -79,7 +79,7 @@ pub(crate) fn all(out: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
 }
 
-/// Starts a lab that runs a fixture, on the cache that is there.
+/// Starts a lab that runs a fixture on the existing cache.
 pub(crate) fn start(fixture: &str, jobs: &Jobs, bench: &Bench<'_>) -> Result<std::process::Child> {
     let cache = bench.host()?.home.path().to_string_lossy().into_owned();
     let mut command = ours(jobs, &[("LAB_CACHE", &cache), ("LAB_FIXTURES", "1")], fixture);

@@ -12,10 +12,10 @@ use crate::agent::{Monitor, ask};
 use crate::weigh::on_a_node;
 use crate::weigh::rows::{fill, ports};
 
-/// So many ports are bound here, and so many elsewhere.
+/// The number of ports bound here, and the number bound elsewhere.
 const HERE: usize = 2_000;
 const ELSEWHERE: usize = 18_000;
-/// So many addresses are compared.
+/// The number of compared addresses.
 const SAMPLES: usize = 200;
 /// The limit of an agent's memory in MiB.
 const MEMORY: f64 = 64.0;
@@ -57,7 +57,7 @@ fn reached(hv1: &Chassis) -> Result<String> {
     hv1.run_args(&["sh", "-c", &format!("ip -force -batch {} 2>&1 || true", path.display())])
 }
 
-/// Waits until the agent has all in place, and gives how many things that are.
+/// Waits until everything is in place, and prints the number of objects.
 fn settled(hv1: &Chassis) -> Result<()> {
     eventually(PATIENCE, "all is in place", || {
         let status = ask(hv1, "status")?;

@@ -50,7 +50,7 @@ pub fn api_query(data: &[u8]) {
     }
 }
 
-/// Any JSON makes something or is refused, never as a mistake of ours.
+/// Any JSON creates an object or is rejected as an error of the client, never of the server.
 pub fn api_body(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(data) else { return };
     let report = Report::default();

@@ -24,7 +24,7 @@ pub fn flow_stats(data: &[u8]) {
     }
 }
 
-/// An answer on a vty socket: its end is found in the same place however it comes in.
+/// An answer on a vty socket: its end is found at the same position for all ways to split the stream.
 pub fn vty_reply(data: &[u8]) {
     let whole = vty::split(data, 0);
     if let Some((end, status)) = whole {

@@ -58,8 +58,8 @@ pub fn update(data: &[u8]) {
     for (at, line) in rest.split(|byte| *byte == b'\n').enumerate() {
         let Ok(body) = std::str::from_utf8(line) else { continue };
         let before = replica.snapshot();
-        // Every fourth update comes as a load of everything, as after a reconnect; every other of these is given up, within
-        // the message that it came in.
+        // Every fourth update arrives as a full load, as after a reconnect. For every other of these, the body passes ownership of the
+        // message.
         let result = match at % 8 {
             0 => replica.reload(version, body),
             4 => replica.reload_owned(version, format!("[{body}]"), 1..1 + body.len()),

@@ -52,7 +52,7 @@ fn every_target_has_a_body_and_every_body_a_target() {
     assert_eq!(binaries(), names, "[[bin]] in fuzz/Cargo.toml");
 }
 
-/// The names of the programs in the manifest of the targets, each of which must be made from the file of its name.
+/// The names of the programs in the manifest of the targets. Each must be built from the file of its name.
 fn binaries() -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
     let text = std::fs::read_to_string(file).unwrap();

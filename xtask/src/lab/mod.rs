@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Lab {
-    /// Build the guests' root file system, once; every other command does so by itself
+    /// Build the guests' root file system once; every other command does so on first use
     Build,
     /// List the tests, one per line, and the topologies
     List,

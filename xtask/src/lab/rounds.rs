@@ -7,12 +7,12 @@ use std::fmt;
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     done: usize,
-    /// By test: the rounds in which it failed.
+    /// The rounds in which each test failed.
     failed: BTreeMap<String, Vec<usize>>,
 }
 
 impl Rounds {
-    /// Another round begins.
+    /// Begins another round.
     pub(crate) fn begin(&mut self) {
         self.done += 1;
     }

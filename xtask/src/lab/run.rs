@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     packages::ensure_tool(&CargoTool::NEXTEST)?;
     lab::harness::build()?;
     if args.all {
-        // Before the tests, so that none of them spends its time on it.
+        // This runs before the tests, so that it does not count against the time limit of one.
         lab::python::inside()?;
     }
     let (mut rounds, mut counts) = (Rounds::default(), Counts::default());

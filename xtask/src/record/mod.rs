@@ -35,7 +35,7 @@ const RECENT: Duration = Duration::from_secs(65);
 /// The options of `cargo xtask record`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only run the tests, on the last recording
+    /// Run only the tests, on the last recording
     #[arg(long)]
     compare: bool,
 }

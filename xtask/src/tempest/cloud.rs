@@ -78,7 +78,7 @@ fn add_chassis(socket: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the network that routers of all projects have their gateways on; gives its id.
+/// Creates the external network for the gateways of all projects' routers; returns its id.
 fn external_network(url: &str, token: &str) -> Result<String> {
     let post = |path: &str, body: Value| -> Result<Value> {
         let request = ureq::post(&format!("{url}/v2.0/{path}")).header("X-Auth-Token", token);

@@ -16,7 +16,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Takes in a line such as `{0} MODULE.CLASS.TEST [0.5s] ... ok`; other lines mean nothing here.
+    /// Reads a line such as `{0} MODULE.CLASS.TEST [0.5s] ... ok`; other lines are ignored.
     pub(super) fn read(&mut self, line: &str) {
         let Some((test, result)) = result_line(line) else { return };
         match result.split_once(':').map_or(result, |(word, _)| word) {

@@ -28,7 +28,7 @@ pub enum Target {
         /// The daemon's name on its node.
         daemon: String,
     },
-    /// A daemon of a node that may hang: it is there and does nothing.
+    /// A daemon of a node that may hang: its connections stay, and it does nothing.
     HungDaemon {
         /// The node's name.
         node: String,
@@ -64,7 +64,7 @@ pub enum Harm {
     Cut,
     /// Packets into a cable are delayed by this many milliseconds.
     Slow(u64),
-    /// This many per cent of the packets into a cable are lost.
+    /// This percentage of the packets into a cable is lost.
     Lossy(u64),
 }
 
@@ -190,7 +190,7 @@ impl Schedule {
         self.seed
     }
 
-    /// Its steps, first to last.
+    /// The steps in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }

@@ -21,7 +21,7 @@ impl Console {
             .chars()
             .filter(|c| *c == '\t' || !c.is_control())
             .collect();
-        // Printed at every start: the lab gives its guests no disks.
+        // The kernel prints this at every start, because the lab gives its guests no disks.
         if line.is_empty() || line.starts_with("Failed to initialize ubd device") {
             return;
         }

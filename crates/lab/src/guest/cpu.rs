@@ -15,14 +15,14 @@ use crate::home::Home;
 /// A CPU that is ours until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    /// Its number.
+    /// The number of the CPU.
     pub(crate) number: usize,
     /// Unlocked by closing.
     _lock: File,
 }
 
 impl Cpu {
-    /// Takes a free CPU; waits without a limit, because other guests end.
+    /// Reserves a free CPU. Waits without a limit, because other guests end.
     pub(crate) fn take(home: &Home) -> Result<Cpu> {
         let allowed = allowed()?;
         let mut told = false;

@@ -20,7 +20,7 @@ use nix::unistd::{Pid, getpid, getppid};
 
 /// The first argument that makes this binary a keeper.
 pub(crate) const KEEP: &str = "--lab-keep";
-/// And the one by which the keeper starts it once more, to become the guest.
+/// The first argument with which the keeper starts this binary again, to become the guest.
 const BECOME: &str = "--lab-become";
 /// The placeholder for an absent argument.
 const NONE: &str = "-";

@@ -45,11 +45,11 @@ pub struct Limits {
 /// The end of a job, from the host's view.
 #[derive(Debug)]
 pub enum End {
-    /// It reported its result.
+    /// The guest reported its result.
     Told(Outcome),
-    /// It was killed at its time limit.
+    /// The guest was killed at its time limit.
     Late(String),
-    /// It ended without a result.
+    /// The guest ended without a result.
     Died(String),
 }
 
@@ -60,7 +60,7 @@ pub struct Host {
     pub home: Home,
     /// The directory of job folders.
     pub jobs: PathBuf,
-    /// The root file system, made if it was not there.
+    /// The root file system, built if it is missing.
     pub rootfs: Rootfs,
     /// The kernel of guests.
     pub kernel: Kernel,
@@ -85,7 +85,7 @@ impl Host {
     ) -> Result<End> {
         folder.assign(spec)?;
         let terminal = spec.task.on_terminal();
-        // For the native back end this is a turn and not a place: it bounds how many run at once.
+        // For the native back end the CPU is only a token that limits the number of concurrent jobs.
         let cpu = Cpu::take(&self.home)?;
         let (mut command, on_terminal) = match spec.backend {
             Backend::Uml => {

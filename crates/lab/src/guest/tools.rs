@@ -79,7 +79,7 @@ impl Tools {
 }
 
 impl Packed {
-    /// Puts it into a job folder.
+    /// Copies the tools into a job folder.
     pub(crate) fn put(&self, job: &Path) -> Result<()> {
         if let Some(path) = &self.meridian {
             let bin = job.join("bin");
@@ -100,7 +100,7 @@ impl Packed {
     }
 }
 
-/// Builds the Debian package of a binary, uncompressed, because compression takes longer than all the rest.
+/// Builds the Debian package of a binary without compression, which would take longer than everything else.
 fn pack(binary: &Path, job: &Path) -> Result<()> {
     let out = Command::new(PACKAGING).arg(binary).arg(job).arg("-Znone").output();
     let out = out.with_context(|| format!("cannot run {PACKAGING}"))?;

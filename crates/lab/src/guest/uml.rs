@@ -21,8 +21,8 @@ use crate::rootfs::{FIRST, Rootfs};
 /// The usual folder for a guest's memory, if it has enough space.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// A kernel initialisation that a guest does not need: it measures the fastest algorithm for RAID checksums, which takes two
-/// thirds of the boot time. By its name in current and earlier kernels.
+/// A kernel initialisation that a guest does not need: it measures the fastest algorithm for RAID checksums, which takes two thirds of the
+/// boot time. The argument has its names in current and earlier kernels.
 const LEFT_OUT: &str = "initcall_blacklist=raid6_init,raid6_select_algo";
 
 /// The connection of a guest's terminal.
@@ -74,7 +74,7 @@ fn furnish(job: &Path, rootfs: &Rootfs) -> Result<()> {
     binary(job)
 }
 
-/// Puts this binary into the job folder: by a link where the file system allows, else by a copy.
+/// Puts this binary into the job folder, by a link if the file system allows it, else by a copy.
 pub(crate) fn binary(job: &Path) -> Result<()> {
     let (me, there) =
         (std::env::current_exe().context("cannot tell which program this is")?, job.join("init"));

@@ -69,7 +69,7 @@ fn guarded(test: impl FnOnce() -> Result<()>) -> Result<()> {
     let hook = Arc::clone(&said);
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        // The first panic is the cause, others may follow from it.
+        // The first panic is the cause; later ones may follow from it.
         hook.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| info.to_string());
         before(info);
     }));
@@ -130,7 +130,7 @@ fn show(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Gives the terminal to a shell in a session of its own, so that job control works.
+/// Runs a shell on the terminal in a session of its own, so that job control works.
 fn shell(size: Option<(u16, u16)>) -> Result<()> {
     if let Some((rows, columns)) = size {
         let _ = Command::new("stty").args(["rows", &rows.to_string(), "cols", &columns.to_string()]).status();

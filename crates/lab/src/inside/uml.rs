@@ -31,7 +31,7 @@ const MODULES: &[&str] = &[
 
 pub(super) fn main() -> Result<ExitCode> {
     if let Err(error) = run() {
-        // On the console and in the job folder: one of the two will be read.
+        // The error goes to the console and to the job folder, because either may be unreadable.
         eprintln!("the guest failed: {error:#}");
         let _ = fail(&error.context("the guest could not be made ready"));
     }
@@ -61,7 +61,7 @@ fn run() -> Result<()> {
     // The kernel must not load modules either. It would run modprobe for the name of each bridge before the bridge exists: thirty processes
     // for three chassis, a third of a second.
     write("/proc/sys/kernel/modprobe", "\n")?;
-    // A kernel that stumbles is to fall where one sees it.
+    // An oops must stop the guest, or it would go unnoticed.
     write("/proc/sys/kernel/panic_on_oops", "1")?;
     let console = if spec.task.on_terminal() { open("/dev/tty0")? } else { plain("/dev/tty1")? };
     let done = supervise(&spec, Some(&console));

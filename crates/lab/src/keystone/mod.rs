@@ -45,7 +45,7 @@ const ANSWER: Duration = Duration::from_secs(60);
 pub struct Keystone {
     daemon: Arc<Daemon>,
     url: String,
-    /// The namespace that requests come from; `None` on the host.
+    /// The namespace of the requests; `None` on the host.
     netns: Option<Arc<Netns>>,
     agent: ureq::Agent,
     /// The token of `admin` for all requests. Valid for an hour, which is longer than any test.
@@ -101,7 +101,7 @@ impl Keystone {
         setup::REGION
     }
 
-    /// Its process, to be killed and started again.
+    /// The daemon, for tests that kill and restart it.
     pub fn daemon(&self) -> &Arc<Daemon> {
         &self.daemon
     }

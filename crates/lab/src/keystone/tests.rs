@@ -21,7 +21,7 @@ fn a_cloud_is_set_up_and_the_openstack_command_finds_its_way() {
     let error = format!("{:#}", keystone.token("alice", "wrong", "demo").unwrap_err());
     assert!(error.starts_with("Keystone gives alice no token") && error.contains("401"), "{error}");
 
-    // Its own tools, by the catalog that was moved to this place.
+    // `openstack` itself finds Keystone through the catalog, which was changed to this address.
     let list = || {
         let mut command = std::process::Command::new(python::openstack().unwrap().join("bin/openstack"));
         command.args(["endpoint", "list", "--format", "value", "--column", "URL"]);

@@ -128,7 +128,7 @@ impl Chassis {
         Ok(chassis)
     }
 
-    /// Puts the tunnel's address where the datapath wants it.
+    /// Assigns the tunnel's address to the device that the datapath needs.
     fn join_underlay(&self) -> Result<()> {
         let device = self.datapath.underlay_device();
         let address = IpNet::new(self.address.into(), 24)?;
@@ -147,7 +147,7 @@ impl Chassis {
         self.address
     }
 
-    /// Puts a device into a bridge; on `br-int` a logical port's name binds it.
+    /// Adds a device to a bridge. On `br-int`, the name of a logical port binds it.
     pub fn plug(&self, bridge: &str, device: &str, logical_port: Option<&str>) -> Result<()> {
         let (row, before) = self.db.find::<Bridge>(|row| row.name == bridge)?;
         let mut transaction = Transaction::new();
@@ -170,7 +170,7 @@ impl Chassis {
         )
     }
 
-    /// The number that OpenFlow knows a device by, once it has one.
+    /// The OpenFlow number of a device, once it has one.
     pub fn ofport(&self, device: &str) -> Result<i64> {
         self.db.until(DEVICE, &format!("{device} of {} has a port number", self.label()), |snapshot| {
             let mut rows = snapshot.table::<Interface>().iter();
@@ -219,7 +219,7 @@ impl Chassis {
     /// Starts a killed daemon, with the set-up that it needs.
     pub fn revive(&self, daemon: &str) -> Result<()> {
         self.daemon(daemon)?.start_again()?;
-        // A switch of the userspace datapath may have made its devices anew, without the tunnel's address.
+        // A restarted switch with the userspace datapath may have created its devices again, without the tunnel's address.
         if daemon == "ovs-vswitchd" && self.datapath == Datapath::Userspace {
             self.join_underlay()
         } else {

@@ -14,7 +14,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Its address on the underlay.
+    /// The address on the underlay.
     pub fn ip(&self) -> Ipv4Addr {
         self.address
     }

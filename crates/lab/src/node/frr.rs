@@ -37,7 +37,7 @@ impl Node {
                     .arg("info")
                     // The log shows each received command and its client.
                     .arg("--command-log-always")
-                    // In the group that its sockets are for, or it may not give them to it.
+                    // The daemon runs in the group of its sockets. Otherwise it could not assign them to that group.
                     .under(["setpriv", "--groups=frrvty"])
                     .ready(socket(daemon));
                 self.start(daemon, recipe)

@@ -53,7 +53,7 @@ impl Node {
         self.logs.join(format!("{}-{daemon}.log", self.label()))
     }
 
-    /// Its name; a central in the lab's own namespace has one as well.
+    /// The node's name; a central in the lab's own namespace has one as well.
     pub fn label(&self) -> &str {
         self.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
@@ -100,7 +100,7 @@ impl Node {
         &self.failures
     }
 
-    /// Its namespace, to be shared.
+    /// The node's namespace, to be shared.
     pub(crate) fn netns(&self) -> &Arc<Netns> {
         &self.netns
     }

@@ -72,7 +72,7 @@ impl Systemd {
             Spec::inside()?.backend == Backend::Uml,
             "a systemd of its own has no business with the host's control groups: run this in a guest (without LAB_BACKEND=native)"
         );
-        // With an identity and nothing to update, this is not the first start of a new machine.
+        // With an identity and nothing to update, systemd does not treat this as the first boot of a new machine.
         fs::write("/etc/machine-id", "6d6572696469616e6d6572696469616e\n")
             .context("cannot name the machine")?;
         for stamp in ["/etc/.updated", "/var/.updated"] {
@@ -146,7 +146,7 @@ impl Systemd {
             Path::new(&package).exists(),
             "no package is in this guest: register the test with `.package()`"
         );
-        // The root file system was only unpacked, so dpkg knows of nothing in it; and there is no `diff`.
+        // The root file system was only unpacked, so dpkg does not know its packages. It also lacks `diff`.
         self.run_args(&["dpkg", "--force-depends,bad-path", "--install", &package]).map(drop)
     }
 }

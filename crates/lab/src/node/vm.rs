@@ -34,35 +34,35 @@ impl Lab {
 }
 
 impl VmSpec<'_> {
-    /// On this chassis.
+    /// Sets the chassis.
     #[must_use]
     pub fn on(mut self, chassis: &str) -> Self {
         chassis.clone_into(&mut self.chassis);
         self
     }
 
-    /// With this logical port: those of the network API have ids for names.
+    /// Sets the logical port. Ports of the network API have ids as names.
     #[must_use]
     pub fn port(mut self, port: &str) -> Self {
         self.port = Some(port.to_owned());
         self
     }
 
-    /// With this Ethernet address.
+    /// Sets the Ethernet address.
     #[must_use]
     pub fn mac(mut self, mac: &str) -> Self {
         mac.clone_into(&mut self.mac);
         self
     }
 
-    /// With this address and prefix length.
+    /// Adds an address with its prefix length.
     #[must_use]
     pub fn ip(mut self, ip: &str) -> Self {
         self.ips.push(ip.to_owned());
         self
     }
 
-    /// With this default gateway.
+    /// Adds a default gateway.
     #[must_use]
     pub fn gateway(mut self, gateway: &str) -> Self {
         self.gateways.push(gateway.to_owned());

@@ -41,7 +41,7 @@ pub struct End {
 }
 
 impl End {
-    /// This device of this node.
+    /// The end at a device of a node.
     pub fn new(node: &str, device: &str) -> End {
         End { node: node.to_owned(), device: device.to_owned() }
     }
@@ -59,7 +59,7 @@ pub struct Picture {
     /// Physical networks: the bridge's name, the chassis wired to it, the hosts on it.
     physnets: BTreeMap<String, (Vec<End>, Vec<Host>)>,
     cables: Vec<(End, End)>,
-    /// Everything else that has a name: spines, clients, lonely nodes.
+    /// All other nodes: spines, clients, nodes without a role.
     others: Vec<String>,
     addresses: Addresses,
 }

@@ -46,7 +46,7 @@ pub(super) fn unpack(root: &Path, tmp: &Path, mirror: &str, progress: &mut Progr
         .arg(format!("--extract-hook={UNPACK_ALONE}"))
         .args([
             "--aptopt=APT::Install-Recommends \"false\"",
-            // Suites before their release let theirs lapse.
+            // Suites before their release let the validity of their lists expire.
             "--aptopt=Acquire::Check-Valid-Until \"false\"",
             "--aptopt=Acquire::Languages \"none\"",
             "--aptopt=Acquire::Retries \"2\"",
@@ -82,7 +82,7 @@ const UNPACK_ALONE: &str = "cd \"$1/var/cache/apt/archives\" && APT_CONFIG=\"$MM
 const NO_MMDEBSTRAP: &str = "mmdebstrap is not installed, and it makes the lab's root file system: `sudo apt-get install \
     mmdebstrap` (as root, `cargo xtask lab build` does that by itself)";
 
-/// A command that is ended when we are, however we end, where the system has the program for it.
+/// A command that ends when this process ends for any reason, if the system has the program for that.
 fn quietly(program: &str) -> Command {
     // The program is searched for here, so that its absence gets a clear error.
     let path = std::env::var_os("PATH").unwrap_or_default();

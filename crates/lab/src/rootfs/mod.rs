@@ -87,7 +87,7 @@ impl Rootfs {
         self.0.join("root")
     }
 
-    /// The kernel, as a program that wants to be started where `g/` is.
+    /// The kernel, as a program that must be started in the folder that contains `g/`.
     pub fn kernel(&self) -> PathBuf {
         self.0.join("kernel/linux")
     }

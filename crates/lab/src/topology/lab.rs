@@ -233,7 +233,7 @@ impl Lab {
         self.datapath
     }
 
-    /// Its machines and cables as they are now.
+    /// The current machines and cables.
     pub fn picture(&self) -> Picture {
         let parts = self.parts();
         let mut addresses = Addresses::new();
@@ -296,7 +296,8 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Empty databases to copy: creating one takes a process, and a lab needs many. A guest's root has them, a host does not.
+/// Empty databases to copy, because creating one takes a process, and a lab needs many. A guest's root file system has them, a host does
+/// not.
 fn empty_databases() -> Result<PathBuf> {
     let made = PathBuf::from(EMPTY);
     if made.is_dir() {

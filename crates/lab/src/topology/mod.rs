@@ -53,7 +53,7 @@ use crate::node::chassis::ChassisSpec;
 /// The place where packets are switched: in the kernel or in userspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datapath {
-    /// In ovs-vswitchd itself, which brings its own connection tracking.
+    /// In ovs-vswitchd itself, which has its own connection tracking.
     Userspace,
     /// In the kernel, which needs connection tracking zones for OVN.
     Kernel,
@@ -68,7 +68,7 @@ impl Datapath {
         Ok(if spec.backend == Backend::Uml && able { Datapath::Kernel } else { Datapath::Userspace })
     }
 
-    /// Its name in the switch's database.
+    /// The name in the switch's database.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Datapath::Userspace => "netdev",
@@ -116,7 +116,7 @@ impl Topology {
     /// the job folder, and the relevant part is printed.
     pub fn run(self, with: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
         let lab = Lab::start(&self)?;
-        // Also when a panic comes through: an assertion in a test is a failure like any other.
+        // The guard also reports after a panic, because a failed assertion is a failure like any other.
         let guard = report::Guard::new(&lab);
         with(&lab)?;
         guard.fine();
@@ -129,7 +129,7 @@ impl Topology {
     }
 }
 
-/// The address of a controller that was brought up after so many others.
+/// The address of the controller after `before` others.
 fn controller_address(before: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 10, 0, 200_u8.saturating_add(before))
 }

@@ -157,7 +157,7 @@ fn what_is_undone_again_and_again_is_reported_by_name() {
     assert_eq!(told[3..], [["o/rule undone-again"], ["o/rule undone-again"]]);
     let message = &bench.holds.undone().next().unwrap().message;
     assert!(message.contains("undone 4 times in 10 s"), "{message}");
-    // It is over when it was left alone for a while.
+    // The report ends after a while without interference.
     bench.run(13_900, &[], done);
     assert_eq!(bench.holds.undone().count(), 1);
     bench.run(14_100, &[], done);

@@ -74,7 +74,7 @@ pub(super) fn scenarios() -> Result<()> {
     })
 }
 
-/// Waits until a VLAN's device is there, up, and answers ARP and NDP.
+/// Waits until a VLAN's device exists, is up, and answers ARP and NDP.
 fn device(site: &Site<'_>, name: &str, addresses: &[&str]) -> Result<()> {
     eventually(PATIENCE, &format!("{name} is there"), || {
         let out = site.a.run(&format!("ip address show {name}"))?;

@@ -101,8 +101,8 @@ impl Site<'_> {
         })
     }
 
-    /// Starts a node's agent with further options, or starts it again with others. The scenarios speak of one that has been up
-    /// for a while: it does not take a gateway that leaves for a database that lost its rows.
+    /// Starts a node's agent with further options, or restarts it with others. The scenarios assume an agent that has been running for a
+    /// while. Such an agent does not mistake a gateway that leaves for a database that lost its rows.
     pub(super) fn start(&self, hv: &Chassis, options: &str) -> Result<Arc<Daemon>> {
         let dir = hv.dir().display();
         let config = format!(
@@ -142,7 +142,7 @@ impl Site<'_> {
         self.sb(&format!("lsp-unbind {port} -- lsp-bind {port} {}", hv.label())).map(drop)
     }
 
-    /// Binds a port to a chassis, after it was bound and unbound there so many times, as fast as the database takes it.
+    /// Binds a port to a chassis, after binding and unbinding it there `times` times as fast as the database allows.
     pub(super) fn flap(&self, port: &str, hv: &Chassis, times: usize) -> Result<()> {
         let chassis = self.uuid(hv)?;
         let mut southbound = Rpc::connect(&self.az1.dir().join("sb.sock"))?;
@@ -250,7 +250,7 @@ fn stanzas(hv: &Chassis) -> Result<()> {
 /// The commands of one `ip -batch` for the state of a node. Starting a process takes longer than answering.
 const LOOK: &str =
     "address show dev bgp-nic scope global\nrule\nroute show table 201\nneigh show nud permanent\n";
-/// And of IPv6.
+/// The same for IPv6.
 const LOOK6: &str = "neigh show proxy\n";
 
 /// Addresses announced (A), rules (R), routes of the bridges' table (T), permanent neighbours (N) and NDP proxies (Y).

@@ -9,7 +9,7 @@ const NOTHING: [&str; 0] = [];
 const SUBNET1: [&str; 2] = ["R 10.1.0.0/24 201", "T 10.1.0.0/24 via 172.24.4.221 dev br-ex"];
 const SUBNET2: [&str; 2] = ["R 10.2.0.0/24 201", "T 10.2.0.0/24 via 172.24.4.221 dev br-ex"];
 const HOST_AND_TENANTS: &str = "expose_tenant_networks = True";
-/// So many VMs go with a gateway that fails over.
+/// The number of VMs behind the gateway that fails over.
 const VMS: usize = 50;
 
 pub(super) fn scenarios() -> Result<()> {

@@ -130,7 +130,7 @@ fn hung(hv1: &Chassis) -> Result<()> {
         let plan = ask(hv1, "plan")?;
         ensure!(plan.contains("nothing to do"), "{plan}");
         let told = ask(hv1, "explain 172.24.4.10")?;
-        // The agent keeps the last answer of bgpd for ten seconds. A slow guest takes longer than that to come here.
+        // The agent keeps the last answer of bgpd for ten seconds. A slow guest may take longer to reach this line.
         let is_recent = told.contains("is announced by hv1") && told.contains("FRR does not answer within");
         let is_old = told.contains("announces nothing new") && told.contains("is not known");
         ensure!(is_recent || is_old, "{told}");
@@ -176,7 +176,7 @@ fn nothing_of_them(hv1: &Chassis) -> Result<()> {
     Ok(())
 }
 
-/// The sample that the guide gives lets no prefix in or out that no host has.
+/// The guide's sample filters accept and announce host prefixes only.
 fn filters(lab: &lab::Lab) -> Result<()> {
     println!("the sample's filters, in and out:");
     let (spine, hv1) = (lab.find("spine")?, lab.chassis("hv1")?);

@@ -42,7 +42,7 @@ impl Flows {
         Ok(flows)
     }
 
-    /// None of the agent's flows was deleted since.
+    /// Asserts that no flow of the agent was deleted since the start.
     fn lost_none(self) -> Result<()> {
         ensure!(self.0.alive(), "nobody watched: {}", self.0.said());
         self.0.kill()?;

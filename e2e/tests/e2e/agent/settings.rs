@@ -21,7 +21,7 @@ fn setting(hv: &Chassis, key: &str, value: &str) -> Result<()> {
     )
 }
 
-/// Waits until the agent knows of nothing that it may not do.
+/// Waits until the agent reports no missing permission.
 fn able(hv: &Chassis) -> Result<()> {
     eventually(PATIENCE, "the agent may do all it has to", || {
         let status = ask(hv, "status")?;

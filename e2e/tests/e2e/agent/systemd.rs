@@ -249,7 +249,7 @@ fn switch(machine: &Systemd, hv1: &Chassis) -> Result<()> {
     says("Open_vSwitch: synced")
 }
 
-/// Puts an example of the package where it belongs.
+/// Installs an example of the package at its path.
 fn example(machine: &Systemd, name: &str, at: &str) -> Result<()> {
     machine.run(&format!("install -D -m 644 /usr/share/doc/meridian/examples/{name} {at}")).map(drop)
 }

@@ -23,7 +23,7 @@ fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
-/// The value of a setting that is there once.
+/// The value of a setting that occurs once.
 fn value<'a>(unit: &'a str, key: &str) -> Result<&'a str> {
     match values(unit, key)[..] {
         [value] => Ok(value),
@@ -31,7 +31,7 @@ fn value<'a>(unit: &'a str, key: &str) -> Result<&'a str> {
     }
 }
 
-/// Capabilities as `setpriv` takes them: these and no other.
+/// Capabilities in the form of `setpriv`: these and no others.
 fn capabilities(unit: &str, key: &str) -> Result<String> {
     let words = value(unit, key)?.split(' ').map(|name| {
         let name = name.strip_prefix("CAP_").with_context(|| format!("{name} is no capability"))?;

@@ -46,7 +46,7 @@ pub(super) fn zebra() -> Result<()> {
         healthy(hv1, false)?;
         hv1.run("ip link set other-vrf down")?;
         hv1.run("ip link set other-vrf name bgp-vrf")?;
-        // FRR's zebra ends itself when the name of a VRF changes.
+        // FRR's zebra exits when the name of a VRF changes.
         if !zebra.alive() {
             zebra.start_again()?;
         }

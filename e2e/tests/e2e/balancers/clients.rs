@@ -100,7 +100,7 @@ pub(super) fn shares() -> Result<()> {
         site.add_addresses(&CLIENTS[0], c1, &addresses)?;
         let mut members_of = BTreeMap::new();
         for address in &addresses {
-            // On link, so that the device's first address is not preferred.
+            // The route is on-link, so that the kernel does not prefer the device's first address.
             c1.run(&format!("ip -6 route replace {VIP6}/128 dev eth0 src {address}"))?;
             let ask = || {
                 let answer = c1.ask_by_tcp(&format!("[{VIP6}]:81"))?;

@@ -87,7 +87,7 @@ pub(super) fn dies() -> Result<()> {
         servers[1] = Some(nodes[1].echo_server(80)?);
         nodes[0].up("eth0")?;
         nodes[0].default_route("10.0.0.1".parse()?)?;
-        // Its IPv6 address went with the device.
+        // The device lost its IPv6 address when it went down.
         nodes[0].address("eth0", format!("{}/64", MEMBERS[0].ip6()).parse()?)?;
         shows("ONLINE", ["ONLINE", "ONLINE"])?;
         answered_by(&["m1", "m2"])?;

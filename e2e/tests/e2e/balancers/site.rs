@@ -11,7 +11,7 @@ use lab::probe::Answer;
 use lab::{Lab, Topology, chassis, eventually};
 use serde_json::{Value, json};
 
-/// More than anything here takes on a busy machine.
+/// The time limit of waits on a busy machine.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 /// The addresses of the APIs on their own node.
 const NETWORK_API: &str = "127.0.0.1:9696";
@@ -31,12 +31,12 @@ pub(super) const MEMBERS: [Vm; 2] = [Vm("m1", "hv1", 1, 107), Vm("m2", "hv2", 2,
 pub(super) const CLIENTS: [Vm; 2] = [Vm("c1", "hv2", 1, 11), Vm("c2", "hv1", 2, 11)];
 
 impl Vm {
-    /// Its IPv4 address.
+    /// The IPv4 address of the VM.
     pub(super) fn ip(&self) -> String {
         format!("{}0.0.0.{}", self.2, self.3)
     }
 
-    /// Its IPv6 address.
+    /// The IPv6 address of the VM.
     pub(super) fn ip6(&self) -> String {
         format!("fd00:{}::{}", self.2, self.3)
     }
@@ -146,7 +146,7 @@ impl<'l> Site<'l> {
         server.start_again()
     }
 
-    /// Lets VMs be reached from this prefix only.
+    /// Permits traffic to VMs from this prefix only.
     pub(super) fn admit_only(&self, prefix: &str) -> Result<()> {
         let path =
             format!("security-group-rules?direction=ingress&security_group_id={}", self.security_group);
@@ -251,7 +251,7 @@ impl<'l> Site<'l> {
         self.make("floatingips", "floatingip", new).map(drop)
     }
 
-    /// Gives a VM further IPv6 addresses of its network.
+    /// Adds IPv6 addresses of its network to a VM.
     pub(super) fn add_addresses(&self, vm: &Vm, node: &Node, addresses: &[String]) -> Result<()> {
         for address in addresses {
             node.address("eth0", format!("{address}/64").parse()?)?;
@@ -324,7 +324,7 @@ impl<'l> Site<'l> {
     }
 }
 
-/// Writes the configuration of the server; gives its path.
+/// Writes the configuration of the server; returns its path.
 fn configure(api: &Node, settings: &str) -> Result<String> {
     let path = api.dir().join("meridian.toml");
     std::fs::write(&path, format!("[network]\n{settings}\n")).context("cannot write the configuration")?;

@@ -39,7 +39,7 @@ const LOOKUPS: u32 = 1000;
 #[derive(Debug, Deserialize)]
 struct Order {
     who: Who,
-    /// So many ports are exposed.
+    /// The number of exposed ports.
     ports: usize,
     /// `rule_mode`, which only ours has.
     rule_mode: String,
@@ -47,7 +47,7 @@ struct Order {
     frr: bool,
     /// The number of times that one more port is bound and unbound.
     changes: usize,
-    /// For how many seconds it is watched when there is nothing to do.
+    /// The number of seconds for which an idle agent is measured.
     idle: u64,
     /// The number of full resyncs, and the interval between them.
     resyncs: usize,
@@ -165,7 +165,7 @@ impl<'a> Weighing<'a> {
         Ok(())
     }
 
-    /// From nothing to all addresses announced.
+    /// Measures the time from an empty node to all addresses announced.
     fn start_up(&self, ear: &Ear) -> Result<Agent<'a>> {
         let begin = Instant::now();
         let agent = Agent::start(self.hv1, self.order, None)?;

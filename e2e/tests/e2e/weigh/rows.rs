@@ -6,9 +6,9 @@ use anyhow::Result;
 use lab::rpc::Rpc;
 use serde_json::{Value, json};
 
-/// So many ports are there that nobody is bound to at first.
+/// The number of ports that are unbound at first.
 pub(super) const SPARES: usize = 16;
-/// So many rows are written at once.
+/// The number of rows per transaction.
 const BATCH: usize = 500;
 const DATABASE: &str = "OVN_Southbound";
 
@@ -27,7 +27,7 @@ pub(super) fn spare(n: usize) -> Ipv4Addr {
     address(n)
 }
 
-/// Writes a provider network with so many ports bound to a chassis, so many bound to another, and the spare ones.
+/// Writes a provider network with `count` ports bound to a chassis, others bound to another one, and the spare ports.
 pub(crate) fn fill(southbound: &mut Rpc, count: usize, elsewhere: usize, chassis: &str) -> Result<()> {
     let switch = "3c1f6b7a-0000-4000-8000-000000000001";
     let datapath = json!({

@@ -83,7 +83,7 @@ proptest! {
             prop_assert!(have.keys().all(|id| want.contains_key(id)), "{:?} {:?}", &want, &have);
             prop_assert_eq!(status.have, decided.count());
             prop_assert!(status.problems.iter().all(|problem| problem.code == "negative"));
-            // At rest it rests.
+            // A converged loop does not run again.
             let before = bench.status().generation;
             sleep(ms(59_000)).await;
             prop_assert!(bench.status().generation <= before + 2);
