@@ -29,7 +29,7 @@ impl Link {
         self.follow(|_| Ok(false)).await
     }
 
-    /// Hands over changes, as long as they are wanted.
+    /// Passes each change to `see` until it returns false.
     pub(crate) async fn follow(&mut self, mut see: impl FnMut(&Delta) -> Result<bool>) -> Result<()> {
         loop {
             match self.feed.next().await.context("the client is closed")? {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 const PORTS_PER_SWITCH: usize = 200;
 
-/// Seconds of CPU for each kind of plan.
+/// Measures the seconds of CPU for each kind of plan.
 pub(crate) fn measure(schema: &str, ports: usize) -> Result<Value> {
     let text = std::fs::read_to_string(schema).with_context(|| format!("cannot read {schema}"))?;
     let schema = Arc::new(DatabaseSchema::parse(&text)?);
@@ -54,7 +54,7 @@ fn id(kind: u64, n: usize) -> Uuid {
     Uuid::from_u64_pair((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15), kind << 56 | n as u64)
 }
 
-/// Switches with their ports; one port may have another address than the rest would lead one to expect.
+/// Switches with their ports. The port `changed` has another address than in the other plans.
 fn desired(ports: usize, changed: Option<usize>) -> Desired {
     let mut want = Desired::new();
     for first in (0..ports).step_by(PORTS_PER_SWITCH) {

@@ -31,10 +31,10 @@ pub(crate) struct Run {
     /// Wait until the Northbound has the ports that the answers name, and report the times.
     #[serde(default)]
     pub(crate) see: bool,
-    /// Give the bodies of the answers back.
+    /// Whether to return the bodies of the answers.
     #[serde(default)]
     bodies: bool,
-    /// Method, path and body of each.
+    /// The method, path and body of each request.
     requests: Vec<(String, String, Option<String>)>,
 }
 
@@ -43,10 +43,10 @@ pub(crate) struct Run {
 pub(crate) struct Answer {
     /// The status; 0 if there was no answer.
     status: u16,
-    /// When it was sent and when the answer was there, in nanoseconds.
+    /// The times of the request and of the answer, in nanoseconds.
     sent: i64,
     got: i64,
-    /// The ids of the objects that were answered, unless the bodies are wanted.
+    /// The ids of the objects in the answer, unless bodies are requested.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_text")]
     pub(crate) ids: Vec<Uuid>,
     /// The time at which the last of them was seen in the Northbound.

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Sight(Arc<Mutex<HashMap<Uuid, i64>>>);
 
 impl Sight {
-    /// Connects, and returns when the database has been read.
+    /// Connects, and returns when the replica has loaded the database.
     pub(crate) fn open(remote: &str) -> Result<Sight> {
         let remotes = remote.parse()?;
         let arrivals = Arc::new(Mutex::new(HashMap::new()));
@@ -52,7 +52,7 @@ impl Sight {
         Ok(Sight(arrivals))
     }
 
-    /// Notes in each answer when the last of its ports arrived; waits for those that have not.
+    /// Adds to each answer the time at which the last of its ports arrived. Waits for ports that have not arrived yet.
     pub(crate) fn complete(&self, answers: &mut [Answer]) {
         let begin = Instant::now();
         loop {

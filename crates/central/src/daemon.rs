@@ -112,7 +112,7 @@ fn is_ours(pid: Pid, pidfile: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A process that carries a `--pidfile=` argument as the daemons do, and runs until its input is closed.
+    /// A process with a `--pidfile=` argument, as the daemons have it. It runs until its input is closed.
     fn sleeper(pidfile: &Path) -> Child {
         Command::new("sh")
             .args(["-c", "read line", "sh", &format!("--pidfile={}", pidfile.display())])

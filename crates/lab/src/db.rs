@@ -19,7 +19,7 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the database behind a unix socket; returns when all of it is here.
+    /// Opens the database behind a unix socket; returns when the replica has loaded it.
     pub(crate) fn open(runtime: &Handle, socket: &Path, model: Model) -> Result<Db> {
         let remotes = format!("unix:{}", socket.display()).parse().context("a socket's path is a remote")?;
         let client = {
@@ -42,7 +42,7 @@ impl Db {
         self.client.snapshot()
     }
 
-    /// Commits; afterwards the snapshot has it. A server that was started again just now is waited for.
+    /// Commits a transaction; afterwards the snapshot contains it. Waits for a server that is just restarting.
     pub fn commit(&self, transaction: &Transaction) -> Result<()> {
         let done = self.runtime.block_on(async { timeout(LIMIT, self.send(transaction)).await });
         match done {
@@ -54,7 +54,7 @@ impl Db {
         }
     }
 
-    /// Sends a transaction, and again while nothing was sent because there is no server.
+    /// Sends a transaction, and retries while it cannot be sent because there is no server.
     async fn send(&self, transaction: &Transaction) -> Result<Committed> {
         loop {
             self.client.synced().await?;
@@ -65,7 +65,7 @@ impl Db {
         }
     }
 
-    /// Waits, without polling, until the database shows something.
+    /// Waits, without polling, until `see` finds something in the snapshot.
     pub fn until<T>(&self, within: Duration, what: &str, see: impl Fn(&Snapshot) -> Option<T>) -> Result<T> {
         let wait = async {
             let mut feed = self.client.subscribe();
@@ -83,7 +83,7 @@ impl Db {
         }
     }
 
-    /// The one row for which something holds.
+    /// The only row that matches.
     pub fn find<T: Table + Clone>(&self, holds: impl Fn(&T) -> bool) -> Result<(Ref<T>, T)> {
         let snapshot = self.snapshot();
         let mut found = snapshot.table::<T>().iter().filter(|(_, row)| holds(row));
@@ -94,7 +94,7 @@ impl Db {
         }
     }
 
-    /// Changes the one row for which something holds.
+    /// Changes the only row that matches.
     pub fn change<T: Table + Clone>(
         &self,
         holds: impl Fn(&T) -> bool,

@@ -19,7 +19,7 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 /// The interval at which a server checks whether it should end.
 const PACE: Duration = Duration::from_millis(20);
 
-/// A server on TCP and UDP, in both families. It ends with its value; open connections stay.
+/// A server on TCP and UDP, for both IP versions. Dropping it ends it; open connections stay.
 #[derive(Debug)]
 pub struct EchoServer {
     ended: Arc<AtomicBool>,
@@ -83,7 +83,7 @@ impl Node {
         Answer::parse(&text)
     }
 
-    /// Connects to an [`EchoServer`] for one question.
+    /// Opens a connection to an [`EchoServer`] for one request.
     pub fn ask_by_tcp(&self, server: &str) -> Result<Answer> {
         self.connect_echo(server)?.ask()
     }
@@ -103,7 +103,7 @@ impl EchoConnection {
 impl Drop for EchoServer {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // The port is free when this returns, so that the next server can have it.
+        // The port is free when this returns, so that the next server can use it.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }

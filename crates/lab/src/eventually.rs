@@ -8,10 +8,9 @@ use anyhow::{Context, Result};
 /// The polling interval.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Retries a probe until it succeeds, prints the elapsed time, and returns its value. At the limit, the last error is the
-/// cause.
+/// Retries a probe until it succeeds, prints the elapsed time, and returns its value. At the limit, the last error is the cause.
 ///
-/// Limits are for a machine that has much else to do; how fast something is is printed, and not asserted.
+/// The limits suit a busy machine. Durations are printed and not asserted.
 pub fn eventually<T>(within: Duration, what: &str, probe: impl FnMut() -> Result<T>) -> Result<T> {
     let begin = Instant::now();
     let value = quietly(within, what, probe)?;

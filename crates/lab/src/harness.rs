@@ -185,7 +185,7 @@ impl Suite {
         self.topologies.iter().find(|(known, ..)| *known == name).map(|(.., up)| *up)
     }
 
-    /// The whole of a test binary's `main`.
+    /// The `main` of a test binary.
     pub fn main(self) -> ExitCode {
         let args: Vec<OsString> = std::env::args_os().skip(1).collect();
         let role = inside::main(&args)
@@ -217,7 +217,7 @@ impl Suite {
     fn harness(self) -> ExitCode {
         let args = Arguments::from_args();
         let suite = Arc::new(self);
-        // A test on the host runs a fixture in a lab of its own by asking for it.
+        // The fixtures are listed only if `LAB_FIXTURES` is set, as tests on the host do to run one in a lab of its own.
         let fixtures = std::env::var_os("LAB_FIXTURES").is_some();
         let trials = suite
             .tests
@@ -232,7 +232,7 @@ impl Suite {
     }
 }
 
-/// Runs one test; a failure is a report for people.
+/// Runs one test. A failure is a report.
 fn run(suite: &Suite, test: &Test) -> Result<(), String> {
     let told = |error: anyhow::Error| format!("{error:#}");
     let bench = Bench { suite, host: None };
@@ -256,7 +256,7 @@ fn memory(usual: u64) -> u64 {
     std::env::var("LAB_MEMORY").ok().and_then(|set| set.parse().ok()).unwrap_or(usual)
 }
 
-/// Turns an end into how long it took, or into a report. A job that succeeded leaves nothing unless `LAB_KEEP` is set.
+/// Turns the end of a job into its duration or a report. A job that succeeded leaves nothing unless `LAB_KEEP` is set.
 fn settle(folder: Folder, end: End) -> Result<u64, String> {
     let report = match end {
         End::Told(Outcome { failure: None, millis, .. }) => {

@@ -114,7 +114,7 @@ pub struct Outcome {
 }
 
 impl Spec {
-    /// The spec of the job one is in.
+    /// The spec of the job that this process runs in.
     pub fn inside() -> Result<Spec> {
         Spec::read(Path::new(INSIDE))
     }
@@ -127,7 +127,7 @@ impl Spec {
 }
 
 impl Outcome {
-    /// Writes `result.json` into a job folder, whole or not at all.
+    /// Writes `result.json` into a job folder atomically.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let (part, whole) = (folder.join("result.json.part"), folder.join("result.json"));
         let mut file = File::create(&part).with_context(|| format!("cannot make {}", part.display()))?;
@@ -154,7 +154,7 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Held as long as the job runs, so that `lab clean` leaves it alone.
+    /// Locked as long as the job runs, so that `lab clean` does not remove the folder.
     lock: File,
 }
 

@@ -29,7 +29,7 @@ impl Kernel {
         }
     }
 
-    /// A custom kernel, which must run on this host as it is.
+    /// A custom kernel, which must run on this host without a library of its own.
     pub fn named(path: &Path) -> Result<Kernel> {
         let why = "LAB_KERNEL has to name a User Mode Linux kernel; without it the lab boots its own";
         if !path.is_file() {

@@ -68,7 +68,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// Lays a cable between two namespaces (a veth pair), both ends up; `into` is a bridge at the first end.
+/// Creates a cable between two namespaces (a veth pair) with both ends up; `into` is a bridge at the first end.
 pub fn cable(a: End<'_>, b: End<'_>, mtu: u32, into: Option<&str>) -> Result<()> {
     let peer = b.describe(LinkMessageBuilder::<LinkUnspec>::new(), mtu).setns_by_fd(b.netns.file.as_raw_fd());
     let mut link = a
@@ -195,7 +195,7 @@ impl Netns {
             .with_context(|| format!("cannot route {to} by {via} in {}", self.name()))
     }
 
-    /// Routes everything of a neighbour's family by it.
+    /// Adds a default route through a neighbour, for its IP version.
     pub fn default_route(&self, via: IpAddr) -> Result<()> {
         let any = match via {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -92,7 +92,7 @@ pub fn monotonic() -> Result<i64> {
     Ok(clock_gettime(ClockId::CLOCK_MONOTONIC)?.num_nanoseconds())
 }
 
-/// The value below which a share of the values lie; the values get sorted.
+/// The value below which a share of the values lie. Sorts the values.
 pub fn percentile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;

@@ -33,7 +33,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// The namespace this process was born in.
+    /// The namespace in which this process started.
     pub(crate) fn own(runtime: &runtime::Handle, name: &str) -> Result<Netns> {
         let file = File::open(OWN).with_context(|| format!("cannot open {OWN}"))?;
         Netns::of(runtime, name, file)
@@ -74,7 +74,7 @@ impl Netns {
         &self.name
     }
 
-    /// Does something inside: sockets it opens and processes it starts belong to this namespace.
+    /// Runs a function in the namespace. Its sockets and processes belong to the namespace.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         inside(&self.file, work)
     }
@@ -133,7 +133,7 @@ impl Netns {
     }
 }
 
-/// Does something on a thread that has moved into a namespace.
+/// Runs a function on a thread that has moved into a namespace.
 fn inside<T: Send>(file: &File, work: impl FnOnce() -> T + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -23,7 +23,7 @@ impl<T: Table + Clone> Rows<T> {
         uuid
     }
 
-    /// The row for which something holds: one of ours, one of the database, or a new one.
+    /// The matching row: a new one of this edit, one of the database, or one that is created now.
     fn row(&mut self, snapshot: &Snapshot, holds: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> usize {
         if let Some(at) = self.0.iter().position(|(.., row)| holds(row)) {
             return at;
@@ -48,7 +48,7 @@ impl<T: Table + Clone> Rows<T> {
     }
 }
 
-/// A network that is being described. Made by [`Central::write`](crate::node::central::Central::write).
+/// A network under construction, created by [`Central::write`](crate::node::central::Central::write).
 #[derive(Debug)]
 pub struct Edit {
     snapshot: Snapshot,
@@ -122,7 +122,7 @@ impl Edit {
         Router { edit: self, at }
     }
 
-    /// A load balancer: clients connect to `vip`, one of `backends` serves them.
+    /// A load balancer: connections to `vip` go to one of `backends`.
     pub fn load_balancer(&mut self, name: &str, vip: &str, backends: &[&str]) -> Balancer<'_> {
         let mut row = LoadBalancer { name: name.into(), ..Default::default() };
         row.vips.insert(Text::new(vip), Text::new(&backends.join(",")));
@@ -230,7 +230,7 @@ impl Router<'_> {
         self
     }
 
-    /// A chassis that may host a port; the living one with the highest priority does.
+    /// Adds a chassis that may host a port. The live one with the highest priority hosts it.
     pub fn gateway_chassis(self, port: &str, chassis: &str, priority: i64) -> Self {
         let row = GatewayChassis {
             name: format!("{port}-{chassis}").into(),
@@ -249,7 +249,7 @@ impl Router<'_> {
         self.route_with(prefix, next_hop, |_| {})
     }
 
-    /// A route with more to it: a port, a BFD session, a policy.
+    /// Adds a route with further columns: a port, a BFD session, a policy.
     pub fn route_with(
         mut self,
         prefix: &str,

@@ -32,11 +32,11 @@ use crate::process::{Daemon, Recipe};
 
 /// The folder of Debian's servers, by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// The owner of everything: may do all, and needs no password.
+/// The owner of all databases, who has all privileges and needs no password.
 const OWNER: &str = "meridian";
 /// The port on a node, and the number in the socket's name on the host.
 const PORT: u16 = 5432;
-/// Time for the processes of a killed server to notice.
+/// Time for the processes of a killed server to notice its death.
 const AGAIN: Duration = Duration::from_secs(60);
 /// The user and group `nobody`, for a test that runs as root.
 const NOBODY: u32 = 65534;
@@ -51,7 +51,7 @@ const SETTINGS: &[&str] = &[
     "jit=off",
 ];
 
-/// A running PostgreSQL. It ends with its value.
+/// A running PostgreSQL. Dropping it ends it.
 #[derive(Debug)]
 pub struct Postgres {
     daemon: Arc<Daemon>,
@@ -159,7 +159,7 @@ impl Postgres {
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
-    /// Starts it again after it was killed, as soon as the last process of it has noticed.
+    /// Restarts the killed server as soon as its last process has ended.
     pub fn start_again(&self) -> Result<()> {
         quietly(AGAIN, "PostgreSQL starts again", || self.daemon.start_again())?;
         quietly(AGAIN, "PostgreSQL answers", || self.sql("postgres", "SELECT 1")).map(drop)
@@ -182,7 +182,7 @@ impl Node {
     }
 }
 
-/// The newest server there is.
+/// The folder of the newest installed server.
 fn bin() -> Result<PathBuf> {
     let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();

@@ -285,7 +285,7 @@ impl Daemon {
         }
     }
 
-    /// Starts it again, as it was started first, and waits until it answers.
+    /// Restarts the daemon with its first command, and waits until it is ready.
     pub fn start_again(&self) -> Result<()> {
         if self.alive() {
             bail!("{} of {} runs already", self.name, self.node);
@@ -294,7 +294,7 @@ impl Daemon {
         self.ready()
     }
 
-    /// Kills it and starts it again.
+    /// Kills the daemon and restarts it.
     pub fn restart(&self) -> Result<()> {
         self.kill()?;
         self.start_again()
@@ -342,7 +342,7 @@ fn send(child: &Child, signal: Signal) -> Result<()> {
     Ok(kill(Pid::from_raw(i32::try_from(child.id()).context("a pid is an i32")?), signal)?)
 }
 
-/// Waits for a process to end; nothing when it did not.
+/// Waits for a process to end; `None` if it did not.
 fn waited(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     let begin = Instant::now();
     loop {

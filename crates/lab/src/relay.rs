@@ -28,7 +28,7 @@ use anyhow::{Context, Result};
 /// The interval in which a relay checks its orders.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A TCP port of 127.0.0.1 that leads to a unix socket. It ends with its value.
+/// A TCP port of 127.0.0.1 that forwards to a unix socket. Dropping it ends it.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -39,15 +39,15 @@ pub struct Relay {
 #[derive(Debug, Default)]
 struct Orders {
     stall: AtomicBool,
-    /// Milliseconds by which each piece is late.
+    /// The delay of each piece in milliseconds.
     delay: AtomicU64,
-    /// Counts the cuts. A connection ends when it is another number than at its beginning.
+    /// The number of cuts. A connection ends when this differs from the number at its beginning.
     cuts: AtomicU64,
     end: AtomicBool,
 }
 
 impl Relay {
-    /// Listens on a free port, and leads to a unix socket.
+    /// Listens on a free port, and forwards to a unix socket.
     pub fn to(socket: impl AsRef<Path>) -> Result<Relay> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on 127.0.0.1")?;
         let address = listener.local_addr()?;
@@ -63,7 +63,7 @@ impl Relay {
         self.address
     }
 
-    /// Swallows everything from now on.
+    /// Stops forwarding, without closing connections.
     pub fn stall(&self) {
         self.orders.stall.store(true, Ordering::SeqCst);
     }

@@ -66,7 +66,7 @@ impl Rpc {
         }
     }
 
-    /// Answers a probe of the server's; whether it was one.
+    /// Answers a probe of the server; returns whether the message was one.
     fn answer_probe(&mut self, message: &Value) -> Result<bool> {
         let probe = message["method"] == "echo";
         if probe {

@@ -213,7 +213,7 @@ mod tests {
         let answers =
             |numbers: &[u64]| numbers.iter().map(|&number| Arrival { at: 1.0, number }).collect::<Vec<_>>();
         assert_eq!(losses(&answers(&[3, 4, 5])), 0);
-        // Late is not lost, nor is an answer that came twice more than one.
+        // A late answer is not a loss, and a duplicate does not count twice.
         assert_eq!(losses(&answers(&[3, 5, 4, 4, 7])), 1);
         assert_eq!(losses(&answers(&[])), 0);
     }

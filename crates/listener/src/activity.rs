@@ -47,7 +47,7 @@ struct State {
     closed: Option<Reason>,
 }
 
-/// Why a connection is closed.
+/// The reason why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     NoRequest,
@@ -91,7 +91,7 @@ impl Activity {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request is complete enough to start on it. The listener keeps the connection until [`done`](Self::done).
+    /// A request is complete enough to process it. The listener keeps the connection until [`done`](Self::done).
     pub fn begin(&self) {
         let mut state = self.state();
         state.requests += 1;

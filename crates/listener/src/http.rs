@@ -203,7 +203,7 @@ async fn answer<S: Site>(
                 unread: Arc::clone(&unread),
             };
             let answer = site.answer(request.map(body)).await;
-            // The work is over. A client that was refused before its body was read must not hold a place by sending no more of it.
+            // The work has ended. A client that was rejected before its body was read must not hold a place by sending no more of it.
             drop(place);
             let body = unread.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(body) = body {
@@ -282,7 +282,7 @@ fn poll(
 /// known.
 #[derive(Debug)]
 pub struct RequestBody {
-    /// Always there until this is dropped.
+    /// Present until this value is dropped.
     body: Option<Incoming>,
     activity: Arc<Activity>,
     unread: Arc<Mutex<Option<Incoming>>>,

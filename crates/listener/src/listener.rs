@@ -69,7 +69,7 @@ impl Door for TcpListener {
     fn prepare(stream: &TcpStream, limits: &Limits) {
         let socket = SockRef::from(stream);
         let prepared = [
-            // Answers are written whole; waiting for more to send would only delay them.
+            // Answers are written as a whole, so Nagle's algorithm would only delay them.
             stream.set_nodelay(true),
             socket.set_send_buffer_size(SEND_BUFFER),
             // The kernel closes a connection whose client does not read the sent data for this long.

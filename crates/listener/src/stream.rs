@@ -62,8 +62,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
             this.rest.extend_from_slice(new);
             buf.set_filled(before);
         }
-        // hyper reads ahead. It gets the next request when it has answered this one, so that a mark on the connection is
-        // always about the request at hand.
+        // hyper reads ahead. It gets the next request only after it has answered this one, so that the connection's activity always
+        // concerns the current request.
         if framing.between_requests() && this.activity.next_has_to_wait(cx.waker()) {
             return Poll::Pending;
         }

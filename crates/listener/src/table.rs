@@ -63,7 +63,7 @@ impl Table {
     pub(crate) fn admit(&self, client: Client) -> Option<Arc<Activity>> {
         let mut inner = self.inner();
         if inner.clients.get(&client).is_some_and(|count| *count >= self.limits.per_client) {
-            // Without an idle one the client is busy, which is no offence.
+            // If none of its connections is idle, the client is busy, which is permitted.
             inner.make_room(Some(client));
         }
         if inner.all.len() >= self.limits.connections && !inner.make_room(None) {

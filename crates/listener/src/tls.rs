@@ -156,7 +156,7 @@ fn read_key(
     CertifiedKey::from_der(chain, private, provider).map(Arc::new).map_err(|error| unusable(error.into()))
 }
 
-/// The present certificate, for each new connection.
+/// The current certificate, for each new connection.
 struct CurrentKey(RwLock<Arc<CertifiedKey>>);
 
 impl CurrentKey {

@@ -147,7 +147,7 @@ async fn a_client_that_is_used_stays_while_the_silent_go() {
     let mut silent = Vec::new();
     for _ in 0..40 {
         silent.push(connect(served.address).await);
-        // New ones are left alone for half a second.
+        // New connections are not closed for half a second.
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(ask(&mut used, "/").await.ends_with("ok"));
     }
@@ -184,7 +184,7 @@ async fn while_all_places_are_at_work_health_is_answered_and_others_are_told_to_
         assert!(get(served.address, "/health").await.starts_with("HTTP/1.1 200"));
         let busy = get(served.address, "/").await;
         assert!(busy.starts_with("HTTP/1.1 503") && busy.ends_with(Refusal::Busy.text()), "{busy}");
-        // Silent ones beside them change nothing.
+        // Silent connections beside the working ones do not matter.
         working.push(connect(served.address).await);
     }
     served.site.go_on.notify_waiters();

@@ -40,7 +40,7 @@ impl Chaos {
         Ok(Chaos { menu, schedule })
     }
 
-    /// Carries it out, to its end; then everything that was harmed is whole again.
+    /// Runs the schedule to its end. Then all harm is undone.
     pub fn run(&self, lab: &Lab) -> Result<()> {
         let seed = self.schedule.seed();
         println!("chaos from seed {seed}, {SEED}={seed} replays it:");
@@ -134,7 +134,7 @@ fn take(lab: &Lab, step: &Step) -> Result<()> {
     }
 }
 
-/// Does something in a node's namespace, or in the lab's own.
+/// Calls a function with a node's namespace, or the lab's own.
 fn on<T>(lab: &Lab, node: &str, what: impl FnOnce(&Netns) -> Result<T>) -> Result<T> {
     if node == lab.root().name() { what(lab.root()) } else { what(&*lab.find(node)?) }
 }

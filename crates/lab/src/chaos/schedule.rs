@@ -77,7 +77,7 @@ pub struct Step {
     pub target: Target,
     /// The harm.
     pub harm: Harm,
-    /// The harm is undone, and not done.
+    /// Whether this step undoes the harm.
     pub over: bool,
 }
 
@@ -157,7 +157,7 @@ impl Schedule {
                 .iter()
                 .filter(|target| busy.get(&target.key()).is_none_or(|until| *until < begin))
                 .collect();
-            // Daemons are many and cables few: first the kind, so that both have their share.
+            // There are many daemons and few cables, so the kind is drawn first to give both their share.
             let cable = dice.within(0, 1) == 1;
             let of_kind: Vec<&Target> = whole
                 .iter()
@@ -180,7 +180,7 @@ impl Schedule {
                 steps.push(Step { at: Duration::from_millis(at), target: (*target).clone(), harm, over });
             }
         }
-        // Stable, so that steps of one moment keep the order they were drawn in.
+        // The sort is stable, so that steps at the same time keep the order in which they were drawn.
         steps.sort_by_key(|step| step.at);
         Schedule { seed, steps }
     }
@@ -228,7 +228,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// A generator of numbers (SplitMix64): short, well spread, and the same for ever.
+/// A random number generator (SplitMix64): short, well distributed, and the same in every version.
 struct Dice(u64);
 
 impl Dice {

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use crate::home::Home;
 
-/// A CPU that is ours until this is dropped.
+/// A CPU that is reserved until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     /// The number of the CPU.

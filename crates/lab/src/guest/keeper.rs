@@ -63,7 +63,7 @@ fn keep(args: &[OsString]) -> Result<ExitCode> {
     let main = Pid::from_raw(child.id() as i32);
     let mut ended: Option<ExitStatus> = None;
     loop {
-        // Everything that has ended by now is reaped; no child left means that no trace is left.
+        // Reaps all processes that have ended. When no child is left, the guest has left no trace.
         loop {
             match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => break,

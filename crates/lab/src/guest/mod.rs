@@ -105,7 +105,7 @@ impl Host {
         let (lines, console) = streams(&mut command, spec.backend, folder)?;
         let begin = Instant::now();
         let mut guest = Guest::start(&mut command)?;
-        // Our copies of the pipes' writing ends go with it, else the streams would never end.
+        // Dropping the command closes our copies of the pipes' writing ends. Otherwise the streams would never end.
         drop(command);
         let seen = Arc::new(Mutex::new(Console::default()));
         let log = File::create(folder.path().join("console.log")).context("cannot make console.log")?;
@@ -156,7 +156,7 @@ impl Host {
         self.ended(folder, status, &seen, limits)
     }
 
-    /// The result, from the job folder and the exit status.
+    /// The result of the job, from its folder and the exit status.
     fn ended(&self, folder: &Folder, status: ExitStatus, console: &Console, limits: Limits) -> Result<End> {
         if let Some(outcome) = Outcome::read(folder.path())? {
             return Ok(End::Told(outcome));
@@ -213,7 +213,8 @@ fn streams(
     match backend {
         Backend::Uml => {
             let (console, kernel) = pipe().context("cannot make a pipe")?;
-            // The guest's second console writes to descriptor 0: a process gets three descriptors without further ado.
+            // The guest's second console writes to descriptor 0, because only the three standard descriptors can be passed without extra
+            // work.
             command.stdin(Stdio::from(writer)).stdout(Stdio::from(kernel)).stderr(Stdio::from(errors));
             Ok((lines, Some(console)))
         }
@@ -236,7 +237,7 @@ fn record(stream: PipeReader, mut log: File, seen: &Mutex<Console>) {
     }
 }
 
-/// A running guest, by its keeper. Dropped, it ends.
+/// A running guest, represented by its keeper. Dropping it ends the guest.
 struct Guest {
     keeper: Child,
     ended: bool,
@@ -254,7 +255,7 @@ impl Guest {
         Ok(status)
     }
 
-    /// Waits for its end, or for the limit to pass.
+    /// Waits until the guest ends, or the limit passes.
     fn wait(&mut self, limit: Option<Duration>) -> Result<ExitStatus> {
         let begin = Instant::now();
         loop {

@@ -38,7 +38,7 @@ pub(crate) struct Packed {
 }
 
 impl Tools {
-    /// Finds it all, before anything is started.
+    /// Finds all requested programs, before anything is started.
     pub(crate) fn find(self) -> Result<Packed> {
         Ok(Packed {
             meridian: self.meridian.then(Tools::built).transpose()?,

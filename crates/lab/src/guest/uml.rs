@@ -30,7 +30,7 @@ const LEFT_OUT: &str = "initcall_blacklist=raid6_init,raid6_select_algo";
 pub(crate) enum Consoles {
     /// Kernel messages to standard output, the test's own to standard input, which is the writing end of a pipe.
     Streams,
-    /// The terminal we were started on.
+    /// The terminal of this process.
     Terminal,
 }
 

@@ -14,7 +14,7 @@ use crate::job::{Backend, Task};
 use crate::need::lacking;
 
 impl Suite {
-    /// A test a line, with its sentence; on the host's kernel with a mark at those it cannot run.
+    /// Lists a test per line with its sentence. On the host's kernel, it marks the tests that cannot run.
     pub(super) fn list(&self) -> Result<ExitCode> {
         let bench = Bench { suite: self, host: None };
         let offered = match Backend::chosen()? {
@@ -36,7 +36,7 @@ impl Suite {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// A guest with a shell on this terminal.
+    /// Runs a shell on this terminal in a guest.
     pub(super) fn shell(&self, topology: Option<&str>) -> Result<ExitCode> {
         if let Some(name) = topology
             && self.topology(name).is_none()
@@ -58,7 +58,7 @@ impl Suite {
         settle(folder, end).map(|_| ExitCode::SUCCESS).map_err(|report| anyhow!(report))
     }
 
-    /// The guided tour: every chapter, in a guest of its own.
+    /// Runs the guided tour: every chapter in a guest of its own.
     pub(super) fn demo(&self) -> Result<ExitCode> {
         let waits = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
@@ -79,7 +79,7 @@ impl Suite {
     }
 }
 
-/// Does something that uses the terminal, and leaves the terminal as it was: a guest that died has not.
+/// Runs a function that uses the terminal, and restores the terminal afterwards, because a guest that died does not.
 fn on_this_terminal<T>(work: impl FnOnce() -> T) -> T {
     let saved = tcgetattr(std::io::stdin()).ok();
     let done = work();

@@ -49,7 +49,7 @@ fn supervise(spec: &Spec, stdio: Option<&File>) -> Result<()> {
             ("HOME", "/root"),
             ("TERM", "linux"),
             ("LC_ALL", "C"),
-            // A fault or a call to the kernel costs a guest more than the memory: it is taken in large pieces, and kept.
+            // Page faults and system calls are expensive in a guest, so the allocator takes memory in large pieces and keeps it.
             (
                 "GLIBC_TUNABLES",
                 "glibc.malloc.arena_max=1:glibc.malloc.top_pad=1048576:glibc.malloc.trim_threshold=67108864",
@@ -76,7 +76,7 @@ fn supervise(spec: &Spec, stdio: Option<&File>) -> Result<()> {
     Ok(())
 }
 
-/// Reaps everything until `main` is among it.
+/// Reaps processes until `main` is reaped.
 fn reap(main: Pid) -> Result<ExitStatus> {
     loop {
         match waitpid(None::<Pid>, None) {

@@ -21,7 +21,7 @@ pub(super) fn host_folder(name: &str, at: &Path) -> Result<()> {
         .with_context(|| format!("cannot show the host's {name} at {}", at.display()))
 }
 
-/// Shows `from` at `at` as well.
+/// Makes `from` visible at `at` as well.
 pub(super) fn bind(from: &Path, at: &Path) -> Result<()> {
     mount(Some(from), at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         .with_context(|| format!("cannot show {} at {}", from.display(), at.display()))

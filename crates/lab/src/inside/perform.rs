@@ -63,7 +63,7 @@ fn told(error: &anyhow::Error) -> String {
     error.chain().map(|cause| cause.to_string()).collect::<Vec<_>>().join("\n  because: ")
 }
 
-/// Runs a test; a panic is a failure like any other, with the place it happened at.
+/// Runs a test. A panic is a failure like any other, with its location.
 fn guarded(test: impl FnOnce() -> Result<()>) -> Result<()> {
     let said = Arc::new(Mutex::new(None));
     let hook = Arc::clone(&said);

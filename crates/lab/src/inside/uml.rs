@@ -87,7 +87,7 @@ fn open(path: &str) -> Result<File> {
     File::options().read(true).write(true).open(path).with_context(|| format!("cannot open {path}"))
 }
 
-/// A terminal that passes bytes on as they are.
+/// Opens a terminal that passes bytes unchanged.
 fn plain(path: &str) -> Result<File> {
     let file = open(path)?;
     let mut settings = tcgetattr(&file).with_context(|| format!("{path} is no terminal"))?;

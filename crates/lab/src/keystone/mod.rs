@@ -40,7 +40,7 @@ const PORT: u16 = 5000;
 /// Timeout of one answer.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// A running Keystone. It ends with its value.
+/// A running Keystone. Dropping it ends it.
 #[derive(Debug)]
 pub struct Keystone {
     daemon: Arc<Daemon>,

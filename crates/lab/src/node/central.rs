@@ -38,7 +38,7 @@ impl Deref for Central {
 }
 
 impl Central {
-    /// Brings it up on empty databases, copied from `empty`, with the Southbound at an address for the chassis.
+    /// Starts the central on empty databases, copied from `empty`. The Southbound listens at an address for the chassis.
     pub(crate) fn start(node: Arc<Node>, address: Ipv4Addr, empty: &Path) -> Result<Central> {
         let dir = node.dir().to_path_buf();
         let at = |name: &str| dir.join(name).display().to_string();
@@ -91,7 +91,7 @@ impl Central {
         self.nb.commit(&edit.into_transaction())
     }
 
-    /// Waits until these ports are up, and every chassis has carried out all that was written before.
+    /// Waits until these ports are up, and every chassis has applied all earlier writes.
     pub fn ready(&self, ports: &[&str]) -> Result<()> {
         for port in ports {
             self.up(port)?;
@@ -107,7 +107,7 @@ impl Central {
         })
     }
 
-    /// Waits until every chassis has carried out all that was written before.
+    /// Waits until every chassis has applied all earlier writes.
     pub fn sync(&self) -> Result<()> {
         self.nb.change::<NbGlobal>(|_| true, |global| global.nb_cfg += 1)?;
         let (_, global) = self.nb.find::<NbGlobal>(|_| true)?;
@@ -116,7 +116,7 @@ impl Central {
         })
     }
 
-    /// Waits until a port lives on a chassis.
+    /// Waits until a port is bound to a chassis.
     pub fn lives_on(&self, port: &str, chassis: &str) -> Result<()> {
         let begin = std::time::Instant::now();
         self.sb.until(SYNC, &format!("{port} lives on {chassis}"), |snapshot| {

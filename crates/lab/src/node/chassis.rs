@@ -257,7 +257,7 @@ fn first_rows(spec: &ChassisSpec, address: Ipv4Addr, central: Ipv4Addr, datapath
     for (key, value) in settings.filter(|(_, value)| !value.is_empty()) {
         root.external_ids.insert(key.into(), value.into());
     }
-    // A lab has one CPU and little traffic: more threads, and looking at idle flows twice a second, only cost.
+    // A lab has one CPU and little traffic. More threads, and checking idle flows twice a second, would only cost time.
     for (key, value) in [
         ("n-handler-threads", "1"),
         ("n-revalidator-threads", "1"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Node;
 
-/// A controller. Made by [`Lab::controller`](crate::Lab::controller).
+/// A controller, created by [`Lab::controller`](crate::Lab::controller).
 #[derive(Debug)]
 pub struct Controller {
     pub(crate) node: Arc<Node>,

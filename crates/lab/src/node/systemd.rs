@@ -36,9 +36,9 @@ const MASKED: &[&str] = &[
     "systemd-tmpfiles-setup-dev.service",
 ];
 
-/// Moves into namespaces, and becomes systemd; `$1` is the node's name.
+/// Enters namespaces and executes systemd; `$1` is the node's name.
 ///
-/// Its control group is a child of ours: otherwise it would regard our processes as its own, and move them.
+/// Its control group is a child of ours. Otherwise it would regard our processes as its own, and move them.
 const ENTER: &str = r#"set -e
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/lab-$1

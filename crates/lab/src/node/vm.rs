@@ -12,7 +12,7 @@ use crate::link::{End, cable};
 use crate::picture::Part;
 use crate::topology::{Datapath, Lab};
 
-/// A VM that is not yet plugged in. Made by [`Lab::vm`].
+/// A VM that is not plugged in yet, created by [`Lab::vm`].
 #[derive(Debug)]
 pub struct VmSpec<'a> {
     lab: &'a Lab,

@@ -12,7 +12,7 @@ pub(super) const KERNEL_SUITE: &str = "forky";
 /// The kernel's package.
 pub(super) const KERNEL: &str = "user-mode-linux";
 
-/// Everything else, named one by one since no package counts as essential here.
+/// All other packages, named one by one, because no package counts as essential here.
 pub(super) const PACKAGES: &[&str] = &[
     // a system that can run programs and scripts
     "base-files",

@@ -24,7 +24,7 @@ use crate::node::controller::Controller;
 use crate::picture::{self, Addresses, Part, Picture, UNDERLAY};
 use crate::rootfs::{EMPTY, SCHEMAS};
 
-/// Carries 1500 bytes and a tunnel's header: the userspace datapath does not fragment.
+/// The MTU has room for 1500 bytes and a tunnel header, because the userspace datapath does not fragment.
 const UNDERLAY_MTU: u32 = 1600;
 
 /// A running topology.
@@ -165,7 +165,7 @@ impl Lab {
         Ok(bridge)
     }
 
-    /// A node with nothing but a namespace: a spine, a client, a place for a proxy.
+    /// A node with only a namespace: a spine, a client, or a host for a proxy.
     pub fn node(&self, name: &str) -> Result<Arc<Node>> {
         let netns = Arc::new(Netns::make(self.runtime.handle(), name)?);
         let node = Arc::new(Node::new(name, netns, &self.logs(), &self.failures)?);
@@ -282,7 +282,7 @@ impl Lab {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(node));
     }
 
-    /// Remembers a part for the picture.
+    /// Records a part for the picture.
     pub(crate) fn note(&self, part: Part) {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
     }

@@ -31,7 +31,7 @@ pub(crate) struct Missed {
 pub(crate) struct Failures(Mutex<Vec<Missed>>);
 
 impl Failures {
-    /// Notes that something was missed.
+    /// Records unanswered traffic.
     pub(crate) fn note(&self, from: &str, to: &str) {
         let missed = Missed { from: from.to_owned(), to: to.to_owned() };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +190,7 @@ fn link_address(said: &str) -> Option<&str> {
     said.split_ascii_whitespace().skip_while(|word| *word != "lladdr").nth(1)
 }
 
-/// The essence of a trace: the lines that begin a verdict.
+/// The essential lines of a trace: those that begin a verdict.
 pub(super) fn verdicts(trace: &str) -> impl Iterator<Item = &str> {
     trace.lines().filter(|line| line.starts_with("# ") || line.starts_with("Datapath actions:"))
 }

@@ -128,7 +128,7 @@ fn scenario_25_gateways_that_make_no_sense() {
             assert!(refusal.2.contains(&words), "{method} {element}: {}", refusal.2);
         }
     }
-    // A network that the caller may not see is reported as not found. An object in place of the list is rejected.
+    // An object in place of the list is rejected.
     let (status, _, _) = world.refused_gateways("add", json!({ "network_id": world.n1 }));
     assert_eq!(status, 400);
     assert_eq!(world.shown()["external_gateways"], json!([]));

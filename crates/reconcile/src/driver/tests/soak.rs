@@ -6,12 +6,12 @@ use tokio::time::sleep;
 use super::world::{Bench, Fault, ms};
 use crate::{Class, State};
 
-/// Something that happens to the world.
+/// A fault or change of the world.
 #[derive(Debug, Clone)]
 enum Blow {
     Want(u8, i32),
     Unwant(u8),
-    /// Someone else changes the target, unseen.
+    /// Another program changes the target, unnoticed.
     Foreign(u8, i32),
     Bad(u8, Class),
     Observe(Option<Fault>),

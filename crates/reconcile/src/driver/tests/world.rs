@@ -54,7 +54,7 @@ pub(super) struct World {
     pub(super) apply_takes: Duration,
     /// Objects whose steps fail.
     pub(super) bad: BTreeMap<String, Class>,
-    /// Steps succeed and do nothing.
+    /// Whether steps succeed without effect.
     pub(super) lies: bool,
     pub(super) observed: Vec<Scope>,
     pub(super) forgotten: usize,
@@ -66,7 +66,7 @@ impl World {
         self.tries.iter().filter(|op| op.id() == id).count()
     }
 
-    /// Someone else changes the target.
+    /// Another program changes the target.
     pub(super) fn foreign(&mut self, id: &str, n: i32) {
         self.have.insert(id.into(), n);
     }
