@@ -42,7 +42,7 @@ macro_rules! ident {
             /// One of this number, if it is in range.
             pub fn new(number: u32) -> Option<$name> {
                 let number = <$inner>::try_from(number).ok()?;
-                (number >= $min && number <= $max).then_some($name(number))
+                ($min..=$max).contains(&number).then_some($name(number))
             }
 
             /// The number.

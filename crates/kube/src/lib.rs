@@ -10,4 +10,5 @@ pub mod address;
 pub mod annotation;
 pub mod crd;
 pub mod ident;
+pub mod manager;
 pub mod network;

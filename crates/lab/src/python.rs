@@ -199,8 +199,8 @@ fn key(python: &str) -> String {
     key_of(&[REQUIREMENTS, python, setup::RECIPE])
 }
 
-/// Builds an environment that is missing or incomplete, one at a time.
-fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Builds a folder of the cache that is missing or incomplete, one at a time.
+pub(crate) fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
     let whole = || {
         let ready = dir.join(READY).is_file();
         // Tells that it is in use: what nobody uses for long goes one day.
@@ -219,7 +219,9 @@ fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> R
         return Ok(());
     }
     let _ = fs::remove_dir_all(dir);
-    let made = make().and_then(|()| fs::write(dir.join(READY), "").context("cannot finish the environment"));
+    let made = make().and_then(|()| {
+        fs::write(dir.join(READY), "").context("cannot mark a folder of the lab's cache as complete")
+    });
     if made.is_err() {
         let _ = fs::remove_dir_all(dir);
     }
