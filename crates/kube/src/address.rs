@@ -118,6 +118,14 @@ pub fn mac_of_ipv6(address: Ipv6Addr) -> MacAddr {
     MacAddr([0x0a, 0x58, hash[0], hash[1], hash[2], hash[3]])
 }
 
+/// The MAC address that belongs to an address.
+pub fn mac_of_address(address: IpAddr) -> MacAddr {
+    match address {
+        IpAddr::V4(address) => mac_of_ipv4(address),
+        IpAddr::V6(address) => mac_of_ipv6(address),
+    }
+}
+
 /// The MAC address of a port with these addresses. IPv4 decides if the port has it.
 pub fn mac_of(addresses: DualAddress) -> Option<MacAddr> {
     match (addresses.ipv4, addresses.ipv6) {

@@ -12,3 +12,4 @@ pub mod crd;
 pub mod ident;
 pub mod manager;
 pub mod network;
+pub mod zone;

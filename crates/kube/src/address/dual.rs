@@ -94,6 +94,14 @@ impl DualAddress {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
 
+    /// The address of another address's family.
+    pub fn of_family(self, like: IpAddr) -> Option<IpAddr> {
+        match like {
+            IpAddr::V4(_) => self.ipv4.map(IpAddr::V4),
+            IpAddr::V6(_) => self.ipv6.map(IpAddr::V6),
+        }
+    }
+
     /// One address of each family; `None` if two have the same family.
     pub fn from_addresses(addresses: impl IntoIterator<Item = IpAddr>) -> Option<DualAddress> {
         let mut all = DualAddress::default();
