@@ -8,7 +8,7 @@ use kubernetes::address::DualNet;
 use kubernetes::annotation::{Annotation, ChassisId, L3GatewayConfig, PodNetworks, TunnelKeys};
 use kubernetes::ident::{NetworkId, NodeId};
 use kubernetes::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
-use kubernetes::zone::desired::{compile, compile_chassis};
+use kubernetes::zone::desired::{compile, compile_chassis, name_chassis};
 use kubernetes::zone::{NameProfile, ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};
 use lab::node::Node;
 use lab::node::central::Central;
@@ -123,7 +123,7 @@ async fn write(central: &Central, socket: &str, tables: Tables, parts: &[Part]) 
     let database = ClientDatabase::open(ClientConfig::new(remotes), tables, None);
     let mut desired = Desired::default();
     parts.iter().for_each(|part| desired.add(part));
-    let mut target = RowTarget::new(database, Ownership::new(OWNER), Rules::new());
+    let mut target = RowTarget::new(database, Ownership::new(OWNER).naming(name_chassis), Rules::new());
     let observed = target.observe(Scope::Full).await?;
     let plan = target.plan(&desired, &BTreeSet::new(), &observed);
     ensure!(plan.problems.is_empty(), "{:?}", plan.problems);

@@ -32,7 +32,7 @@ use reconcile::{Class, ObjectId, Outcome, Problem};
 use super::{RowNames, ZoneNetwork, ZoneNode, ZoneSnapshot};
 use crate::address::DualNet;
 
-pub use chassis::compile_chassis;
+pub use chassis::{compile_chassis, name_chassis};
 
 /// The rows of a network in the zone of `snapshot.local`. Without a ready local node there are none, and existing rows stay.
 pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> Outcome<Part> {

@@ -16,6 +16,8 @@ use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
 use crate::zone::{NameProfile, ZonePod};
 
+mod database;
+
 const OWNER: &str = "meridian";
 
 fn node(id: u16) -> ZoneNode {
