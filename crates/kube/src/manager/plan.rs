@@ -123,9 +123,8 @@ fn finalizer_ops(meta: &Meta, wanted: bool) -> Option<Vec<PatchOp>> {
     let mut new: Vec<&str> =
         meta.finalizers.iter().map(|it| it.as_str()).filter(|it| *it != FINALIZER).collect();
     new.extend(wanted.then_some(FINALIZER));
-    let old = if meta.finalizers.is_empty() { Value::Null } else { json!(meta.finalizers) };
     let mut patch = PatchBuilder::new(&meta.uid, true);
-    patch.set("/metadata/finalizers", old, json!(new));
+    patch.set("/metadata/finalizers", meta.version, json!(new));
     patch.finish()
 }
 
@@ -190,15 +189,13 @@ fn change_attachment(want: &AttachmentWant, had: &AttachmentObject) -> Option<Pl
         }
     }
     if want.config != had.config {
-        let old = if had.config.is_empty() { Value::Null } else { json!(had.config) };
-        patch.set("/spec/config", old, json!(want.config));
+        patch.set("/spec/config", meta.version, json!(want.config));
         parts.push("spec.config");
     }
     if want.labels.iter().any(|(key, value)| meta.labels.get(key) != Some(value)) {
         let mut labels = meta.labels.clone();
         labels.extend(want.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
-        let old = if meta.labels.is_empty() { Value::Null } else { json!(meta.labels) };
-        patch.set("/metadata/labels", old, json!(labels));
+        patch.set("/metadata/labels", meta.version, json!(labels));
         parts.push("the labels");
     }
     let mut ops = patch.finish().unwrap_or_default();

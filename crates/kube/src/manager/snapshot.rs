@@ -103,7 +103,7 @@ pub struct Meta {
     pub generation: i64,
     /// Whether it is being deleted, and waits for its finalizers.
     pub is_deleting: bool,
-    /// Whether it has any annotation, ours or not.
+    /// Whether it has a map of annotations, with ours or without.
     pub has_annotations: bool,
     /// The annotations that decide something.
     pub annotations: Annotations,

@@ -29,7 +29,7 @@ use crate::eventually::quietly;
 use crate::process::{Daemon, Recipe};
 use crate::python::said;
 
-pub use build::{Programs, ensure};
+pub use build::{Programs, ensure, is_built};
 
 /// Time until a server on a busy machine is ready.
 const READY: Duration = Duration::from_secs(120);

@@ -178,6 +178,11 @@ impl PeerLedger {
         }
         subnets
     }
+
+    #[cfg(test)]
+    pub(super) fn allocated_count(&self) -> usize {
+        self.allocated.ipv4.as_ref().map_or(0, |numbers| numbers.owners().count())
+    }
 }
 
 /// The number of a subnet in its transit subnet; `None` if it is not one of the scheme's.
