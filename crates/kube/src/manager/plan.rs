@@ -8,9 +8,7 @@ use reconcile::{ObjectId, Plan};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::snapshot::{
-    AttachmentObject, Described, Kind, Meta, NetworkObject, ObjectName, Objects, Snapshot,
-};
+use super::snapshot::{AttachmentObject, Kind, Meta, NetworkObject, ObjectName, Objects, Snapshot};
 use super::state::{
     AttachmentWant, CONDITION, ConditionWant, Desired, FINALIZER, Notice, ObjectRef, Observed, PodWant,
 };
@@ -75,19 +73,7 @@ fn planned(object: &ObjectRef, change: Change) -> Planned {
 
 /// The metadata of an object, if it is still the same one.
 fn meta_of<'s>(object: &ObjectRef, objects: &'s Snapshot) -> Option<&'s Meta> {
-    fn of<'s, T: Described>(objects: &'s Objects<T>, name: &ObjectName) -> Option<&'s Meta> {
-        objects.get(name).map(|object| object.meta())
-    }
-    let meta = match object.kind {
-        Kind::Node => of(&objects.nodes, &object.name),
-        Kind::Namespace => of(&objects.namespaces, &object.name),
-        Kind::Pod => of(&objects.pods, &object.name),
-        Kind::UserDefinedNetwork => of(&objects.networks, &object.name),
-        Kind::ClusterUserDefinedNetwork => of(&objects.cluster_networks, &object.name),
-        Kind::Attachment => of(&objects.attachments, &object.name),
-        Kind::Claim => of(&objects.claims, &object.name),
-    };
-    meta.filter(|meta| meta.uid == object.uid)
+    objects.meta(object.kind, &object.name).filter(|meta| meta.uid == object.uid)
 }
 
 fn annotate(

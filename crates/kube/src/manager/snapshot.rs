@@ -257,6 +257,24 @@ pub struct Snapshot {
     pub claims: Objects<ClaimObject>,
 }
 
+impl Snapshot {
+    /// The metadata of an object.
+    pub fn meta(&self, kind: Kind, name: &ObjectName) -> Option<&Meta> {
+        fn of<'s, T: Described>(objects: &'s Objects<T>, name: &ObjectName) -> Option<&'s Meta> {
+            objects.get(name).map(|object| object.meta())
+        }
+        match kind {
+            Kind::Node => of(&self.nodes, name),
+            Kind::Namespace => of(&self.namespaces, name),
+            Kind::Pod => of(&self.pods, name),
+            Kind::UserDefinedNetwork => of(&self.networks, name),
+            Kind::ClusterUserDefinedNetwork => of(&self.cluster_networks, name),
+            Kind::Attachment => of(&self.attachments, name),
+            Kind::Claim => of(&self.claims, name),
+        }
+    }
+}
+
 /// Objects of a kind from the oldest to the newest.
 pub fn by_age<T: Described>(objects: &Objects<T>) -> Vec<&Arc<T>> {
     let mut sorted: Vec<&Arc<T>> = objects.values().collect();
