@@ -5,6 +5,7 @@
 //! (`lease`) decides and writes, and it reads everything again after it has got the lease.
 
 mod apply;
+mod connect;
 mod decode;
 mod desired;
 mod lease;
@@ -17,6 +18,7 @@ pub mod state;
 mod watch;
 pub mod write;
 
+pub use connect::{ConnectError, connect};
 pub use desired::ManagerDecider;
 pub use lease::{Lease, LeaseGuard, LeaseSettings, LeaseState};
 pub use run::{ManagerError, ManagerParts, run};

@@ -199,15 +199,17 @@ fn key(python: &str) -> String {
     key_of(&[REQUIREMENTS, python, setup::RECIPE])
 }
 
+/// True if a folder of the cache is complete.
+pub(crate) fn is_whole(dir: &Path) -> bool {
+    let ready = dir.join(READY).is_file();
+    // Tells that it is in use: what nobody uses for long goes one day.
+    let _ = ready.then(|| fs::File::create(dir.join("used")));
+    ready
+}
+
 /// Builds a folder of the cache that is missing or incomplete, one at a time.
 pub(crate) fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
-    let whole = || {
-        let ready = dir.join(READY).is_file();
-        // Tells that it is in use: what nobody uses for long goes one day.
-        let _ = ready.then(|| fs::File::create(dir.join("used")));
-        ready
-    };
-    if whole() {
+    if is_whole(dir) {
         return Ok(());
     }
     let lock = home.lock_file("build")?;
@@ -215,7 +217,7 @@ pub(crate) fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Resul
         eprintln!("another build in the lab's cache is under way; waiting for it");
         lock.lock().context("cannot wait for the other build")?;
     }
-    if whole() {
+    if is_whole(dir) {
         return Ok(());
     }
     let _ = fs::remove_dir_all(dir);

@@ -10,6 +10,7 @@
 //! | `meridian ovsdb check-schema` | our typed tables against schema files |
 //! | `meridian node`, `bgp-agent` | the BGP agent of a node, configured by TOML or by a `bgp-agent.conf` |
 //! | `meridian metadata-agent`, `metadata-proxy` | metadata for the VMs of a chassis, configured by a `neutron_ovn_metadata_agent.ini` |
+//! | `meridian kube-manager` | numbers nodes, layer-2 networks and pods of a Kubernetes cluster |
 //! | `meridian plan`, `explain` | what a running process would do; why an address is exposed or not |
 //! | `meridian status` | what a running process says of itself |
 //! | `meridian completions` | prints the completion script for a shell |
@@ -25,6 +26,7 @@ mod clients;
 mod config;
 mod failure;
 mod filter;
+mod kube;
 mod metadata;
 mod metrics;
 mod nearest;

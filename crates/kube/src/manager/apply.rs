@@ -70,7 +70,8 @@ impl ApiTarget {
             Change::Create { object } => {
                 let object = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
                 let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-                api.create(&params, &object).await?
+                // The watch shows it. An answer that came after the object's end would bring it back.
+                return api.create(&params, &object).await.map(drop);
             }
             Change::Patch { ops, .. } => api.patch(name, &params, &json_patch(ops)?).await?,
             Change::PatchStatus { ops, .. } => api.patch_status(name, &params, &json_patch(ops)?).await?,

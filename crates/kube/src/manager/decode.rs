@@ -22,6 +22,8 @@ fn meta(
     keep_label: impl Fn(&str) -> bool,
     keep_annotation: impl Fn(&str) -> bool,
 ) -> Meta {
+    // A custom resource may have an empty map, which is not the same as none to a patch.
+    let has_annotations = metadata.annotations.is_some();
     let annotations = metadata.annotations.unwrap_or_default();
     let owner = |owner: k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| Owner {
         kind: owner.kind,
@@ -36,7 +38,7 @@ fn meta(
         version: metadata.resource_version.and_then(|version| version.parse().ok()).unwrap_or(0),
         generation: metadata.generation.unwrap_or(0),
         is_deleting: metadata.deletion_timestamp.is_some(),
-        has_annotations: !annotations.is_empty(),
+        has_annotations,
         annotations: annotations.into_iter().filter(|(key, _)| keep_annotation(key)).collect(),
         labels: metadata.labels.unwrap_or_default().into_iter().filter(|(key, _)| keep_label(key)).collect(),
         finalizers: metadata.finalizers.unwrap_or_default(),

@@ -8,9 +8,7 @@ use reconcile::{ObjectId, Plan};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::snapshot::{
-    AttachmentObject, Described, Kind, Meta, NetworkObject, ObjectName, Objects, Snapshot,
-};
+use super::snapshot::{AttachmentObject, Kind, Meta, NetworkObject, ObjectName, Objects, Snapshot};
 use super::state::{
     AttachmentWant, CONDITION, ConditionWant, Desired, FINALIZER, Notice, ObjectRef, Observed, PodWant,
 };
@@ -75,19 +73,7 @@ fn planned(object: &ObjectRef, change: Change) -> Planned {
 
 /// The metadata of an object, if it is still the same one.
 fn meta_of<'s>(object: &ObjectRef, objects: &'s Snapshot) -> Option<&'s Meta> {
-    fn of<'s, T: Described>(objects: &'s Objects<T>, name: &ObjectName) -> Option<&'s Meta> {
-        objects.get(name).map(|object| object.meta())
-    }
-    let meta = match object.kind {
-        Kind::Node => of(&objects.nodes, &object.name),
-        Kind::Namespace => of(&objects.namespaces, &object.name),
-        Kind::Pod => of(&objects.pods, &object.name),
-        Kind::UserDefinedNetwork => of(&objects.networks, &object.name),
-        Kind::ClusterUserDefinedNetwork => of(&objects.cluster_networks, &object.name),
-        Kind::Attachment => of(&objects.attachments, &object.name),
-        Kind::Claim => of(&objects.claims, &object.name),
-    };
-    meta.filter(|meta| meta.uid == object.uid)
+    objects.meta(object.kind, &object.name).filter(|meta| meta.uid == object.uid)
 }
 
 fn annotate(
@@ -123,9 +109,8 @@ fn finalizer_ops(meta: &Meta, wanted: bool) -> Option<Vec<PatchOp>> {
     let mut new: Vec<&str> =
         meta.finalizers.iter().map(|it| it.as_str()).filter(|it| *it != FINALIZER).collect();
     new.extend(wanted.then_some(FINALIZER));
-    let old = if meta.finalizers.is_empty() { Value::Null } else { json!(meta.finalizers) };
     let mut patch = PatchBuilder::new(&meta.uid, true);
-    patch.set("/metadata/finalizers", old, json!(new));
+    patch.set("/metadata/finalizers", meta.version, json!(new));
     patch.finish()
 }
 
@@ -190,15 +175,13 @@ fn change_attachment(want: &AttachmentWant, had: &AttachmentObject) -> Option<Pl
         }
     }
     if want.config != had.config {
-        let old = if had.config.is_empty() { Value::Null } else { json!(had.config) };
-        patch.set("/spec/config", old, json!(want.config));
+        patch.set("/spec/config", meta.version, json!(want.config));
         parts.push("spec.config");
     }
     if want.labels.iter().any(|(key, value)| meta.labels.get(key) != Some(value)) {
         let mut labels = meta.labels.clone();
         labels.extend(want.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
-        let old = if meta.labels.is_empty() { Value::Null } else { json!(meta.labels) };
-        patch.set("/metadata/labels", old, json!(labels));
+        patch.set("/metadata/labels", meta.version, json!(labels));
         parts.push("the labels");
     }
     let mut ops = patch.finish().unwrap_or_default();

@@ -103,7 +103,7 @@ pub struct Meta {
     pub generation: i64,
     /// Whether it is being deleted, and waits for its finalizers.
     pub is_deleting: bool,
-    /// Whether it has any annotation, ours or not.
+    /// Whether it has a map of annotations, with ours or without.
     pub has_annotations: bool,
     /// The annotations that decide something.
     pub annotations: Annotations,
@@ -255,6 +255,24 @@ pub struct Snapshot {
     pub attachments: Objects<AttachmentObject>,
     /// The claims of addresses.
     pub claims: Objects<ClaimObject>,
+}
+
+impl Snapshot {
+    /// The metadata of an object.
+    pub fn meta(&self, kind: Kind, name: &ObjectName) -> Option<&Meta> {
+        fn of<'s, T: Described>(objects: &'s Objects<T>, name: &ObjectName) -> Option<&'s Meta> {
+            objects.get(name).map(|object| object.meta())
+        }
+        match kind {
+            Kind::Node => of(&self.nodes, name),
+            Kind::Namespace => of(&self.namespaces, name),
+            Kind::Pod => of(&self.pods, name),
+            Kind::UserDefinedNetwork => of(&self.networks, name),
+            Kind::ClusterUserDefinedNetwork => of(&self.cluster_networks, name),
+            Kind::Attachment => of(&self.attachments, name),
+            Kind::Claim => of(&self.claims, name),
+        }
+    }
 }
 
 /// Objects of a kind from the oldest to the newest.

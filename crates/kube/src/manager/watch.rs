@@ -61,10 +61,17 @@ impl Inventory {
         self.copy.borrow().snapshot.clone()
     }
 
-    /// Takes in an answer to one of our writes.
+    /// Takes in an answer to one of our changes of an object.
+    ///
+    /// The watch may have shown the object's end in the meantime. Without the check, the answer would bring the object back for
+    /// as long as the process lives.
     pub(super) fn take_answer(&self, kind: Kind, object: DynamicObject) {
+        let (name, uid) = (name_of(&object), object.metadata.uid.clone().unwrap_or_default());
         if let Some(part) = decode(kind, object) {
-            self.copy.send_if_modified(|copy| store(&mut copy.snapshot, part));
+            self.copy.send_if_modified(|copy| {
+                let snapshot = &mut copy.snapshot;
+                snapshot.meta(kind, &name).is_some_and(|meta| meta.uid == uid) && store(snapshot, part)
+            });
         }
     }
 

@@ -160,9 +160,13 @@ impl PatchBuilder {
         self.changes.push(PatchOp::Add { path, value: new.into() });
     }
 
-    /// Sets a value that was `old`.
-    pub(super) fn set(&mut self, path: &str, old: Value, new: Value) {
-        self.tests.push(PatchOp::Test { path: path.to_owned(), value: old });
+    /// Sets a value of this version of the object.
+    pub(super) fn set(&mut self, path: &str, version: u64, new: Value) {
+        let test =
+            PatchOp::Test { path: "/metadata/resourceVersion".to_owned(), value: version.to_string().into() };
+        if !self.tests.contains(&test) {
+            self.tests.push(test);
+        }
         self.changes.push(PatchOp::Add { path: path.to_owned(), value: new });
     }
 

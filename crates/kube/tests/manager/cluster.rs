@@ -319,3 +319,16 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: impl Display, mut hold
 /// The resources, to name them briefly.
 pub(crate) type Udn = UserDefinedNetwork;
 pub(crate) type Cudn = ClusterUserDefinedNetwork;
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for daemon in [self.server.server(), self.server.etcd()] {
+                let said = daemon.said();
+                let lines: Vec<&str> = said.lines().collect();
+                let last = lines[lines.len().saturating_sub(25)..].join("\n");
+                eprintln!("{} is alive: {}; its last lines:\n{last}", daemon.name(), daemon.alive());
+            }
+        }
+    }
+}

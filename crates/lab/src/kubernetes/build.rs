@@ -1,7 +1,8 @@
 //! Compiles the API server and kubectl once, into the lab's cache.
 //!
 //! No package repository has an API server as a binary. Debian 12's source package of Kubernetes is complete and compiles with
-//! Debian's Go, without a change. It is old, so it evaluates no CEL rules; the tests of `crates/kube` evaluate those themselves.
+//! Debian's Go. One of its libraries breaks with that Go: the server would crash at the first object with labels. Debian's own
+//! copy of the library takes its place. The server is old, so it evaluates no CEL rules; the tests of `crates/kube` evaluate those themselves.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::home::{Home, key_of};
 use crate::progress::Progress;
-use crate::python::{ensure_whole, said};
+use crate::python::{ensure_whole, is_whole, said};
 use crate::rootfs;
 
 /// The source archive in a Debian mirror.
@@ -21,6 +22,10 @@ const SOURCE: &str = "pool/main/k/kubernetes/kubernetes_1.20.5+really1.20.2.orig
 const SHA256: &str = "b83c0780efb182d928dc63d46488a847f161f04e40a94b96bf5247dd671ecdfc";
 /// Debian's Go that compiles it unchanged.
 const GO: &str = "/usr/lib/go-1.19/bin";
+/// Debian's copy of the library that the source has in a version for an older Go.
+const LIBRARY: &str = "/usr/share/gocode/src/github.com/modern-go/reflect2";
+/// Its place in the source.
+const LIBRARY_PLACE: &str = "vendor/github.com/modern-go/reflect2";
 /// The commands of the source that are compiled.
 const COMMANDS: &str = "cmd/kube-apiserver cmd/kubectl";
 /// The peak disk space, with a reserve.
@@ -35,20 +40,31 @@ pub struct Programs {
     pub kubectl: PathBuf,
 }
 
+/// Where the programs are, or will be.
+fn dir(home: &Home) -> PathBuf {
+    home.path().join(format!("kubernetes-{}", key_of(&[SOURCE, SHA256, GO, LIBRARY, COMMANDS])))
+}
+
+/// True if the programs are compiled, so that nothing that compiles them is needed.
+pub fn is_built() -> Result<bool> {
+    Ok(is_whole(&dir(&Home::locate()?)))
+}
+
 /// The programs in the cache, compiled now if they are missing.
 pub fn ensure() -> Result<Programs> {
     let home = Home::locate()?;
-    let dir = home.path().join(format!("kubernetes-{}", key_of(&[SOURCE, SHA256, GO, COMMANDS])));
+    let dir = dir(&home);
     ensure_whole(&home, &dir, || build(&home, &dir))?;
     Ok(Programs { server: dir.join("kube-apiserver"), kubectl: dir.join("kubectl") })
 }
 
 fn build(home: &Home, dir: &Path) -> Result<()> {
     rootfs::room("Kubernetes", ROOM, rootfs::free_bytes(home.path())?, home.path())?;
-    if !Path::new(GO).is_dir() {
+    if let Some(missing) = [GO, LIBRARY].into_iter().find(|path| !Path::new(path).is_dir()) {
         bail!(
-            "there is no {GO}, which compiles the tests' Kubernetes: `sudo apt-get install golang-1.19-go make rsync git` \
-             (as root, `cargo xtask test` does that by itself; the package is Debian 12's)"
+            "there is no {missing}, which the tests' Kubernetes is compiled with: `sudo apt-get install golang-1.19-go \
+             golang-github-modern-go-reflect2-dev make rsync git` (as root, `cargo xtask test` does that by itself; the \
+             packages are Debian 12's)"
         );
     }
     let mut progress = Progress::begin("compiling Kubernetes' API server (once; 5 to 20 minutes)", 3);
@@ -68,13 +84,16 @@ fn build(home: &Home, dir: &Path) -> Result<()> {
     said(
         Command::new("tar").args(["-xzf"]).arg(&archive).arg("-C").arg(&source).arg("--strip-components=1"),
     )?;
+    let place = source.join(LIBRARY_PLACE);
+    fs::remove_dir_all(&place).with_context(|| format!("cannot remove {}", place.display()))?;
+    said(Command::new("cp").args(["--recursive", "--dereference", LIBRARY]).arg(&place))?;
     progress.step("compiling");
-    compile(&source, &dir.join("go"), &progress)?;
+    compile(&source, &dir.join("home"), &progress)?;
     for name in ["kube-apiserver", "kubectl"] {
         let from = source.join("_output/bin").join(name);
         fs::copy(&from, dir.join(name)).with_context(|| format!("cannot copy {}", from.display()))?;
     }
-    for part in [&source, &dir.join("go")] {
+    for part in [&source, &dir.join("home")] {
         fs::remove_dir_all(part).with_context(|| format!("cannot remove {}", part.display()))?;
     }
     fs::remove_file(&archive).with_context(|| format!("cannot remove {}", archive.display()))?;
@@ -82,7 +101,7 @@ fn build(home: &Home, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs the source's own makefile. Go keeps its cache in `home`.
+/// Runs the source's own makefile, which keeps everything in the source's folder.
 fn compile(source: &Path, home: &Path, progress: &Progress) -> Result<()> {
     fs::create_dir_all(home).with_context(|| format!("cannot create {}", home.display()))?;
     let path = format!("{GO}:{}", std::env::var("PATH").unwrap_or_default());
@@ -93,7 +112,6 @@ fn compile(source: &Path, home: &Path, progress: &Progress) -> Result<()> {
         .env_clear()
         .env("PATH", path)
         .env("HOME", home)
-        .env("GOCACHE", home.join("cache"))
         .env("GO111MODULE", "off")
         .env("CGO_ENABLED", "0")
         .env("LC_ALL", "C")

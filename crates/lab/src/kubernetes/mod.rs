@@ -29,7 +29,7 @@ use crate::eventually::quietly;
 use crate::process::{Daemon, Recipe};
 use crate::python::said;
 
-pub use build::{Programs, ensure};
+pub use build::{Programs, ensure, is_built};
 
 /// Time until a server on a busy machine is ready.
 const READY: Duration = Duration::from_secs(120);
@@ -51,8 +51,12 @@ pub struct ApiUser {
 
 /// The user who may do everything.
 pub const ADMIN: ApiUser = ApiUser { name: "admin", token: "admin-token", groups: "system:masters" };
-/// A user without any right of its own.
-pub const GUEST: ApiUser = ApiUser { name: "guest", token: "guest-token", groups: "guests" };
+/// The account of a program, without any right of its own: what it may do, a test has to grant.
+pub const ACCOUNT: ApiUser = ApiUser {
+    name: "system:serviceaccount:meridian:meridian-kube-manager",
+    token: "account-token",
+    groups: "system:serviceaccounts",
+};
 
 /// A running API server with its etcd. Both end with their value.
 #[derive(Debug)]
@@ -71,8 +75,9 @@ impl ApiServer {
     pub fn start(dir: &Path) -> Result<ApiServer> {
         let programs = ensure()?;
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        let users: String =
-            [ADMIN, GUEST].map(|it| format!("{},{},{},{}\n", it.token, it.name, it.name, it.groups)).concat();
+        let users: String = [ADMIN, ACCOUNT]
+            .map(|it| format!("{},{},{},{}\n", it.token, it.name, it.name, it.groups))
+            .concat();
         fs::write(dir.join("tokens.csv"), users).context("cannot write the API server's users")?;
         said(Command::new("openssl").args(["genrsa", "-out"]).arg(dir.join("sa.key")).arg("2048"))?;
         for _ in 0..TRIES {
@@ -81,8 +86,9 @@ impl ApiServer {
             let recipe = server(&programs, dir, client, port);
             let server = Daemon::start_here("kube-apiserver", &dir.join("kube-apiserver.out"), recipe)?;
             let api = ApiServer { server, etcd, dir: dir.to_path_buf(), port, programs: programs.clone() };
-            fs::write(api.kubeconfig(ADMIN), api.kubeconfig_text(ADMIN))?;
-            fs::write(api.kubeconfig(GUEST), api.kubeconfig_text(GUEST))?;
+            for user in [ADMIN, ACCOUNT] {
+                fs::write(api.kubeconfig(user), api.kubeconfig_text(user))?;
+            }
             match api.ready() {
                 Err(_) if api.lost_a_port() => {}
                 Err(error) => return Err(error),
@@ -131,7 +137,7 @@ impl ApiServer {
 
     /// The file with which clients act as a user.
     pub fn kubeconfig(&self, user: ApiUser) -> PathBuf {
-        self.dir.join(format!("{}.kubeconfig", user.name))
+        self.dir.join(format!("{}.kubeconfig", user.token))
     }
 
     fn kubeconfig_text(&self, user: ApiUser) -> String {
@@ -139,11 +145,10 @@ impl ApiServer {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: lab\n\
              clusters: [{{name: lab, cluster: {{server: \"https://127.0.0.1:{}\", certificate-authority: \"{}\"}}}}]\n\
-             users: [{{name: {name}, user: {{token: {token}}}}}]\n\
-             contexts: [{{name: lab, context: {{cluster: lab, user: {name}}}}}]\n",
+             users: [{{name: user, user: {{token: {token}}}}}]\n\
+             contexts: [{{name: lab, context: {{cluster: lab, user: user}}}}]\n",
             self.port,
             certificate.display(),
-            name = user.name,
             token = user.token,
         )
     }

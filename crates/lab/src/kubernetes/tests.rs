@@ -6,7 +6,7 @@ fn the_server_keeps_objects_over_a_kill_and_ends_with_its_value() {
     let begin = std::time::Instant::now();
     let api = ApiServer::start(dir.path()).unwrap();
     println!("ready after {} ms", begin.elapsed().as_millis());
-    api.apply("{apiVersion: v1, kind: Namespace, metadata: {name: blue}}").unwrap();
+    api.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: blue}\n").unwrap();
     let error = api.kubectl(&["get", "namespace", "red"]).unwrap_err().to_string();
     assert!(error.contains("NotFound"), "{error}");
     api.server().kill().unwrap();

@@ -6,6 +6,7 @@
 
 mod bgp;
 mod file;
+mod kube;
 mod network;
 mod print;
 mod server;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub(crate) use bgp::Bgp;
+pub(crate) use kube::Kube;
 pub(crate) use network::Network;
 pub(crate) use server::Server;
 use value::Field;
@@ -40,6 +42,7 @@ pub(crate) struct Config {
     pub(crate) bgp: Bgp,
     pub(crate) server: Server,
     pub(crate) network: Network,
+    pub(crate) kube: Kube,
 }
 
 /// `[ovsdb]`: how servers are reached.
@@ -142,6 +145,7 @@ impl Default for Config {
             bgp: Bgp::default(),
             server: Server::default(),
             network: Network::default(),
+            kube: Kube::default(),
         }
     }
 }
@@ -178,7 +182,7 @@ impl Key {
 impl Config {
     /// Every key with its place. This list is what the file, the variables and `--print-config` go by.
     fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
-        let Self { ovsdb, log, metrics, admin, bgp, server, network } = self;
+        let Self { ovsdb, log, metrics, admin, bgp, server, network, kube } = self;
         let key = Key::new;
         let mut fields: Vec<(Key, &mut dyn Field)> = vec![
             (
@@ -247,6 +251,7 @@ impl Config {
         fields.extend(bgp.fields());
         fields.extend(server.fields());
         fields.extend(network.fields());
+        fields.extend(kube.fields());
         fields
     }
 
@@ -353,6 +358,9 @@ impl Sources {
             }
         }
         if let Err(wrong) = config.network.settings() {
+            problems.extend(wrong);
+        }
+        if let Err(wrong) = config.kube.settings() {
             problems.extend(wrong);
         }
         if !problems.is_empty() {

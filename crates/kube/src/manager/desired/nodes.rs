@@ -94,4 +94,10 @@ impl NodeLedger {
             }
         }
     }
+
+    /// The number of nodes with an allocated subnet, deleted ones with their grace included.
+    #[cfg(test)]
+    pub(super) fn allocated_peers(&self) -> usize {
+        self.peers.allocated_count()
+    }
 }

@@ -104,21 +104,26 @@ impl PeerLedger {
         settings: &ManagerSettings,
         out: &mut Decision,
     ) -> bool {
-        let differs = |node: &NodeObject, wanted: &DualNet| {
+        let differs = |node: &NodeObject, id: NodeId, wanted: &DualNet| {
+            // A node that has lost its id gets another subnet for that reason alone.
+            NodeId::read(&node.meta.annotations).ok()?.filter(|annotated| *annotated == id)?;
             let had = TransitPeerSubnet::read(&node.meta.annotations).ok()??.0;
             let v4 = had.ipv4.zip(wanted.ipv4).map(|(had, wanted)| had != wanted);
             let v6 = had.ipv6.zip(wanted.ipv6).map(|(had, wanted)| had != wanted);
             Some(v4 == Some(true) || v6 == Some(true))
         };
         let has_changed = *self.has_changed.get_or_insert_with(|| {
-            let answers: Vec<bool> =
-                ids.iter().zip(wanted).filter_map(|((node, _), wanted)| differs(node, wanted)).collect();
+            let answers: Vec<bool> = ids
+                .iter()
+                .zip(wanted)
+                .filter_map(|((node, id), wanted)| differs(node, *id, wanted))
+                .collect();
             !answers.is_empty() && answers.iter().all(|differs| *differs)
         });
         if has_changed {
             let mut still = 0;
-            for ((node, _), wanted) in ids.iter().zip(wanted) {
-                if differs(node, wanted) == Some(true) {
+            for ((node, id), wanted) in ids.iter().zip(wanted) {
+                if differs(node, *id, wanted) == Some(true) {
                     still += 1;
                     let nets: Vec<String> =
                         settings.cluster.transit.nets().map(|net| net.to_string()).collect();
@@ -177,6 +182,11 @@ impl PeerLedger {
             subnets.push(DualStack { ipv4: first, ipv6: second });
         }
         subnets
+    }
+
+    #[cfg(test)]
+    pub(super) fn allocated_count(&self) -> usize {
+        self.allocated.ipv4.as_ref().map_or(0, |numbers| numbers.owners().count())
     }
 }
 
