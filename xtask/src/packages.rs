@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Lab,
     /// Everything the tests start: also TLS certificates, PostgreSQL, and Python for OpenStack's tools.
     Test,
+    /// The compiler of the tests' Kubernetes, which Debian 12 has.
+    Kubernetes,
     /// A Debian package: the programs that inspect and strip binaries.
     Package,
     /// The bench's peers: the C tools and a Python virtual environment.
@@ -36,13 +38,18 @@ impl Need {
         match self {
             Need::Central => &["openvswitch-common", "ovn-central", "ovn-common", "python3", "python3-venv"],
             Need::Lab => &["mmdebstrap"],
+            Need::Kubernetes => {
+                &["git", "golang-1.19-go", "golang-github-modern-go-reflect2-dev", "make", "rsync"]
+            }
             Need::Package => &["binutils", "dpkg"],
             Need::Test => &[
                 "binutils",
+                "etcd-server",
                 "frr",
                 "mmdebstrap",
                 "openvswitch-common",
                 "openvswitch-pki",
+                "openssl",
                 "openvswitch-switch",
                 "ovn-central",
                 "ovn-common",

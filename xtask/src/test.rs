@@ -29,6 +29,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ::lab::python::openstack()?;
         ::lab::python::inside()?;
         ::lab::python::tempest()?;
+        if !::lab::kubernetes::is_built()? {
+            packages::ensure(Need::Kubernetes)?;
+        }
+        ::lab::kubernetes::ensure()?;
     }
 
     let colour = if console::colors_enabled_stderr() { "always" } else { "never" };

@@ -74,11 +74,20 @@ impl Server {
 
     /// Like `start`, with further arguments of ovsdb-server, such as a remote for TLS and its certificates.
     pub fn start_with(dir: &Path, database: Database, options: &[String]) -> Result<Server> {
+        Self::run(dir, database, &database.schema(), options)
+    }
+
+    /// Starts a server whose database has another schema than the installed one: that of another version of OVN.
+    pub fn start_as(dir: &Path, database: Database, schema: &Path) -> Result<Server> {
+        Self::run(dir, database, schema, &[])
+    }
+
+    fn run(dir: &Path, database: Database, schema: &Path, options: &[String]) -> Result<Server> {
         let dir = &absolute(dir)?;
         let file = |suffix: &str| dir.join(format!("{}.{suffix}", database.short()));
         let (db, socket, pidfile) = (file("db"), file("sock"), file("pid"));
         end_leftover(&pidfile)?;
-        prepare(&db, &database.schema())?;
+        prepare(&db, schema)?;
         if socket.as_os_str().len() > 107 {
             bail!("{} is too long for a unix socket (107 bytes): use a shorter --data-dir", socket.display());
         }

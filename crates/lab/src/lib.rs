@@ -13,7 +13,7 @@
 //!
 //! [`meter`] and [`rpc`] are for benchmarks: the cost of processes, and a client with little overhead of its own.
 //!
-//! [`postgres`], [`keystone`] and [`python`] serve ordinary tests as well, on the host and without a guest.
+//! [`postgres`], [`keystone`], [`kubernetes`] and [`python`] serve ordinary tests as well, on the host and without a guest.
 
 pub mod capture;
 pub mod chaos;
@@ -28,6 +28,7 @@ mod inside;
 pub mod job;
 pub mod kernel;
 pub mod keystone;
+pub mod kubernetes;
 pub mod link;
 pub mod meter;
 pub mod need;

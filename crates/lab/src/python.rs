@@ -198,15 +198,17 @@ fn key(python: &str) -> String {
     key_of(&[REQUIREMENTS, python, setup::RECIPE])
 }
 
-/// Builds an environment if it is missing or incomplete, under a lock.
-fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
-    let whole = || {
-        let ready = dir.join(READY).is_file();
-        // Marks the environment as used, because `tidy` deletes those that were not used for long.
-        let _ = ready.then(|| fs::File::create(dir.join("used")));
-        ready
-    };
-    if whole() {
+/// True if a folder of the cache is complete.
+pub(crate) fn is_whole(dir: &Path) -> bool {
+    let ready = dir.join(READY).is_file();
+    // Marks the folder as used, because `tidy` deletes those that were not used for long.
+    let _ = ready.then(|| fs::File::create(dir.join("used")));
+    ready
+}
+
+/// Builds a folder of the cache that is missing or incomplete, one at a time.
+pub(crate) fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
+    if is_whole(dir) {
         return Ok(());
     }
     let lock = home.lock_file("build")?;
@@ -214,11 +216,13 @@ fn ensure_whole(home: &Home, dir: &Path, make: impl FnOnce() -> Result<()>) -> R
         eprintln!("another build in the lab's cache is under way; waiting for it");
         lock.lock().context("cannot wait for the other build")?;
     }
-    if whole() {
+    if is_whole(dir) {
         return Ok(());
     }
     let _ = fs::remove_dir_all(dir);
-    let made = make().and_then(|()| fs::write(dir.join(READY), "").context("cannot finish the environment"));
+    let made = make().and_then(|()| {
+        fs::write(dir.join(READY), "").context("cannot mark a folder of the lab's cache as complete")
+    });
     if made.is_err() {
         let _ = fs::remove_dir_all(dir);
     }

@@ -10,6 +10,7 @@
 //! | `meridian ovsdb check-schema` | compare Meridian's typed tables with schema files |
 //! | `meridian node`, `bgp-agent` | run the BGP agent of a node, configured by TOML or by a `bgp-agent.conf` |
 //! | `meridian metadata-agent`, `metadata-proxy` | serve metadata to a chassis's VMs, configured by `neutron_ovn_metadata_agent.ini` |
+//! | `meridian kube-manager` | number the nodes, layer-2 networks and pods of a Kubernetes cluster |
 //! | `meridian plan`, `explain` | show the changes that a running process would make; explain an address or an object |
 //! | `meridian status` | show the state of a running process |
 //! | `meridian completions` | print the completion script of a shell |
@@ -24,6 +25,7 @@ mod clients;
 mod config;
 mod failure;
 mod filter;
+mod kube;
 mod metadata;
 mod metrics;
 mod nearest;

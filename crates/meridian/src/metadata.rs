@@ -134,16 +134,16 @@ fn usual_socket() -> Option<PathBuf> {
     path.parent().is_some_and(Path::is_dir).then(|| path.to_owned())
 }
 
-struct Signals(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+pub(crate) struct Signals(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
 
 impl Signals {
-    fn new() -> Outcome<Self> {
+    pub(crate) fn new() -> Outcome<Self> {
         let failed = |error| Failure::new(Exit::Local, error).while_("cannot listen for signals");
         let of = |kind| signal(kind).map_err(failed);
         Ok(Signals(of(SignalKind::interrupt())?, of(SignalKind::terminate())?))
     }
 
-    async fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         tokio::select! {
             _ = self.0.recv() => {}
             _ = self.1.recv() => {}

@@ -12,6 +12,7 @@ mod demo;
 mod fabric;
 mod faults;
 mod guest;
+mod layer2;
 mod metadata;
 mod multihoming;
 mod native;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         multihoming::tests(),
         balancers::tests(),
         transit::tests(),
+        layer2::tests(),
         chaos::tests(),
         cloud::tests(),
     ];

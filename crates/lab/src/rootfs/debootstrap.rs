@@ -13,7 +13,7 @@ use super::recipe;
 use crate::progress::Progress;
 
 /// The Debian mirror: `$LAB_MIRROR`, else the one that the host's apt is configured with.
-pub(super) fn mirror() -> Result<String> {
+pub(crate) fn mirror() -> Result<String> {
     if let Some(named) = std::env::var("LAB_MIRROR").ok().filter(|named| !named.is_empty()) {
         return Ok(named);
     }

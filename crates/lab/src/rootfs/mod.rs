@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
 use crate::progress::Progress;
+pub(crate) use debootstrap::mirror;
 pub(crate) use fixup::{EMPTY, FIRST, SCHEMAS};
 pub use recipe::key;
 
@@ -155,7 +156,7 @@ fn build(part: &Path, home: &Home) -> Result<()> {
         cfg!(target_arch = "x86_64"),
         "User Mode Linux runs on x86-64 only; LAB_BACKEND=native needs no guest but the same root file system"
     );
-    room(free_bytes(home.path())?, home.path())?;
+    room("the lab's root file system", ROOM, free_bytes(home.path())?, home.path())?;
     let mut progress = Progress::begin("building the lab's root file system (once)", STEPS);
     let (root, kernel) = (part.join("root"), part.join("kernel"));
     fs::create_dir_all(part.join("tmp")).with_context(|| format!("cannot make {}", part.display()))?;
@@ -195,19 +196,18 @@ pub(crate) fn show_config(kernel: &Path, dir: &Path) -> Result<String> {
 }
 
 /// Fails if there is less free space than a build needs. Otherwise the build would fail half-way.
-fn room(free: u64, dir: &Path) -> Result<()> {
+pub(crate) fn room(noun: &str, needed: u64, free: u64, dir: &Path) -> Result<()> {
     ensure!(
-        free >= ROOM,
-        "not enough disk space for the lab's root file system: {} MB free in {}, {} MB needed. Make room, or name another \
-         folder in LAB_CACHE",
+        free >= needed,
+        "not enough disk space for {noun}: {} MB free in {}, {} MB needed. Make room, or name another folder in LAB_CACHE",
         free >> 20,
         dir.display(),
-        ROOM >> 20
+        needed >> 20
     );
     Ok(())
 }
 
-fn free_bytes(dir: &Path) -> Result<u64> {
+pub(crate) fn free_bytes(dir: &Path) -> Result<u64> {
     let stat =
         nix::sys::statvfs::statvfs(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
     Ok(stat.blocks_available() * stat.fragment_size())
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn too_little_space_is_told_with_numbers_and_a_way_out() {
-        assert!(room(ROOM, Path::new("/c")).is_ok());
-        let error = room(100 << 20, Path::new("/c")).unwrap_err().to_string();
+        assert!(room("a build", ROOM, ROOM, Path::new("/c")).is_ok());
+        let error = room("a build", ROOM, 100 << 20, Path::new("/c")).unwrap_err().to_string();
         assert!(error.contains("100 MB free in /c") && error.contains("LAB_CACHE"), "{error}");
     }
 

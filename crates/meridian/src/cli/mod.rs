@@ -8,6 +8,7 @@ mod dry_run;
 mod explain;
 mod import;
 mod ini_files;
+mod kube_manager;
 mod man;
 mod metadata_agent;
 mod node;
@@ -75,6 +76,7 @@ enum Command {
     BgpAgent(bgp_agent::Args),
     MetadataAgent(metadata_agent::AgentArgs),
     MetadataProxy(metadata_agent::ProxyArgs),
+    KubeManager(kube_manager::Args),
     Status(status::Args),
     Plan(plan::Args),
     AllowDeletions(allow_deletions::Args),
@@ -110,6 +112,7 @@ impl Command {
             Self::Server(args) => args.overrides(),
             Self::Import(args) => args.overrides(),
             Self::Node(args) => args.overrides(),
+            Self::KubeManager(args) => args.overrides(),
             Self::Status(args) => args.overrides(),
             Self::Plan(args) => args.overrides(),
             Self::AllowDeletions(args) => args.overrides(),
@@ -201,6 +204,7 @@ fn run(cli: Cli) -> Outcome {
             Some(metadata) => block_on(crate::metadata::run_proxy(metadata.config)),
             None => Ok(()),
         },
+        Command::KubeManager(_) => block_on_one_thread(crate::kube::run_manager(&config, control)),
         Command::Status(args) => block_on(status::run(&args, &config)),
         Command::Plan(args) => block_on(plan::run(&args, &config)),
         Command::AllowDeletions(args) => block_on(allow_deletions::run(&args, &config)),

@@ -5,6 +5,7 @@
 
 mod bgp;
 mod file;
+mod kube;
 mod network;
 mod print;
 mod server;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub(crate) use bgp::Bgp;
+pub(crate) use kube::Kube;
 pub(crate) use network::Network;
 pub(crate) use server::Server;
 use value::Field;
@@ -39,6 +41,7 @@ pub(crate) struct Config {
     pub(crate) bgp: Bgp,
     pub(crate) server: Server,
     pub(crate) network: Network,
+    pub(crate) kube: Kube,
 }
 
 /// `[ovsdb]`: how to connect to OVSDB servers.
@@ -141,6 +144,7 @@ impl Default for Config {
             bgp: Bgp::default(),
             server: Server::default(),
             network: Network::default(),
+            kube: Kube::default(),
         }
     }
 }
@@ -177,7 +181,7 @@ impl Key {
 impl Config {
     /// Every key with its field. The parsers of the file and the variables, and `--print-config`, use this list.
     fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
-        let Self { ovsdb, log, metrics, admin, bgp, server, network } = self;
+        let Self { ovsdb, log, metrics, admin, bgp, server, network, kube } = self;
         let key = Key::new;
         let mut fields: Vec<(Key, &mut dyn Field)> = vec![
             (
@@ -246,6 +250,7 @@ impl Config {
         fields.extend(bgp.fields());
         fields.extend(server.fields());
         fields.extend(network.fields());
+        fields.extend(kube.fields());
         fields
     }
 
@@ -352,6 +357,9 @@ impl Sources {
             }
         }
         if let Err(wrong) = config.network.settings() {
+            problems.extend(wrong);
+        }
+        if let Err(wrong) = config.kube.settings() {
             problems.extend(wrong);
         }
         if !problems.is_empty() {

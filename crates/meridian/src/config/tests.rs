@@ -38,7 +38,7 @@ fn what_is_wrong_names_the_line_and_what_was_meant() {
         (
             "\n[ovsdp]\n",
             "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin, bgp, \
-             server, network",
+             server, network, kube",
         ),
         ("remote = \"x\"\n", "m.toml:1: `remote` belongs in the section [ovsdb]"),
         ("log = 3\n", "m.toml:1: `log` is a section: write [log]"),

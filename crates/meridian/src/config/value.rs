@@ -372,3 +372,23 @@ words! {
         Admin = "admin",
     }
 }
+
+words! {
+    /// How peer subnets follow from a transit subnet.
+    PeerSchemeMode {
+        /// /30 for IPv4
+        Seed = "seed",
+        /// /31 for IPv4, as ovn-kubernetes has it
+        Upstream = "upstream",
+    }
+}
+
+words! {
+    /// Where a node's peer subnets come from.
+    PeerSourceMode {
+        /// From its id
+        Derived = "derived",
+        /// From an allocator
+        Allocated = "allocated",
+    }
+}

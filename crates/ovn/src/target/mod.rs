@@ -37,7 +37,7 @@ pub use observe::{SnapshotView, Tables};
 pub use op::Op;
 pub use plan::plan;
 pub use rules::{Keys, Rules};
-pub use state::{Owned, Ownership, Row, RowId, View};
+pub use state::{Owned, Ownership, Row, RowId, View, Writable};
 pub use withhold::{deletions, withhold_deletions};
 
 #[cfg(test)]

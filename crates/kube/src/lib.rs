@@ -1,0 +1,15 @@
+//! Primary layer-2 networks of Kubernetes with a transit router: the default gateway has one address and one MAC on all nodes.
+//!
+//! The cluster side allocates numbers and addresses and writes them into the API. The node side turns them into the rows of one
+//! node's zone. Both derive everything else from the same functions, so that no two nodes disagree.
+//!
+//! Reading order: [`ident`] and [`address`] (numbers, and the addresses that follow from them), [`annotation`] (their form in the
+//! API), [`network`] (one network and its rules), [`crd`] (the resources with which users ask for one).
+
+pub mod address;
+pub mod annotation;
+pub mod crd;
+pub mod ident;
+pub mod manager;
+pub mod network;
+pub mod zone;

@@ -1,0 +1,201 @@
+//! Objects of the API as parts of a snapshot.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DynamicObject;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::snapshot::{
+    AttachmentObject, ClaimObject, Kind, Meta, NamespaceObject, NetworkObject, NetworkScope, NodeObject,
+    Owner, PodObject, PodRequest,
+};
+use crate::annotation::{Annotation, PodNetworks};
+use crate::crd::{ClusterUserDefinedNetworkSpec, Layer2Spec, NetworkStatus, Role, UserDefinedNetworkSpec};
+
+/// The annotation in which a pod says what it wants of its primary network.
+const REQUEST: &str = "v1.multus-cni.io/default-network";
+
+/// The metadata; `keep_label` and `keep_annotation` say what stays in memory.
+fn meta(
+    metadata: ObjectMeta,
+    keep_label: impl Fn(&str) -> bool,
+    keep_annotation: impl Fn(&str) -> bool,
+) -> Meta {
+    // A custom resource may have an empty map, which is not the same as none to a patch.
+    let has_annotations = metadata.annotations.is_some();
+    let annotations = metadata.annotations.unwrap_or_default();
+    let owner = |owner: k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| Owner {
+        kind: owner.kind,
+        uid: owner.uid,
+        is_controller: owner.controller == Some(true),
+    };
+    Meta {
+        namespace: metadata.namespace.unwrap_or_default(),
+        name: metadata.name.unwrap_or_default(),
+        uid: metadata.uid.unwrap_or_default(),
+        created: metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
+        version: metadata.resource_version.and_then(|version| version.parse().ok()).unwrap_or(0),
+        generation: metadata.generation.unwrap_or(0),
+        is_deleting: metadata.deletion_timestamp.is_some(),
+        has_annotations,
+        annotations: annotations.into_iter().filter(|(key, _)| keep_annotation(key)).collect(),
+        labels: metadata.labels.unwrap_or_default().into_iter().filter(|(key, _)| keep_label(key)).collect(),
+        finalizers: metadata.finalizers.unwrap_or_default(),
+        owners: metadata.owner_references.unwrap_or_default().into_iter().map(owner).collect(),
+    }
+}
+
+/// A part of an object of the API.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Part {
+    /// A node.
+    Node(NodeObject),
+    /// A namespace.
+    Namespace(NamespaceObject),
+    /// A pod.
+    Pod(PodObject),
+    /// A network of one namespace.
+    Network(NetworkObject),
+    /// A network of several namespaces.
+    ClusterNetwork(NetworkObject),
+    /// An attachment definition.
+    Attachment(AttachmentObject),
+    /// A claim of addresses.
+    Claim(ClaimObject),
+}
+
+/// The part of an object that decides something. `None` for networks of other kinds.
+pub(super) fn decode(kind: Kind, object: DynamicObject) -> Option<Part> {
+    Some(match kind {
+        Kind::Node => Part::Node(node(object)),
+        Kind::Namespace => Part::Namespace(namespace(object)),
+        Kind::Pod => Part::Pod(pod(object)),
+        Kind::UserDefinedNetwork => Part::Network(network(object)?),
+        Kind::ClusterUserDefinedNetwork => Part::ClusterNetwork(cluster_network(object)?),
+        Kind::Attachment => Part::Attachment(attachment(object)),
+        Kind::Claim => Part::Claim(claim(object)),
+    })
+}
+
+/// A node: its annotations of `k8s.ovn.org`.
+fn node(object: DynamicObject) -> NodeObject {
+    NodeObject { meta: meta(object.metadata, |_| false, |key| key.starts_with("k8s.ovn.org/")) }
+}
+
+/// A namespace: its labels.
+fn namespace(object: DynamicObject) -> NamespaceObject {
+    NamespaceObject { meta: meta(object.metadata, |_| true, |_| false) }
+}
+
+/// A pod: its networks and its wishes.
+fn pod(object: DynamicObject) -> PodObject {
+    let request = match object.metadata.annotations.as_ref().and_then(|all| all.get(REQUEST)) {
+        Some(text) => parse_request(text),
+        None => Ok(PodRequest::default()),
+    };
+    let meta = meta(object.metadata, |_| false, |key| key == PodNetworks::KEY);
+    let text = |path: &str| object.data.pointer(path).and_then(|value| value.as_str()).unwrap_or_default();
+    PodObject {
+        networks: PodNetworks::read(&meta.annotations),
+        is_scheduled: !text("/spec/nodeName").is_empty(),
+        is_host_network: object.data.pointer("/spec/hostNetwork") == Some(&Value::Bool(true)),
+        is_finished: matches!(text("/status/phase"), "Succeeded" | "Failed"),
+        request,
+        meta,
+    }
+}
+
+/// One element of the request: a network with what the pod wants of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Selection {
+    #[serde(default)]
+    mac: Option<String>,
+    #[serde(default)]
+    ipam_claim_reference: Option<String>,
+}
+
+fn parse_request(text: &str) -> Result<PodRequest, String> {
+    let cannot = |cause: String| {
+        format!("cannot read annotation {REQUEST}: {cause}; correct it and create the pod again")
+    };
+    // A bare name wants nothing in particular.
+    if !text.trim_start().starts_with('[') {
+        return Ok(PodRequest::default());
+    }
+    let mut list: Vec<Selection> = serde_json::from_str(text).map_err(|error| cannot(error.to_string()))?;
+    let (Some(selection), 0) = (list.pop(), list.len()) else {
+        return Err(cannot("expected one network".to_owned()));
+    };
+    let mac = selection.mac.map(|mac| mac.parse::<ovn::MacAddr>()).transpose();
+    let mac = mac.map_err(|error| cannot(error.to_string()))?;
+    if mac.is_some_and(|mac| mac.is_multicast() || mac == ovn::MacAddr::default()) {
+        return Err(cannot("the MAC address is not one of a port".to_owned()));
+    }
+    Ok(PodRequest { mac, claim: selection.ipam_claim_reference.filter(|claim| !claim.is_empty()) })
+}
+
+/// A network of one namespace; `None` if it is not a primary layer-2 network.
+fn network(object: DynamicObject) -> Option<NetworkObject> {
+    let spec = object.data.get("spec")?;
+    is_ours(spec)?;
+    let parsed = UserDefinedNetworkSpec::deserialize(spec).map_err(|error| format!("spec: {error}"));
+    let layer2 = parsed.and_then(|spec| spec.layer2.ok_or_else(|| "spec.layer2: missing".to_owned()));
+    Some(network_object(object, NetworkScope::Namespace, layer2))
+}
+
+/// A network of several namespaces; `None` if it is not a primary layer-2 network.
+fn cluster_network(object: DynamicObject) -> Option<NetworkObject> {
+    let spec = object.data.get("spec")?;
+    is_ours(spec.get("network")?)?;
+    let parsed = ClusterUserDefinedNetworkSpec::deserialize(spec).map_err(|error| format!("spec: {error}"));
+    let (selector, layer2) = match parsed {
+        Ok(spec) => {
+            let layer2 = spec.network.layer2.ok_or_else(|| "spec.network.layer2: missing".to_owned());
+            (spec.namespace_selector, layer2)
+        }
+        Err(error) => (Default::default(), Err(error)),
+    };
+    Some(network_object(object, NetworkScope::Selector(selector), layer2))
+}
+
+/// Something, if the fields are those of a primary layer-2 network. Only the fields that say so need to be readable.
+fn is_ours(spec: &Value) -> Option<()> {
+    let topology = spec.get("topology")?.as_str()?;
+    let role = Role::deserialize(spec.get("layer2")?.get("role")?).ok()?;
+    (topology == "Layer2" && role == Role::Primary).then_some(())
+}
+
+fn network_object(
+    object: DynamicObject,
+    scope: NetworkScope,
+    spec: Result<Layer2Spec, String>,
+) -> NetworkObject {
+    let status = object.data.get("status").map(NetworkStatus::deserialize);
+    NetworkObject {
+        // Labels and annotations are copied into the definition.
+        meta: meta(object.metadata, |_| true, |_| true),
+        scope,
+        spec,
+        conditions: status.and_then(|status| status.ok()).unwrap_or_default().conditions,
+    }
+}
+
+/// An attachment definition.
+fn attachment(object: DynamicObject) -> AttachmentObject {
+    let config = object.data.pointer("/spec/config").and_then(|config| config.as_str());
+    let config = config.unwrap_or_default().to_owned();
+    AttachmentObject { meta: meta(object.metadata, |_| true, |_| true), config }
+}
+
+/// A claim of addresses.
+fn claim(object: DynamicObject) -> ClaimObject {
+    let text = |value: &Value| value.as_str().map(|text| text.to_owned());
+    let addresses = object.data.pointer("/status/ips").and_then(|list| list.as_array());
+    ClaimObject {
+        network: object.data.pointer("/spec/network").and_then(text).unwrap_or_default(),
+        addresses: addresses.map(|list| list.iter().filter_map(text).collect()).unwrap_or_default(),
+        meta: meta(object.metadata, |_| false, |_| false),
+    }
+}

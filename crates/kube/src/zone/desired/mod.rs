@@ -1,0 +1,164 @@
+//! The rows of one layer-2 network in one zone. Pure.
+//!
+//! | file | rows |
+//! |---|---|
+//! | `switch` | the layer-2 switch, its ports to router, management port and pods |
+//! | `transit` | the transit router, its port to the switch, its ports to all gateway routers |
+//! | `gateway` | the node's gateway router, the external switch |
+//! | `routes`, `policies`, `nat` | what both routers do with packets |
+//! | `chassis` | the Southbound rows of remote nodes, which remote ports need |
+//!
+//! All UUIDs follow from the network and the row's role, so that a lost Northbound is rebuilt with the same ones.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod chassis;
+mod gateway;
+mod nat;
+mod policies;
+mod routes;
+mod switch;
+mod transit;
+
+use std::fmt::{self, Display};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use ovn::ident::{marked_uuid, row_uuid};
+use ovn::target::{Part, Writable};
+use ovn::text::{HostAddr, Text};
+use ovsdb::{Map, Ref, Set, Str, Table, Uuid};
+use reconcile::{Class, ObjectId, Outcome, Problem};
+
+use super::{RowNames, ZoneNetwork, ZoneNode, ZoneSnapshot};
+use crate::address::DualNet;
+
+pub use chassis::{compile_chassis, name_chassis};
+
+/// The rows of a network in the zone of `snapshot.local`. Without a ready local node there are none, and existing rows stay.
+pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> Outcome<Part> {
+    let object = ObjectId::new("network", network.network.name.as_str());
+    let Some(local) = snapshot.nodes.get(&snapshot.local) else {
+        let mut out = Outcome::new(Part::new());
+        let message = format!(
+            "node {} has no node id or no chassis yet, so the network has no rows here; see that the manager and \
+             ovn-controller run",
+            snapshot.local
+        );
+        out.undecided(Problem::error(object, Class::Transient, "node-not-ready", message));
+        return out;
+    };
+    let names = RowNames::new(&network.network, snapshot.profile);
+    let mut draft = Draft { snapshot, network, local, names, owner, object, out: Outcome::new(Part::new()) };
+    let switch_port = transit::compile(&mut draft);
+    switch::compile(&mut draft, switch_port);
+    gateway::compile(&mut draft);
+    draft.out
+}
+
+/// The rows of a network while they are put together.
+struct Draft<'z> {
+    snapshot: &'z ZoneSnapshot,
+    network: &'z ZoneNetwork,
+    local: &'z ZoneNode,
+    names: RowNames,
+    owner: &'z str,
+    object: ObjectId,
+    out: Outcome<Part>,
+}
+
+impl<'z> Draft<'z> {
+    /// The name of the zone's node.
+    fn node(&self) -> &'z str {
+        &self.snapshot.local
+    }
+
+    /// The other nodes of the cluster, in order of name.
+    fn remote_nodes(&self) -> impl Iterator<Item = (&'z str, &'z ZoneNode)> + use<'z> {
+        let (nodes, local) = (&self.snapshot.nodes, &self.snapshot.local);
+        nodes.iter().filter(move |(name, _)| *name != local).map(|(name, node)| (name.as_str(), node))
+    }
+
+    /// Whether the Southbound has a remote node's chassis. If it lacks it, the node's ports must wait: OVN would make local ones.
+    fn is_reachable(&self, node: &ZoneNode) -> bool {
+        self.snapshot.remote_chassis.contains(node.chassis.as_str())
+    }
+
+    /// Wants a row, whose UUID follows from its role.
+    fn own<T: Writable + fmt::Debug>(&mut self, role: &str, row: T) -> Ref<T> {
+        let uuid = row_uuid("udn", self.network.network.name.as_str(), &format!("{} {role}", T::TABLE));
+        self.out.value.own(self.object.clone(), uuid, row);
+        Ref::new(uuid)
+    }
+
+    /// Wants a row of a table without `external_ids`, which carries the owner's mark in its UUID.
+    fn own_marked<T: Writable + fmt::Debug>(&mut self, role: &str, row: T) -> Uuid {
+        let name = self.network.network.name.as_str();
+        let uuid = marked_uuid(self.owner, "udn", name, &format!("{} {role}", T::TABLE));
+        self.out.value.own(self.object.clone(), uuid, row);
+        uuid
+    }
+
+    fn report(&mut self, code: &'static str, message: String) {
+        let problem = Problem::error(self.object.clone(), Class::Refused, code, message);
+        self.out.report(problem);
+    }
+
+    /// The keys by which rows of a network are found.
+    fn external_ids(&self) -> Map<Str, Str> {
+        map([("k8s.ovn.org/network", self.network.network.name.as_str()), ("k8s.ovn.org/topology", "layer2")])
+    }
+
+    /// The same for a switch or a router.
+    fn datapath_ids(&self) -> Map<Str, Str> {
+        let mut ids = self.external_ids();
+        ids.insert("k8s.ovn.org/role".into(), "primary".into());
+        ids
+    }
+
+    /// The same for a row that stands for a remote node.
+    fn remote_ids(&self, node: &str) -> Map<Str, Str> {
+        let mut ids = self.external_ids();
+        ids.insert("k8s.ovn.org/node".into(), node.into());
+        ids
+    }
+
+    fn mtu(&self) -> u32 {
+        self.network.network.mtu.unwrap_or(self.snapshot.default_mtu)
+    }
+
+    /// `gateway_mtu`, unless the node's kernel cannot check packet lengths.
+    fn gateway_mtu(&self) -> Option<(&'static str, Str)> {
+        self.local.has_gateway_mtu.then(|| ("gateway_mtu", text(self.mtu())))
+    }
+}
+
+fn map<K: Into<Str>, V: Into<Str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Map<Str, Str> {
+    pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+}
+
+/// The string of anything that prints itself.
+fn text(value: impl Display) -> Str {
+    Str::from(value.to_string())
+}
+
+/// The addresses of a router port.
+fn networks(nets: impl IntoIterator<Item = DualNet>) -> Set<Text<IpNet>> {
+    nets.into_iter().flat_map(DualNet::nets).map(Text::from).collect()
+}
+
+/// An address with the full prefix length of its family: `100.65.0.2/32`.
+fn host(address: IpAddr) -> IpNet {
+    IpNet::from(address)
+}
+
+fn host_cell(net: IpNet) -> Text<HostAddr> {
+    Text::from(HostAddr::from(net))
+}
+
+/// The references to rows of one kind.
+fn refs<T: Table>(rows: Vec<Ref<T>>) -> Set<Ref<T>> {
+    rows.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! The layer-2 switch, its ports to router, management port and pods.
+
+use std::net::IpAddr;
+
+use ovn::PortType;
+use ovn::nb::{LogicalSwitch, LogicalSwitchPort};
+use ovn::text::{HostAddr, PortAddresses, PortSecurity, Text};
+use ovsdb::{Ref, Str};
+
+use super::{Draft, map, refs, text};
+use crate::ident::MANAGEMENT_PORT_KEY;
+use crate::zone::ZonePod;
+
+pub(super) fn compile(draft: &mut Draft<'_>, router_port: Ref<LogicalSwitchPort>) {
+    let mut ports = vec![router_port, management_port(draft)];
+    for pod in &draft.network.pods {
+        ports.extend(pod_port(draft, pod));
+    }
+    let network = &draft.network.network;
+    let name = text(draft.names.switch());
+    let mut config = vec![
+        ("interconn-ts", name.clone()),
+        ("requested-tnl-key", text(draft.network.keys.switch)),
+        ("mcast_snoop", "true".into()),
+        ("mcast_querier", "false".into()),
+        ("mcast_flood_unregistered", "true".into()),
+    ];
+    config.extend(network.subnets.ipv4.map(|net| ("subnet", text(net))));
+    config.extend(network.subnets.ipv6.map(|net| ("ipv6_prefix", text(net.network()))));
+    let switch = LogicalSwitch {
+        name,
+        ports: refs(ports),
+        other_config: map(config),
+        external_ids: draft.datapath_ids(),
+        ..Default::default()
+    };
+    draft.own("switch", switch);
+}
+
+/// The port through which the node itself is on the network. It has the same address and key in every zone, and never leaves one.
+fn management_port(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
+    let network = &draft.network.network;
+    let ips: Vec<IpAddr> = network.management.addresses().all().collect();
+    let row = LogicalSwitchPort {
+        name: text(draft.names.management_port(draft.node())),
+        addresses: [Text::from(fixed(network.management_mac(), &ips))].into_iter().collect(),
+        options: map([("requested-tnl-key", text(MANAGEMENT_PORT_KEY))]),
+        external_ids: draft.external_ids(),
+        ..Default::default()
+    };
+    draft.own("management", row)
+}
+
+/// The port of a pod: a VIF in its own zone, a remote port in all others.
+fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPort>> {
+    let ips: Vec<IpAddr> = pod.addresses.addresses().map(|net| net.addr()).collect();
+    let Some(key) = pod.addresses.tunnel_id else {
+        let message =
+            format!("pod {}/{} has no tunnel key; its annotation is incomplete", pod.namespace, pod.name);
+        draft.report("pod-without-key", message);
+        return None;
+    };
+    // A pod of a node without rows is on no chassis yet.
+    let node = draft.snapshot.nodes.get(&pod.node)?;
+    let is_local = pod.node == draft.snapshot.local;
+    if !is_local && !draft.is_reachable(node) {
+        return None;
+    }
+    let mac = pod.addresses.mac_address;
+    let mut options =
+        vec![("requested-tnl-key", text(key)), ("requested-chassis", text(node.chassis.as_str()))];
+    let mut external_ids = draft.external_ids();
+    let attachment = pod.attachment.to_string();
+    for (key, value) in [("pod", "true"), ("namespace", &pod.namespace), ("k8s.ovn.org/nad", &attachment)] {
+        external_ids.insert(key.into(), value.into());
+    }
+    let mut row = LogicalSwitchPort {
+        name: format!("{}{}_{}", pod.attachment.row_prefix(), pod.namespace, pod.name).into(),
+        addresses: [Text::from(fixed(mac, &ips))].into_iter().collect(),
+        ..Default::default()
+    };
+    if is_local {
+        options.push(("iface-id-ver", Str::from(pod.uid.as_str())));
+        let ips = ips.iter().copied().map(HostAddr::from).collect();
+        row.port_security = [Text::from(PortSecurity::Source { mac, ips })].into_iter().collect();
+    } else {
+        row.kind = PortType::Remote;
+        external_ids.insert("k8s.ovn.org/node".into(), pod.node.as_str().into());
+    }
+    (row.options, row.external_ids) = (map(options), external_ids);
+    Some(draft.own(&format!("pod {}", pod.uid), row))
+}
+
+fn fixed(mac: ovn::MacAddr, ips: &[IpAddr]) -> PortAddresses {
+    PortAddresses::Fixed { mac, ips: ips.iter().copied().map(HostAddr::from).collect() }
+}
