@@ -98,7 +98,7 @@ fn line(out: &mut String, cells: &[Cell], widths: &[usize], coloured: bool) {
 }
 
 /// Control characters would move the cursor, or worse: they are shown, not sent.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
     }

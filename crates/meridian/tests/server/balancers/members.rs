@@ -91,6 +91,18 @@ fn scenario_29_to_32_members_that_cannot_be() {
     served.site.member(&served.pool, "30.0.0.107", &s3);
     assert_eq!(served.site.on_network(&n3), [served.balancer.clone()].into());
     assert_eq!(served.backends(), ["10.0.0.107:80", "30.0.0.107:80"]);
+    let path = format!("loadbalancers/{}/status", served.balancer);
+    let members = |path: &str| {
+        let tree = served.site.get(path)["statuses"]["loadbalancer"].clone();
+        tree["listeners"][0]["pools"][0]["members"].as_array().unwrap().clone()
+    };
+    let reasons: Vec<Value> =
+        members(&format!("{path}?verbose=true")).iter().map(|it| it["reason"].clone()).collect();
+    let (lone, near) =
+        (reasons.iter().find(|it| !it.is_null()), reasons.iter().filter(|it| it.is_null()).count());
+    assert!(lone.unwrap().as_str().unwrap().contains("no router joins its subnet"), "{reasons:?}");
+    assert_eq!(near, 1);
+    assert!(members(&path).iter().all(|it| it.get("reason").is_none()), "Octavia's keys only");
 }
 
 #[test]
