@@ -217,3 +217,21 @@ fn scenario_37_weights_are_repetitions_and_zero_drains() {
     assert_eq!(served.site.get(&path)["member"]["weight"], 1);
     assert_eq!((count("10.0.0.1:80"), count("10.0.0.2:80")), (1, 1));
 }
+
+#[test]
+fn each_request_is_noted_once_in_the_northbound() {
+    let served = Served::new();
+    served.site.cloud.converged();
+    // The file has a line for each transaction. The note of the store's state belongs to the transaction of the rows.
+    let file = served.site.cloud.ovn().join("nb.db");
+    let notes = || {
+        let text = std::fs::read_to_string(&file).unwrap();
+        text.lines().filter(|line| line.contains("meridian:applied")).count()
+    };
+    let before = notes();
+    for last in 0..20 {
+        served.site.member(&served.pool, &format!("10.0.0.{}", 100 + last), &served.site.s1);
+    }
+    served.site.cloud.converged();
+    assert_eq!(notes() - before, 20);
+}
