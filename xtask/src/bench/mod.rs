@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_parser = size)]
     ports: Vec<usize>,
     /// Also run slow parts: 100,000 ports and 1,000 kills of the API server, ovn-bgp-agent at every size, 1,000 members of
-    /// Octavia one by one
+    /// Octavia
     #[arg(long)]
     full: bool,
     /// Leave out the peers: Neutron and Octavia, which take minutes to install and start, and ovn-bgp-agent

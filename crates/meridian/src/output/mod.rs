@@ -10,7 +10,7 @@ mod table;
 
 pub(crate) use csv::{csv_line, csv_row};
 pub(crate) use json::{Natural, NaturalRow};
-pub(crate) use table::{Look, Table, cell};
+pub(crate) use table::{Look, Table, cell, visible};
 
 /// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

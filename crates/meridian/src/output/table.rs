@@ -98,7 +98,7 @@ fn line(out: &mut String, cells: &[Cell], widths: &[usize], coloured: bool) {
 }
 
 /// Escapes control characters, which would otherwise move the cursor or control the terminal.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
     }

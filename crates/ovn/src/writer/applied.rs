@@ -5,6 +5,8 @@
 //! readers: servers on the same store, where a request that waits for the Northbound may have arrived at any of them; and the next writer,
 //! which must not delete rows that follow from a newer store than its own ([`super::removals`]).
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use ovsdb::client::LockState;
 use ovsdb::{Client, Str, Transaction};
 use tokio::sync::watch;
@@ -36,6 +38,8 @@ pub(super) struct AppliedExchange<S> {
     pub(super) states: watch::Receiver<S>,
     /// The progress of this server itself.
     pub(super) own: watch::Receiver<Revision>,
+    /// The revision that this server writes at present.
+    pub(super) planned: Arc<Mutex<Revision>>,
     /// The sequence number of the newest written state, written by any server.
     pub(super) known: watch::Sender<u64>,
 }
@@ -58,7 +62,7 @@ impl<S: SourceState> AppliedExchange<S> {
             self.known.send_if_modified(|known| std::mem::replace(known, newest) != newest);
             if !is_writer {
                 former = own;
-            } else if own != former && noted != Some(own) {
+            } else if own != former && noted != Some(own) && !self.is_being_written(noted) {
                 self.tell(own).await;
             }
             tokio::select! {
@@ -67,6 +71,13 @@ impl<S: SourceState> AppliedExchange<S> {
                 event = feed.next() => if event.is_none() { return },
             }
         }
+    }
+
+    /// Whether a note is that of the rows that this server writes at present. The server sends the update before the reply, so the note is
+    /// seen before `own` is. Without this check, this task would write the former state back over it, and then the new one again: two
+    /// more transactions for each change, and in between a note that is older than the rows.
+    fn is_being_written(&self, noted: Option<Revision>) -> bool {
+        noted == Some(*self.planned.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn tell(&self, revision: Revision) {

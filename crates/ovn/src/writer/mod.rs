@@ -27,7 +27,7 @@ mod revision;
 mod target;
 mod wake;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -74,6 +74,7 @@ pub struct Writer<S> {
     fence: Fence,
     office: watch::Sender<LockState>,
     own: watch::Sender<Revision>,
+    planned: Arc<Mutex<Revision>>,
 }
 
 impl<S: SourceState> Writer<S> {
@@ -93,12 +94,14 @@ impl<S: SourceState> Writer<S> {
             fence: Fence::default(),
             office: watch::Sender::new(LockState::Waiting),
             own: watch::Sender::default(),
+            planned: Arc::default(),
         }
     }
 
     /// The target of the loop.
     pub fn target(&self, databases: &Databases, ownership: Ownership) -> WriterTarget {
-        WriterTarget::new(databases.database(), ownership, &self.lock, self.own.clone(), self.fence.clone())
+        let (own, planned) = (self.own.clone(), Arc::clone(&self.planned));
+        WriterTarget::new(databases.database(), ownership, &self.lock, own, planned, self.fence.clone())
     }
 
     /// The conditions under which a decision may be written.
@@ -118,6 +121,7 @@ impl<S: SourceState> Writer<S> {
             held: held.clone(),
             states: self.states.clone(),
             own: self.own.subscribe(),
+            planned: Arc::clone(&self.planned),
             known,
         };
         task::keep("applied", exchange.run());

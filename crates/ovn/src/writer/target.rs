@@ -38,9 +38,9 @@ impl WriterTarget {
         ownership: Ownership,
         lock: &str,
         applied: watch::Sender<Revision>,
+        planned: Arc<Mutex<Revision>>,
         fence: Fence,
     ) -> Self {
-        let planned = Arc::<Mutex<Revision>>::default();
         let (guard, mark, noted) = (fence.clone(), fence.clone(), Arc::clone(&planned));
         let rows = RowTarget::new(database, ownership, Rules::northbound())
             .with_lock(lock)

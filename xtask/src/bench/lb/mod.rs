@@ -35,22 +35,18 @@ struct Sizes {
     rounds: u8,
     /// In one batch, and in a cascade.
     batch: usize,
-    /// In one large batch.
-    large: usize,
     /// One by one, on both sides.
     single: usize,
-    /// One by one, on ours; and on the peer's with `--full`.
-    all_single: Option<usize>,
+    /// In one large batch and one by one, on ours; and on the peer's with `--full`.
+    large: Option<usize>,
 }
 
 impl Sizes {
     fn new(order: &Order) -> Sizes {
         match order.quick {
             // Figures of this size mean nothing, but show that everything works.
-            true => Sizes { rounds: 1, batch: 5, large: 20, single: 5, all_single: None },
-            false => {
-                Sizes { rounds: order.rounds, batch: 100, large: 1000, single: 50, all_single: Some(1000) }
-            }
+            true => Sizes { rounds: 1, batch: 5, single: 5, large: Some(20) },
+            false => Sizes { rounds: order.rounds, batch: 100, single: 20, large: Some(1000) },
         }
     }
 }
@@ -67,8 +63,8 @@ pub(super) fn bench(order: &Order) -> Result<ExitCode> {
     let outcome = match order.alone {
         true => Err(anyhow::anyhow!("it was left out by --alone")),
         false => {
-            let all_single = sizes.all_single.filter(|_| order.full);
-            measure_octavia(&scratch.0, Sizes { rounds: 1, all_single, ..sizes }, &mut report)
+            let large = sizes.large.filter(|_| order.full);
+            measure_octavia(&scratch.0, Sizes { rounds: 1, large, ..sizes }, &mut report)
         }
     };
     report.notes.push(match outcome {

@@ -32,15 +32,16 @@ pub(super) fn measure(site: &Site, sizes: Sizes, column: &mut Column<'_>) -> Res
         })?;
         column.add(&format!("delete with {} members (cascade)", sizes.batch), &cost, 1, Some(GOALS[2]));
 
+        let Some(large) = sizes.large else { continue };
         let (balancer, pool) = site.create_tree()?;
-        let what = format!("{} members in a batch", sizes.large);
-        let cost = site.cost(|| put_members(site, &balancer, &pool, sizes.large))?;
+        let what = format!("{large} members in a batch");
+        let cost = site.cost(|| put_members(site, &balancer, &pool, large))?;
         column.add(&what, &cost, 1, Some(LARGE_GOALS.0));
         column.add_growth(&what, &cost, Some(LARGE_GOALS.1));
         site.ask("DELETE", &format!("loadbalancers/{balancer}?cascade=true"), None)?;
         site.wait_gone(&balancer)?;
     }
-    for count in [Some(sizes.single), sizes.all_single].into_iter().flatten() {
+    for count in [Some(sizes.single), sizes.large].into_iter().flatten() {
         let (balancer, pool) = site.create_tree()?;
         let what = format!("{count} members one by one");
         let cost = site.cost(|| {

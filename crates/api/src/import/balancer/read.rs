@@ -32,8 +32,9 @@ pub(super) fn balancers(document: &Document, order: &MemberOrder, txn: &mut Txn,
         let id = value["id"].as_str().unwrap_or("without an id").to_owned();
         let result =
             read::<shape::OctaviaBalancer>(value).and_then(|source| take_over(&parts, source, order, txn));
-        if let Err(why) = result {
-            takeover.left_out.push(Remark::new(NOUN, id, why));
+        match result {
+            Ok(note) => takeover.notes.extend(note.map(|note| format!("{NOUN}/{id}: {note}"))),
+            Err(why) => takeover.left_out.push(Remark::new(NOUN, id, why)),
         }
     }
     for (noun, id) in parts.orphans(document) {
@@ -134,7 +135,7 @@ fn take_over(
     source: shape::OctaviaBalancer,
     order: &MemberOrder,
     txn: &mut Txn,
-) -> Result<(), String> {
+) -> Result<Option<String>, String> {
     let id = source.common.id;
     if source.provider != PROVIDER {
         return Err(format!("its provider is {:?}; only {PROVIDER:?} can be imported", source.provider));
@@ -194,8 +195,31 @@ fn take_over(
         listeners.push(made.map_err(|why| format!("its listener {}: {why}", source.common.id))?);
     }
     // A port for probes may find no address. Then nothing of this load balancer may stay in the transaction.
+    let note = note_of(&pools, &members);
     let aggregate = Aggregate { whole, listeners, pools, members, monitors };
-    adopt(txn, aggregate).map_err(|fault| fault.to_string())
+    adopt(txn, aggregate).map_err(|fault| fault.to_string()).map(|()| note)
+}
+
+/// What Octavia's OVN provider stores and ignores, and Meridian obeys: its traffic changes with the first pass.
+fn note_of(pools: &[Pool], members: &[Member]) -> Option<String> {
+    let differ = |pool: &Pool| {
+        let mut weights =
+            members.iter().filter(|member| member.pool_id == pool.id).map(|member| member.weight);
+        let first = weights.next();
+        first == Some(0) || weights.any(|weight| Some(weight) != first)
+    };
+    let mut effects = Vec::new();
+    if pools.iter().any(differ) {
+        effects.push("weights of members");
+    }
+    if members.iter().any(|member| member.backup) {
+        effects.push("backup members");
+    }
+    if pools.iter().any(|pool| pool.persistence.is_some()) {
+        effects.push("session persistence");
+    }
+    let ignored = "take effect with the first pass; Octavia's OVN provider ignores them or a part of them";
+    (!effects.is_empty()).then(|| format!("{} {ignored}", effects.join(", ")))
 }
 
 /// The VIPs and their network. Their ports must be in the store, because they hold the addresses.

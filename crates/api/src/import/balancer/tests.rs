@@ -231,6 +231,30 @@ fn a_load_balancer_with_a_bad_part_is_left_out_whole() {
 }
 
 #[test]
+fn attributes_that_the_provider_ignores_are_noted() {
+    assert_eq!(taken(&balancers(), &cloud()).notes, Vec::<String>::new());
+    let with = |collection: &str, key: &str, value: Value| {
+        let mut document = Document::of_balancers();
+        for name in ["loadbalancers", "listeners", "pools", "members", "healthmonitors"] {
+            let mut objects = balancers().get(name).to_vec();
+            if name == collection {
+                objects[0][key] = value.clone();
+            }
+            document.add(name, objects);
+        }
+        taken(&document, &cloud()).notes.concat()
+    };
+    for (collection, key, value, expected) in [
+        ("members", "weight", json!(5), "weights of members take effect"),
+        ("members", "backup", json!(true), "backup members take effect"),
+        ("pools", "session_persistence", json!({"type": "SOURCE_IP"}), "session persistence take effect"),
+    ] {
+        let note = with(collection, key, value);
+        assert!(note.starts_with(&format!("loadbalancer/{BALANCER}: {expected}")), "{note}");
+    }
+}
+
+#[test]
 fn one_bad_load_balancer_stops_no_other() {
     let mut document = balancers();
     let mut other = document.get("loadbalancers")[0].clone();

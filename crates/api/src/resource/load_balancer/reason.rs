@@ -3,13 +3,13 @@
 //! Octavia's own bodies have no key for them. `GET .../status?verbose=true`, `meridian status` and `meridian explain` show them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
 use super::health::MemberHealth;
 use super::status::{self, DEADLINE, Provisioning};
-use crate::model::{LoadBalancer, Member, Port, Router};
+use crate::model::{LoadBalancer, Member, Port, Router, Subnet};
 use crate::resource::Scene;
 use crate::world::{Link, World};
 
@@ -43,8 +43,26 @@ pub fn of_member(scene: &Scene<'_>, member: &Member) -> Option<String> {
         _ if member.weight == 0 => Some("its weight is 0: it keeps its connections".to_owned()),
         MemberHealth::Unknown if member.backup => Some("it waits as a backup".to_owned()),
         MemberHealth::Unknown => Some("it has not been probed yet".to_owned()),
+        MemberHealth::Unmonitored | MemberHealth::Online if !is_reachable(scene.world, member) => Some(
+            "no router joins its subnet with the VIP's, so clients there do not reach it. Add both subnets to one router".to_owned(),
+        ),
         MemberHealth::Unmonitored | MemberHealth::Online => None,
     }
+}
+
+/// Whether a member is on the network of a VIP, or a router joins both.
+fn is_reachable(world: &World, member: &Member) -> bool {
+    let Some(whole) = world.get::<LoadBalancer>(&member.load_balancer_id) else { return true };
+    let network = world.get::<Subnet>(&member.subnet()).map(|subnet| subnet.network_id);
+    if network == Some(whole.vip_network_id) {
+        return true;
+    }
+    let routers_at = |subnet: Uuid| -> BTreeSet<Uuid> {
+        let ports = world.linked::<Port>(Link::PortsOfSubnet(subnet));
+        ports.filter_map(|port| port.router_id()).collect()
+    };
+    let near = routers_at(member.subnet());
+    whole.vips.iter().any(|vip| !routers_at(vip.subnet_id).is_disjoint(&near))
 }
 
 /// The routers that answer for a VIP: those with an interface in its subnet, and the owner's own with a gateway there.

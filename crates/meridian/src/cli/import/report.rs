@@ -65,7 +65,12 @@ impl fmt::Display for ImportReport {
                 writeln!(f, "rows that belong to no object and are left alone:")?;
             }
             for row in &northbound.strangers {
-                let whose = if row.neutron { ", written by Neutron" } else { "" };
+                let is_balancer = row.table == "Load_Balancer" && !row.name.starts_with("pf-floatingip-");
+                let whose = match row.neutron {
+                    true if is_balancer => ", written by Octavia: see `meridian import octavia`",
+                    true => ", written by Neutron",
+                    false => "",
+                };
                 writeln!(f, "  {} {} {}{whose}", row.table, row.uuid, row.name)?;
             }
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use api::status::LoadBalancerStatus;
 
-use crate::output::{Look, Table};
+use crate::output::{Look, Table, visible};
 
 /// A line for each load balancer, then a line for each failed member. Empty if there are no load balancers.
 pub(super) fn text(balancers: &[LoadBalancerStatus], coloured: bool) -> String {
@@ -35,7 +35,7 @@ pub(super) fn text(balancers: &[LoadBalancerStatus], coloured: bool) -> String {
 }
 
 fn label(balancer: &LoadBalancerStatus) -> String {
-    if balancer.name.is_empty() { balancer.id.to_string() } else { balancer.name.clone() }
+    if balancer.name.is_empty() { balancer.id.to_string() } else { visible(&balancer.name) }
 }
 
 fn row(balancer: &LoadBalancerStatus) -> [(String, Look); 6] {
@@ -105,6 +105,15 @@ mod tests {
         ! web: member 10.0.0.108 port 80: it does not answer the probes of its health monitor
         ! web: 1 more members failed
         ");
+        let mut hostile = balancer("a\u{1b}[2J", "DEGRADED", &["edge"], 2);
+        hostile.provisioning_status = "ERROR".to_owned();
+        hostile.reason = Some("the Northbound refuses its rows: constraint violation".to_owned());
+        let shown = text(&[hostile], false);
+        assert!(!shown.contains('\u{1b}'), "a name moves the cursor: {shown:?}");
+        assert!(
+            shown.contains("! a\\u{1b}[2J: the Northbound refuses its rows: constraint violation"),
+            "{shown}"
+        );
         assert_eq!(text(&[], false), "");
     }
 }

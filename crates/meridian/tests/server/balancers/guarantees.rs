@@ -168,6 +168,44 @@ fn unchanged_load_balancers_stay_active_when_a_server_starts_without_the_northbo
 }
 
 #[test]
+fn scenario_54_a_deletion_ends_though_the_store_dies_in_between() {
+    let (mut plant, (postgres, _dir)) = (Plant::start(), postgres());
+    let site = BalancerSite::on(Cloud::on(plant.dir(), &["--database", &postgres.url("meridian")]));
+    let (balancer, ..) = whole(&site);
+    let (other, ..) = whole(&site);
+    // The deletion is stored, and the Northbound does not have it.
+    plant.freeze();
+    let path = format!("loadbalancers/{balancer}");
+    assert_eq!(site.ask("DELETE", &format!("{path}?cascade=true"), None).status, 204);
+    // The rows go while nothing can be stored, so the load balancer and the port of its VIP must wait.
+    postgres.daemon().kill().unwrap();
+    plant.thaw();
+    eventually("its rows are gone", || site.rows(&balancer).is_empty().then_some(()));
+    postgres.start_again().unwrap();
+    eventually("it is gone", || (site.ask("GET", &path, None).status == 404).then_some(()));
+    site.settled();
+    assert_eq!((ports(&site, &balancer), ports(&site, &other)), (0, 1));
+    assert_eq!(site.rows(&other).len(), 1);
+    // A request that meets the store while it is away says so, and is whole or not there afterwards.
+    postgres.daemon().kill().unwrap();
+    let member = json!({"member": {"address": "10.0.0.99", "protocol_port": 80}});
+    let pool = site.row(&other)["external_ids"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .find_map(|key| Some(key.strip_prefix("pool_")?.to_owned()));
+    let members = format!("pools/{}/members", pool.unwrap());
+    assert_eq!(site.ask("POST", &members, Some(member.clone())).status, 503);
+    postgres.start_again().unwrap();
+    eventually("requests are taken again", || {
+        let status = site.ask("POST", &members, Some(member.clone())).status;
+        assert!([201, 409, 500, 503].contains(&status), "{status}");
+        (status == 201 || status == 409).then_some(())
+    });
+    site.settled();
+}
+
+#[test]
 fn scenario_55_rows_that_others_damage_are_repaired() {
     let mut plant = Plant::start();
     let site = BalancerSite::on(plant.cloud(&[]));

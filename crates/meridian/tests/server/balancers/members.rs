@@ -91,6 +91,18 @@ fn scenario_29_to_32_members_that_cannot_be() {
     served.site.member(&served.pool, "30.0.0.107", &s3);
     assert_eq!(served.site.on_network(&n3), [served.balancer.clone()].into());
     assert_eq!(served.backends(), ["10.0.0.107:80", "30.0.0.107:80"]);
+    let path = format!("loadbalancers/{}/status", served.balancer);
+    let members = |path: &str| {
+        let tree = served.site.get(path)["statuses"]["loadbalancer"].clone();
+        tree["listeners"][0]["pools"][0]["members"].as_array().unwrap().clone()
+    };
+    let reasons: Vec<Value> =
+        members(&format!("{path}?verbose=true")).iter().map(|it| it["reason"].clone()).collect();
+    let (lone, near) =
+        (reasons.iter().find(|it| !it.is_null()), reasons.iter().filter(|it| it.is_null()).count());
+    assert!(lone.unwrap().as_str().unwrap().contains("no router joins its subnet"), "{reasons:?}");
+    assert_eq!(near, 1);
+    assert!(members(&path).iter().all(|it| it.get("reason").is_none()), "Octavia's keys only");
 }
 
 #[test]
@@ -204,4 +216,22 @@ fn scenario_37_weights_are_repetitions_and_zero_drains() {
     served.site.set(&path, json!({"member": {"weight": null}}));
     assert_eq!(served.site.get(&path)["member"]["weight"], 1);
     assert_eq!((count("10.0.0.1:80"), count("10.0.0.2:80")), (1, 1));
+}
+
+#[test]
+fn each_request_is_noted_once_in_the_northbound() {
+    let served = Served::new();
+    served.site.cloud.converged();
+    // The file has a line for each transaction. The note of the store's state belongs to the transaction of the rows.
+    let file = served.site.cloud.ovn().join("nb.db");
+    let notes = || {
+        let text = std::fs::read_to_string(&file).unwrap();
+        text.lines().filter(|line| line.contains("meridian:applied")).count()
+    };
+    let before = notes();
+    for last in 0..20 {
+        served.site.member(&served.pool, &format!("10.0.0.{}", 100 + last), &served.site.s1);
+    }
+    served.site.cloud.converged();
+    assert_eq!(notes() - before, 20);
 }

@@ -11,12 +11,15 @@ use crate::cloud::eventually;
 use crate::plant::Plant;
 use crate::world::id;
 
-/// Changes the schema of a running Northbound, so that a load balancer has at most this many VIPs.
-fn limit_vips(plant: &Plant, vips: usize) {
+/// Changes the schema of a running Northbound: the names of its load balancers must be unique, or need not be. A load balancer with two
+/// protocols has two rows of one name.
+fn set_unique_names(plant: &Plant, is_unique: bool) {
     let text = std::fs::read_to_string(Database::Northbound.schema()).unwrap();
     let mut schema: Value = serde_json::from_str(&text).unwrap();
-    schema["tables"]["Load_Balancer"]["columns"]["vips"]["type"]["max"] = json!(vips);
-    let path = plant.dir().join(format!("limited-to-{vips}.ovsschema"));
+    if is_unique {
+        schema["tables"]["Load_Balancer"]["indexes"] = json!([["name"]]);
+    }
+    let path = plant.dir().join("other.ovsschema");
     std::fs::write(&path, schema.to_string()).unwrap();
     let mut convert = Command::new(find_program("ovsdb-client").unwrap());
     convert.arg("convert").arg(format!("unix:{}/nb.sock", plant.dir().display())).arg(&path);
@@ -27,21 +30,19 @@ fn limit_vips(plant: &Plant, vips: usize) {
 #[test]
 fn a_refused_load_balancer_fails_at_once_with_its_reason_and_can_be_deleted() {
     let plant = Plant::start();
-    limit_vips(&plant, 2);
+    set_unique_names(&plant, true);
     let site = BalancerSite::on(plant.cloud(&[]));
     let whole = |name: &str| {
         let balancer = site.balancer(name, &site.s1);
         let pool = site.pool("p", &balancer);
         site.member(&pool, "10.0.0.107", &site.s1);
         site.listener(&balancer, 81, &pool);
-        site.listener(&balancer, 82, &pool);
-        (balancer, pool)
+        balancer
     };
-    let ((refused, pool), (other, _)) = (whole("refused"), whole("other"));
+    let (refused, other) = (whole("refused"), whole("other"));
 
-    // The Northbound rejects a third VIP.
-    let listener =
-        json!({"loadbalancer_id": refused, "protocol": "TCP", "protocol_port": 83, "default_pool_id": pool});
+    // A second protocol needs a second row, which this Northbound does not take.
+    let listener = json!({"loadbalancer_id": refused, "protocol": "UDP", "protocol_port": 53});
     let answer = site.ask("POST", "listeners", Some(json!({"listener": listener})));
     assert_eq!(answer.status, 201, "{answer:?}");
     let listener = id(&answer.body["listener"]);
@@ -82,15 +83,12 @@ fn a_refused_load_balancer_fails_at_once_with_its_reason_and_can_be_deleted() {
 #[test]
 fn a_refused_load_balancer_recovers_when_the_northbound_takes_it() {
     let plant = Plant::start();
-    limit_vips(&plant, 2);
+    set_unique_names(&plant, true);
     let site = BalancerSite::on(plant.cloud(&[]));
-    // One request creates the whole tree, so the Northbound never had any of its rows.
-    let member = json!({"address": "10.0.0.107", "protocol_port": 80, "subnet_id": site.s1});
-    let pool = json!({"name": "p", "protocol": "TCP", "lb_algorithm": "SOURCE_IP_PORT", "members": [member]});
-    let listeners: Vec<Value> = (81..84)
-        .map(|port| json!({"protocol": "TCP", "protocol_port": port, "default_pool": {"name": "p"}}))
-        .collect();
-    let whole = json!({"vip_subnet_id": site.s1, "pools": [pool], "listeners": listeners});
+    // All of it in one request, so the Northbound never had any of it.
+    let listeners =
+        json!([{"protocol": "TCP", "protocol_port": 53}, {"protocol": "UDP", "protocol_port": 53}]);
+    let whole = json!({"vip_subnet_id": site.s1, "listeners": listeners});
     let answer = site.ask("POST", "loadbalancers", Some(json!({"loadbalancer": whole})));
     assert_eq!(answer.status, 201, "{answer:?}");
     let path = format!("loadbalancers/{}/status?verbose=true", id(&answer.body["loadbalancer"]));
@@ -99,7 +97,7 @@ fn a_refused_load_balancer_recovers_when_the_northbound_takes_it() {
         reason.contains("refuses its rows").then_some(())
     });
 
-    limit_vips(&plant, 3);
+    set_unique_names(&plant, false);
     site.settled();
     assert_eq!(site.get(&path)["statuses"]["loadbalancer"].get("reason"), None);
 }

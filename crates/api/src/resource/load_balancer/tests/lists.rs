@@ -10,6 +10,7 @@ fn crowd(count: usize) -> Cloud {
     let mut cloud = Cloud::new();
     let put = |txn: &mut Txn, _: &ChangeRequest<'_>| {
         txn.put(subnet(9, 1, "10.64.0.0/16"));
+        txn.put(QuotaSet { project: "p".to_owned(), limits: [("port".to_owned(), -1)].into() });
         Ok(())
     };
     cloud.run((None, ""), put).unwrap();
