@@ -8,7 +8,8 @@
 //! | `meridian ovsdb txn` | one transaction |
 //! | `meridian ovsdb locks` | whether locks are free; holding and stealing them |
 //! | `meridian ovsdb check-schema` | our typed tables against schema files |
-//! | `meridian node`, `bgp-agent` | the BGP agent of a node, configured by TOML or by a `bgp-agent.conf` |
+//! | `meridian node` | the roles of a node in one process: the BGP agent, the metadata agent |
+//! | `meridian bgp-agent` | the BGP agent of a node, configured by a `bgp-agent.conf` |
 //! | `meridian metadata-agent`, `metadata-proxy` | metadata for the VMs of a chassis, configured by a `neutron_ovn_metadata_agent.ini` |
 //! | `meridian plan`, `explain` | what a running process would do; why an address is exposed or not |
 //! | `meridian status` | what a running process says of itself |
@@ -19,19 +20,19 @@
 //! codes by [`failure::Exit`].
 
 mod admin;
-mod agent;
 mod cli;
 mod clients;
 mod config;
 mod failure;
 mod filter;
-mod metadata;
+mod metadata_proxy;
 mod metrics;
 mod nearest;
 mod notify;
 mod output;
 mod process;
 mod remote;
+mod roles;
 mod telemetry;
 
 fn main() -> std::process::ExitCode {

@@ -118,6 +118,7 @@
 
 pub mod backoff;
 mod driver;
+mod dry_run;
 mod handle;
 mod holds;
 pub mod keyed;
@@ -132,6 +133,7 @@ mod text_id;
 pub mod units;
 
 pub use driver::{Driver, Waiting};
+pub use dry_run::DryRun;
 pub use handle::{Handle, NoPlan, Preview, PreviewStep};
 pub use metrics::Metrics;
 pub use outcome::Outcome;

@@ -4,10 +4,10 @@
 //! value remembers its [`Origin`], which is what `--print-config` shows. What a key means to a command is the
 //! command's business.
 
-mod bgp;
 mod file;
 mod network;
 mod print;
+mod role;
 mod server;
 mod value;
 
@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub(crate) use bgp::Bgp;
 pub(crate) use network::Network;
+pub(crate) use role::{Bgp, Metadata};
 pub(crate) use server::Server;
 use value::Field;
 pub(crate) use value::{AuthMode, BalancerRoleMode, Colour, Level, LogFormat};
@@ -38,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) metrics: Metrics,
     pub(crate) admin: Admin,
     pub(crate) bgp: Bgp,
+    pub(crate) metadata: Metadata,
     pub(crate) server: Server,
     pub(crate) network: Network,
 }
@@ -140,6 +141,7 @@ impl Default for Config {
             metrics: Metrics { listen: Setting::default(None) },
             admin: Admin { socket: Setting::default(None) },
             bgp: Bgp::default(),
+            metadata: Metadata::default(),
             server: Server::default(),
             network: Network::default(),
         }
@@ -178,7 +180,7 @@ impl Key {
 impl Config {
     /// Every key with its place. This list is what the file, the variables and `--print-config` go by.
     fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
-        let Self { ovsdb, log, metrics, admin, bgp, server, network } = self;
+        let Self { ovsdb, log, metrics, admin, bgp, metadata, server, network } = self;
         let key = Key::new;
         let mut fields: Vec<(Key, &mut dyn Field)> = vec![
             (
@@ -245,6 +247,7 @@ impl Config {
             (key("admin", "socket", "Where long-running commands take admin requests"), &mut admin.socket),
         ];
         fields.extend(bgp.fields());
+        fields.extend(metadata.fields());
         fields.extend(server.fields());
         fields.extend(network.fields());
         fields

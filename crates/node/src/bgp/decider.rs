@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tracing::{debug, info};
 
 use super::desired::{Address, Decided, Decision, rewire, wire};
+use super::rivals::FORMER;
 use super::snapshot::Snapshot;
-use super::sole::FORMER;
 use crate::plane;
 
 /// Decides, and publishes what was decided.

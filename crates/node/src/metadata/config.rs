@@ -17,21 +17,14 @@ use metadata_proxy::request::SharedSecret;
 use metadata_proxy::tls::NovaTls;
 use ovsdb::session::Remotes;
 
+use crate::connections::ConnectionSettings;
 use crate::ini::{self, Ini};
 
 /// The configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The local switch's database; `None` is its usual socket.
-    pub ovsdb_connection: Option<Remotes>,
-    /// The Southbound database; `None` is where the local switch's settings say.
-    pub ovn_sb_connection: Option<Remotes>,
-    /// Private key for `ssl:` remotes.
-    pub ovn_sb_private_key: PathBuf,
-    /// Certificate for `ssl:` remotes.
-    pub ovn_sb_certificate: PathBuf,
-    /// Certificates of the authority that signed the server's.
-    pub ovn_sb_ca_cert: PathBuf,
+    /// The servers of the local switch's database and of the Southbound.
+    pub connections: ConnectionSettings,
     /// The socket between agent and proxy.
     pub control_socket: PathBuf,
     /// How long a network without VMs keeps its namespace.
@@ -66,6 +59,8 @@ pub struct Config {
     pub admin_socket: Option<PathBuf>,
     /// The address of metrics.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether only to plan, and to change nothing.
+    pub dry_run: bool,
     /// Whether to log more.
     pub debug: bool,
 }
@@ -74,11 +69,7 @@ impl Default for Config {
     fn default() -> Self {
         let rate = RateLimit { window: Duration::from_secs(10), requests: 10 };
         Config {
-            ovsdb_connection: None,
-            ovn_sb_connection: None,
-            ovn_sb_private_key: PathBuf::new(),
-            ovn_sb_certificate: PathBuf::new(),
-            ovn_sb_ca_cert: PathBuf::new(),
+            connections: ConnectionSettings::default(),
             control_socket: "/run/meridian-metadata/control.sock".into(),
             teardown_hold: Duration::from_secs(60),
             index_max_stale: Duration::from_secs(60),
@@ -103,6 +94,7 @@ impl Default for Config {
             rate: RateLimits { base: rate, burst: rate },
             admin_socket: None,
             metrics_listen: None,
+            dry_run: false,
             debug: false,
         }
     }
@@ -156,11 +148,11 @@ options! {
         Ok(())
     }),
     ("metadata_haproxy", "timeout_http_keep_alive", "30", "Seconds to wait for the next request", |c, v| set(&mut c.limits.idle, seconds(v))),
-    ("ovs", "ovsdb_connection", "", "The local switch's database [default: its usual socket]", |c, v| set(&mut c.ovsdb_connection, remotes(v))),
-    ("ovn", "ovn_sb_connection", "", "The Southbound database [default: ovn-remote of the local switch]", |c, v| set(&mut c.ovn_sb_connection, remotes(v))),
-    ("ovn", "ovn_sb_private_key", "", "Private key for ssl: remotes", |c, v| { c.ovn_sb_private_key = v.into(); Ok(()) }),
-    ("ovn", "ovn_sb_certificate", "", "Certificate for ssl: remotes", |c, v| { c.ovn_sb_certificate = v.into(); Ok(()) }),
-    ("ovn", "ovn_sb_ca_cert", "", "Certificates of the authority of ssl: remotes", |c, v| { c.ovn_sb_ca_cert = v.into(); Ok(()) }),
+    ("ovs", "ovsdb_connection", "", "The local switch's database [default: its usual socket]", |c, v| set(&mut c.connections.vswitch, remotes(v))),
+    ("ovn", "ovn_sb_connection", "", "The Southbound database [default: ovn-remote of the local switch]", |c, v| set(&mut c.connections.southbound.remotes, remotes(v))),
+    ("ovn", "ovn_sb_private_key", "", "Private key for ssl: remotes", |c, v| { c.connections.southbound.private_key = v.into(); Ok(()) }),
+    ("ovn", "ovn_sb_certificate", "", "Certificate for ssl: remotes", |c, v| { c.connections.southbound.certificate = v.into(); Ok(()) }),
+    ("ovn", "ovn_sb_ca_cert", "", "Certificates of the authority of ssl: remotes", |c, v| { c.connections.southbound.ca_cert = v.into(); Ok(()) }),
     ("meridian_metadata", "shared_secret_file", "", "File with the secret that Nova has as metadata_proxy_shared_secret", |c, v| { c.secret_file = Some(v.into()); Ok(()) }),
     ("meridian_metadata", "control_socket", "/run/meridian-metadata/control.sock", "Socket between agent and proxy", |c, v| { c.control_socket = v.into(); Ok(()) }),
     ("meridian_metadata", "teardown_hold", "60", "Seconds for which a network without VMs keeps its namespace", |c, v| set(&mut c.teardown_hold, number(v, 0, 86_400).map(Duration::from_secs))),

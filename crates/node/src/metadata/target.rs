@@ -14,9 +14,10 @@ use tokio::task::spawn_blocking;
 
 use super::plan;
 use super::probe::probe;
-use super::snapshot::setting;
 use super::sockets::{Sockets, listen};
 use super::state::{Desired, Observed, Op, ProbeState, ProbedPort, SeenRows};
+use crate::connections::RowSubscription;
+use crate::connections::switch::system_id;
 use crate::kernel::Dev;
 use crate::netns::{self, Namespaces};
 use crate::ports::{PortError, PortMark, plugged};
@@ -29,8 +30,8 @@ const MARK: PortMark = PortMark("metadata");
 pub(super) struct MetadataTarget {
     pub(super) namespaces: Namespaces,
     pub(super) vswitch: Client,
-    /// The Southbound database, once it is known where that is.
-    pub(super) sb: Arc<Mutex<Option<Client>>>,
+    /// The Southbound database.
+    pub(super) sb: Arc<RowSubscription>,
     pub(super) sockets: Sockets,
     pub(super) probes: Probes,
     /// The last observation of namespaces, until one of them changes.
@@ -115,14 +116,13 @@ impl Probes {
 
 impl MetadataTarget {
     fn client(&self) -> Result<Client, TargetError> {
-        let client = self.sb.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        client.ok_or_else(|| TargetError::new(Class::Transient, "write the Southbound database"))
+        self.sb.client().ok_or_else(|| TargetError::new(Class::Transient, "write the Southbound database"))
     }
 
     fn rows(&self) -> SeenRows {
         let Ok(client) = self.client() else { return SeenRows::default() };
         let (sb, vswitch) = (client.snapshot(), self.vswitch.snapshot());
-        let Some(name) = setting(&vswitch, "system-id") else { return SeenRows::default() };
+        let Some(name) = system_id(&vswitch) else { return SeenRows::default() };
         let chassis = sb.table::<Chassis>().iter().find(|(_, row)| row.name == *name);
         let private = sb.table::<ChassisPrivate>().iter().find(|(_, row)| row.name == *name);
         SeenRows {

@@ -2,8 +2,9 @@
 
 use std::time::Instant as Time;
 
+use reconcile::DryRun;
+
 use super::*;
-use crate::bgp::dry_run::DryRun;
 use crate::frr;
 use crate::plane::plan::plan_after;
 use crate::plane::plan::tests::model;
@@ -258,7 +259,7 @@ async fn a_dry_run_says_what_it_would_do_and_changes_nothing() {
     let target = DryRun::new(node.clone());
     let bench = Bench::of(world.schema, world.southbound_rows(), &world, |_| (), target, None).await;
     eventually(&bench, "it has looked", || looked(&bench)).await;
-    let plan = bench.agent.plan().await.unwrap();
+    let plan = bench.agent.handle().plan().await.unwrap();
     let texts: Vec<&str> = plan.steps.iter().map(|step| step.text.as_str()).collect();
     for would in ["add address 172.24.4.12/32 to bgp-nic", "delete rule 32000: to 172.24.4.99/32 lookup 201"]
     {

@@ -1,11 +1,14 @@
-//! A target that says what it would do, and does nothing.
+//! A target that logs the steps of its plans, and takes none of them: the dry run of an agent.
 
 use std::collections::BTreeSet;
 
-use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError};
 use tracing::info;
 
-/// Reads and plans as the target within does, and leaves everything as it is.
+use crate::plan::{Applied, Plan, StepResult};
+use crate::problem::ObjectId;
+use crate::reconciler::{Scope, Target, TargetError};
+
+/// Observes and plans as the wrapped target does, and changes nothing.
 #[derive(Debug)]
 pub struct DryRun<T> {
     target: T,
