@@ -23,21 +23,32 @@ pub(crate) async fn run(config: Config) -> Outcome {
         secret,
         timeouts: config.timeouts,
         limits: config.limits,
+        host_connections: config.host_connections,
         rate: config.rate_limit_enabled.then_some(config.rate),
     });
     let proxy = proxy.map_err(|error| Failure::new(Exit::Local, error))?;
     let mut watchdog = notify::Watchdog::new();
     notify::ready("waits for the agent");
-    let mut running = std::pin::pin!(proxy.run());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut stop = Some(stop);
+    let mut running = std::pin::pin!(proxy.run_until(async {
+        let _ = stopped.await;
+    }));
     loop {
         tokio::select! {
-            () = signals.end() => break,
+            // The first signal lets requests in progress finish, a second one does not.
+            () = signals.end() => match stop.take() {
+                Some(stop) => {
+                    task::stopping();
+                    notify::stopping();
+                    drop(stop);
+                }
+                None => break,
+            },
             () = &mut running => break,
             () = watchdog.feed() => {}
         }
     }
-    task::stopping();
-    notify::stopping();
     Ok(())
 }
 

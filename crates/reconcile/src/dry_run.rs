@@ -33,8 +33,12 @@ impl<T: Target> Target for DryRun<T> {
     type Observed = T::Observed;
     type Op = T::Op;
 
-    fn plan(&self, want: &T::Desired, keep: &BTreeSet<ObjectId>, have: &T::Observed) -> Plan<T::Op> {
+    fn plan(&mut self, want: &T::Desired, keep: &BTreeSet<ObjectId>, have: &T::Observed) -> Plan<T::Op> {
         self.target.plan(want, keep, have)
+    }
+
+    fn publish(&mut self, want: &T::Desired, have: &T::Observed) {
+        self.target.publish(want, have);
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<T::Observed, TargetError> {

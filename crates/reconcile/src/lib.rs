@@ -60,7 +60,7 @@
 //!     type Desired = Routes;
 //!     type Observed = Routes;
 //!     type Op = String;
-//!     fn plan(&self, want: &Routes, _keep: &BTreeSet<ObjectId>, have: &Routes) -> Plan<String> {
+//!     fn plan(&mut self, want: &Routes, _keep: &BTreeSet<ObjectId>, have: &Routes) -> Plan<String> {
 //!         let diff = keyed::diff(want, have);
 //!         let mut plan = Plan::new(want.len(), diff.unchanged.len());
 //!         let set = diff.added.into_iter().chain(diff.changed.into_iter().map(|(k, w, _)| (k, w)));

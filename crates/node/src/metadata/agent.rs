@@ -19,6 +19,8 @@ use tracing::info;
 use super::config::Config;
 use super::desired::{Decision, Identities, decide, identities};
 use super::explain::explain;
+use super::front::FrontEnd;
+use super::haproxy::HaproxyFrontEnd;
 use super::plan::listed;
 use super::snapshot::{Snapshot, chassis, southbound_model, with_tables};
 use super::sockets::{Feed, Knowledge, Sockets};
@@ -83,21 +85,28 @@ impl Agent {
             config,
         });
         let sockets = Sockets::default();
+        let haproxies =
+            shared.config.haproxy().map(|settings| HaproxyFrontEnd::new(settings, sockets.clone()));
+        let front: Arc<dyn FrontEnd> = match &haproxies {
+            Some(haproxies) => Arc::new(haproxies.clone()),
+            None => Arc::new(sockets.clone()),
+        };
         let probes = Probes::default();
         let target = MetadataTarget {
             namespaces: Namespaces::default(),
             vswitch: shared.vswitch.clone(),
             sb: Arc::clone(&shared.sb),
-            sockets: sockets.clone(),
+            front,
             probes: probes.clone(),
             seen: None,
+            inodes: Default::default(),
         };
         let inputs = {
             let shared = Arc::clone(&shared);
             move || shared.inputs()
         };
         let timing = Timing { resync: RESYNC, ..Timing::default() };
-        let decider = Decider(Arc::clone(&shared));
+        let decider = Decider { shared: Arc::clone(&shared), next: None };
         let handle = if shared.config.dry_run {
             run(Driver::new(COMPONENT, timing, inputs, decider, DryRun::new(target)).with_metrics(metrics))
         } else {
@@ -115,6 +124,7 @@ impl Agent {
                 Box::new(move || shared.knowledge())
             },
             stale: shared.config.index_max_stale,
+            forward: haproxies.is_some().then(|| shared.config.requests_socket()),
         };
         let mut tasks = vec![
             task::spawn("rows", follow(Arc::clone(&shared), handle.clone())),
@@ -126,6 +136,7 @@ impl Agent {
         // A proxy serves its newest agent, which a dry run must not be.
         if !shared.config.dry_run {
             tasks.push(task::spawn("proxy", sockets.follow(feed)));
+            tasks.extend(haproxies.map(|haproxies| task::spawn("haproxies", haproxies.watch())));
         }
         Self { handle, shared, tasks }
     }
@@ -171,9 +182,13 @@ where
     handle
 }
 
-/// Decides, and publishes the decision.
+/// Decides, and then publishes the decision.
 #[derive(Debug)]
-struct Decider(Arc<Shared>);
+struct Decider {
+    shared: Arc<Shared>,
+    /// The last decision, until it is published.
+    next: Option<Decision>,
+}
 
 impl Desire for Decider {
     type Snapshot = Snapshot;
@@ -182,10 +197,19 @@ impl Desire for Decider {
     fn desire(&mut self, snapshot: &Snapshot) -> Outcome<Desired> {
         let Outcome { value, problems, keep } = decide(snapshot);
         let desired = value.desired.clone();
-        if *snapshot.before != value || self.0.decision.borrow().is_none() {
-            self.0.decision.send_replace(Some(Arc::new(value)));
-        }
+        self.next = Some(value);
         Outcome { value: desired, problems, keep }
+    }
+
+    fn publish(&mut self) {
+        let Some(decision) = self.next.take() else { return };
+        self.shared.decision.send_if_modified(|last| {
+            let is_new = last.as_deref() != Some(&decision);
+            if is_new {
+                *last = Some(Arc::new(decision));
+            }
+            is_new
+        });
     }
 }
 

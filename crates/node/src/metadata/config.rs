@@ -17,8 +17,19 @@ use metadata_proxy::request::SharedSecret;
 use metadata_proxy::tls::NovaTls;
 use ovsdb::session::Remotes;
 
+use super::haproxy::HaproxySettings;
 use crate::connections::ConnectionSettings;
 use crate::ini::{self, Ini};
+
+/// What listens in the namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxyBackend {
+    /// Sockets of the proxy.
+    #[default]
+    Builtin,
+    /// A haproxy in each namespace.
+    Haproxy,
+}
 
 /// The configuration.
 #[derive(Clone, Debug)]
@@ -51,6 +62,16 @@ pub struct Config {
     pub timeouts: NovaTimeouts,
     /// Limits of connections.
     pub limits: Limits,
+    /// Maximum number of connections of all networks together.
+    pub host_connections: usize,
+    /// What listens in the namespaces.
+    pub proxy_backend: ProxyBackend,
+    /// The directory of haproxy's files.
+    state_path: PathBuf,
+    /// The directory of haproxy's process ids.
+    external_pids: Option<PathBuf>,
+    /// The unix socket for requests from haproxy.
+    metadata_proxy_socket: Option<PathBuf>,
     /// Whether requests are limited.
     pub rate_limit_enabled: bool,
     /// The limits.
@@ -90,6 +111,11 @@ impl Default for Config {
                 idle: Duration::from_secs(30),
                 answer: Duration::from_secs(32),
             },
+            host_connections: 8192,
+            proxy_backend: ProxyBackend::Builtin,
+            state_path: "/var/lib/neutron".into(),
+            external_pids: None,
+            metadata_proxy_socket: None,
             rate_limit_enabled: false,
             rate: RateLimits { base: rate, burst: rate },
             admin_socket: None,
@@ -159,21 +185,27 @@ options! {
     ("meridian_metadata", "index_max_stale", "60", "Seconds for which requests are answered without news of the Southbound database", |c, v| set(&mut c.index_max_stale, seconds(v))),
     ("meridian_metadata", "max_conn_per_source", "64", "Connections of one source address", |c, v| set(&mut c.limits.per_client, number(v, 1, 65_536))),
     ("meridian_metadata", "max_conn_per_network", "1024", "Connections of one network", |c, v| set(&mut c.limits.connections, number(v, 2, 65_536))),
+    ("meridian_metadata", "max_conn_per_host", "8192", "Connections of all networks together", |c, v| set(&mut c.host_connections, number(v, 2, 65_536))),
+    ("meridian_metadata", "proxy_backend", "builtin", "What listens in the namespaces: builtin or haproxy", |c, v| set(&mut c.proxy_backend, match v {
+        "builtin" => Ok(ProxyBackend::Builtin),
+        "haproxy" => Ok(ProxyBackend::Haproxy),
+        _ => Err(format!("{v:?} is neither builtin nor haproxy")),
+    })),
+    ("DEFAULT", "state_path", "/var/lib/neutron", "With haproxy: directory of its files, in ovn-metadata-proxy", |c, v| set(&mut c.state_path, plain_path(v))),
+    ("DEFAULT", "external_pids", "", "With haproxy: directory of its process ids [default: external/pids in state_path]", |c, v| set(&mut c.external_pids, plain_path(v).map(Some))),
+    ("DEFAULT", "metadata_proxy_socket", "", "With haproxy: socket for its requests [default: requests.sock beside control_socket]", |c, v| set(&mut c.metadata_proxy_socket, plain_path(v).map(Some))),
     ("meridian_metadata", "admin_socket", "", "Socket for meridian status and plan", |c, v| { c.admin_socket = Some(v.into()); Ok(()) }),
     ("meridian_metadata", "metrics_listen", "", "Address of /metrics and /health", |c, v| set(&mut c.metrics_listen, v.parse().map(Some).map_err(|_| format!("{v:?} is not ADDRESS:PORT")))),
 }
 
 /// Options of Neutron's file that only haproxy, workers or its logging use.
 const IGNORED: &[(&str, &str)] = &[
-    ("DEFAULT", "state_path"),
     ("DEFAULT", "host"),
-    ("DEFAULT", "metadata_proxy_socket"),
     ("DEFAULT", "metadata_proxy_user"),
     ("DEFAULT", "metadata_proxy_group"),
     ("DEFAULT", "metadata_proxy_socket_mode"),
     ("DEFAULT", "metadata_workers"),
     ("DEFAULT", "metadata_backlog"),
-    ("DEFAULT", "external_pids"),
     ("DEFAULT", "log_file"),
     ("DEFAULT", "log_dir"),
     ("DEFAULT", "use_syslog"),
@@ -250,6 +282,23 @@ impl Config {
         if wrong.is_empty() { Ok(loaded) } else { Err(ConfigError(wrong)) }
     }
 
+    /// The socket for requests from haproxy.
+    pub(super) fn requests_socket(&self) -> PathBuf {
+        let beside = || self.control_socket.with_file_name("requests.sock");
+        self.metadata_proxy_socket.clone().unwrap_or_else(beside)
+    }
+
+    /// The settings of haproxy, if that is what listens.
+    pub(super) fn haproxy(&self) -> Option<HaproxySettings> {
+        let pids = || self.state_path.join("external/pids");
+        (self.proxy_backend == ProxyBackend::Haproxy).then(|| HaproxySettings {
+            configs: self.state_path.join("ovn-metadata-proxy"),
+            pids: self.external_pids.clone().unwrap_or_else(pids),
+            requests: self.requests_socket(),
+            limits: self.limits,
+        })
+    }
+
     /// Puts the options of TLS together, which may stand in any order.
     fn join_tls(&mut self) -> Result<(), String> {
         let identity = match (self.nova_client_cert.clone(), self.nova_client_priv_key.clone()) {
@@ -298,6 +347,15 @@ impl Loaded {
             self.warnings.push(format!("{}: unknown option {name} in [{group}]", pair.place));
         }
         Ok(())
+    }
+}
+
+/// A path that stands in haproxy's configuration as one word.
+fn plain_path(text: &str) -> Result<PathBuf, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    match text.starts_with('/') && text.chars().all(is_plain) {
+        true => Ok(text.into()),
+        false => Err(format!("{text:?} is not an absolute path of letters, digits, '.', '_' and '-'")),
     }
 }
 

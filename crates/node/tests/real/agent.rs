@@ -40,7 +40,7 @@ impl Target for Announced {
     type Observed = Option<BTreeSet<IpAddr>>;
     type Op = String;
 
-    fn plan(&self, want: &plane::Desired, _: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<String> {
+    fn plan(&mut self, want: &plane::Desired, _: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<String> {
         // What is there before OVN's database told anything is not of interest here.
         if want.partial {
             return Plan::new(0, 0);

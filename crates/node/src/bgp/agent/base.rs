@@ -52,6 +52,10 @@ impl Desire for Based {
         self.decider.desire(snapshot)
     }
 
+    fn publish(&mut self) {
+        self.decider.publish();
+    }
+
     fn meanwhile(&mut self) -> Option<plane::Desired> {
         let ovn = self.shared.ovn.client().map(|ovn| self.shared.inputs_now(&ovn).sb);
         let reserved = self.shared.reserved(ovn.as_ref());

@@ -57,7 +57,7 @@ impl Target for Recorder {
     type Op = String;
 
     fn plan(
-        &self,
+        &mut self,
         want: &plane::Desired,
         _: &BTreeSet<ObjectId>,
         have: &Option<plane::Desired>,

@@ -6,6 +6,7 @@ use reconcile::DryRun;
 
 use super::*;
 use crate::frr;
+use crate::part::kind::Counts;
 use crate::plane::plan::plan_after;
 use crate::plane::plan::tests::model;
 use crate::plane::view::Looks;
@@ -16,6 +17,7 @@ use crate::plane::{Observed, Op};
 struct Node {
     world: Arc<Mutex<model::World>>,
     looks: Arc<Looks>,
+    counts: Counts,
 }
 
 impl Node {
@@ -23,7 +25,7 @@ impl Node {
         let mut world = model::World::bare();
         world.frr = model::told_frr();
         let looks = Looks::new(watch::channel(frr::Answering::default()).1);
-        Self { world: Arc::new(Mutex::new(world)), looks: Arc::new(looks) }
+        Self { world: Arc::new(Mutex::new(world)), looks: Arc::new(looks), counts: Counts::default() }
     }
 
     fn announces(&self, ip: &str) -> bool {
@@ -40,10 +42,14 @@ impl Target for Node {
     type Observed = Observed;
     type Op = Op;
 
-    fn plan(&self, want: &plane::Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
+    fn plan(&mut self, want: &plane::Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
         let (plan, counts) = plan_after(&mut None, want, keep, have);
-        self.looks.leave(want, have, counts);
+        self.counts = counts;
         plan
+    }
+
+    fn publish(&mut self, want: &plane::Desired, have: &Observed) {
+        self.looks.leave(want, have, self.counts);
     }
 
     async fn observe(&mut self, _: Scope) -> Result<Observed, TargetError> {
