@@ -5,6 +5,7 @@ mod attacks;
 mod faults;
 mod namespaces;
 mod site;
+mod together;
 mod units;
 
 use std::fs;
@@ -82,6 +83,20 @@ pub(crate) fn tests() -> Vec<Test> {
             "an agent with sockets of its own takes the place of a haproxy in each namespace; no request is lost, and the haproxies end",
             &[],
             agent::takes_over_from_haproxy,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::one_process_runs_both_roles",
+            "meridian node takes the place of the metadata agent with BGP beside it, on one connection to each database; BGP is switched off again, and no request is lost",
+            &[],
+            together::one_process,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::a_vm_moves_while_it_asks",
+            "a live migration under a train of requests: the target chassis is ready before the VM is there, and answers it afterwards",
+            &[],
+            together::live_migration,
         )
         .meridian(),
         Test::new(

@@ -35,7 +35,7 @@ fn own_data_through(backend: Backend) -> Result<()> {
         identified(lab)?;
         explained(lab)?;
         attacks(lab)?;
-        super::attacks::all(lab)?;
+        super::attacks::all(lab, backend)?;
         ipv6(lab)?;
         routed(lab)
     })

@@ -89,7 +89,7 @@ pub(super) fn vms(lab: &Lab, chassis: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn mac(network: &str, last: u8) -> String {
+pub(super) fn mac(network: &str, last: u8) -> String {
     format!("02:00:00:00:{}:{last:02x}", &network[..2])
 }
 

@@ -50,7 +50,6 @@ pub(super) fn render(config: &HaproxyConfig<'_>) -> String {
          defaults\n    \
              mode http\n    \
              option http-server-close\n    \
-             option abortonclose\n    \
              retries 3\n    \
              timeout connect 5000\n    \
              timeout http-request {head}\n    \
