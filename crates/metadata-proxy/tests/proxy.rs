@@ -418,3 +418,62 @@ async fn requests_from_haproxy_have_the_identity_that_it_names() {
     let elsewhere = named.replace(&NETWORK.to_string(), &Uuid::from_u128(9).to_string());
     assert_eq!(status(&ask(&elsewhere).await), "503", "a network that the agent has not told of");
 }
+
+/// A Nova that answers, hangs or breaks off, as the path says.
+async fn odd_nova() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                while let Some(head) = read_head(&mut stream).await {
+                    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                    match path.strip_prefix("/status/") {
+                        Some(status) => {
+                            let answer = format!("HTTP/1.1 {status} x\r\nContent-Length: 4\r\n\r\nnova");
+                            stream.write_all(answer.as_bytes()).await.unwrap();
+                        }
+                        None if path == "/hang" => std::future::pending().await,
+                        None if path == "/half" => {
+                            let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf";
+                            stream.write_all(half.as_bytes()).await.unwrap();
+                            return;
+                        }
+                        // It is closed without an answer.
+                        None => return,
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn answers_of_nova_pass_and_its_failures_have_a_status() {
+    let nova = odd_nova().await;
+    let dir = tempfile::tempdir().unwrap();
+    let control = dir.path().join("control.sock");
+    let mut config = config(&control, nova);
+    config.timeouts.answer = Duration::from_millis(500);
+    tokio::spawn(Proxy::open(config).unwrap().run());
+    let agent = Channel::connect(&control).unwrap();
+    greeted(&agent).await;
+    tell(&agent, all()).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
+    for code in ["200", "301", "400", "401", "403", "404", "409", "429", "500", "502", "503", "504"] {
+        let answer = get(address, &format!("/status/{code}")).await;
+        assert!(status(&answer) == code && answer.ends_with("nova"), "{code}: {answer}");
+    }
+    assert_eq!(status(&get(address, "/hang").await), "504");
+    assert_eq!(status(&get(address, "/reset").await), "502");
+    let half = get(address, "/half").await;
+    assert!(
+        half.contains("content-length: 100") && half.ends_with("half"),
+        "it breaks off as Nova did: {half}"
+    );
+    assert_eq!(status(&get(address, "/status/200").await), "200", "and the next request is answered");
+}

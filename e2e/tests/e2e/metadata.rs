@@ -3,6 +3,7 @@
 mod agent;
 mod attacks;
 mod faults;
+mod many;
 mod namespaces;
 mod site;
 mod together;
@@ -97,6 +98,13 @@ pub(crate) fn tests() -> Vec<Test> {
             "a live migration under a train of requests: the target chassis is ready before the VM is there, and answers it afterwards",
             &[],
             together::live_migration,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::many_networks_come_and_go",
+            "60 networks on one chassis are made and removed, and the agent is killed during both; nothing is left of them",
+            &[],
+            many::come_and_go,
         )
         .meridian(),
         Test::new(

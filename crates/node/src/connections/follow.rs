@@ -66,15 +66,15 @@ async fn follow_database(shared: Arc<Shared>, database: OvnDatabase) {
     let mut feed = client.subscribe();
     let news = async {
         loop {
-            let event = tokio::select! {
-                event = feed.next() => event.map(|event| shared.note(&client, &event)),
-                event = vswitch.next() => match event {
-                    Some(_) => Some(go(&shared, database, &client, &mut remotes).await),
-                    None => None,
+            tokio::select! {
+                event = feed.next() => match event {
+                    Some(event) => shared.note(&client, &event),
+                    None => return,
                 },
-            };
-            if event.is_none() {
-                return;
+                event = vswitch.next() => match event {
+                    Some(_) => go(&shared, database, &client, &mut remotes).await,
+                    None => return,
+                },
             }
         }
     };

@@ -135,7 +135,7 @@ pub(super) fn on(hv: &Chassis, command: &str) -> Result<String> {
 }
 
 /// Starts the proxy, which is nobody's, and the agent of a chassis, which has a `/run/netns` of its own.
-fn start(hv: &Chassis, backend: Backend) -> Result<()> {
+pub(super) fn start(hv: &Chassis, backend: Backend) -> Result<()> {
     let dir = hv.dir().display().to_string();
     fs::create_dir_all(format!("{dir}/mounts"))?;
     fs::create_dir_all(format!("{dir}/md"))?;
