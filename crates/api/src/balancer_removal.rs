@@ -98,7 +98,7 @@ impl Target for BalancerStore {
     type Observed = usize;
     type Op = RemoveBalancer;
 
-    fn plan(&self, want: &Vec<Uuid>, _keep: &BTreeSet<ObjectId>, stored: &usize) -> Plan<RemoveBalancer> {
+    fn plan(&mut self, want: &Vec<Uuid>, _keep: &BTreeSet<ObjectId>, stored: &usize) -> Plan<RemoveBalancer> {
         let mut plan = Plan::new(stored.saturating_sub(want.len()), *stored);
         for id in want {
             plan.push(ObjectId::new("loadbalancer", id.to_string()), RemoveBalancer(*id));

@@ -115,7 +115,7 @@ impl Target for PortStore {
     type Observed = usize;
     type Op = Repair;
 
-    fn plan(&self, want: &Vec<Repair>, _keep: &BTreeSet<ObjectId>, networks: &usize) -> Plan<Repair> {
+    fn plan(&mut self, want: &Vec<Repair>, _keep: &BTreeSet<ObjectId>, networks: &usize) -> Plan<Repair> {
         let mut plan = Plan::new(*networks, networks.saturating_sub(want.len()));
         for repair in want {
             plan.push(ObjectId::new("network", repair.network().to_string()), *repair);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ovsdb::client::LockState;
 use ovsdb::session::Progress;
@@ -44,7 +44,7 @@ pub fn start(
         Timing::default(),
         inputs,
         Reschedule,
-        Placements { store, planned: Mutex::default() },
+        Placements { store, planned: Basis::default() },
     );
     let handle = driver.handle();
     handle.follow(outside);
@@ -110,7 +110,7 @@ impl fmt::Display for Move {
 struct Placements {
     store: Store,
     /// What the last plan was decided from; behind a mutex because planning does not change the target.
-    planned: Mutex<Basis>,
+    planned: Basis,
 }
 
 impl Target for Placements {
@@ -118,8 +118,8 @@ impl Target for Placements {
     type Observed = usize;
     type Op = Move;
 
-    fn plan(&self, want: &Decided, _keep: &BTreeSet<ObjectId>, placed: &usize) -> Plan<Move> {
-        *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = want.of.clone();
+    fn plan(&mut self, want: &Decided, _keep: &BTreeSet<ObjectId>, placed: &usize) -> Plan<Move> {
+        self.planned = want.of.clone();
         let mut plan = Plan::new(placed + want.moves.len(), *placed);
         for wanted in &want.moves {
             plan.push(ObjectId::new("port", wanted.0.port_id.to_string()), wanted.clone());
@@ -132,7 +132,7 @@ impl Target for Placements {
     }
 
     async fn apply(&mut self, plan: &Plan<Move>) -> Result<Applied, TargetError> {
-        let (seq, seen) = self.planned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (seq, seen) = self.planned.clone();
         let planned: Vec<Move> = plan.steps.iter().map(|step| step.op.clone()).collect();
         let stored = self.store.execute(move |txn: &mut Txn| {
             // The world may have changed since the decision, so the transaction decides again on the present one.

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::metadata::Signals;
 use crate::process::{Answering, Database, Process, Subject};
+use crate::signals::Signals;
 use crate::telemetry::LogControl;
 use crate::{admin, metrics, notify};
 

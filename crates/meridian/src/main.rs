@@ -8,7 +8,8 @@
 //! | `meridian ovsdb txn` | run one transaction |
 //! | `meridian ovsdb locks` | check, hold and steal locks |
 //! | `meridian ovsdb check-schema` | compare Meridian's typed tables with schema files |
-//! | `meridian node`, `bgp-agent` | run the BGP agent of a node, configured by TOML or by a `bgp-agent.conf` |
+//! | `meridian node` | run the roles of a node in one process: the BGP agent, the metadata agent |
+//! | `meridian bgp-agent` | run the BGP agent of a node, configured by a `bgp-agent.conf` |
 //! | `meridian metadata-agent`, `metadata-proxy` | serve metadata to a chassis's VMs, configured by `neutron_ovn_metadata_agent.ini` |
 //! | `meridian kube-manager` | number the nodes, layer-2 networks and pods of a Kubernetes cluster |
 //! | `meridian plan`, `explain` | show the changes that a running process would make; explain an address or an object |
@@ -19,20 +20,21 @@
 //! Long-running commands end cleanly on SIGINT and SIGTERM. [`config`] describes the configuration, [`failure::Exit`] the exit codes.
 
 mod admin;
-mod agent;
 mod cli;
 mod clients;
 mod config;
 mod failure;
 mod filter;
 mod kube;
-mod metadata;
+mod metadata_proxy;
 mod metrics;
 mod nearest;
 mod notify;
 mod output;
 mod process;
 mod remote;
+mod roles;
+mod signals;
 mod telemetry;
 
 fn main() -> std::process::ExitCode {

@@ -116,7 +116,7 @@ fn wrong_configuration_is_told_with_the_line() {
         "error: the configuration is wrong
   DIR/m.toml:2: unknown key `ovsdb.remot`; did you mean `ovsdb.remote`?
   DIR/m.toml:5: `log.level`: `loud` is none of off, error, warn, info, debug, trace
-  DIR/m.toml:6: unknown section `metricks`; did you mean `metrics`?; there are ovsdb, log, metrics, admin, bgp, server, network, kube
+  DIR/m.toml:6: unknown section `metricks`; did you mean `metrics`?; there are ovsdb, log, metrics, admin, bgp, metadata, server, network, kube
   try: `meridian --print-config` with it corrected
 "
     );

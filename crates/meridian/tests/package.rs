@@ -61,6 +61,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
         "/usr/share/doc/meridian/changelog.gz",
         "/usr/share/doc/meridian/examples/bgp-agent.conf",
         "/usr/share/doc/meridian/examples/frr.conf",
+        "/usr/share/doc/meridian/examples/metadata-haproxy.conf",
         "/usr/share/doc/meridian/examples/openvswitch-group.conf",
         "/etc/meridian/meridian.toml",
     ] {

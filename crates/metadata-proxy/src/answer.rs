@@ -95,11 +95,21 @@ impl Network {
         self.rate.as_ref().is_none_or(|rate| lock(rate).admits(source, now))
     }
 
-    async fn forward(&self, request: Request<RequestBody>) -> Result<Response<AnswerBody>, StatusCode> {
+    /// Answers a request from an address of this network.
+    pub(crate) async fn answer_for(
+        &self,
+        source: IpAddr,
+        request: Request<RequestBody>,
+    ) -> Response<AnswerBody> {
+        self.forward(source, request).await.unwrap_or_else(short)
+    }
+
+    async fn forward(
+        &self,
+        source: IpAddr,
+        request: Request<RequestBody>,
+    ) -> Result<Response<AnswerBody>, StatusCode> {
         let target = request::target(request.method(), request.uri())?;
-        let Some(Client::Address(source)) = request.extensions().get::<Client>().copied() else {
-            return Err(StatusCode::BAD_REQUEST);
-        };
         if !self.admits(source) {
             return Err(StatusCode::TOO_MANY_REQUESTS);
         }
@@ -149,7 +159,10 @@ impl Site for Network {
     type Body = AnswerBody;
 
     async fn answer(&self, request: Request<RequestBody>) -> Response<AnswerBody> {
-        self.forward(request).await.unwrap_or_else(short)
+        match request.extensions().get::<Client>().copied() {
+            Some(Client::Address(source)) => self.answer_for(source, request).await,
+            _ => short(StatusCode::BAD_REQUEST),
+        }
     }
 
     fn is_health(&self, _: &Uri) -> bool {
@@ -162,7 +175,7 @@ impl Site for Network {
 }
 
 /// An answer of our own.
-fn short(status: StatusCode) -> Response<AnswerBody> {
+pub(crate) fn short(status: StatusCode) -> Response<AnswerBody> {
     let reason = status.canonical_reason().unwrap_or("Error");
     let body = Full::new(Bytes::from(format!("{} {reason}\n", status.as_u16())));
     let mut answer = Response::new(body.map_err(|never: Infallible| match never {}).boxed());

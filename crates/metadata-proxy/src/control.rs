@@ -40,6 +40,8 @@ pub enum Family {
     Ipv4,
     /// fe80::a9fe:a9fe.
     Ipv6,
+    /// No address, but the unix socket that haproxy forwards requests to.
+    Forwarded,
 }
 
 /// A listening socket in the namespace of a network.
@@ -55,6 +57,12 @@ pub struct ListenerId {
     /// The index of the device that a link-local address is bound to; zero for IPv4. Another device of the same name has another one.
     #[serde(default)]
     pub device: u32,
+}
+
+impl ListenerId {
+    /// The unix socket for requests from haproxy, which is of no network.
+    pub const FORWARDED: ListenerId =
+        ListenerId { network: Uuid::nil(), family: Family::Forwarded, namespace: 0, device: 0 };
 }
 
 /// A message between agent and proxy.
@@ -147,6 +155,11 @@ impl Channel {
         let socket = seqpacket()?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(Channel { socket: UnixStream::from_std(socket.into())? })
+    }
+
+    /// User and group of the process at the other end.
+    pub fn peer(&self) -> io::Result<(u32, u32)> {
+        self.socket.peer_cred().map(|peer| (peer.uid(), peer.gid()))
     }
 
     /// Sends a message, and a socket with it.

@@ -11,16 +11,21 @@
 //! | [`request`] | the request to Nova: its headers and its signature |
 //! | [`nova`] | the client of Nova's metadata API |
 //! | [`tls`] | TLS to Nova |
+//! | [`forwarded`] | requests that come through a haproxy |
+//! | `places` | the connections of all networks together |
 //! | [`rate`] | limits of requests per source |
 //! | `answer` | one request of a VM, from its head to the answer |
 //! | [`proxy`] | all networks, and the loop that follows the agent |
 //!
-//! The source of a request is its network, which is the socket's, and its TCP peer. No header names it.
+//! The source of a request is its network, which is the socket's, and its TCP peer. No header names it. Where the operator chose
+//! haproxy, a haproxy in each namespace knows both, and tells them over a socket that nobody else may open.
 
 mod answer;
 pub mod control;
+pub mod forwarded;
 pub mod identity;
 pub mod nova;
+mod places;
 pub mod proxy;
 pub mod rate;
 pub mod request;

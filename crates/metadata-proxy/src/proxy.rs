@@ -4,28 +4,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::http::uri::Scheme;
-use listener::http::Heads;
-use listener::{Client, Door, Limits};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use listener::http::{Heads, Site};
+use listener::{Door, Limits};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
 use crate::answer::{Network, Shared, lock};
-use crate::control::{Channel, ControlSocket, ListenerId, Message};
+use crate::control::{Channel, ControlSocket, Family, ListenerId, Message};
+use crate::forwarded::{ForwardedDoor, ForwardedSite, Networks};
 use crate::identity::{IdentityTable, PortIdentity};
 use crate::nova::{NotAHost, Nova, NovaAddress, NovaTimeouts};
+use crate::places::NamespaceDoor;
 use crate::rate::RateLimits;
 use crate::request::SharedSecret;
 
 /// Maximum size of a request's head.
 const HEAD: usize = 16 << 10;
+/// How long requests in progress may take once the proxy is to end.
+const DRAIN: Duration = Duration::from_secs(10);
 /// How long an agent may take to read a message.
 const SEND: Duration = Duration::from_secs(10);
 
@@ -42,6 +48,8 @@ pub struct Config {
     pub timeouts: NovaTimeouts,
     /// Limits of each network's connections.
     pub limits: Limits,
+    /// Maximum number of connections of all networks together.
+    pub host_connections: usize,
     /// Limits of each source's requests.
     pub rate: Option<RateLimits>,
 }
@@ -72,7 +80,9 @@ pub struct Proxy {
     shared: Arc<Shared>,
     control: ControlSocket,
     limits: Limits,
-    networks: BTreeMap<Uuid, Arc<Network>>,
+    networks: Networks,
+    places: Arc<Semaphore>,
+    host_connections: usize,
     listeners: BTreeMap<ListenerId, Serving>,
     /// Ports of networks whose last message has not come yet.
     partial: BTreeMap<Uuid, Vec<PortIdentity>>,
@@ -87,7 +97,7 @@ struct Serving {
     /// A copy of the socket, for an agent that asks for it.
     socket: OwnedFd,
     /// Dropped to stop.
-    _stop: oneshot::Sender<()>,
+    stop: Option<oneshot::Sender<()>>,
 }
 
 impl Proxy {
@@ -105,7 +115,9 @@ impl Proxy {
             shared,
             control,
             limits: config.limits,
-            networks: BTreeMap::new(),
+            networks: Networks::default(),
+            places: Arc::new(Semaphore::new(config.host_connections.min(Semaphore::MAX_PERMITS))),
+            host_connections: config.host_connections,
             listeners: BTreeMap::new(),
             partial: BTreeMap::new(),
             inherited: BTreeSet::new(),
@@ -114,10 +126,18 @@ impl Proxy {
     }
 
     /// Serves one agent after the other, until dropped. The newest agent is the one in charge: one that hangs is replaced.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
+        self.run_until(std::future::pending()).await;
+    }
+
+    /// The same until `stop`. Then it accepts nothing more, and finishes the requests in progress for a while. Clients that connect
+    /// meanwhile wait in the queues of the sockets, which the agent keeps for the next proxy.
+    pub async fn run_until(mut self, stop: impl Future<Output = ()>) {
         let mut agent: Option<Channel> = None;
+        let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
+                () = &mut stop => return self.drain().await,
                 accepted = self.control.accept() => match accepted {
                     Ok(channel) => {
                         info!("an agent connected");
@@ -151,7 +171,7 @@ impl Proxy {
     /// Sends a new agent all sockets.
     async fn greet(&mut self, channel: Channel) -> Option<Channel> {
         self.partial.clear();
-        self.inherited = self.networks.keys().copied().collect();
+        self.inherited = self.networks.ids().into_iter().collect();
         for (id, serving) in &self.listeners {
             if !told(&channel, &Message::Listener(*id), Some(&serving.socket)).await {
                 return None;
@@ -198,21 +218,55 @@ impl Proxy {
         }
     }
 
-    fn network(&mut self, id: Uuid) -> &Arc<Network> {
-        let shared = &self.shared;
-        self.networks.entry(id).or_insert_with(|| Arc::new(Network::new(id, Arc::clone(shared))))
+    fn network(&self, id: Uuid) -> Arc<Network> {
+        self.networks.obtain(id, &self.shared)
+    }
+
+    /// Waits until all requests in progress are answered, but not for ever.
+    async fn drain(&mut self) {
+        let mut open = self.listeners.len();
+        // The sockets themselves stay until the end: no connection in their queues may be refused.
+        self.listeners.values_mut().for_each(|serving| drop(serving.stop.take()));
+        let closed = async {
+            while open > 0 && self.closed.1.recv().await.is_some() {
+                open -= 1;
+            }
+        };
+        if timeout(DRAIN, closed).await.is_err() {
+            warn!("requests were in progress for longer than {} s and are broken off", DRAIN.as_secs());
+        }
     }
 
     fn serve(&mut self, id: ListenerId, socket: OwnedFd) -> io::Result<()> {
-        let door = StdListener::from(socket.try_clone()?);
-        door.set_nonblocking(true)?;
-        let door = NamespaceDoor(TcpListener::from_std(door)?);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (site, limits) = (Arc::clone(self.network(id.network)), self.limits);
-        let closed = self.closed.0.clone();
+        let copy = socket.try_clone()?;
         info!(network = %id.network, family = ?id.family, "serving");
+        if id.family == Family::Forwarded {
+            let door = StdUnixListener::from(copy);
+            door.set_nonblocking(true)?;
+            let door = ForwardedDoor(UnixListener::from_std(door)?);
+            // All VMs' connections are those of their haproxy, which limits them.
+            let all = self.host_connections;
+            let limits = Limits { connections: all, per_client: all, ..self.limits };
+            let site = ForwardedSite { networks: self.networks.clone(), shared: Arc::clone(&self.shared) };
+            self.start(id, socket, door, limits, Arc::new(site));
+            return Ok(());
+        }
+        let door = StdListener::from(copy);
+        door.set_nonblocking(true)?;
+        let door = NamespaceDoor::new(TcpListener::from_std(door)?, Arc::clone(&self.places));
+        let (limits, site) = (self.limits, self.network(id.network));
+        self.start(id, socket, door, limits, site);
+        Ok(())
+    }
+
+    fn start<D>(&mut self, id: ListenerId, socket: OwnedFd, door: D, limits: Limits, site: Arc<impl Site>)
+    where
+        D: Door<Stream: AsyncRead + AsyncWrite + Unpin> + Sync + 'static,
+    {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let closed = self.closed.0.clone();
         // A socket that is there already is replaced; its copies are the same socket.
-        self.listeners.insert(id, Serving { socket, _stop: stop });
+        self.listeners.insert(id, Serving { socket, stop: Some(stop) });
         task::spawn("metadata", async move {
             let stopping = async move {
                 let _ = stopped.await;
@@ -222,7 +276,6 @@ impl Proxy {
             listener::http::serve_door(door, heads, limits, site, stopping).await;
             let _ = closed.send(id);
         });
-        Ok(())
     }
 }
 
@@ -245,22 +298,5 @@ async fn told(channel: &Channel, message: &Message, socket: Option<&OwnedFd>) ->
             warn!("the agent does not read");
             false
         }
-    }
-}
-
-/// A listening socket of a network. Its clients are single addresses: link-local ones are all in one prefix.
-#[derive(Debug)]
-struct NamespaceDoor(TcpListener);
-
-impl Door for NamespaceDoor {
-    type Stream = TcpStream;
-
-    async fn next(&self) -> io::Result<(TcpStream, Client)> {
-        let (stream, peer) = self.0.accept().await?;
-        Ok((stream, Client::Address(peer.ip().to_canonical())))
-    }
-
-    fn prepare(stream: &TcpStream, limits: &Limits) {
-        <TcpListener as Door>::prepare(stream, limits);
     }
 }

@@ -14,6 +14,7 @@ use metadata_proxy::request::SharedSecret;
 use metadata_proxy::{Config, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -96,16 +97,20 @@ impl Site {
     }
 }
 
-fn run(control: &Path, nova: SocketAddr) -> JoinHandle<()> {
-    let config = Config {
+fn config(control: &Path, nova: SocketAddr) -> Config {
+    Config {
         control: control.to_owned(),
         nova: NovaAddress { host: nova.ip().to_string(), port: nova.port(), tls: None },
         secret: SharedSecret::new("secret".into()),
         timeouts: NovaTimeouts { connect: WITHIN, answer: WITHIN },
         limits: Limits { connections: 128, per_client: 64, ..Limits::default() },
+        host_connections: 128,
         rate: None,
-    };
-    tokio::spawn(Proxy::open(config).unwrap().run())
+    }
+}
+
+fn run(control: &Path, nova: SocketAddr) -> JoinHandle<()> {
+    tokio::spawn(Proxy::open(config(control, nova)).unwrap().run())
 }
 
 /// The sockets that a proxy sends to a new agent.
@@ -326,4 +331,149 @@ async fn a_nova_that_is_away_is_a_503() {
     agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
     let answer = get(listener.local_addr().unwrap(), "/").await;
     assert!(status(&answer) == "503" && answer.contains("retry-after"), "{answer}");
+}
+
+/// A Nova that answers its first request when it is told to.
+async fn slow_nova() -> (SocketAddr, Arc<Notify>, Arc<Notify>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, released) = (Arc::clone(&asked), Arc::clone(&release));
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (told, released) = (Arc::clone(&told), Arc::clone(&released));
+            tokio::spawn(async move {
+                while read_head(&mut stream).await.is_some() {
+                    told.notify_one();
+                    released.notified().await;
+                    released.notify_one();
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone").await.unwrap();
+                }
+            });
+        }
+    });
+    (address, asked, release)
+}
+
+#[tokio::test]
+async fn a_proxy_that_ends_answers_what_it_has_begun_and_refuses_nobody() {
+    let (nova, asked, release) = slow_nova().await;
+    let dir = tempfile::tempdir().unwrap();
+    let control = dir.path().join("control.sock");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let proxy = Proxy::open(config(&control, nova)).unwrap();
+    let running = tokio::spawn(proxy.run_until(async {
+        let _ = stopped.await;
+    }));
+    let agent = Channel::connect(&control).unwrap();
+    greeted(&agent).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
+    tell(&agent, all()).await;
+    let begun = tokio::spawn(async move { get(address, "/").await });
+    // Until the agent's messages have come, the answer is 503, and Nova is not asked.
+    tokio::time::timeout(WITHIN, asked.notified()).await.expect("the request reaches Nova");
+    stop.send(()).unwrap();
+    tokio::task::yield_now().await;
+    let waiting = tokio::spawn(async move { get(address, "/").await });
+    release.notify_one();
+    assert!(begun.await.unwrap().ends_with("done"), "what was begun is answered");
+    tokio::time::timeout(WITHIN, running).await.expect("the proxy ends").unwrap();
+    drop(agent);
+    // The next proxy gets the socket from the agent, with the connection that waits in its queue.
+    let _next = run(&control, nova);
+    let agent = Channel::connect(&control).unwrap();
+    greeted(&agent).await;
+    tell(&agent, all()).await;
+    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
+    assert!(waiting.await.unwrap().ends_with("done"), "and what came meanwhile");
+}
+
+#[tokio::test]
+async fn requests_from_haproxy_have_the_identity_that_it_names() {
+    let (_site, _nova, agent, _listener, _) = served().await;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("requests.sock");
+    let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    agent.send(&Message::Listener(ListenerId::FORWARDED), Some(socket.as_fd())).await.unwrap();
+    tell(&agent, all()).await;
+    let ask = async |headers: &str| {
+        let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+        let request = format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tokio::time::timeout(WITHIN, stream.read_to_string(&mut answer)).await.expect("an answer").unwrap();
+        answer
+    };
+    let named = format!("X-OVN-Network-ID: {NETWORK}\r\nX-Forwarded-For: 127.0.0.1\r\n");
+    let answer = ask(&format!("{named}X-Instance-ID: evil\r\n")).await;
+    assert!(status(&answer) == "200" && answer.contains(&format!("x-instance-id: {INSTANCE}")), "{answer}");
+    assert!(!answer.contains("evil") && !answer.contains("ovn-network"), "{answer}");
+    assert_eq!(status(&ask("").await), "400", "nobody is named");
+    assert_eq!(status(&ask(&format!("{named}{named}")).await), "400", "two are");
+    let other = named.replace("127.0.0.1", "10.9.9.9");
+    assert_eq!(status(&ask(&other).await), "404", "an address of nobody");
+    let elsewhere = named.replace(&NETWORK.to_string(), &Uuid::from_u128(9).to_string());
+    assert_eq!(status(&ask(&elsewhere).await), "503", "a network that the agent has not told of");
+}
+
+/// A Nova that answers, hangs or breaks off, as the path says.
+async fn odd_nova() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                while let Some(head) = read_head(&mut stream).await {
+                    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                    match path.strip_prefix("/status/") {
+                        Some(status) => {
+                            let answer = format!("HTTP/1.1 {status} x\r\nContent-Length: 4\r\n\r\nnova");
+                            stream.write_all(answer.as_bytes()).await.unwrap();
+                        }
+                        None if path == "/hang" => std::future::pending().await,
+                        None if path == "/half" => {
+                            let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf";
+                            stream.write_all(half.as_bytes()).await.unwrap();
+                            return;
+                        }
+                        // It is closed without an answer.
+                        None => return,
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn answers_of_nova_pass_and_its_failures_have_a_status() {
+    let nova = odd_nova().await;
+    let dir = tempfile::tempdir().unwrap();
+    let control = dir.path().join("control.sock");
+    let mut config = config(&control, nova);
+    config.timeouts.answer = Duration::from_millis(500);
+    tokio::spawn(Proxy::open(config).unwrap().run());
+    let agent = Channel::connect(&control).unwrap();
+    greeted(&agent).await;
+    tell(&agent, all()).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
+    for code in ["200", "301", "400", "401", "403", "404", "409", "429", "500", "502", "503", "504"] {
+        let answer = get(address, &format!("/status/{code}")).await;
+        assert!(status(&answer) == code && answer.ends_with("nova"), "{code}: {answer}");
+    }
+    assert_eq!(status(&get(address, "/hang").await), "504");
+    assert_eq!(status(&get(address, "/reset").await), "502");
+    let half = get(address, "/half").await;
+    assert!(
+        half.contains("content-length: 100") && half.ends_with("half"),
+        "it breaks off as Nova did: {half}"
+    );
+    assert_eq!(status(&get(address, "/status/200").await), "200", "and the next request is answered");
 }

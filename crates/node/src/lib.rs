@@ -11,6 +11,8 @@
 //! | [`plane`] | the four above in one order | |
 //! | [`netns`] | network namespaces with a veth pair each, for metadata | namespaces `ovnmeta-<network>`, devices with our alias |
 //!
+//! [`connections`] are those to OVSDB servers, which all roles of a process share.
+//!
 //! [`part`] is what each of the four has to say, so that they can be planned together.
 //!
 //! The four are planned together, because safety is a matter of order across them: an address is announced when packets
@@ -19,6 +21,7 @@
 
 pub mod bgp;
 mod cause;
+pub mod connections;
 pub mod flows;
 pub mod frr;
 pub mod ini;
@@ -29,3 +32,4 @@ pub mod netns;
 pub mod part;
 pub mod plane;
 pub mod ports;
+pub mod sole;

@@ -276,6 +276,8 @@ where
         let Some(outcome) = self.decision(Stage::Desire, outcome)? else {
             return Err(Halt::Waiting(waiting_for.unwrap_or_default()));
         };
+        let published = contain::sync(|| self.desire.publish());
+        self.decision(Stage::Desire, published)?;
         self.decided = outcome.problems;
 
         let late = TargetError::new(Class::Transient, "read the target");
@@ -286,7 +288,11 @@ where
         self.took(Stage::Observe);
         let observed = self.checked(Stage::Observe, observed)?;
 
-        let plan = contain::sync(|| self.target.plan(&outcome.value, &outcome.keep, &observed));
+        let plan = contain::sync(|| {
+            let plan = self.target.plan(&outcome.value, &outcome.keep, &observed);
+            self.target.publish(&outcome.value, &observed);
+            plan
+        });
         self.took(Stage::Plan);
         let mut plan = self.pure(Stage::Plan, plan)?;
         plan.steps.retain(|step| !outcome.keep.contains(&step.object));

@@ -60,7 +60,7 @@
 //!     type Desired = Routes;
 //!     type Observed = Routes;
 //!     type Op = String;
-//!     fn plan(&self, want: &Routes, _keep: &BTreeSet<ObjectId>, have: &Routes) -> Plan<String> {
+//!     fn plan(&mut self, want: &Routes, _keep: &BTreeSet<ObjectId>, have: &Routes) -> Plan<String> {
 //!         let diff = keyed::diff(want, have);
 //!         let mut plan = Plan::new(want.len(), diff.unchanged.len());
 //!         let set = diff.added.into_iter().chain(diff.changed.into_iter().map(|(k, w, _)| (k, w)));
@@ -118,6 +118,7 @@
 
 pub mod backoff;
 mod driver;
+mod dry_run;
 mod handle;
 mod holds;
 pub mod keyed;
@@ -132,6 +133,7 @@ mod text_id;
 pub mod units;
 
 pub use driver::{Driver, Waiting};
+pub use dry_run::DryRun;
 pub use handle::{Handle, NoPlan, Preview, PreviewStep};
 pub use metrics::Metrics;
 pub use outcome::Outcome;

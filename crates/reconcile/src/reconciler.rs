@@ -1,7 +1,8 @@
 //! The two roles of the loop: [`Desire`] computes the desired state, [`Target`] establishes it.
 //!
 //! This module is the contract; [`Driver`](crate::Driver) is the loop that calls it. `desire` and `plan` are pure: no IO, no
-//! clock, no randomness, no waiting. `observe` and `apply` are the only places where a component touches the world.
+//! clock, no randomness, no waiting. `observe` and `apply` are the only places where a component touches the world, and `publish` is
+//! where it tells others.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -24,8 +25,13 @@ pub trait Desire: Send {
 
     /// Maps the inputs to the desired state. Equal snapshots give equal outcomes.
     ///
-    /// `&mut` is for memory that only saves work (see [`units`](crate::units)); the result must not depend on it.
+    /// `&mut` is for memory that only saves work (see [`units`](crate::units)) and for what [`publish`](Self::publish) will tell;
+    /// the result must not depend on it.
     fn desire(&mut self, snapshot: &Self::Snapshot) -> Outcome<Self::Desired>;
+
+    /// Tells others of the last decision: publishes it, logs it. The driver calls this after each [`desire`](Self::desire), so that
+    /// deciding itself has no effect.
+    fn publish(&mut self) {}
 
     /// The part of the desired state that is certain while an input is missing, if any. The target must keep everything else as
     /// it is. The component still counts as waiting.
@@ -62,7 +68,18 @@ pub trait Target: Send {
     ///
     /// A plan touches only objects that are marked ours. `keep` names objects that could not be decided: the driver drops steps
     /// on them, but the planner must handle side effects on them, such as a parent's list that must still name them.
-    fn plan(&self, want: &Self::Desired, keep: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<Self::Op>;
+    ///
+    /// `&mut` is for memory that only saves work, and for what [`publish`](Self::publish) will tell.
+    fn plan(
+        &mut self,
+        want: &Self::Desired,
+        keep: &BTreeSet<ObjectId>,
+        have: &Self::Observed,
+    ) -> Plan<Self::Op>;
+
+    /// Tells others of the last plan: publishes what was found. The driver calls this after each [`plan`](Self::plan), so that
+    /// planning itself has no effect.
+    fn publish(&mut self, _want: &Self::Desired, _have: &Self::Observed) {}
 
     /// Reads the world. May be dropped at any await when the process stops.
     fn observe(&mut self, scope: Scope) -> impl Future<Output = Result<Self::Observed, TargetError>> + Send;

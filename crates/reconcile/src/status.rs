@@ -127,7 +127,7 @@ pub struct Status {
 
 impl Status {
     /// The status of a component that has done nothing yet.
-    pub(crate) fn starting(component: SmolStr) -> Self {
+    pub fn starting(component: SmolStr) -> Self {
         Self {
             component,
             state: State::Starting,

@@ -1,9 +1,12 @@
 //! Metadata: every VM reaches 169.254.169.254, answered on its own chassis, by a proxy that says which network it asked from.
 
 mod agent;
+mod attacks;
 mod faults;
+mod many;
 mod namespaces;
 mod site;
+mod together;
 mod units;
 
 use std::fs;
@@ -53,6 +56,55 @@ pub(crate) fn tests() -> Vec<Test> {
             "networks follow their VMs, changes of their port and of others, and a restart of ovn-controller; nothing is left of those that go",
             &[],
             agent::comes_and_goes,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::vms_get_their_own_data_through_haproxy",
+            "the same as vms_get_their_own_data, with a haproxy in each namespace in the place of the built-in listener",
+            &[],
+            agent::own_data_through_haproxy,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::restarts_lose_no_request_through_haproxy",
+            "the same as restarts_lose_no_request, with a haproxy in each namespace, which outlives agent and proxy",
+            &[],
+            agent::restarts_through_haproxy,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::networks_come_and_go_without_a_trace_through_haproxy",
+            "the same as networks_come_and_go_without_a_trace, with a haproxy in each namespace: no process and no file is left",
+            &[],
+            agent::comes_and_goes_through_haproxy,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::an_agent_takes_over_from_haproxy",
+            "an agent with sockets of its own takes the place of a haproxy in each namespace; no request is lost, and the haproxies end",
+            &[],
+            agent::takes_over_from_haproxy,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::one_process_runs_both_roles",
+            "meridian node takes the place of the metadata agent with BGP beside it, on one connection to each database; BGP is switched off again, and no request is lost",
+            &[],
+            together::one_process,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::a_vm_moves_while_it_asks",
+            "a live migration under a train of requests: the target chassis is ready before the VM is there, and answers it afterwards",
+            &[],
+            together::live_migration,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::many_networks_come_and_go",
+            "60 networks on one chassis are made and removed, and the agent is killed during both; nothing is left of them",
+            &[],
+            many::come_and_go,
         )
         .meridian(),
         Test::new(

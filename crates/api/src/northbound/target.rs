@@ -33,8 +33,12 @@ impl Target for NorthboundTarget {
     type Observed = SnapshotView;
     type Op = Op;
 
-    fn plan(&self, want: &WriterDesired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
-        let plan = self.rows.plan(want, keep, have);
+    fn plan(&mut self, want: &WriterDesired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
+        self.rows.plan(want, keep, have)
+    }
+
+    fn publish(&mut self, want: &WriterDesired, have: &SnapshotView) {
+        self.rows.publish(want, have);
         if self.whole {
             let records = want.rows.spent(have).filter_map(|(_, object)| match object.id {
                 TextId::Hyphenated(id) => Some(id),
@@ -45,7 +49,6 @@ impl Target for NorthboundTarget {
                 self.spent.send_replace(records);
             }
         }
-        plan
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<SnapshotView, TargetError> {

@@ -185,7 +185,7 @@ impl Target for NoticeStore {
     type Observed = usize;
     type Op = Notification;
 
-    fn plan(&self, due: &DueEvents, _keep: &BTreeSet<ObjectId>, told: &usize) -> Plan<Notification> {
+    fn plan(&mut self, due: &DueEvents, _keep: &BTreeSet<ObjectId>, told: &usize) -> Plan<Notification> {
         let mut plan = Plan::new(due.plugged, due.plugged.min(*told));
         for notification in &due.notifications {
             plan.push(ObjectId::new("port", notification.port.to_string()), notification.clone());

@@ -170,7 +170,7 @@ impl Target for ApiTarget {
     type Observed = Observed;
     type Op = Write;
 
-    fn plan(&self, want: &Desired, _keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Write> {
+    fn plan(&mut self, want: &Desired, _keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Write> {
         plan::plan(want, have)
     }
 

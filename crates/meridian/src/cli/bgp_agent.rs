@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use node::bgp::config::{Config, Loaded};
+use node::bgp::config::Config;
 
 use super::dry_run::DryRunFlags;
 use super::ini_files::IniFiles;
+use crate::admin;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::roles::{LoadedNode, NodeConfig, usual_socket};
 
 /// Where ovn-bgp-agent's packages have their file.
 const USUAL: &str = "/etc/ovn-bgp-agent/bgp-agent.conf";
@@ -35,14 +37,19 @@ pub(super) struct Args {
 
 impl Args {
     /// Reads the files, and puts the flags over them.
-    pub(super) fn load(&self) -> Outcome<Loaded> {
+    pub(super) fn load(&self) -> Outcome<LoadedNode> {
         let ini = self.files.read(USUAL)?;
-        let mut loaded = Config::from_ini(&ini).map_err(|error| Failure::new(Exit::Usage, error))?;
-        let config = &mut loaded.config;
-        config.dry_run |= self.dry_run.dry_run;
-        config.admin_socket = self.admin_socket.clone().or_else(|| config.admin_socket.take());
-        config.metrics_listen = self.metrics_listen.or(config.metrics_listen);
-        Ok(loaded)
+        let loaded = Config::from_ini(&ini).map_err(|error| Failure::new(Exit::Usage, error))?;
+        let mut bgp = loaded.config;
+        bgp.dry_run |= self.dry_run.dry_run;
+        let socket = self.admin_socket.clone().or_else(|| bgp.admin_socket.take());
+        let config = NodeConfig {
+            admin_socket: socket.or_else(|| usual_socket(admin::NODE_SOCKET)),
+            metrics_listen: self.metrics_listen.or(bgp.metrics_listen),
+            bgp: Some(bgp),
+            metadata: None,
+        };
+        Ok(LoadedNode { config, warnings: loaded.warnings })
     }
 }
 
@@ -78,11 +85,11 @@ mod tests {
         let sub = dir.path().join("sub");
         std::fs::create_dir(&sub).unwrap();
         std::fs::write(sub.join("x.conf"), "bgp_AS = 7\n").unwrap();
-        let config = args(&[&first], &[&sub]).load().unwrap().config;
+        let config = args(&[&first], &[&sub]).load().unwrap().config.bgp.unwrap();
         assert_eq!((config.bgp_as.as_str(), config.bgp_nic.as_str()), ("7", "a"));
-        let config = args(&[], &[dir.path()]).load().unwrap().config;
+        let config = args(&[], &[dir.path()]).load().unwrap().config.bgp.unwrap();
         assert_eq!((config.bgp_as.as_str(), config.bgp_vrf.as_str()), ("1", "v"), "by the order of names");
-        let config = args(&[], &[&first]).load().unwrap().config;
+        let config = args(&[], &[&first]).load().unwrap().config.bgp.unwrap();
         assert_eq!(config.bgp_as, "1", "a file for a directory");
         assert!(args(&[Path::new("/nowhere.conf")], &[]).load().is_err());
         let broken = write("broken", "nonsense\n");

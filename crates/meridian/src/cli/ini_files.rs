@@ -18,13 +18,18 @@ pub(super) struct IniFiles {
 }
 
 impl IniFiles {
+    /// True if any file or directory is named.
+    pub(super) fn are_named(&self) -> bool {
+        !self.config_file.is_empty() || !self.config_dir.is_empty()
+    }
+
     /// Reads the named files. If none is named, it reads the file `usual` if that exists.
     pub(super) fn read(&self, usual: &str) -> Outcome<Ini> {
         let mut files = self.config_file.clone();
         for dir in &self.config_dir {
             files.extend(in_directory(dir)?);
         }
-        if self.config_file.is_empty() && self.config_dir.is_empty() && Path::new(usual).exists() {
+        if !self.are_named() && Path::new(usual).exists() {
             files.push(usual.into());
         }
         let mut ini = Ini::default();

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use node::metadata::config::{Config, Loaded};
 
 use super::ini_files::IniFiles;
+use crate::admin;
+use crate::config::Config as Settings;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
+use crate::roles::{LoadedNode, NodeConfig, usual_socket};
 
 /// The file of Neutron's packages.
 const USUAL: &str = "/etc/neutron/neutron_ovn_metadata_agent.ini";
@@ -33,20 +36,26 @@ pub(super) struct AgentArgs {
 
 impl AgentArgs {
     /// Reads the files, and puts the flags over them.
-    pub(super) fn load(&self) -> Outcome<Loaded> {
-        let mut loaded = load(&self.files)?;
-        let config = &mut loaded.config;
-        config.admin_socket = self.admin_socket.clone().or_else(|| config.admin_socket.take());
-        config.metrics_listen = self.metrics_listen.or(config.metrics_listen);
-        Ok(loaded)
+    pub(super) fn load(&self) -> Outcome<LoadedNode> {
+        let loaded = load(&self.files)?;
+        let mut metadata = loaded.config;
+        let socket = self.admin_socket.clone().or_else(|| metadata.admin_socket.take());
+        let config = NodeConfig {
+            admin_socket: socket.or_else(|| usual_socket(admin::METADATA_SOCKET)),
+            metrics_listen: self.metrics_listen.or(metadata.metrics_listen),
+            bgp: None,
+            metadata: Some(metadata),
+        };
+        Ok(LoadedNode { config, warnings: loaded.warnings })
     }
 }
 
 /// Answer metadata requests of VMs for the metadata agent, without privileges
 ///
 /// Takes listening sockets from `meridian metadata-agent` over control_socket, adds the identity of the instance to each request
-/// with a signature, and forwards it to Nova. Reads the same files as the agent. Ends on SIGINT and SIGTERM; clients wait until it
-/// is started again.
+/// with a signature, and forwards it to Nova. Reads the same files as the agent; without --config-file and --config-dir it reads
+/// the section `[metadata]` of the configuration file, if `metadata.enabled` is true there. Ends on SIGINT and SIGTERM; clients
+/// wait until it is started again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct ProxyArgs {
@@ -55,9 +64,12 @@ pub(super) struct ProxyArgs {
 }
 
 impl ProxyArgs {
-    /// Reads the files.
-    pub(super) fn load(&self) -> Outcome<Loaded> {
-        load(&self.files)
+    /// Reads the files, or the section of the node's own file.
+    pub(super) fn load(&self, config: &Settings) -> Outcome<Loaded> {
+        match self.files.are_named() || !config.metadata.is_enabled() {
+            true => load(&self.files),
+            false => config.metadata.load().map_err(|error| Failure::new(Exit::Usage, error)),
+        }
     }
 }
 

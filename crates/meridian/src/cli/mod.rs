@@ -22,13 +22,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::node::bgp::config::Loaded;
 use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use crate::config::{Colour, Config, Level, LogFormat, Origin, Override, Setting, Sources};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::output::Said;
+use crate::roles::{self, LoadedNode};
 use crate::telemetry::{self, LogControl};
 
 /// The north-south control plane for OVN
@@ -163,45 +163,43 @@ fn run(cli: Cli) -> Outcome {
     if global.print_config {
         print(&config.to_toml())?;
         // A node refuses to start with an invalid configuration, so printing it fails as well and reports the reason.
-        return config.bgp.load().map(drop).map_err(|error| Failure::new(Exit::Usage, error));
+        config.bgp.load().map_err(|error| Failure::new(Exit::Usage, error))?;
+        return config.metadata.load().map(drop).map_err(|error| Failure::new(Exit::Usage, error));
     }
     let Some(command) = command else {
         let _ = Cli::command().print_help();
         return Err(Failure::told(Exit::Usage, "no command was given").try_("one of the commands above"));
     };
-    let agent = match &command {
+    let node = match &command {
         Command::Node(args) => Some(args.load(&config)?),
         Command::BgpAgent(args) => Some(args.load()?),
-        _ => None,
-    };
-    let metadata = match &command {
         Command::MetadataAgent(args) => Some(args.load()?),
-        Command::MetadataProxy(args) => Some(args.load()?),
         _ => None,
     };
-    let file = agent.as_ref().and_then(|agent| agent.config.log_path());
-    let debug = agent.as_ref().is_some_and(|agent| agent.config.debug)
-        || metadata.as_ref().is_some_and(|metadata| metadata.config.debug);
+    let proxy = match &command {
+        Command::MetadataProxy(args) => Some(args.load(&config)?),
+        _ => None,
+    };
+    let file = node.as_ref().and_then(|node| node.config.log_path());
+    let debug = node.as_ref().is_some_and(|node| node.config.is_debug())
+        || proxy.as_ref().is_some_and(|proxy| proxy.config.debug);
     if debug && config.log.level.origin == Origin::Default {
         config.log.level.value = Level::Debug;
     }
     let control = telemetry::start(&config.log, file.as_deref())?;
-    let warnings = agent.iter().flat_map(|agent| &agent.warnings);
-    let warnings = warnings.chain(metadata.iter().flat_map(|metadata| &metadata.warnings));
+    let warnings = node.iter().flat_map(|node| &node.warnings);
+    let warnings = warnings.chain(proxy.iter().flat_map(|proxy| &proxy.warnings));
     for warning in loaded.warnings.iter().chain(warnings) {
         tracing::warn!("{warning}");
     }
     match command {
         Command::Server(args) => block_on(server::run(&args, &config, control)),
         Command::Import(args) => block_on(import::run(&args, &config)),
-        Command::Node(args) => with_agent("node", agent, control, args.dry_run.preview()),
-        Command::BgpAgent(args) => with_agent("bgp-agent", agent, control, args.dry_run.preview()),
-        Command::MetadataAgent(_) => match metadata {
-            Some(metadata) => block_on_one_thread(crate::metadata::run_agent(metadata.config, control)),
-            None => Ok(()),
-        },
-        Command::MetadataProxy(_) => match metadata {
-            Some(metadata) => block_on(crate::metadata::run_proxy(metadata.config)),
+        Command::Node(args) => with_roles("node", node, control, args.dry_run.preview()),
+        Command::BgpAgent(args) => with_roles("bgp-agent", node, control, args.dry_run.preview()),
+        Command::MetadataAgent(_) => with_roles("metadata-agent", node, control, None),
+        Command::MetadataProxy(_) => match proxy {
+            Some(proxy) => block_on(crate::metadata_proxy::run(proxy.config)),
             None => Ok(()),
         },
         Command::KubeManager(_) => block_on_one_thread(crate::kube::run_manager(&config, control)),
@@ -217,18 +215,18 @@ fn run(cli: Cli) -> Outcome {
     }
 }
 
-/// Runs the agent of a node. With `preview` it only prints the plan in that format.
-fn with_agent(
+/// Runs the roles of a node, or only prints their plans in the format `preview`.
+fn with_roles(
     command: &'static str,
-    agent: Option<Loaded>,
+    node: Option<LoadedNode>,
     log: LogControl,
     preview: Option<Said>,
 ) -> Outcome {
-    match (agent, preview) {
-        (Some(agent), None) => block_on_one_thread(crate::agent::run(command, agent.config, log)),
-        (Some(agent), Some(format)) => block_on_one_thread(async {
-            let plan = crate::agent::preview(agent.config).await?;
-            plan::show(&[plan], format)
+    match (node, preview) {
+        (Some(node), None) => block_on_one_thread(roles::run(command, node.config, log)),
+        (Some(node), Some(format)) => block_on_one_thread(async {
+            let plans = roles::preview(node.config).await?;
+            plan::show(&plans, format)
         }),
         (None, _) => Ok(()),
     }

@@ -3,11 +3,11 @@
 //! [`Config`] lists every key. The same [`value`] code parses a key from any of these sources, and each value remembers its [`Origin`] for
 //! `--print-config`. The commands define the effect of the keys.
 
-mod bgp;
 mod file;
 mod kube;
 mod network;
 mod print;
+mod role;
 mod server;
 mod value;
 
@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub(crate) use bgp::Bgp;
 pub(crate) use kube::Kube;
 pub(crate) use network::Network;
+pub(crate) use role::{Bgp, Metadata};
 pub(crate) use server::Server;
 use value::Field;
 pub(crate) use value::{AuthMode, BalancerRoleMode, Colour, Level, LogFormat};
@@ -39,6 +39,7 @@ pub(crate) struct Config {
     pub(crate) metrics: Metrics,
     pub(crate) admin: Admin,
     pub(crate) bgp: Bgp,
+    pub(crate) metadata: Metadata,
     pub(crate) server: Server,
     pub(crate) network: Network,
     pub(crate) kube: Kube,
@@ -142,6 +143,7 @@ impl Default for Config {
             metrics: Metrics { listen: Setting::default(None) },
             admin: Admin { socket: Setting::default(None) },
             bgp: Bgp::default(),
+            metadata: Metadata::default(),
             server: Server::default(),
             network: Network::default(),
             kube: Kube::default(),
@@ -181,7 +183,7 @@ impl Key {
 impl Config {
     /// Every key with its field. The parsers of the file and the variables, and `--print-config`, use this list.
     fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
-        let Self { ovsdb, log, metrics, admin, bgp, server, network, kube } = self;
+        let Self { ovsdb, log, metrics, admin, bgp, metadata, server, network, kube } = self;
         let key = Key::new;
         let mut fields: Vec<(Key, &mut dyn Field)> = vec![
             (
@@ -248,6 +250,7 @@ impl Config {
             (key("admin", "socket", "Where long-running commands take admin requests"), &mut admin.socket),
         ];
         fields.extend(bgp.fields());
+        fields.extend(metadata.fields());
         fields.extend(server.fields());
         fields.extend(network.fields());
         fields.extend(kube.fields());

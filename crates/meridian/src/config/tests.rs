@@ -37,7 +37,7 @@ fn what_is_wrong_names_the_line_and_what_was_meant() {
         ("[ovsdb]\nremot = \"x\"\n", "m.toml:2: unknown key `ovsdb.remot`; did you mean `ovsdb.remote`?"),
         (
             "\n[ovsdp]\n",
-            "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin, bgp, \
+            "m.toml:2: unknown section `ovsdp`; did you mean `ovsdb`?; there are ovsdb, log, metrics, admin, bgp, metadata, \
              server, network, kube",
         ),
         ("remote = \"x\"\n", "m.toml:1: `remote` belongs in the section [ovsdb]"),

@@ -1,41 +1,41 @@
-//! The running agent: its connections, its loop, its end.
+//! The running agent: its inputs, its loop, its end.
 //!
-//! It connects to the local switch's database, learns there who this node is and where OVN's database is (the Southbound, or the
-//! Northbound by option), connects to that, asks for the rows that matter, and then lets the loop run (`follow.rs`). All of it goes
-//! on by itself through restarts of either database, changes of the settings and of our row in `Chassis`; while something is
-//! missing, the status says what, and what is certain without it is there (`base.rs`).
+//! It reads the local switch's database and OVN's (the Southbound, or the Northbound by option), whose connections the process has
+//! opened, asks for the rows that matter, and then lets the loop run (`follow.rs`). All of it goes on by itself through restarts of
+//! either database, changes of the settings and of our row in `Chassis`; while something is missing, the status says what, and what is
+//! certain without it is there (`base.rs`).
 
 mod base;
 mod follow;
 mod guarded;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ovsdb::client::{ClientConfig, TlsConfig};
-use ovsdb::session::{Progress, Remote, Remotes};
+use ovsdb::session::Progress;
 use ovsdb::{Client, Str};
 use reconcile::{Driver, Handle, Metrics, NoPlan, Preview, State, Target, Timing, Waiting};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::conditions::Conditions;
-use super::config::{Config, Source};
+use super::config::Config;
 use super::decider::Decider;
 use super::desired::Decision;
 use super::explain::{Explanation, Sight, Vlan, explain};
 use super::health::{self, DatabaseState, Promise};
-use super::northbound::Mirror;
 use super::northbound::chassis::Own;
+use super::northbound::{self, Mirror};
 use super::peers::Heard;
-use super::snapshot::{Snapshot, hostname, remote, southbound_model, system_id, vswitch_model};
-use super::sole;
+use super::rivals;
+use super::snapshot::{Snapshot, hostname, southbound_model, with_indexes};
 use super::standing::{Comings, Standing};
+use crate::connections::switch::system_id;
+use crate::connections::{NodeConnections, OvnDatabase, RoleTables, RowSubscription};
 use crate::frr;
 use crate::kernel::tables::RtTables;
 use crate::part::kind::Kind;
@@ -50,8 +50,6 @@ pub const COMPONENT: &str = "bgp";
 /// How long the databases must be quiet before a decision: not at all. Whole transactions arrive at once, what comes during a run
 /// is answered by the next one, and a run costs what has changed.
 const QUIET: Duration = Duration::ZERO;
-/// How long the local switch's database may say nothing, as ovn-bgp-agent has it.
-const VSWITCH_PROBE: Duration = Duration::from_secs(60);
 /// How long a stop may take to withdraw announcements.
 const WITHDRAWAL: Duration = Duration::from_secs(10);
 /// How long an explanation may wait for the Southbound database.
@@ -60,8 +58,6 @@ const EXPLAINING: Duration = Duration::from_secs(15);
 const ASKING_FRR: Duration = Duration::from_secs(3);
 /// What the kernel calls this node, where the local switch does not tell.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
-/// Where distributions and builds of one's own have the local switch's database.
-const VSWITCH_SOCKETS: [&str; 2] = ["/run/openvswitch/db.sock", "/usr/local/var/run/openvswitch/db.sock"];
 
 /// A running agent.
 #[derive(Debug)]
@@ -85,17 +81,15 @@ struct Shared {
     /// What was reserved last.
     reserved: Mutex<Arc<ReservedPrefixes>>,
     /// The database of OVN's that is read.
-    ovn: Mutex<Option<Client>>,
+    ovn: RowSubscription,
     /// The conditions in force, once all rows that matter are there.
     in_force: Mutex<Option<Conditions>>,
     /// What is made of the Northbound database, where that is read.
     mirror: Mutex<Mirror>,
     /// What the kernel calls this node.
     hostname: Str,
-    /// What is waited for.
-    waiting: Mutex<String>,
-    /// Since when databases have been lost, by name.
-    lost: Mutex<BTreeMap<String, std::time::Instant>>,
+    /// What is waited for, beside what the connection waits for.
+    waiting: Mutex<Option<String>>,
     standing: Mutex<Standing>,
     silent: watch::Sender<bool>,
     decision: watch::Sender<Arc<Decision>>,
@@ -106,11 +100,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Agent {
-    /// Starts an agent in the present runtime, with the local switch's database as [`vswitch`] opens it. It writes to `target`, and
-    /// looks again when any of `changes` does. With a `view` it knows what the node lives by, and decides nothing before the first look.
+    /// Starts an agent in the present runtime, on connections that were opened with its [`tables`]. It writes to `target`, and looks
+    /// again when any of `changes` does. With a `view` it knows what the node lives by, and decides nothing before the first look.
     pub fn start<T>(
         config: Config,
-        vswitch: Client,
+        connections: &NodeConnections,
         target: T,
         view: Option<plane::View>,
         changes: impl IntoIterator<Item = watch::Receiver<u64>>,
@@ -124,18 +118,17 @@ impl Agent {
         info!("Starting BGP Agent...");
         let config = Arc::new(config);
         let shared = Arc::new(Shared {
-            vswitch,
+            vswitch: connections.vswitch().clone(),
             view,
             servers: watch::Sender::default(),
             rivals: watch::Sender::default(),
             reserved: Mutex::default(),
-            ovn: Mutex::new(None),
+            ovn: connections.subscribe(config.source),
             in_force: Mutex::new(None),
             mirror: Mutex::new(Mirror::new(Own::default())),
             hostname: std::fs::read_to_string(HOSTNAME).unwrap_or_default().trim().into(),
-            waiting: Mutex::new("the local switch's database (ovsdb_connection)".into()),
+            waiting: Mutex::default(),
             standing: Mutex::default(),
-            lost: Mutex::default(),
             silent: watch::Sender::new(false),
             decision: watch::Sender::new(Arc::default()),
             config: Arc::clone(&config),
@@ -155,6 +148,7 @@ impl Agent {
         let driver = Driver::new(COMPONENT, timing, inputs, decider, target).with_metrics(metrics);
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
+        handle.follow(connections.changes());
         task::keep("alarms", ring(alarm, handle.clone()));
         follow_rivals(&shared, &handle);
         task::spawn("guarded", guarded::follow(Arc::clone(&shared), handle.clone()));
@@ -162,7 +156,7 @@ impl Agent {
         task::keep("bgp", driver.run());
         let followed = follow::follow(Arc::clone(&shared), handle.clone());
         let resolved = guarded::resolve(Arc::clone(&shared), handle.clone());
-        let rivals = sole::look_for_former(shared.rivals.clone());
+        let rivals = rivals::look_for_former(shared.rivals.clone());
         let follower = task::spawn("databases", async move {
             tokio::select! {
                 () = followed => {}
@@ -178,10 +172,9 @@ impl Agent {
         &self.handle
     }
 
-    /// The connections to databases.
+    /// The clients of the databases that it reads.
     pub fn databases(&self) -> Vec<Client> {
-        let ovn = lock(&self.shared.ovn).clone();
-        std::iter::once(self.shared.vswitch.clone()).chain(ovn).collect()
+        std::iter::once(self.shared.vswitch.clone()).chain(self.shared.ovn.client()).collect()
     }
 
     /// What was decided last.
@@ -193,11 +186,6 @@ impl Agent {
     pub fn vlans(&self) -> Vec<Vlan> {
         let vswitch = self.shared.vswitch.snapshot();
         self.decision().networks.values().filter_map(|network| Vlan::of(&vswitch, network)).collect()
-    }
-
-    /// What would be done now.
-    pub async fn plan(&self) -> Result<Preview, NoPlan> {
-        self.handle.plan().await
     }
 
     /// Why the agent does not do what it is for; nothing while it does.
@@ -283,11 +271,7 @@ impl Agent {
         self.handle.stop();
         let _ = self.handle.status().wait_for(|now| now.state == State::Stopped).await;
         self.follower.abort();
-        let ovn = lock(&self.shared.ovn).take();
-        if let Some(ovn) = ovn {
-            ovn.close().await;
-        }
-        self.shared.vswitch.close().await;
+        self.shared.ovn.release();
         info!("BGP Agent stopped.");
     }
 }
@@ -323,8 +307,8 @@ impl Shared {
     }
 
     fn snapshot(&self, now: std::time::Instant) -> Result<Snapshot, Waiting> {
-        let waiting = || Waiting(lock(&self.waiting).clone());
-        let (ovn, in_force) = (lock(&self.ovn).clone(), lock(&self.in_force).clone());
+        let waiting = || Waiting(lock(&self.waiting).clone().unwrap_or_else(|| self.ovn.waiting_for()));
+        let (ovn, in_force) = (self.ovn.client(), lock(&self.in_force).clone());
         let (Some(ovn), Some(in_force)) = (ovn, in_force) else { return Err(waiting()) };
         if self.view.as_ref().is_some_and(|view| view.last().is_none()) {
             return Err(Waiting("the first look at this node's own addresses".into()));
@@ -334,7 +318,7 @@ impl Shared {
         snapshot.silent = *self.silent.borrow();
         snapshot.before = self.decision.borrow().clone();
         let me = snapshot.me();
-        if me.is_some() && me != in_force.me && self.config.source == Source::Southbound {
+        if me.is_some() && me != in_force.me && self.config.source == OvnDatabase::Southbound {
             return Err(Waiting("the Southbound database to tell what is bound to this chassis".into()));
         }
         let counters = ovn.status().borrow().counters;
@@ -346,11 +330,11 @@ impl Shared {
         {
             // Nothing is known of what is there, so nothing is touched before it is certain that OVN does not know us.
             return Err(Waiting(match self.config.source {
-                Source::Southbound => format!(
+                OvnDatabase::Southbound => format!(
                     "the Chassis row {:?} in the Southbound database; see whether ovn-controller runs here",
                     in_force.system_id
                 ),
-                Source::Northbound => {
+                OvnDatabase::Northbound => {
                     "the NB_Global row in the Northbound database; see whether ovn-northd uses it".into()
                 }
             }));
@@ -365,8 +349,8 @@ impl Shared {
     fn inputs_now(&self, ovn: &Client) -> Snapshot {
         let (rows, vswitch) = (ovn.snapshot(), self.vswitch.snapshot());
         let sb = match self.config.source {
-            Source::Southbound => rows,
-            Source::Northbound => lock(&self.mirror).look(&rows, &self.own(&vswitch)),
+            OvnDatabase::Southbound => rows,
+            OvnDatabase::Northbound => lock(&self.mirror).look(&rows, &self.own(&vswitch)),
         };
         Snapshot {
             sb,
@@ -384,13 +368,16 @@ impl Shared {
 
     /// All rows, for once: of the Southbound those of others are not held, of the Northbound not looked at.
     async fn everything(&self) -> Result<ovsdb::Snapshot, String> {
-        if self.config.source == Source::Northbound {
-            let ovn = lock(&self.ovn).clone().ok_or("the Northbound database is closed")?;
+        if self.config.source == OvnDatabase::Northbound {
+            let ovn = self.ovn.client().ok_or("the Northbound database is closed")?;
             let own = self.own(&self.vswitch.snapshot());
             return Ok(Mirror::of_everything(own.clone()).look(&ovn.snapshot(), &own));
         }
-        let remotes = self.remotes().ok_or("nobody tells where the Southbound database is")?;
-        let client = Client::open(self.client(remotes), southbound_model());
+        let connections = self.ovn.connections();
+        let remotes = connections.remotes(self.config.source);
+        let remotes = remotes.ok_or("nobody tells where the Southbound database is")?;
+        let client = connections.client_config(self.config.source, remotes);
+        let client = Client::open(client, southbound_model());
         let snapshot = client.synced_within(EXPLAINING).await.map_err(|error| error.to_string());
         client.close().await;
         snapshot
@@ -404,34 +391,11 @@ impl Shared {
         }
     }
 
-    /// Where OVN's database is.
-    fn remotes(&self) -> Option<Remotes> {
-        if let Some(remotes) = &self.config.ovn().remotes {
-            return Some(remotes.clone());
-        }
-        let (vswitch, setting) = (self.vswitch.snapshot(), self.config.source.setting());
-        let text = remote(&vswitch, setting)?;
-        text.parse().inspect_err(|error| error!(%error, "the local switch's {setting} cannot be read")).ok()
-    }
-
-    fn client(&self, remotes: Remotes) -> ClientConfig {
-        let ovn = self.config.ovn();
-        let tls = remotes.list.iter().any(|remote| matches!(remote, Remote::Ssl(_)));
-        let mut client = ClientConfig::new(remotes);
-        // Any member of a cluster will do to read from.
-        client.session.leader_only = false;
-        if tls {
-            let trusted = TlsConfig { verify_names: ovn.verify_names, ..TlsConfig::new(&ovn.ca_cert) };
-            client = client.tls(trusted.identity(&ovn.certificate, &ovn.private_key));
-        }
-        client
-    }
-
     /// How a database is followed.
     fn database(&self, client: &Client, now: std::time::Instant) -> DatabaseState {
         let (status, name) = (client.status().borrow().clone(), client.database().to_owned());
         let lost = (status.progress != Progress::Synced).then(|| {
-            let since = lock(&self.lost).get(&name).copied().unwrap_or(status.since);
+            let since = self.ovn.connections().lost_since(&name).unwrap_or(status.since);
             let why = status.last_close.as_ref().map_or(String::new(), ToString::to_string);
             (now.saturating_duration_since(since), why)
         });
@@ -439,36 +403,17 @@ impl Shared {
     }
 
     fn wait_for(&self, what: impl Into<String>) {
-        *lock(&self.waiting) = what.into();
+        *lock(&self.waiting) = Some(what.into());
     }
 }
 
-/// Opens the local switch's database, for an agent and what it writes to.
-pub fn vswitch(config: &Config) -> Client {
-    let mut client = ClientConfig::new(config.ovsdb_connection.clone().unwrap_or_else(|| local(config)));
-    client.session.leader_only = false;
-    client.session.shuffle = false;
-    client.session.probe_interval = VSWITCH_PROBE;
-    client.session.load_patience = config.ovsdb_connection_timeout;
-    Client::open(client, vswitch_model())
-}
-
-/// Where the local switch's database is when nobody said.
-fn local(config: &Config) -> Remotes {
-    let rundir = config.ovs_rundir.clone().or_else(|| std::env::var_os("OVS_RUNDIR").map(Into::into));
-    let list = match rundir {
-        Some(dir) => vec![Remote::Unix(dir.join("db.sock"))],
-        None => sockets(|dir| dir.is_dir()),
+/// The tables that the agent reads: of the Southbound, or by option of the Northbound.
+pub fn tables(config: &Config) -> RoleTables {
+    let add = match config.source {
+        OvnDatabase::Southbound => with_indexes,
+        OvnDatabase::Northbound => northbound::with_tables,
     };
-    Remotes { list, cluster_id: None }
-}
-
-/// The sockets whose folder is there, if any is: that the other was never there would be told in the place of what keeps us from it.
-fn sockets(there: impl Fn(&Path) -> bool) -> Vec<Remote> {
-    let all = VSWITCH_SOCKETS.map(Path::new);
-    let known: Vec<&Path> = all.into_iter().filter(|path| path.parent().is_some_and(&there)).collect();
-    let list = if known.is_empty() { all.to_vec() } else { known };
-    list.into_iter().map(|path| Remote::Unix(path.to_owned())).collect()
+    RoleTables { database: config.source, add }
 }
 
 /// Has the loop decide again when an ovn-bgp-agent comes or goes.

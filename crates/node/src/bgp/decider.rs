@@ -9,15 +9,17 @@ use tokio::sync::watch;
 use tracing::{debug, info};
 
 use super::desired::{Address, Decided, Decision, rewire, wire};
+use super::rivals::FORMER;
 use super::snapshot::Snapshot;
-use super::sole::FORMER;
 use crate::plane;
 
-/// Decides, and publishes what was decided.
+/// Decides, and then publishes what was decided.
 #[derive(Debug)]
 pub struct Decider {
     decision: watch::Sender<Arc<Decision>>,
     first: bool,
+    /// The decision before the last one, and the last one, until it is published.
+    next: Option<(Arc<Decision>, Decision)>,
     /// What was decided last, and what it asks of the data plane: saves work, and decides nothing.
     last: Option<(Decided, plane::Desired)>,
 }
@@ -25,7 +27,7 @@ pub struct Decider {
 impl Decider {
     /// Publishes to `decision`.
     pub fn new(decision: watch::Sender<Arc<Decision>>) -> Self {
-        Self { decision, first: true, last: None }
+        Self { decision, first: true, next: None, last: None }
     }
 }
 
@@ -47,23 +49,26 @@ impl Desire for Decider {
                 (decided, desired)
             }
         };
-        let decision = &decided.outcome.value;
-        if self.first {
+        self.next = Some((Arc::clone(&snapshot.before), decided.outcome.value.clone()));
+        let Outcome { mut problems, keep, .. } = decided.outcome.clone();
+        problems.extend(rivals(snapshot));
+        self.last = Some((decided, desired.clone()));
+        Outcome { value: desired, problems, keep }
+    }
+
+    fn publish(&mut self) {
+        let Some((before, decision)) = self.next.take() else { return };
+        if std::mem::take(&mut self.first) {
             info!("Ensuring VRF configuration for advertising routes");
             for bridge in decision.bridges.keys() {
                 info!("Configuring {bridge} default rule and routing tables for each provider network");
             }
             info!("Sync current routes.");
         }
-        self.first = false;
-        tell(&snapshot.before, decision);
-        if *snapshot.before != *decision {
-            self.decision.send_replace(Arc::new(decision.clone()));
+        tell(&before, &decision);
+        if *before != decision {
+            self.decision.send_replace(Arc::new(decision));
         }
-        let Outcome { mut problems, keep, .. } = decided.outcome.clone();
-        problems.extend(rivals(snapshot));
-        self.last = Some((decided, desired.clone()));
-        Outcome { value: desired, problems, keep }
     }
 
     fn forget(&mut self) {

@@ -224,7 +224,7 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Ex
     }
     let mut asking = Asking::new(snapshot, decision, ip);
     let said = asking.ask();
-    let database = snapshot.config.source.database();
+    let database = snapshot.config.source.to_string();
     match &sight.no_rows {
         Some(why) => out.text.push(format!(
             "Could not look for it in all of OVN's {database} database ({why}), so whether another chassis has it is not known."

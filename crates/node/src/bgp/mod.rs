@@ -10,9 +10,9 @@
 //! | [`northbound`] | the Northbound database, read as if it were the Southbound |
 //! | [`conditions`] | which rows the Southbound database is asked for |
 //! | [`reserved`] | which prefixes are refused, as the node lives by them |
-//! | [`sole`] | one agent per network namespace |
+//! | [`rivals`] | processes of ovn-bgp-agent |
 //! | [`standing`] | when the inputs are to be doubted |
-//! | [`decider`], [`agent`], [`dry_run`] | the loop and its connections |
+//! | [`decider`], [`agent`] | the loop and its inputs |
 //! | [`health`] | whether it does what it is for |
 //! | [`peers`] | what FRR makes of an announced address |
 
@@ -21,14 +21,13 @@ pub mod conditions;
 pub mod config;
 pub mod decider;
 pub mod desired;
-pub mod dry_run;
 pub mod explain;
 pub mod health;
 pub mod northbound;
 pub mod peers;
 pub mod reserved;
+pub mod rivals;
 pub mod snapshot;
-pub mod sole;
 pub mod standing;
 
 pub use agent::Agent;

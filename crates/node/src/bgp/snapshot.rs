@@ -14,19 +14,19 @@ use std::time::Duration;
 use ovn::sb::{Chassis, DatapathBinding, Encap, LoadBalancer, LogicalDpGroup, PortBinding};
 use ovn::text::bridge_mappings::BridgeMappings;
 use ovn::text::neutron::{device_owner, key};
-use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
+use ovn::vswitch::{Bridge, Interface};
 use ovn::{MacAddr, PortType, ident};
 use ovsdb::replica::Index;
 use ovsdb::{Model, Str, Uuid};
 
-use super::config::{Config, Source};
+use super::config::Config;
 use super::desired::Decision;
+use crate::connections::OvnDatabase;
+use crate::connections::switch::{setting, system_id};
 use crate::plane::reserved::ReservedPrefixes;
 
 /// The local switch's settings that we read.
 pub mod setting {
-    /// The node's name as a chassis.
-    pub const SYSTEM_ID: &str = "system-id";
     /// The node's name as a host.
     pub const HOSTNAME: &str = "hostname";
     /// Physical networks and their bridges.
@@ -135,11 +135,6 @@ pub fn with_indexes(model: Model) -> Model {
         .index::<ByChassis>()
         .index::<ByLink>()
         .index::<ByRole>()
-}
-
-/// What is held of the local switch's database.
-pub fn vswitch_model() -> Model {
-    Model::new("Open_vSwitch").table::<OpenVSwitch>().table::<Bridge>().table::<Port>().table::<Interface>()
 }
 
 /// All inputs at one instant.
@@ -255,14 +250,6 @@ impl Snapshot {
     }
 }
 
-/// A setting of the local switch; one for this chassis alone outranks the general one.
-fn setting<'s>(vswitch: &'s ovsdb::Snapshot, name: &str) -> Option<&'s Str> {
-    let (_, row) = vswitch.table::<OpenVSwitch>().iter().next()?;
-    let own = row.external_ids.get(setting::SYSTEM_ID);
-    let own = own.and_then(|id| row.external_ids.get(format!("{name}-{id}").as_str()));
-    own.or_else(|| row.external_ids.get(name))
-}
-
 /// The physical networks that this node is connected to, from the local switch's settings.
 pub fn mappings(vswitch: &ovsdb::Snapshot) -> BridgeMappings {
     BridgeMappings::read(setting(vswitch, setting::BRIDGE_MAPPINGS).map_or("", Str::as_str))
@@ -277,20 +264,9 @@ pub fn encap_ips(vswitch: &ovsdb::Snapshot) -> Vec<IpAddr> {
     text.split(',').chain(remote).filter_map(|ip| ip.trim().parse().ok()).collect()
 }
 
-/// The node's name as a chassis, from the local switch's settings.
-pub fn system_id(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
-    let (_, row) = vswitch.table::<OpenVSwitch>().iter().next()?;
-    row.external_ids.get(setting::SYSTEM_ID).filter(|id| !id.is_empty())
-}
-
 /// The node's name as a host, from the local switch's settings.
 pub fn hostname(vswitch: &ovsdb::Snapshot) -> Option<&Str> {
     setting(vswitch, setting::HOSTNAME).filter(|name| !name.is_empty())
-}
-
-/// Where a database is, by one of the local switch's settings.
-pub fn remote<'s>(vswitch: &'s ovsdb::Snapshot, name: &str) -> Option<&'s Str> {
-    setting(vswitch, name).filter(|remote| !remote.is_empty())
 }
 
 /// The name of the router's port that a gateway port is of. OVN's names are conventions of clouds; what links the rows are their
@@ -302,7 +278,7 @@ pub fn router_port_name(gateway: &PortBinding) -> Option<&str> {
 
 /// Whether a port is of a switch that is not there. By the Northbound, no switch has a row of its own.
 pub fn is_lost(snapshot: &Snapshot, port: &PortBinding) -> bool {
-    snapshot.config.source == Source::Southbound && snapshot.sb.get(port.datapath).is_none()
+    snapshot.config.source == OvnDatabase::Southbound && snapshot.sb.get(port.datapath).is_none()
 }
 
 /// Whether a port holds the address of a load balancer. Its addresses tell nothing: older clouds leave them out.

@@ -17,21 +17,25 @@ use metadata_proxy::request::SharedSecret;
 use metadata_proxy::tls::NovaTls;
 use ovsdb::session::Remotes;
 
+use super::haproxy::HaproxySettings;
+use crate::connections::ConnectionSettings;
 use crate::ini::{self, Ini};
+
+/// What listens in the namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxyBackend {
+    /// Sockets of the proxy.
+    #[default]
+    Builtin,
+    /// A haproxy in each namespace.
+    Haproxy,
+}
 
 /// The configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The local switch's database; `None` is its usual socket.
-    pub ovsdb_connection: Option<Remotes>,
-    /// The Southbound database; `None` is where the local switch's settings say.
-    pub ovn_sb_connection: Option<Remotes>,
-    /// Private key for `ssl:` remotes.
-    pub ovn_sb_private_key: PathBuf,
-    /// Certificate for `ssl:` remotes.
-    pub ovn_sb_certificate: PathBuf,
-    /// Certificates of the authority that signed the server's.
-    pub ovn_sb_ca_cert: PathBuf,
+    /// The servers of the local switch's database and of the Southbound.
+    pub connections: ConnectionSettings,
     /// The socket between agent and proxy.
     pub control_socket: PathBuf,
     /// How long a network without VMs keeps its namespace.
@@ -58,6 +62,16 @@ pub struct Config {
     pub timeouts: NovaTimeouts,
     /// Limits of connections.
     pub limits: Limits,
+    /// Maximum number of connections of all networks together.
+    pub host_connections: usize,
+    /// What listens in the namespaces.
+    pub proxy_backend: ProxyBackend,
+    /// The directory of haproxy's files.
+    state_path: PathBuf,
+    /// The directory of haproxy's process ids.
+    external_pids: Option<PathBuf>,
+    /// The unix socket for requests from haproxy.
+    metadata_proxy_socket: Option<PathBuf>,
     /// Whether requests are limited.
     pub rate_limit_enabled: bool,
     /// The limits.
@@ -66,6 +80,8 @@ pub struct Config {
     pub admin_socket: Option<PathBuf>,
     /// The address of metrics.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether only to plan, and to change nothing.
+    pub dry_run: bool,
     /// Whether to log more.
     pub debug: bool,
 }
@@ -74,11 +90,7 @@ impl Default for Config {
     fn default() -> Self {
         let rate = RateLimit { window: Duration::from_secs(10), requests: 10 };
         Config {
-            ovsdb_connection: None,
-            ovn_sb_connection: None,
-            ovn_sb_private_key: PathBuf::new(),
-            ovn_sb_certificate: PathBuf::new(),
-            ovn_sb_ca_cert: PathBuf::new(),
+            connections: ConnectionSettings::default(),
             control_socket: "/run/meridian-metadata/control.sock".into(),
             teardown_hold: Duration::from_secs(60),
             index_max_stale: Duration::from_secs(60),
@@ -99,10 +111,16 @@ impl Default for Config {
                 idle: Duration::from_secs(30),
                 answer: Duration::from_secs(32),
             },
+            host_connections: 8192,
+            proxy_backend: ProxyBackend::Builtin,
+            state_path: "/var/lib/neutron".into(),
+            external_pids: None,
+            metadata_proxy_socket: None,
             rate_limit_enabled: false,
             rate: RateLimits { base: rate, burst: rate },
             admin_socket: None,
             metrics_listen: None,
+            dry_run: false,
             debug: false,
         }
     }
@@ -156,32 +174,38 @@ options! {
         Ok(())
     }),
     ("metadata_haproxy", "timeout_http_keep_alive", "30", "Seconds to wait for the next request", |c, v| set(&mut c.limits.idle, seconds(v))),
-    ("ovs", "ovsdb_connection", "", "The local switch's database [default: its usual socket]", |c, v| set(&mut c.ovsdb_connection, remotes(v))),
-    ("ovn", "ovn_sb_connection", "", "The Southbound database [default: ovn-remote of the local switch]", |c, v| set(&mut c.ovn_sb_connection, remotes(v))),
-    ("ovn", "ovn_sb_private_key", "", "Private key for ssl: remotes", |c, v| { c.ovn_sb_private_key = v.into(); Ok(()) }),
-    ("ovn", "ovn_sb_certificate", "", "Certificate for ssl: remotes", |c, v| { c.ovn_sb_certificate = v.into(); Ok(()) }),
-    ("ovn", "ovn_sb_ca_cert", "", "Certificates of the authority of ssl: remotes", |c, v| { c.ovn_sb_ca_cert = v.into(); Ok(()) }),
+    ("ovs", "ovsdb_connection", "", "The local switch's database [default: its usual socket]", |c, v| set(&mut c.connections.vswitch, remotes(v))),
+    ("ovn", "ovn_sb_connection", "", "The Southbound database [default: ovn-remote of the local switch]", |c, v| set(&mut c.connections.southbound.remotes, remotes(v))),
+    ("ovn", "ovn_sb_private_key", "", "Private key for ssl: remotes", |c, v| { c.connections.southbound.private_key = v.into(); Ok(()) }),
+    ("ovn", "ovn_sb_certificate", "", "Certificate for ssl: remotes", |c, v| { c.connections.southbound.certificate = v.into(); Ok(()) }),
+    ("ovn", "ovn_sb_ca_cert", "", "Certificates of the authority of ssl: remotes", |c, v| { c.connections.southbound.ca_cert = v.into(); Ok(()) }),
     ("meridian_metadata", "shared_secret_file", "", "File with the secret that Nova has as metadata_proxy_shared_secret", |c, v| { c.secret_file = Some(v.into()); Ok(()) }),
     ("meridian_metadata", "control_socket", "/run/meridian-metadata/control.sock", "Socket between agent and proxy", |c, v| { c.control_socket = v.into(); Ok(()) }),
     ("meridian_metadata", "teardown_hold", "60", "Seconds for which a network without VMs keeps its namespace", |c, v| set(&mut c.teardown_hold, number(v, 0, 86_400).map(Duration::from_secs))),
     ("meridian_metadata", "index_max_stale", "60", "Seconds for which requests are answered without news of the Southbound database", |c, v| set(&mut c.index_max_stale, seconds(v))),
     ("meridian_metadata", "max_conn_per_source", "64", "Connections of one source address", |c, v| set(&mut c.limits.per_client, number(v, 1, 65_536))),
     ("meridian_metadata", "max_conn_per_network", "1024", "Connections of one network", |c, v| set(&mut c.limits.connections, number(v, 2, 65_536))),
+    ("meridian_metadata", "max_conn_per_host", "8192", "Connections of all networks together", |c, v| set(&mut c.host_connections, number(v, 2, 65_536))),
+    ("meridian_metadata", "proxy_backend", "builtin", "What listens in the namespaces: builtin or haproxy", |c, v| set(&mut c.proxy_backend, match v {
+        "builtin" => Ok(ProxyBackend::Builtin),
+        "haproxy" => Ok(ProxyBackend::Haproxy),
+        _ => Err(format!("{v:?} is neither builtin nor haproxy")),
+    })),
+    ("DEFAULT", "state_path", "/var/lib/neutron", "With haproxy: directory of its files, in ovn-metadata-proxy", |c, v| set(&mut c.state_path, plain_path(v))),
+    ("DEFAULT", "external_pids", "", "With haproxy: directory of its process ids [default: external/pids in state_path]", |c, v| set(&mut c.external_pids, plain_path(v).map(Some))),
+    ("DEFAULT", "metadata_proxy_socket", "", "With haproxy: socket for its requests [default: requests.sock beside control_socket]", |c, v| set(&mut c.metadata_proxy_socket, plain_path(v).map(Some))),
     ("meridian_metadata", "admin_socket", "", "Socket for meridian status and plan", |c, v| { c.admin_socket = Some(v.into()); Ok(()) }),
     ("meridian_metadata", "metrics_listen", "", "Address of /metrics and /health", |c, v| set(&mut c.metrics_listen, v.parse().map(Some).map_err(|_| format!("{v:?} is not ADDRESS:PORT")))),
 }
 
 /// Options of Neutron's file that only haproxy, workers or its logging use.
 const IGNORED: &[(&str, &str)] = &[
-    ("DEFAULT", "state_path"),
     ("DEFAULT", "host"),
-    ("DEFAULT", "metadata_proxy_socket"),
     ("DEFAULT", "metadata_proxy_user"),
     ("DEFAULT", "metadata_proxy_group"),
     ("DEFAULT", "metadata_proxy_socket_mode"),
     ("DEFAULT", "metadata_workers"),
     ("DEFAULT", "metadata_backlog"),
-    ("DEFAULT", "external_pids"),
     ("DEFAULT", "log_file"),
     ("DEFAULT", "log_dir"),
     ("DEFAULT", "use_syslog"),
@@ -258,6 +282,23 @@ impl Config {
         if wrong.is_empty() { Ok(loaded) } else { Err(ConfigError(wrong)) }
     }
 
+    /// The socket for requests from haproxy.
+    pub(super) fn requests_socket(&self) -> PathBuf {
+        let beside = || self.control_socket.with_file_name("requests.sock");
+        self.metadata_proxy_socket.clone().unwrap_or_else(beside)
+    }
+
+    /// The settings of haproxy, if that is what listens.
+    pub(super) fn haproxy(&self) -> Option<HaproxySettings> {
+        let pids = || self.state_path.join("external/pids");
+        (self.proxy_backend == ProxyBackend::Haproxy).then(|| HaproxySettings {
+            configs: self.state_path.join("ovn-metadata-proxy"),
+            pids: self.external_pids.clone().unwrap_or_else(pids),
+            requests: self.requests_socket(),
+            limits: self.limits,
+        })
+    }
+
     /// Puts the options of TLS together, which may stand in any order.
     fn join_tls(&mut self) -> Result<(), String> {
         let identity = match (self.nova_client_cert.clone(), self.nova_client_priv_key.clone()) {
@@ -306,6 +347,15 @@ impl Loaded {
             self.warnings.push(format!("{}: unknown option {name} in [{group}]", pair.place));
         }
         Ok(())
+    }
+}
+
+/// A path that stands in haproxy's configuration as one word.
+fn plain_path(text: &str) -> Result<PathBuf, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    match text.starts_with('/') && text.chars().all(is_plain) {
+        true => Ok(text.into()),
+        false => Err(format!("{text:?} is not an absolute path of letters, digits, '.', '_' and '-'")),
     }
 }
 

@@ -9,7 +9,9 @@
 //! | [`state`] | the desired and observed state of the target |
 //! | [`plan`] | the ops between them, in order |
 //! | `target` | observes and applies |
+//! | `front` | what listens in the namespaces: sockets of the proxy, or haproxy |
 //! | `sockets` | listening sockets in the namespaces, and the connection to the proxy |
+//! | `haproxy` | a haproxy in each namespace, which forwards to the proxy |
 //! | `probe` | whether Open vSwitch has the flows of a new port |
 //! | [`agent`] | connections and the loop |
 //!
@@ -20,6 +22,8 @@ pub mod agent;
 pub mod config;
 pub mod desired;
 mod explain;
+mod front;
+mod haproxy;
 pub mod plan;
 mod probe;
 pub mod snapshot;

@@ -13,7 +13,7 @@ use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::desired::{IPV6, object};
-use super::state::{Desired, Observed, Op, ProbeState, ProbedPort, ServedNetwork, SocketState};
+use super::state::{Desired, Observed, Op, ProbeState, ProbedPort, ProxyState, ServedNetwork, SocketState};
 use crate::kernel::Dev;
 use crate::netns;
 use crate::ports::plugged::PluggedPort;
@@ -61,7 +61,7 @@ pub fn plan(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<
             plan.push(object(*network), op);
         }
     }
-    if !have.proxy && !want.networks.is_empty() {
+    if have.proxy == ProxyState::Away && !want.networks.is_empty() {
         let message =
             "the metadata proxy is not connected, so requests wait; see that meridian-metadata-proxy runs";
         let proxy = ObjectId::new("proxy", "metadata");
@@ -129,6 +129,13 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
         ListenerId { network, family, namespace: namespace.inode, device }
     };
     let wanted: BTreeSet<ListenerId> = families.map(socket).collect();
+    // A network that was ready before this agent started is ready still.
+    let was_ready = listed(have.rows.ready.as_ref()).contains(&network);
+    if have.proxy == ProxyState::Restarting && was_ready {
+        // The sockets, which the proxy has as well, are told of when it is connected again.
+        out.ready = true;
+        return out;
+    }
     let mut served = true;
     for socket in &wanted {
         match have.sockets.get(socket) {
@@ -142,8 +149,6 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
     if !out.ops.is_empty() {
         return out;
     }
-    // A network that was ready before this agent started is ready still.
-    let was_ready = listed(have.rows.ready.as_ref()).contains(&network);
     let of = ProbedPort {
         network,
         namespace: namespace.inode,

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use ovn::PortType;
 use ovn::sb::{Chassis, ChassisPrivate, DatapathBinding, PortBinding, SbGlobal};
-use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::model::Condition;
 use ovsdb::wire::clause::Function;
 use ovsdb::{Model, Set, Str, Uuid, Weak};
 
 use super::desired::Decision;
+use crate::connections::switch::{setting, system_id};
 
 /// The integration bridge, unless `ovn-bridge` names another.
 const BRIDGE: &str = "br-int";
@@ -42,7 +42,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// The node's name as a chassis.
     pub fn system_id(&self) -> Option<&Str> {
-        setting(&self.vswitch, "system-id")
+        system_id(&self.vswitch)
     }
 
     /// The integration bridge.
@@ -51,24 +51,31 @@ impl Snapshot {
     }
 }
 
-/// A setting of the local switch.
-pub fn setting<'a>(vswitch: &'a ovsdb::Snapshot, key: &str) -> Option<&'a Str> {
-    vswitch.table::<OpenVSwitch>().iter().find_map(|(_, row)| row.external_ids.get(key))
-}
-
 /// The row of a chassis.
 pub fn chassis(sb: &ovsdb::Snapshot, system_id: &str) -> Option<Uuid> {
     sb.table::<Chassis>().iter().find(|(_, row)| row.name == system_id).map(|(row, _)| row.uuid())
 }
 
-/// The tables of the Southbound database that this role reads, with the rows of one chassis.
-pub fn southbound_model(system_id: &Str, chassis: Option<Uuid>) -> Model {
-    Model::new("OVN_Southbound")
+/// Adds the tables of the Southbound database that this role reads.
+pub fn with_tables(southbound: Model) -> Model {
+    southbound
         .table::<SbGlobal>()
         .table::<DatapathBinding>()
-        .table_where::<Chassis>(Condition::column(Chassis::NAME, Function::Equal, system_id))
-        .table_where::<ChassisPrivate>(Condition::column(ChassisPrivate::NAME, Function::Equal, system_id))
-        .table_where::<PortBinding>(ports(chassis))
+        .table::<Chassis>()
+        .table::<ChassisPrivate>()
+        .table::<PortBinding>()
+}
+
+/// The same with the rows of one chassis, which this role asks for.
+pub fn southbound_model(system_id: &Str, chassis: Option<Uuid>) -> Model {
+    let own = Condition::column(Chassis::NAME, Function::Equal, system_id);
+    let private = Condition::column(ChassisPrivate::NAME, Function::Equal, system_id);
+    with_tables(
+        Model::new("OVN_Southbound")
+            .table_where::<Chassis>(own)
+            .table_where::<ChassisPrivate>(private)
+            .table_where::<PortBinding>(ports(chassis)),
+    )
 }
 
 /// The port bindings that matter: all localports, and those of this chassis. A live migration lists its target in
@@ -82,9 +89,4 @@ pub fn ports(chassis: Option<Uuid>) -> Condition {
         );
     }
     rows
-}
-
-/// The tables of the local switch's database.
-pub fn vswitch_model() -> Model {
-    Model::new("Open_vSwitch").table::<OpenVSwitch>().table::<Bridge>().table::<Port>().table::<Interface>()
 }

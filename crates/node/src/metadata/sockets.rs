@@ -4,22 +4,26 @@
 //! waiting in their queues. If the agent restarts, it gets its copies back from the proxy.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metadata_proxy::control::{Channel, Family, ListenerId, Message};
-use socket2::{Domain, Protocol, Socket, Type};
+use ovsdb::Uuid;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::sync::{Notify, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::desired::{IPV4, IPV6, Identities};
-use super::state::SocketState;
+use super::front::{FrontEnd, SeenFrontEnd};
+use super::haproxy::process;
+use super::state::{ProxyState, SocketState};
 use crate::netns::inside::inside;
 
 /// The port of the metadata service.
@@ -30,6 +34,8 @@ const BACKLOG: i32 = 1024;
 const RETRY: Duration = Duration::from_millis(200);
 /// Interval between two signs that identities are current.
 const TICK: Duration = Duration::from_secs(2);
+/// How long the proxy may be away before networks are no longer ready: a restart takes less.
+const GRACE: Duration = Duration::from_secs(20);
 /// How long the proxy may take to read or to send a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -54,16 +60,34 @@ pub(super) struct Feed {
     pub(super) knowledge: Box<dyn Fn() -> Knowledge + Send + Sync>,
     /// How long the proxy may use them without news.
     pub(super) stale: Duration,
+    /// The unix socket for requests from haproxy, where there are any.
+    pub(super) forward: Option<PathBuf>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
-    connected: bool,
+    /// User and group of the proxy, while it is connected.
+    peer: Option<(u32, u32)>,
+    /// The time since when it has not been connected.
+    away: Instant,
     held: BTreeMap<ListenerId, Arc<OwnedFd>>,
     served: BTreeSet<ListenerId>,
     closing: BTreeSet<ListenerId>,
     /// Those of which the proxy has to be told.
     close: BTreeSet<ListenerId>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table {
+            peer: None,
+            away: Instant::now(),
+            held: BTreeMap::new(),
+            served: BTreeSet::new(),
+            closing: BTreeSet::new(),
+            close: BTreeSet::new(),
+        }
+    }
 }
 
 /// All listening sockets.
@@ -87,12 +111,42 @@ impl Sockets {
         self.0.changed.subscribe()
     }
 
-    fn change(&self) {
+    /// Wakes the loop.
+    pub(super) fn change(&self) {
         self.0.changed.send_modify(|n| *n = n.wrapping_add(1));
     }
 
-    /// The sockets, and whether the proxy is connected.
-    pub(super) fn observe(&self) -> (BTreeMap<ListenerId, SocketState>, bool) {
+    /// The proxy.
+    pub(super) fn proxy(&self) -> ProxyState {
+        let table = self.table();
+        match table.peer {
+            Some(_) => ProxyState::Connected,
+            None if table.away.elapsed() < GRACE => ProxyState::Restarting,
+            None => ProxyState::Away,
+        }
+    }
+
+    /// User and group of the proxy, while it is connected.
+    pub(super) fn peer(&self) -> Option<(u32, u32)> {
+        self.table().peer
+    }
+
+    /// Whether the proxy has a socket.
+    pub(super) fn serves(&self, id: ListenerId) -> bool {
+        self.table().served.contains(&id)
+    }
+
+    /// Closes all sockets of a network; whether there were any.
+    pub(super) fn close_all(&self, network: Uuid) -> bool {
+        let table = self.table();
+        let held = table.held.keys().chain(&table.closing).filter(|id| id.network == network);
+        let ids: BTreeSet<ListenerId> = held.copied().collect();
+        drop(table);
+        ids.iter().for_each(|id| self.shut(*id));
+        !ids.is_empty()
+    }
+
+    fn sockets(&self) -> BTreeMap<ListenerId, SocketState> {
         let table = self.table();
         let state = |id: &ListenerId| match table.served.contains(id) {
             true => SocketState::Served,
@@ -101,18 +155,19 @@ impl Sockets {
         let mut sockets: BTreeMap<ListenerId, SocketState> =
             table.held.keys().map(|id| (*id, state(id))).collect();
         sockets.extend(table.closing.iter().map(|id| (*id, SocketState::Closing)));
-        (sockets, table.connected)
+        sockets.remove(&ListenerId::FORWARDED);
+        sockets
     }
 
     /// Adds a socket.
-    pub(super) fn add(&self, id: ListenerId, socket: OwnedFd) {
+    fn add(&self, id: ListenerId, socket: OwnedFd) {
         self.table().held.insert(id, Arc::new(socket));
         self.0.work.notify_one();
         self.change();
     }
 
     /// Closes our copy of a socket, and has the proxy close its own.
-    pub(super) fn close(&self, id: ListenerId) {
+    fn shut(&self, id: ListenerId) {
         let mut table = self.table();
         table.held.remove(&id);
         if table.served.remove(&id) {
@@ -126,15 +181,20 @@ impl Sockets {
 
     /// Keeps the proxy connected and up to date, for ever.
     pub(super) async fn follow(self, mut feed: Feed) {
-        let mut told = false;
+        let (mut told, mut is_away) = (false, false);
         loop {
+            let now_away = self.proxy() == ProxyState::Away;
+            if std::mem::replace(&mut is_away, now_away) != now_away {
+                self.change();
+            }
             match Channel::connect(&feed.control) {
                 Ok(channel) => {
                     told = false;
                     let ended = self.converse(&channel, &mut feed).await;
                     info!(error = ended.err().map(|error| error.to_string()), "the metadata proxy has gone");
                     let mut table = self.table();
-                    table.connected = false;
+                    table.peer = None;
+                    table.away = Instant::now();
                     table.served.clear();
                     // A proxy that is gone has closed its sockets. One that is not tells of them when it is connected again.
                     table.closing.clear();
@@ -153,7 +213,7 @@ impl Sockets {
     }
 
     async fn converse(&self, channel: &Channel, feed: &mut Feed) -> io::Result<()> {
-        self.greet(channel).await?;
+        self.greet(channel, feed.forward.as_deref()).await?;
         info!("the metadata proxy is connected");
         let mut told = Arc::<Identities>::default();
         let (mut valid, mut due) = (None, true);
@@ -195,7 +255,8 @@ impl Sockets {
     }
 
     /// Receives the sockets that the proxy has.
-    async fn greet(&self, channel: &Channel) -> io::Result<()> {
+    async fn greet(&self, channel: &Channel, forward: Option<&Path>) -> io::Result<()> {
+        let peer = channel.peer()?;
         let mut theirs = BTreeMap::new();
         loop {
             let received = timeout(PATIENCE, channel.receive()).await.map_err(|_| io::ErrorKind::TimedOut)?;
@@ -206,12 +267,16 @@ impl Sockets {
             }
         }
         let mut table = self.table();
-        table.connected = true;
+        table.peer = Some(peer);
         table.served = theirs.keys().copied().collect();
         for (id, socket) in theirs {
             table.held.entry(id).or_insert_with(|| Arc::new(socket));
         }
+        let lacks = !table.held.contains_key(&ListenerId::FORWARDED);
         drop(table);
+        if let Some(path) = forward.filter(|_| lacks) {
+            self.add(ListenerId::FORWARDED, bind_forwarded(path, peer)?);
+        }
         self.change();
         Ok(())
     }
@@ -264,15 +329,71 @@ async fn send(channel: &Channel, message: &Message, socket: Option<&Arc<OwnedFd>
     timeout(PATIENCE, channel.send(message, socket)).await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
+impl FrontEnd for Sockets {
+    fn observe(&self) -> SeenFrontEnd {
+        SeenFrontEnd { sockets: self.sockets(), proxy: self.proxy() }
+    }
+
+    fn listen(&self, namespace: &File, socket: ListenerId) -> io::Result<()> {
+        let opened = match open(namespace, socket, Sharing::Alone) {
+            // A haproxy of neutron-ovn-metadata-agent, or of our other front end. Both listen for a moment, so that no client is
+            // refused, and then the haproxy finishes its requests and ends.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let haproxies = process::haproxies(namespace.metadata()?.ino());
+                if haproxies.is_empty() {
+                    return Err(error);
+                }
+                let opened = open(namespace, socket, Sharing::WithHaproxy)?;
+                info!(network = %socket.network, ?haproxies, "taking over from haproxy");
+                process::retire(&haproxies);
+                opened
+            }
+            opened => opened?,
+        };
+        self.add(socket, opened);
+        Ok(())
+    }
+
+    fn close(&self, socket: ListenerId) {
+        self.shut(socket);
+    }
+}
+
+/// Opens the unix socket for requests from haproxy, which belongs to the proxy's user alone.
+fn bind_forwarded(path: &Path, (user, group): (u32, u32)) -> io::Result<OwnedFd> {
+    // Bound under another name, so that nobody connects before owner and mode are right.
+    let fresh = path.with_extension("new");
+    let _ = fs::remove_file(&fresh);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(&fresh)?)?;
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
+    std::os::unix::fs::chown(&fresh, Some(user), Some(group))?;
+    socket.listen(BACKLOG)?;
+    fs::rename(&fresh, path)?;
+    Ok(socket.into())
+}
+
+/// Whether another process may listen on the same address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    Alone,
+    WithHaproxy,
+}
+
 /// Opens a listening socket in a namespace.
-pub(super) fn listen(namespace: &File, id: ListenerId) -> io::Result<OwnedFd> {
+fn open(namespace: &File, id: ListenerId, sharing: Sharing) -> io::Result<OwnedFd> {
     inside(namespace, || {
         let (domain, address) = match id.family {
             Family::Ipv4 => (Domain::IPV4, SocketAddr::from((IPV4, PORT))),
             Family::Ipv6 => (Domain::IPV6, SocketAddrV6::new(IPV6, PORT, 0, id.device).into()),
+            Family::Forwarded => return Err(io::ErrorKind::Unsupported.into()),
         };
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
+        if sharing == Sharing::WithHaproxy {
+            socket.set_reuse_port(true)?;
+        }
         if id.family == Family::Ipv6 {
             socket.set_only_v6(true)?;
         }
@@ -285,11 +406,9 @@ pub(super) fn listen(namespace: &File, id: ListenerId) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use metadata_proxy::control::ControlSocket;
     use metadata_proxy::identity::PortIdentity;
-    use ovsdb::Uuid;
-
-    use super::*;
 
     const NETWORK: Uuid = Uuid::from_u128(1);
 
@@ -332,6 +451,7 @@ mod tests {
                 Box::new(move || known.lock().unwrap().clone())
             },
             stale: Duration::from_secs(60),
+            forward: None,
         };
         let following = tokio::spawn(Sockets::default().follow(feed));
         let proxy = control.accept().await.unwrap();

@@ -47,6 +47,18 @@ pub enum SocketState {
     Closing,
 }
 
+/// The proxy behind the sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxyState {
+    /// It is connected.
+    Connected,
+    /// It was until a moment ago, or the agent has just started. Networks that were ready stay so, because requests only wait.
+    Restarting,
+    /// It is not connected.
+    #[default]
+    Away,
+}
+
 /// The port that a probe asks through. OVN has other flows for another logical port, and none in another bridge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbedPort {
@@ -93,8 +105,8 @@ pub struct Observed {
     pub ports: BTreeMap<Dev, SeenPlug>,
     /// Listening sockets.
     pub sockets: BTreeMap<ListenerId, SocketState>,
-    /// Whether the proxy is connected.
-    pub proxy: bool,
+    /// The proxy.
+    pub proxy: ProxyState,
     /// Probes.
     pub probes: BTreeMap<ProbedPort, ProbeState>,
     /// Rows of the Southbound database.

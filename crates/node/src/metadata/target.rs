@@ -12,11 +12,13 @@ use reconcile::{Applied, Class, ObjectId, Plan, Scope, Target, TargetError, Walk
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use super::front::{FrontEnd, SeenFrontEnd};
+use super::haproxy::process;
 use super::plan;
 use super::probe::probe;
-use super::snapshot::setting;
-use super::sockets::{Sockets, listen};
 use super::state::{Desired, Observed, Op, ProbeState, ProbedPort, SeenRows};
+use crate::connections::RowSubscription;
+use crate::connections::switch::system_id;
 use crate::kernel::Dev;
 use crate::netns::{self, Namespaces};
 use crate::ports::{PortError, PortMark, plugged};
@@ -29,12 +31,14 @@ const MARK: PortMark = PortMark("metadata");
 pub(super) struct MetadataTarget {
     pub(super) namespaces: Namespaces,
     pub(super) vswitch: Client,
-    /// The Southbound database, once it is known where that is.
-    pub(super) sb: Arc<Mutex<Option<Client>>>,
-    pub(super) sockets: Sockets,
+    /// The Southbound database.
+    pub(super) sb: Arc<RowSubscription>,
+    pub(super) front: Arc<dyn FrontEnd>,
     pub(super) probes: Probes,
     /// The last observation of namespaces, until one of them changes.
     pub(super) seen: Option<netns::Observed>,
+    /// The inodes of the namespaces that were observed last.
+    pub(super) inodes: BTreeMap<Uuid, u64>,
 }
 
 /// The newest probe of each port.
@@ -115,14 +119,13 @@ impl Probes {
 
 impl MetadataTarget {
     fn client(&self) -> Result<Client, TargetError> {
-        let client = self.sb.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        client.ok_or_else(|| TargetError::new(Class::Transient, "write the Southbound database"))
+        self.sb.client().ok_or_else(|| TargetError::new(Class::Transient, "write the Southbound database"))
     }
 
     fn rows(&self) -> SeenRows {
         let Ok(client) = self.client() else { return SeenRows::default() };
         let (sb, vswitch) = (client.snapshot(), self.vswitch.snapshot());
-        let Some(name) = setting(&vswitch, "system-id") else { return SeenRows::default() };
+        let Some(name) = system_id(&vswitch) else { return SeenRows::default() };
         let chassis = sb.table::<Chassis>().iter().find(|(_, row)| row.name == *name);
         let private = sb.table::<ChassisPrivate>().iter().find(|(_, row)| row.name == *name);
         SeenRows {
@@ -141,7 +144,15 @@ impl MetadataTarget {
                 self.seen = None;
                 let (namespaces, network, op) = (self.namespaces.clone(), *network, op.clone());
                 let tried = op.to_string();
-                let result = spawn_blocking(move || namespaces.apply(network, &op)).await;
+                let inode = self.inodes.get(&network).copied();
+                let result = spawn_blocking(move || {
+                    // A haproxy that nobody knows any more would keep the namespace alive, and answer.
+                    if let (netns::Op::DeleteNamespace, Some(inode)) = (&op, inode) {
+                        process::end(inode);
+                    }
+                    namespaces.apply(network, &op)
+                });
+                let result = result.await;
                 let result =
                     result.map_err(|error| TargetError::new(Class::Bug, tried.clone()).because(error))?;
                 result.map_err(|error| TargetError::new(error.class(), tried).because(error))
@@ -155,19 +166,16 @@ impl MetadataTarget {
                 plugged::unplug(&self.vswitch, dev, seen).await.map_err(|error| ported(op, error))
             }
             Op::Listen { socket } => {
-                let (namespaces, id) = (self.namespaces.clone(), *socket);
+                let (namespaces, front, id) = (self.namespaces.clone(), Arc::clone(&self.front), *socket);
                 let opened = spawn_blocking(move || match namespaces.open(id.network)? {
-                    Some(namespace) => listen(&namespace, id),
+                    Some(namespace) => front.listen(&namespace, id),
                     None => Err(io::ErrorKind::NotFound.into()),
                 });
                 let opened = opened.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-                let opened = opened
-                    .map_err(|error| TargetError::new(Class::Transient, op.to_string()).because(error))?;
-                self.sockets.add(id, opened);
-                Ok(())
+                opened.map_err(|error| TargetError::new(Class::Transient, op.to_string()).because(error))
             }
             Op::Close { socket } => {
-                self.sockets.close(*socket);
+                self.front.close(*socket);
                 Ok(())
             }
             Op::Probe { of, dev, addresses } => {
@@ -221,7 +229,7 @@ impl Target for MetadataTarget {
     type Observed = Observed;
     type Op = Op;
 
-    fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
+    fn plan(&mut self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
         plan::plan(want, keep, have)
     }
 
@@ -238,8 +246,9 @@ impl Target for MetadataTarget {
                 })?
             }
         };
+        self.inodes = netns.namespaces.iter().map(|(network, seen)| (*network, seen.inode)).collect();
         self.seen = Some(netns.clone());
-        let (sockets, proxy) = self.sockets.observe();
+        let SeenFrontEnd { sockets, proxy } = self.front.observe();
         let ports = plugged::observe(&self.vswitch.snapshot(), MARK, |dev| netns.devices.contains_key(dev));
         let probes = self.probes.of(&netns);
         Ok(Observed { ports, sockets, proxy, probes, rows: self.rows(), netns })

@@ -24,5 +24,5 @@ pub mod state;
 
 pub use apply::NetnsError;
 pub use observe::Namespaces;
-pub(crate) use observe::link_index;
+pub(crate) use observe::{link_index, link_name};
 pub use state::{Desired, Namespace, Observed, Op, VethPair};

@@ -237,6 +237,14 @@ fn dump(requests: &mut Requests, request: RouteNetlinkMessage) -> io::Result<Vec
     Ok(taken.into_inner())
 }
 
+/// The name of a device of the namespace that the socket is in.
+pub(crate) fn link_name(requests: &mut Requests, index: u32) -> io::Result<Dev> {
+    let found = links(requests)?.into_iter().find(|link| link.index == index);
+    found
+        .map(|link| link.name)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no device has index {index}")))
+}
+
 /// The index of a device of the namespace that the socket is in.
 pub(crate) fn link_index(requests: &mut Requests, dev: &str) -> io::Result<u32> {
     let found = links(requests)?.into_iter().find(|link| link.name == dev);

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use ovsdb::Client;
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
@@ -21,6 +19,7 @@ use crate::flows::{FlowError, Flows};
 use crate::frr::{self, Frr, VtyError};
 use crate::kernel::plan::settled::Settled;
 use crate::kernel::{self, Dev, Family, Kernel, KernelError};
+use crate::part::kind::Counts;
 use crate::part::phase::Phase;
 use crate::ports::{PortMark, Ports};
 
@@ -60,12 +59,14 @@ pub struct Plane {
     frr: Frr,
     drains: Drains,
     /// What was found to be as wanted since all was read: saves work, and decides nothing.
-    settled: Mutex<Option<Settled>>,
+    settled: Option<Settled>,
+    /// What the last plan counted.
+    counts: Counts,
     looks: Looks,
     /// Whether this is not the first whole plan: what that one takes away was there before us.
-    settled_in: AtomicBool,
+    settled_in: bool,
     /// Whether the last plan was whole.
-    whole: AtomicBool,
+    whole: bool,
 }
 
 impl Plane {
@@ -80,10 +81,11 @@ impl Plane {
             flows: Flows::open(config.ovs_rundir),
             frr,
             drains: Drains::default(),
-            settled: Mutex::default(),
+            settled: None,
+            counts: Counts::default(),
             looks,
-            settled_in: AtomicBool::new(false),
-            whole: AtomicBool::new(false),
+            settled_in: false,
+            whole: false,
         })
     }
 
@@ -216,19 +218,21 @@ impl Target for Plane {
     type Observed = Observed;
     type Op = Op;
 
-    fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
-        // What a panic left is what was settled before.
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        let (plan, counts) = plan::plan_after(&mut settled, want, keep, have);
-        self.looks.leave(want, have, counts);
-        self.whole.store(!want.partial, Ordering::Relaxed);
-        self.settled_in.fetch_or(!want.partial && plan.is_empty(), Ordering::Relaxed);
+    fn plan(&mut self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
+        let (plan, counts) = plan::plan_after(&mut self.settled, want, keep, have);
+        self.counts = counts;
+        self.whole = !want.partial;
+        self.settled_in |= !want.partial && plan.is_empty();
         plan
+    }
+
+    fn publish(&mut self, want: &Desired, have: &Observed) {
+        self.looks.leave(want, have, self.counts);
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<Observed, TargetError> {
         if scope == Scope::Full {
-            *self.settled.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+            self.settled = None;
         }
         let kernel = self.kernel.observe(scope);
         let kernel = kernel.map_err(|e| TargetError::new(Class::Transient, "read the kernel").because(e))?;
@@ -241,7 +245,7 @@ impl Target for Plane {
     }
 
     async fn apply(&mut self, plan: &Plan<Op>) -> Result<Applied, TargetError> {
-        if *self.whole.get_mut() && !std::mem::replace(self.settled_in.get_mut(), true) {
+        if self.whole && !std::mem::replace(&mut self.settled_in, true) {
             plan.steps.iter().filter_map(|step| Some((&step.op, how_to_keep(&step.op)?))).for_each(
                 |(op, how)| {
                     info!("taking over what was here before: {op}. {how}");

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use node::bgp::config::{Config, Database};
+use node::bgp::config::Config;
 use node::bgp::{Agent, agent};
+use node::connections::{DatabaseSettings, NodeConnections};
 use node::plane;
 use reconcile::{Applied, Metrics, ObjectId, Plan, Scope, Target, TargetError};
 use serde_json::json;
@@ -39,7 +40,7 @@ impl Target for Announced {
     type Observed = Option<BTreeSet<IpAddr>>;
     type Op = String;
 
-    fn plan(&self, want: &plane::Desired, _: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<String> {
+    fn plan(&mut self, want: &plane::Desired, _: &BTreeSet<ObjectId>, have: &Self::Observed) -> Plan<String> {
         // What is there before OVN's database told anything is not of interest here.
         if want.partial {
             return Plan::new(0, 0);
@@ -67,8 +68,8 @@ impl Target for Announced {
 /// Starts an agent.
 pub(crate) fn start(config: Config) -> (Agent, Announced) {
     let target = Announced::default();
-    let vswitch = agent::vswitch(&config);
-    (Agent::start(config, vswitch, target.clone(), None, [], Metrics::default()), target)
+    let connections = NodeConnections::open(config.connections(), &[agent::tables(&config)]);
+    (Agent::start(config, &connections, target.clone(), None, [], Metrics::default()), target)
 }
 
 /// Makes an authority, and certificates of it for a server and an agent.
@@ -101,8 +102,8 @@ pub(crate) fn of_server(dir: &Path) -> [String; 3] {
 }
 
 /// What an agent is told of its own.
-pub(crate) fn identity(dir: &Path) -> Database {
-    Database {
+pub(crate) fn identity(dir: &Path) -> DatabaseSettings {
+    DatabaseSettings {
         remotes: None,
         private_key: dir.join("agent-privkey.pem"),
         certificate: dir.join("agent-cert.pem"),

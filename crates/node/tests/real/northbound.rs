@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use central::{Central, Database};
-use node::bgp::config::{Config, Source};
+use node::bgp::config::Config;
 use node::bgp::northbound::chassis::Own;
 use node::bgp::northbound::{Mirror, model, tells_gateways};
 use node::bgp::snapshot::southbound_model;
+use node::connections::{DatabaseSettings, OvnDatabase};
 use ovn::PortType;
 use ovn::sb::{Chassis, DatapathBinding, DatapathType, LoadBalancer, LogicalDpGroup, PortBinding};
 use ovn::text::NatAddresses;
@@ -268,10 +269,10 @@ async fn scenario_37_the_agent_on_a_northbound_over_tls() {
     // The switch tells where the database is, and what this host is called.
     let (_vswitch, local) = agent::vswitch(dir.path(), &[("ovn-nb-remote", &remote), ("hostname", "host-a")]);
     let config = |ca: &Path| Config {
-        source: Source::Northbound,
+        source: OvnDatabase::Northbound,
         expose_tenant_networks: true,
         ovsdb_connection: Some(local.parse().unwrap()),
-        nb: node::bgp::config::Database { ca_cert: ca.to_owned(), ..agent::identity(dir.path()) },
+        nb: DatabaseSettings { ca_cert: ca.to_owned(), ..agent::identity(dir.path()) },
         ..Config::default()
     };
 
@@ -310,7 +311,7 @@ async fn scenario_37_the_agent_on_a_northbound_over_tls() {
             .as_ref()
             .is_some_and(|remote| remote.to_string().starts_with("ssl:"))
     );
-    let plan = agent.plan().await.unwrap();
+    let plan = agent.handle().plan().await.unwrap();
     assert!(plan.steps.is_empty() && plan.want == plan.have, "{plan:?}");
     for (ip, words) in [
         ("172.24.4.10", "D1: port vm1 of a provider network is bound here"),

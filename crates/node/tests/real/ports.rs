@@ -1,6 +1,6 @@
 //! Ports for VLANs on a real ovs-vswitchd: made, kept, corrected and removed, and packets of the VLAN find them.
 
-use node::bgp::snapshot::vswitch_model;
+use node::connections::switch;
 use node::kernel::Dev;
 use node::part::keep::Keep;
 use node::ports::{self, Observed, Op, Port, PortError, Ports};
@@ -19,7 +19,7 @@ fn want(mac: MacAddr) -> ports::Desired {
 
 async fn open(switch: &Switch) -> Ports {
     let remote = format!("unix:{}/db.sock", switch.dir.path().display());
-    let client = Client::open(ClientConfig::new(remote.parse().unwrap()), vswitch_model());
+    let client = Client::open(ClientConfig::new(remote.parse().unwrap()), switch::model());
     client.synced().await.unwrap();
     Ports::of(client, node::bgp::PORT_MARK)
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use node::bgp::config::{Config, Database};
+use node::bgp::config::Config;
+use node::connections::DatabaseSettings;
 use ovsdb::Uuid;
 use ovsdb::session::Progress;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use crate::agent;
 use crate::support::{Daemon, eventually, run};
 
-const SCHEMA: &str = "/usr/share/ovn/ovn-sb.ovsschema";
+pub(crate) const SCHEMA: &str = "/usr/share/ovn/ovn-sb.ovsschema";
 
 /// Three members, each with a port for clients that want TLS, a socket for us, and one for its peers.
 struct Cluster<'a> {
@@ -99,7 +100,7 @@ fn id(n: u128) -> Value {
     json!(Uuid::from_u128(n).to_string())
 }
 
-fn port(n: u128, name: &str, kind: &str, mac: &str, rest: Value) -> Value {
+pub(crate) fn port(n: u128, name: &str, kind: &str, mac: &str, rest: Value) -> Value {
     let mut row = json!({
         "logical_port": name, "type": kind, "mac": mac, "datapath": ["uuid", id(2)], "tunnel_key": n,
     });
@@ -108,7 +109,7 @@ fn port(n: u128, name: &str, kind: &str, mac: &str, rest: Value) -> Value {
 }
 
 /// A chassis and a provider network with two ports, one of them bound.
-fn rows() -> Vec<Value> {
+pub(crate) fn rows() -> Vec<Value> {
     vec![
         json!({ "op": "insert", "table": "Encap", "uuid": id(9),
             "row": { "type": "geneve", "ip": "10.0.0.1", "chassis_name": "ch-a" } }),
@@ -133,7 +134,7 @@ fn rows() -> Vec<Value> {
     ]
 }
 
-fn bind(name: &str, bound: bool) -> Value {
+pub(crate) fn bind(name: &str, bound: bool) -> Value {
     let chassis = if bound { json!(["uuid", id(1)]) } else { json!(["set", []]) };
     json!({ "op": "update", "table": "Port_Binding", "where": [["logical_port", "==", name]],
         "row": { "chassis": chassis, "up": bound } })
@@ -151,7 +152,10 @@ async fn scenario_33_a_leader_dies_in_a_cluster_over_tls() {
     }
     let config = Config {
         ovsdb_connection: Some(local.parse().unwrap()),
-        sb: Database { remotes: Some(remotes.join(",").parse().unwrap()), ..agent::identity(dir.path()) },
+        sb: DatabaseSettings {
+            remotes: Some(remotes.join(",").parse().unwrap()),
+            ..agent::identity(dir.path())
+        },
         ..Config::default()
     };
     let (agent, target) = agent::start(config);

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 
 use ovsdb::txn::{Class as CommitClass, CommitError, Committed, OpResult};
 use ovsdb::wire::atom::Atom;
@@ -39,8 +38,8 @@ pub struct RowTarget<D> {
     lock: Option<Str>,
     guard: Option<Extra>,
     note: Option<Extra>,
-    /// The basis of the last plan; behind a mutex because planning takes `&self`.
-    memory: Mutex<Memory<SnapshotView>>,
+    /// The basis of the last plan.
+    memory: Memory<SnapshotView>,
 }
 
 /// Adds a further operation to a transaction, if there is one to add.
@@ -57,7 +56,7 @@ impl<D: Database> RowTarget<D> {
             lock: None,
             guard: None,
             note: None,
-            memory: Mutex::default(),
+            memory: Memory::default(),
         }
     }
 
@@ -120,14 +119,13 @@ impl<D: Database> Target for RowTarget<D> {
     type Observed = SnapshotView;
     type Op = Op;
 
-    fn plan(&self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.plan(want, keep, have, &self.ownership, &self.rules)
+    fn plan(&mut self, want: &Desired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
+        self.memory.plan(want, keep, have, &self.ownership, &self.rules)
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<SnapshotView, TargetError> {
         if scope == Scope::Full {
-            *self.memory.get_mut().unwrap_or_else(PoisonError::into_inner) = Memory::default();
+            self.memory = Memory::default();
         }
         self.database.observe().await
     }

@@ -29,6 +29,10 @@ pub struct WriterTarget {
     fence: Fence,
     /// The objects that the server rejected in the last run. Requests that wait for other objects do not wait for these.
     refused: BTreeSet<ObjectId>,
+    /// Whether the last plan settles that rows may be deleted.
+    settles: bool,
+    /// Whether nothing of the last plan is to be waited for.
+    is_applied: bool,
     applied: watch::Sender<Revision>,
 }
 
@@ -50,10 +54,12 @@ impl WriterTarget {
             .with_note(move |txn| {
                 mark.note(*noted.lock().unwrap_or_else(PoisonError::into_inner), txn);
             });
-        WriterTarget { rows, planned, fence, refused: BTreeSet::new(), applied }
+        let refused = BTreeSet::new();
+        WriterTarget { rows, planned, fence, refused, settles: false, is_applied: false, applied }
     }
 
-    fn publish(&self) {
+    /// Tells how far the rows have come.
+    fn announce(&self) {
         let planned = *self.planned.lock().unwrap_or_else(PoisonError::into_inner);
         self.applied.send_if_modified(|applied| std::mem::replace(applied, planned) != planned);
     }
@@ -64,20 +70,25 @@ impl Target for WriterTarget {
     type Observed = SnapshotView;
     type Op = Op;
 
-    fn plan(&self, want: &WriterDesired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
+    fn plan(&mut self, want: &WriterDesired, keep: &BTreeSet<ObjectId>, have: &SnapshotView) -> Plan<Op> {
         let mut plan = self.rows.plan(&want.rows, keep, have);
         if want.removals != Removals::Allowed {
             let made = plan.steps.iter().filter(|step| matches!(step.op, Op::Insert { .. })).count();
             let rows = want.rows.len().saturating_sub(made) + deletions(&plan);
-            if want.removals.admit(&mut plan, rows) {
-                self.fence.settle();
-            }
+            self.settles = want.removals.admit(&mut plan, rows);
+        }
+        self.is_applied = plan.steps.iter().all(|step| self.refused.contains(&step.object));
+        plan
+    }
+
+    fn publish(&mut self, want: &WriterDesired, _: &SnapshotView) {
+        if std::mem::take(&mut self.settles) {
+            self.fence.settle();
         }
         *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = want.revision;
-        if plan.steps.iter().all(|step| self.refused.contains(&step.object)) {
-            self.publish();
+        if self.is_applied {
+            self.announce();
         }
-        plan
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<SnapshotView, TargetError> {
@@ -89,7 +100,7 @@ impl Target for WriterTarget {
         let failed = plan.steps.iter().zip(&applied.results);
         let failed = failed.filter(|(_, result)| matches!(result, StepResult::Failed(_)));
         self.refused = failed.map(|(step, _)| step.object.clone()).collect();
-        self.publish();
+        self.announce();
         Ok(applied)
     }
 }

@@ -101,6 +101,12 @@ impl Model {
         self
     }
 
+    /// With no row of any table, until [`Client::set_condition`](crate::Client::set_condition) requests some.
+    pub fn without_rows(mut self) -> Self {
+        self.conditions.fill(Condition::None);
+        self
+    }
+
     /// The database.
     pub fn database(&self) -> &str {
         &self.database

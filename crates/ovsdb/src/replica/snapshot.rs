@@ -141,6 +141,11 @@ impl Snapshot {
         entries.range(keys).filter_map(|(key, uuid)| Some((key, Ref::new(uuid), &**state.rows.get(uuid)?)))
     }
 
+    /// The number of rows of each table.
+    pub fn row_counts(&self) -> impl Iterator<Item = (&Str, usize)> {
+        self.0.tables.iter().map(|table| (table.name(), table.len()))
+    }
+
     /// Rows that could not be read.
     pub fn unreadable(&self) -> impl Iterator<Item = UnreadableRow<'_>> {
         self.0.tables.iter().flat_map(|table| {

@@ -11,11 +11,22 @@ use lab::node::chassis::Chassis;
 use lab::{Lab, eventually};
 use ovn::vswitch::Interface;
 
-use super::site::{A, B, SERVICE, VMS, WITHIN, daemon, gets_its_own, on, ready, run, send};
+use super::site::{
+    A, B, Backend, SERVICE, VMS, WITHIN, configure, daemon, gets_its_own, on, ready, run, send,
+};
 
 /// VMs get their own data; nobody gets another one's.
 pub(super) fn own_data() -> Result<()> {
-    run(|lab| {
+    own_data_through(Backend::Builtin)
+}
+
+/// The same with a haproxy in each namespace.
+pub(super) fn own_data_through_haproxy() -> Result<()> {
+    own_data_through(Backend::Haproxy)
+}
+
+fn own_data_through(backend: Backend) -> Result<()> {
+    run(backend, |lab| {
         ready(lab, "hv1", &[A, B])?;
         ready(lab, "hv2", &[A])?;
         for vm in &VMS {
@@ -24,6 +35,7 @@ pub(super) fn own_data() -> Result<()> {
         identified(lab)?;
         explained(lab)?;
         attacks(lab)?;
+        super::attacks::all(lab, backend)?;
         ipv6(lab)?;
         routed(lab)
     })
@@ -86,7 +98,8 @@ fn attacks(lab: &Lab) -> Result<()> {
         send(&vm, "10.0.0.2:80".parse()?, "GET / HTTP/1.0\r\n\r\n").is_err(),
         "the port's own address answers"
     );
-    ensure!(send(&vm, service, "TRACE / HTTP/1.0\r\n\r\n")?.starts_with("HTTP/1.0 405"));
+    let trace = send(&vm, service, "TRACE / HTTP/1.0\r\n\r\n")?;
+    ensure!(trace.split(' ').nth(1) == Some("405"), "{trace}");
     Ok(())
 }
 
@@ -157,7 +170,16 @@ impl Train {
 
 /// Restarts lose no request.
 pub(super) fn restarts() -> Result<()> {
-    run(|lab| {
+    restarts_through(Backend::Builtin)
+}
+
+/// The same with a haproxy in each namespace.
+pub(super) fn restarts_through_haproxy() -> Result<()> {
+    restarts_through(Backend::Haproxy)
+}
+
+fn restarts_through(backend: Backend) -> Result<()> {
+    run(backend, |lab| {
         ready(lab, "hv1", &[A, B])?;
         let (vm, hv) = (lab.find("vma1")?, lab.chassis("hv1")?);
         gets_its_own(&vm, &VMS[0])?;
@@ -188,6 +210,29 @@ pub(super) fn restarts() -> Result<()> {
     })
 }
 
+/// An agent with sockets of its own takes the place of haproxies, as it does with those of neutron-ovn-metadata-agent.
+pub(super) fn takes_over_from_haproxy() -> Result<()> {
+    run(Backend::Haproxy, |lab| {
+        ready(lab, "hv1", &[A, B])?;
+        let (vm, hv) = (lab.find("vma1")?, lab.chassis("hv1")?);
+        gets_its_own(&vm, &VMS[0])?;
+        ensure!(haproxies()? == 3, "there are {} haproxies", haproxies()?);
+        let before = on(hv, "ls -i /run/netns")?;
+        let train = Train::start(&vm);
+        configure(hv, Backend::Builtin)?;
+        daemon(lab, "hv1", "metadata-agent")?.restart()?;
+        eventually(WITHIN, "the haproxies of this chassis are gone", || {
+            ensure!(haproxies()? == 1, "there are {} haproxies", haproxies()?);
+            converged(lab, "hv1")
+        })?;
+        let (answers, failures) = train.end()?;
+        ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
+        ensure!(on(hv, "ls -i /run/netns")? == before, "namespaces were made anew");
+        ready(lab, "hv1", &[A, B])?;
+        gets_its_own(&*lab.find("vmb1")?, &VMS[2])
+    })
+}
+
 fn converged(lab: &Lab, hv: &str) -> Result<()> {
     let hv = lab.chassis(hv)?;
     let status = hv.run(&format!("meridian status --socket {}/metadata.sock", hv.dir().display()))?;
@@ -197,10 +242,27 @@ fn converged(lab: &Lab, hv: &str) -> Result<()> {
 
 /// A network without VMs goes, and comes back; nothing is left of it.
 pub(super) fn comes_and_goes() -> Result<()> {
-    run(|lab| {
+    comes_and_goes_through(Backend::Builtin)
+}
+
+/// The same with a haproxy in each namespace.
+pub(super) fn comes_and_goes_through_haproxy() -> Result<()> {
+    comes_and_goes_through(Backend::Haproxy)
+}
+
+fn comes_and_goes_through(backend: Backend) -> Result<()> {
+    run(backend, |lab| {
         ready(lab, "hv1", &[A, B])?;
         let (hv1, hv2) = (lab.chassis("hv1")?, lab.chassis("hv2")?);
-        ensure!(sockets(hv1)?.len() >= 4, "the proxy has no sockets in the namespaces: {:?}", sockets(hv1)?);
+        match backend {
+            Backend::Builtin => {
+                let sockets = sockets(hv1)?;
+                ensure!(sockets.len() >= 4, "the proxy has no sockets in the namespaces: {sockets:?}");
+                ensure!(haproxies()? == 0, "there is a haproxy");
+            }
+            // Each chassis serves its own networks: two and one.
+            Backend::Haproxy => ensure!(haproxies()? == 3, "there are {} haproxies", haproxies()?),
+        }
         gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
         hv1.unplug("br-int", "tap-vmb1")?;
         ready(lab, "hv1", &[A])?;
@@ -251,6 +313,11 @@ pub(super) fn comes_and_goes() -> Result<()> {
                     !rows.any(|(_, row)| row.name.starts_with("tapaaaa") || row.name.starts_with("tapbbbb"))
                 );
                 ensure!(sockets(hv)?.is_empty(), "the proxy has sockets: {:?}", sockets(hv)?);
+                ensure!(name == "hv1" || haproxies()? == 0, "a haproxy is left");
+                for dir in ["state/ovn-metadata-proxy", "state/external/pids"] {
+                    let files = std::fs::read_dir(hv.dir().join(dir)).into_iter().flatten().count();
+                    ensure!(files == 0, "{files} files are left in {dir}");
+                }
                 Ok(())
             })?;
         }
@@ -263,6 +330,12 @@ fn names(list: &str, networks: &[&str]) -> Result<()> {
     let wanted: BTreeSet<String> = networks.iter().map(|network| format!("ovnmeta-{network}")).collect();
     ensure!(there == wanted.iter().map(String::as_str).collect(), "there are {there:?}");
     Ok(())
+}
+
+/// The haproxies of all chassis.
+fn haproxies() -> Result<usize> {
+    let names = std::fs::read_dir("/proc")?.flatten().map(|entry| entry.path().join("comm"));
+    Ok(names.filter(|path| std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "haproxy")).count())
 }
 
 /// The sockets of the proxy that are not in the network of its chassis: they would keep a namespace alive.

@@ -4,13 +4,13 @@ use anyhow::{Result, ensure};
 use lab::eventually;
 
 use super::agent::Train;
-use super::site::{A, B, VMS, WITHIN, daemon, gets_its_own, on, ready, run};
+use super::site::{A, B, Backend, VMS, WITHIN, daemon, gets_its_own, on, ready, run};
 
 /// A network that no database knows.
 const STALE: &str = "cccccccc-2222-3333-4444-555555555555";
 
 pub(super) fn mended() -> Result<()> {
-    run(|lab| {
+    run(Backend::Builtin, |lab| {
         ready(lab, "hv1", &[A, B])?;
         let (hv1, vm) = (lab.chassis("hv1")?, lab.find("vma1")?);
         gets_its_own(&vm, &VMS[0])?;

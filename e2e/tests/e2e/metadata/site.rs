@@ -60,12 +60,19 @@ pub(super) const VMS: [Vm; 3] = [
     ),
 ];
 
+/// What listens in the namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backend {
+    Builtin,
+    Haproxy,
+}
+
 /// Starts the topology with its VMs and agents, and runs a test in it.
-pub(super) fn run(test: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
+pub(super) fn run(backend: Backend, test: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
     Topology::new().central("az1").chassis(chassis("hv1")).chassis(chassis("hv2")).run(|lab| {
         for hv in ["hv1", "hv2"] {
             nova(lab.chassis(hv)?)?;
-            start(lab.chassis(hv)?)?;
+            start(lab.chassis(hv)?, backend)?;
         }
         networks(lab)?;
         vms(lab, &["hv1", "hv2"])?;
@@ -82,7 +89,7 @@ pub(super) fn vms(lab: &Lab, chassis: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn mac(network: &str, last: u8) -> String {
+pub(super) fn mac(network: &str, last: u8) -> String {
     format!("02:00:00:00:{}:{last:02x}", &network[..2])
 }
 
@@ -128,7 +135,7 @@ pub(super) fn on(hv: &Chassis, command: &str) -> Result<String> {
 }
 
 /// Starts the proxy, which is nobody's, and the agent of a chassis, which has a `/run/netns` of its own.
-fn start(hv: &Chassis) -> Result<()> {
+pub(super) fn start(hv: &Chassis, backend: Backend) -> Result<()> {
     let dir = hv.dir().display().to_string();
     fs::create_dir_all(format!("{dir}/mounts"))?;
     fs::create_dir_all(format!("{dir}/md"))?;
@@ -140,9 +147,27 @@ fn start(hv: &Chassis) -> Result<()> {
     hv.run(&format!(
         "unshare --mount={dir}/mounts/ns --propagation private mount -t tmpfs tmpfs /run/netns"
     ))?;
+    configure(hv, backend)?;
+    let path = format!("{dir}/metadata.ini");
+    let proxy = Recipe::new("meridian").args(["metadata-proxy", "--config-file", &path]).user(NOBODY, NOBODY);
+    hv.start("metadata-proxy", proxy)?;
+    let mounts = format!("--mount={dir}/mounts/ns");
+    let agent = Recipe::new("meridian").args(["metadata-agent", "--config-file", &path]);
+    hv.start("metadata-agent", agent.under(["nsenter", &mounts]))?;
+    Ok(())
+}
+
+/// Writes the configuration of agent and proxy.
+pub(super) fn configure(hv: &Chassis, backend: Backend) -> Result<()> {
+    let dir = hv.dir().display().to_string();
+    let backend = match backend {
+        Backend::Builtin => "builtin",
+        Backend::Haproxy => "haproxy",
+    };
     let config = format!(
         "[DEFAULT]
 debug = true
+state_path = {dir}/state
 metadata_proxy_shared_secret = secret
 [ovs]
 ovsdb_connection = unix:{dir}/db.sock
@@ -150,16 +175,10 @@ ovsdb_connection = unix:{dir}/db.sock
 control_socket = {dir}/md/control.sock
 admin_socket = {dir}/metadata.sock
 teardown_hold = 2
+proxy_backend = {backend}
 "
     );
-    let path = format!("{dir}/metadata.ini");
-    fs::write(&path, config)?;
-    let proxy = Recipe::new("meridian").args(["metadata-proxy", "--config-file", &path]).user(NOBODY, NOBODY);
-    hv.start("metadata-proxy", proxy)?;
-    let mounts = format!("--mount={dir}/mounts/ns");
-    let agent = Recipe::new("meridian").args(["metadata-agent", "--config-file", &path]);
-    hv.start("metadata-agent", agent.under(["nsenter", &mounts]))?;
-    Ok(())
+    Ok(fs::write(format!("{dir}/metadata.ini"), config)?)
 }
 
 /// A Nova in the chassis' own network. It refuses what Nova refuses, and answers with the instance and the headers.

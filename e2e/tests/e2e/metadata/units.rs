@@ -66,6 +66,20 @@ pub(super) fn run() -> Result<()> {
         let (answers, failures) = train.end()?;
         ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
 
+        println!("the package is upgraded:");
+        let train = Train::start(&one);
+        machine.install_meridian()?;
+        eventually(WITHIN, "agent and proxy run again", || {
+            for unit in [AGENT, PROXY] {
+                let state = machine.property(unit, "ActiveState")?;
+                ensure!(state == "active", "{unit} is {state}");
+            }
+            Ok(())
+        })?;
+        ready(lab, "hv1", &[A, B])?;
+        let (answers, failures) = train.end()?;
+        ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
+
         println!("the proxy is killed, and the package removed:");
         machine.run(&format!("systemctl kill --signal KILL {PROXY}"))?;
         gets_its_own(&one, &VMS[0])?;

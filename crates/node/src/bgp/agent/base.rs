@@ -10,10 +10,11 @@ use std::time::Duration;
 use ovsdb::replica::Replica;
 use reconcile::{Desire, Outcome};
 
-use super::{Shared, lock};
+use super::Shared;
 use crate::bgp::decider::Decider;
 use crate::bgp::desired::{Decision, wire};
-use crate::bgp::snapshot::{Snapshot, southbound_model, vswitch_model};
+use crate::bgp::snapshot::{Snapshot, southbound_model};
+use crate::connections::switch;
 use crate::plane;
 
 /// The decider, with a base to begin from.
@@ -28,7 +29,7 @@ impl Based {
     pub(super) fn new(decider: Decider, shared: Arc<Shared>) -> Self {
         let nothing = Snapshot {
             sb: Replica::new(southbound_model()).snapshot(),
-            vswitch: Replica::new(vswitch_model()).snapshot(),
+            vswitch: Replica::new(switch::model()).snapshot(),
             config: Arc::clone(&shared.config),
             chassis_missing: Duration::ZERO,
             guard: false,
@@ -51,8 +52,12 @@ impl Desire for Based {
         self.decider.desire(snapshot)
     }
 
+    fn publish(&mut self) {
+        self.decider.publish();
+    }
+
     fn meanwhile(&mut self) -> Option<plane::Desired> {
-        let ovn = lock(&self.shared.ovn).clone().map(|ovn| self.shared.inputs_now(&ovn).sb);
+        let ovn = self.shared.ovn.client().map(|ovn| self.shared.inputs_now(&ovn).sb);
         let reserved = self.shared.reserved(ovn.as_ref());
         Some(plane::Desired { reserved, ..self.base.clone() })
     }

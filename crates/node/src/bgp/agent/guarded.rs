@@ -11,9 +11,10 @@ use tokio::net::lookup_host;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Shared, lock};
-use crate::bgp::config::Source;
 use crate::bgp::reserved::Sources;
-use crate::bgp::snapshot::{mappings, remote};
+use crate::bgp::snapshot::mappings;
+use crate::connections::OvnDatabase;
+use crate::connections::switch::remote;
 use crate::plane::reserved::ReservedPrefixes;
 use crate::plane::surroundings::Surroundings;
 
@@ -50,8 +51,16 @@ impl Shared {
     /// The hosts and ports of the databases' servers: those of this agent, and those that ovn-controller lives by.
     fn hosts(&self) -> Vec<(String, u16)> {
         let vswitch = self.vswitch.snapshot();
-        let controller = remote(&vswitch, Source::Southbound.setting()).and_then(|text| text.parse().ok());
-        let all = self.config.ovsdb_connection.clone().into_iter().chain(self.remotes());
+        let controller =
+            remote(&vswitch, OvnDatabase::Southbound.setting()).and_then(|text| text.parse().ok());
+        let all = self
+            .ovn
+            .connections()
+            .settings()
+            .vswitch
+            .clone()
+            .into_iter()
+            .chain(self.ovn.connections().remotes(self.config.source));
         let all = all.chain(controller);
         let hosts = all.flat_map(|remotes| remotes.list).filter_map(|remote| match remote {
             Remote::Unix(_) => None,

@@ -57,7 +57,7 @@ impl Target for Recorder {
     type Op = String;
 
     fn plan(
-        &self,
+        &mut self,
         want: &plane::Desired,
         _: &BTreeSet<ObjectId>,
         have: &Option<plane::Desired>,
@@ -130,7 +130,7 @@ impl Bench {
         let vswitch = Server::builder().schema(VSWITCH).listen_unix(at("vs.sock")).start().await.unwrap();
         transact(&southbound, rows);
         transact(&vswitch, world.vswitch_rows());
-        let mut settings = world.config.ovn().clone();
+        let mut settings = world.config.sb.clone();
         settings.remotes = Some(southbound.remote().parse().unwrap());
         let mut config = Config {
             ovsdb_connection: Some(vswitch.remote().parse().unwrap()),
@@ -140,8 +140,8 @@ impl Bench {
             ..world.config.clone()
         };
         set(&mut config);
-        let agent =
-            Agent::start(config.clone(), super::vswitch(&config), target, view, [], Metrics::default());
+        let connections = NodeConnections::open(config.connections(), &[tables(&config)]);
+        let agent = Agent::start(config, &connections, target, view, [], Metrics::default());
         Self { southbound, agent, target: Recorder::default(), vswitch, _dir: dir }
     }
 }
@@ -321,20 +321,6 @@ async fn what_is_waited_for_is_said() {
     timeout(PATIENCE, said).await.unwrap().unwrap();
     assert!(bench.agent.explain("10.0.0.1".parse().unwrap()).await.is_err());
     bench.agent.stop().await;
-}
-
-#[test]
-fn a_socket_is_looked_for_where_a_switch_may_be_and_everywhere_if_it_may_be_nowhere_yet() {
-    let [packaged, built] = VSWITCH_SOCKETS.map(|path| Remote::Unix(path.into()));
-    for (folders, looked_for) in [
-        (&["/run/openvswitch"][..], vec![packaged.clone()]),
-        (&["/usr/local/var/run/openvswitch"], vec![built.clone()]),
-        (&["/run/openvswitch", "/usr/local/var/run/openvswitch"], vec![packaged.clone(), built.clone()]),
-        (&[], vec![packaged.clone(), built.clone()]),
-    ] {
-        let there = |dir: &Path| folders.iter().any(|folder| dir == Path::new(folder));
-        assert_eq!(sockets(there), looked_for, "{folders:?}");
-    }
 }
 
 #[tokio::test]

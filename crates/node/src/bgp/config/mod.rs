@@ -20,45 +20,10 @@ use ovsdb::session::Remotes;
 use smol_str::SmolStr;
 use thiserror::Error;
 
+use crate::connections::{ConnectionSettings, DatabaseSettings, OvnDatabase};
 use crate::ini::Ini;
 use crate::plane::VlanDevice;
 pub use options::{OPTIONS, Opt};
-
-/// Which of OVN's databases is read. What is decided is the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
-    /// The Southbound: `ovn_bgp_driver`.
-    #[default]
-    Southbound,
-    /// The Northbound, which needs OVN 23.09: `nb_ovn_bgp_driver`.
-    Northbound,
-}
-
-impl Source {
-    /// The database, as people call it.
-    pub fn database(self) -> &'static str {
-        match self {
-            Self::Southbound => "Southbound",
-            Self::Northbound => "Northbound",
-        }
-    }
-
-    /// Where the local switch's settings tell where it is.
-    pub fn setting(self) -> &'static str {
-        match self {
-            Self::Southbound => "ovn-remote",
-            Self::Northbound => "ovn-nb-remote",
-        }
-    }
-
-    /// The option that tells where it is.
-    pub fn option(self) -> &'static str {
-        match self {
-            Self::Southbound => "ovn_sb_connection",
-            Self::Northbound => "ovn_nb_connection",
-        }
-    }
-}
 
 /// Which addresses of tenant networks are exposed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,30 +67,13 @@ pub enum FrrBackend {
     Vtysh,
 }
 
-/// A database and the keys that open it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Database {
-    /// Where it is; `None` is wherever the local switch's settings say.
-    pub remotes: Option<Remotes>,
-    /// Private key for `ssl:` remotes.
-    pub private_key: PathBuf,
-    /// Certificate for `ssl:` remotes.
-    pub certificate: PathBuf,
-    /// Certificate of the authority that signed the server's.
-    pub ca_cert: PathBuf,
-    /// Whether the server's certificate must name the host of its remote.
-    pub verify_names: bool,
-}
-
-impl Default for Database {
-    fn default() -> Self {
-        Self {
-            remotes: None,
-            private_key: "/etc/pki/tls/private/ovn_bgp_agent.key".into(),
-            certificate: "/etc/pki/tls/certs/ovn_bgp_agent.crt".into(),
-            ca_cert: "/etc/ipa/ca.crt".into(),
-            verify_names: false,
-        }
+/// The keys that ovn-bgp-agent opens a database with, unless it is told others.
+fn usual_keys() -> DatabaseSettings {
+    DatabaseSettings {
+        private_key: "/etc/pki/tls/private/ovn_bgp_agent.key".into(),
+        certificate: "/etc/pki/tls/certs/ovn_bgp_agent.crt".into(),
+        ca_cert: "/etc/ipa/ca.crt".into(),
+        ..DatabaseSettings::default()
     }
 }
 
@@ -160,11 +108,11 @@ pub struct Config {
     /// How long the local switch's database may take to answer.
     pub ovsdb_connection_timeout: Duration,
     /// Which of OVN's databases is read.
-    pub source: Source,
+    pub source: OvnDatabase,
     /// The Southbound database.
-    pub sb: Database,
+    pub sb: DatabaseSettings,
     /// The Northbound database.
-    pub nb: Database,
+    pub nb: DatabaseSettings,
     /// AS number of the FRR stanzas, as FRR writes it.
     pub bgp_as: SmolStr,
     /// Router id of the VRF's stanza; `None` takes that of the default instance.
@@ -229,9 +177,9 @@ impl Default for Config {
             require_snat_disabled: false,
             ovsdb_connection: None,
             ovsdb_connection_timeout: Duration::from_secs(180),
-            source: Source::Southbound,
-            sb: Database::default(),
-            nb: Database::default(),
+            source: OvnDatabase::Southbound,
+            sb: usual_keys(),
+            nb: usual_keys(),
             bgp_as: SmolStr::new_static("64999"),
             bgp_router_id: None,
             bgp_nic: SmolStr::new_static("bgp-nic"),
@@ -328,7 +276,7 @@ impl Config {
                 "expose_tenant_networks outranks expose_ipv6_gua_tenant_networks: all are exposed".into(),
             );
         }
-        if config.require_snat_disabled && config.source == Source::Southbound {
+        if config.require_snat_disabled && config.source == OvnDatabase::Southbound {
             warnings.push(
                 "require_snat_disabled_for_tenant_networks has no effect: it needs driver = nb_ovn_bgp_driver; opt subnets \
                  out with meridian:advertise=false"
@@ -338,11 +286,14 @@ impl Config {
         if problems.is_empty() { Ok(Loaded { config, warnings }) } else { Err(ConfigError { problems }) }
     }
 
-    /// The database of OVN's that is read.
-    pub fn ovn(&self) -> &Database {
-        match self.source {
-            Source::Southbound => &self.sb,
-            Source::Northbound => &self.nb,
+    /// The servers that the agent connects to.
+    pub fn connections(&self) -> ConnectionSettings {
+        ConnectionSettings {
+            vswitch: self.ovsdb_connection.clone(),
+            ovs_rundir: self.ovs_rundir.clone(),
+            vswitch_patience: self.ovsdb_connection_timeout,
+            southbound: self.sb.clone(),
+            northbound: self.nb.clone(),
         }
     }
 

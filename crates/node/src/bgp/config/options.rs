@@ -5,7 +5,8 @@
 use std::fmt;
 
 use super::value::{self, one_of, parsed};
-use super::{Advertisement, Config, FrrBackend, RuleMode, Source};
+use super::{Advertisement, Config, FrrBackend, RuleMode};
+use crate::connections::OvnDatabase;
 use crate::ini::{self, DEFAULT};
 use crate::plane::VlanDevice;
 
@@ -454,8 +455,8 @@ pub(super) fn meaningless(section: &str, name: &str) -> Option<&'static str> {
 fn driver(config: &mut Config, text: &str) -> Result<(), String> {
     let use_this = "use ovn_bgp_driver or nb_ovn_bgp_driver";
     config.source = match text {
-        "ovn_bgp_driver" | "osp_bgp_driver" => Source::Southbound,
-        "nb_ovn_bgp_driver" => Source::Northbound,
+        "ovn_bgp_driver" | "osp_bgp_driver" => OvnDatabase::Southbound,
+        "nb_ovn_bgp_driver" => OvnDatabase::Northbound,
         "ovn_evpn_driver" => {
             return Err(format!(
                 "the driver ovn_evpn_driver is not there, EVPN is not supported; {use_this}"

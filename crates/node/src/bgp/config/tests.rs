@@ -45,7 +45,7 @@ fn a_sample_of_today_loads() {
     assert_eq!(config.sb.private_key, PathBuf::from("/etc/k"));
     assert_eq!(config.sb.remotes.as_ref().map(|remotes| remotes.list.len()), Some(2));
     assert_eq!(config.nb.remotes.as_ref().map(|remotes| remotes.list.len()), Some(1));
-    assert_eq!(config.ovn(), &config.sb);
+    assert_eq!(*config.connections().of(config.source), config.sb);
     assert_eq!(config.tenants(), Tenants::Gua);
     assert_eq!(
         loaded.warnings,
@@ -110,12 +110,13 @@ fn the_northbound_has_keys_of_its_own() {
     )
     .unwrap()
     .config;
-    assert_eq!((config.source, config.sb.clone()), (Source::Northbound, Database::default()));
-    let [key, certificate, ca] =
-        [&config.ovn().private_key, &config.ovn().certificate, &config.ovn().ca_cert]
-            .map(|path| path.display().to_string());
+    assert_eq!((config.source, config.sb.clone()), (OvnDatabase::Northbound, Config::default().sb));
+    let connections = config.connections();
+    let northbound = connections.of(config.source);
+    let [key, certificate, ca] = [&northbound.private_key, &northbound.certificate, &northbound.ca_cert]
+        .map(|path| path.display().to_string());
     assert_eq!([key, certificate, ca], ["/k", "/c", "/a"]);
-    assert!(config.ovn().remotes.is_some() && config.ovn().verify_names);
+    assert!(northbound.remotes.is_some() && northbound.verify_names);
 }
 
 #[test]

@@ -46,8 +46,8 @@ use ovn::MacAddr;
 use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
-use super::config::Source;
 use super::snapshot::Snapshot;
+use crate::connections::OvnDatabase;
 use crate::kernel::Dev;
 use draft::Draft;
 use networks::Networks;
@@ -218,12 +218,14 @@ fn without_chassis(snapshot: &Snapshot) -> Outcome<Decision> {
     let gone = snapshot.chassis_missing >= snapshot.config.chassis_grace;
     let name = snapshot.system_id().map_or("", |name| name.as_str());
     let missing = match snapshot.config.source {
-        Source::Southbound => format!("Chassis row {name:?}; see whether ovn-controller runs here"),
-        Source::Northbound => "NB_Global row; see whether it is the right one, and ovn-northd uses it".into(),
+        OvnDatabase::Southbound => format!("Chassis row {name:?}; see whether ovn-controller runs here"),
+        OvnDatabase::Northbound => {
+            "NB_Global row; see whether it is the right one, and ovn-northd uses it".into()
+        }
     };
     let what = format!(
         "OVN's {} database has no {missing}. What is exposed stays{}",
-        snapshot.config.source.database(),
+        snapshot.config.source,
         if gone { " wired, but is not announced any more" } else { " for now" }
     );
     draft.report(Problem::error(ObjectId::new("chassis", name), Class::Transient, "no-chassis", what));

@@ -11,9 +11,10 @@ use ovn::text::{NatAddresses, PortAddresses, Text};
 use ovsdb::{Uuid, Weak};
 use reconcile::ObjectId;
 
-use crate::bgp::config::{Source, Tenants};
+use crate::bgp::config::Tenants;
 use crate::bgp::desired::{Decision, is_gua};
 use crate::bgp::snapshot::{Role, Snapshot, is_vip_port, opted_out, router_port_name};
+use crate::connections::OvnDatabase;
 use crate::part::object;
 
 /// What one row says.
@@ -84,8 +85,8 @@ impl<'s> Asking<'s> {
     fn at(&self, port: &'s PortBinding) -> At<'s> {
         let Some(chassis) = port.chassis else {
             return At::Nowhere(match self.snapshot.config.source {
-                Source::Southbound => "is bound to no chassis".into(),
-                Source::Northbound => "is not up".into(),
+                OvnDatabase::Southbound => "is bound to no chassis".into(),
+                OvnDatabase::Northbound => "is not up".into(),
             });
         };
         match (Some(chassis.uuid()) == self.me, port.up == Some(false)) {

@@ -39,7 +39,12 @@ use chassis::{Chassis, Own};
 
 /// What is held of the Northbound database: all rows, and of them the columns that are looked at.
 pub fn model() -> Model {
-    Model::new("OVN_Northbound")
+    with_tables(Model::new("OVN_Northbound"))
+}
+
+/// Adds the tables of the Northbound database that decisions are made from.
+pub fn with_tables(northbound: Model) -> Model {
+    northbound
         .columns(NbGlobal::EXTERNAL_IDS)
         .columns(
             LogicalSwitch::NAME

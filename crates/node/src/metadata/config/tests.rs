@@ -33,7 +33,7 @@ fn neutrons_file_is_read_as_it_is() {
     let Loaded { config, warnings } = load(NEUTRONS).unwrap();
     assert_eq!(config.nova, NovaAddress { host: "10.0.0.9".into(), port: 8776, tls: None });
     assert_eq!(config.secret.sign("x"), SharedSecret::new("secret".into()).sign("x"));
-    assert_eq!(config.ovn_sb_connection.unwrap().list.len(), 2);
+    assert_eq!(config.connections.southbound.remotes.unwrap().list.len(), 2);
     assert_eq!((config.rate_limit_enabled, config.rate.base.requests), (true, 5));
     assert_eq!(config.teardown_hold, Duration::ZERO);
     assert_eq!(warnings.len(), 1, "{warnings:?}");

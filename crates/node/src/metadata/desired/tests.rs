@@ -7,8 +7,9 @@ use ovn::vswitch::OpenVSwitch;
 use ovsdb::replica::Replica;
 use ovsdb::{Ref, Set, Table};
 
-use super::super::snapshot::{southbound_model, vswitch_model};
+use super::super::snapshot::southbound_model;
 use super::*;
+use crate::connections::switch;
 
 const NETWORK: Uuid = Uuid::from_u128(0xaaaaaaaa_2222_3333_4444_555555555555);
 const OTHER: Uuid = Uuid::from_u128(0xbbbbbbbb_2222_3333_4444_555555555555);
@@ -85,7 +86,7 @@ impl World {
             }),
         );
         fill(&mut sb, self.ports.iter().map(|(name, row)| (id(name), row.clone())));
-        let mut vswitch = Replica::new(vswitch_model());
+        let mut vswitch = Replica::new(switch::model());
         let settings = [("system-id".into(), "ch1".into())].into();
         fill(&mut vswitch, [(ME, OpenVSwitch { external_ids: settings, ..OpenVSwitch::default() })]);
         Snapshot {

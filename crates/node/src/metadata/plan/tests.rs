@@ -64,7 +64,7 @@ fn there() -> Observed {
         },
         ports: [(pair().host, plug)].into(),
         sockets: [(SOCKET, SocketState::Served)].into(),
-        proxy: true,
+        proxy: ProxyState::Connected,
         probes: [(probed(), ProbeState::Answered)].into(),
         rows: SeenRows {
             chassis: Some(Ref::new(uuid)),
@@ -77,7 +77,7 @@ fn there() -> Observed {
 
 fn nothing() -> Observed {
     let rows = SeenRows { ready: None, ..there().rows };
-    Observed { proxy: true, rows, ..Observed::default() }
+    Observed { proxy: ProxyState::Connected, rows, ..Observed::default() }
 }
 
 fn planned(want: &Desired, have: &Observed) -> Vec<String> {
@@ -220,9 +220,26 @@ fn keys_are_written_where_they_differ_and_an_identity_stays() {
 }
 
 #[test]
+fn a_proxy_that_restarts_leaves_ready_networks_ready() {
+    for (state, socket) in [(ProxyState::Restarting, Some(SocketState::Held)), (ProxyState::Restarting, None)]
+    {
+        let mut have = Observed { proxy: state, ..there() };
+        have.sockets = socket.map(|socket| (SOCKET, socket)).into_iter().collect();
+        assert_eq!(planned(&want(), &have), [""; 0], "the key stays, and nothing is opened twice");
+    }
+    // After a reboot the key is stale: the namespace has to be built first.
+    let rebooted = Observed { proxy: ProxyState::Restarting, rows: there().rows, ..Observed::default() };
+    assert!(planned(&want(), &rebooted)[0].starts_with("write 0 ready networks"));
+    // A network that was not ready does not become so by waiting.
+    let new = Observed { proxy: ProxyState::Restarting, rows: nothing().rows, ..there() };
+    let steps = planned(&want(), &Observed { sockets: BTreeMap::new(), ..new });
+    assert!(steps.len() == 1 && steps[0].starts_with("listen"), "{steps:?}");
+}
+
+#[test]
 fn a_proxy_that_is_away_is_a_problem() {
     let mut have = there();
-    have.proxy = false;
+    have.proxy = ProxyState::Away;
     have.sockets.insert(SOCKET, SocketState::Held);
     let plan = plan(&want(), &BTreeSet::new(), &have);
     assert_eq!(plan.problems[0].code.as_str(), "no-proxy");

@@ -164,7 +164,7 @@ impl Target for Numbers {
     type Observed = Things;
     type Op = Op;
 
-    fn plan(&self, want: &Things, _keep: &BTreeSet<ObjectId>, have: &Things) -> Plan<Op> {
+    fn plan(&mut self, want: &Things, _keep: &BTreeSet<ObjectId>, have: &Things) -> Plan<Op> {
         let panics = self.0.lock().unwrap().plan_panics;
         assert!(!panics, "cannot plan");
         let diff = crate::keyed::diff(want, have);

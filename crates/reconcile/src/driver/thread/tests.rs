@@ -24,7 +24,7 @@ impl Target for () {
     type Observed = ();
     type Op = String;
 
-    fn plan(&self, _want: &(), _keep: &std::collections::BTreeSet<ObjectId>, _have: &()) -> Plan<String> {
+    fn plan(&mut self, _want: &(), _keep: &std::collections::BTreeSet<ObjectId>, _have: &()) -> Plan<String> {
         Plan::new(0, 0)
     }
 

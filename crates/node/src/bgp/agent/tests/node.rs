@@ -2,9 +2,11 @@
 
 use std::time::Instant as Time;
 
+use reconcile::DryRun;
+
 use super::*;
-use crate::bgp::dry_run::DryRun;
 use crate::frr;
+use crate::part::kind::Counts;
 use crate::plane::plan::plan_after;
 use crate::plane::plan::tests::model;
 use crate::plane::view::Looks;
@@ -15,6 +17,7 @@ use crate::plane::{Observed, Op};
 struct Node {
     world: Arc<Mutex<model::World>>,
     looks: Arc<Looks>,
+    counts: Counts,
 }
 
 impl Node {
@@ -22,7 +25,7 @@ impl Node {
         let mut world = model::World::bare();
         world.frr = model::told_frr();
         let looks = Looks::new(watch::channel(frr::Answering::default()).1);
-        Self { world: Arc::new(Mutex::new(world)), looks: Arc::new(looks) }
+        Self { world: Arc::new(Mutex::new(world)), looks: Arc::new(looks), counts: Counts::default() }
     }
 
     fn announces(&self, ip: &str) -> bool {
@@ -39,10 +42,14 @@ impl Target for Node {
     type Observed = Observed;
     type Op = Op;
 
-    fn plan(&self, want: &plane::Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
+    fn plan(&mut self, want: &plane::Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
         let (plan, counts) = plan_after(&mut None, want, keep, have);
-        self.looks.leave(want, have, counts);
+        self.counts = counts;
         plan
+    }
+
+    fn publish(&mut self, want: &plane::Desired, have: &Observed) {
+        self.looks.leave(want, have, self.counts);
     }
 
     async fn observe(&mut self, _: Scope) -> Result<Observed, TargetError> {
@@ -258,7 +265,7 @@ async fn a_dry_run_says_what_it_would_do_and_changes_nothing() {
     let target = DryRun::new(node.clone());
     let bench = Bench::of(world.schema, world.southbound_rows(), &world, |_| (), target, None).await;
     eventually(&bench, "it has looked", || looked(&bench)).await;
-    let plan = bench.agent.plan().await.unwrap();
+    let plan = bench.agent.handle().plan().await.unwrap();
     let texts: Vec<&str> = plan.steps.iter().map(|step| step.text.as_str()).collect();
     for would in ["add address 172.24.4.12/32 to bgp-nic", "delete rule 32000: to 172.24.4.99/32 lookup 201"]
     {

@@ -21,7 +21,8 @@ use serde_json::{Map as Object, Value, json};
 use crate::bgp::config::Config;
 use crate::bgp::desired::{Decision, decide, wire};
 use crate::bgp::reserved::Sources;
-use crate::bgp::snapshot::{Snapshot, mappings, southbound_model, vswitch_model};
+use crate::bgp::snapshot::{Snapshot, mappings, southbound_model};
+use crate::connections::switch;
 use crate::kernel::{Link, Select, Table as RoutingTable};
 use crate::plane;
 use crate::plane::surroundings::Surroundings;
@@ -357,7 +358,7 @@ impl World {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (sb, vswitch) =
-            (self.southbound().load(southbound_model()), self.vswitch().load(vswitch_model()));
+            (self.southbound().load(southbound_model()), self.vswitch().load(switch::model()));
         let sources = Sources {
             config: &self.config,
             sb: Some(&sb),

@@ -11,12 +11,12 @@ use ovn::text::Text;
 use ovsdb::{Ref, Weak};
 use reconcile::Outcome;
 
-use crate::bgp::config::Source;
 use crate::bgp::desired::tests::world::{Body, NB_NEW, ROUTER_MAC, World, id, options, shown};
 use crate::bgp::desired::{Decision, decide, wire};
 use crate::bgp::northbound::chassis::Own;
 use crate::bgp::northbound::{Mirror, model};
 use crate::bgp::snapshot::Snapshot;
+use crate::connections::OvnDatabase;
 
 /// Rows by name, and the node that looks at them.
 pub(crate) struct Cloud {
@@ -50,7 +50,7 @@ impl Cloud {
             nats: BTreeMap::new(),
             balancers: BTreeMap::new(),
             groups: BTreeMap::new(),
-            node: World::new().with(|config| config.source = Source::Northbound),
+            node: World::new().with(|config| config.source = OvnDatabase::Northbound),
             hostname: "host-a",
         };
         cloud.switch("neutron-pub").switch("neutron-ten").router("neutron-r1");

@@ -1,80 +1,19 @@
-//! One agent per network namespace, and no ovn-bgp-agent beside it.
-//!
-//! Two agents with different settings take each other's rules and addresses away, as each finds what it did not write. The lock is an
-//! abstract socket: its name belongs to the network namespace, it needs no file, and the kernel gives it back when its holder dies.
+//! Processes of ovn-bgp-agent beside this one: each of the two would remove what the other writes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// The lock's name.
-const NAME: &str = "meridian-bgp-agent";
-/// How long a former agent may take to end: a service manager may start the next one while it does.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the lock is tried meanwhile.
-const RETRY: Duration = Duration::from_millis(100);
 /// How often processes are looked through for an ovn-bgp-agent.
 const LOOK: Duration = Duration::from_secs(10);
 /// The program that this agent takes the place of.
 pub const FORMER: &str = "ovn-bgp-agent";
-
-/// Why this agent may not run here.
-#[derive(Debug, thiserror::Error)]
-pub enum SoleError {
-    /// Another one does.
-    #[error("another BGP agent runs in this network namespace{}; stop it first", pid.map_or(String::new(), |pid| format!(", process {pid}")))]
-    Taken {
-        /// Its process, where that can be told.
-        pid: Option<i32>,
-    },
-    /// The lock cannot be taken.
-    #[error("cannot take the lock of this network namespace, the abstract socket {NAME:?}")]
-    Lock(#[source] io::Error),
-}
-
-/// The right to be the agent of this network namespace, for as long as it lives.
-#[derive(Debug)]
-pub struct Sole {
-    _lock: UnixListener,
-}
-
-impl Sole {
-    /// Takes the lock of the calling thread's network namespace. Must be called within a tokio runtime.
-    pub async fn claim() -> Result<Self, SoleError> {
-        Self::claim_as(NAME, PATIENCE).await
-    }
-
-    async fn claim_as(name: &str, patience: Duration) -> Result<Self, SoleError> {
-        let address = SocketAddr::from_abstract_name(name).map_err(SoleError::Lock)?;
-        let mut left = patience;
-        loop {
-            match UnixListener::bind_addr(&address) {
-                Ok(lock) => return Ok(Self { _lock: lock }),
-                Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(SoleError::Lock(error)),
-                Err(_) if left.is_zero() => return Err(SoleError::Taken { pid: holder(&address) }),
-                Err(_) => {}
-            }
-            sleep(RETRY.min(left)).await;
-            left = left.saturating_sub(RETRY);
-        }
-    }
-}
-
-/// The process that holds the lock.
-fn holder(address: &SocketAddr) -> Option<i32> {
-    let stream = UnixStream::connect_addr(address).ok()?;
-    stream.set_nonblocking(true).ok()?;
-    tokio::net::UnixStream::from_std(stream).ok()?.peer_cred().ok()?.pid()
-}
 
 /// Keeps known which processes in this network namespace are an ovn-bgp-agent.
 pub(super) async fn look_for_former(found: watch::Sender<BTreeSet<u32>>) {
@@ -113,19 +52,6 @@ fn is_former_command(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn there_is_one_and_it_is_named() {
-        let name = format!("meridian-test-{}", std::process::id());
-        let sole = Sole::claim_as(&name, Duration::ZERO).await.unwrap();
-        let told = Sole::claim_as(&name, Duration::ZERO).await.unwrap_err().to_string();
-        assert!(told.ends_with(&format!("process {}; stop it first", std::process::id())), "{told}");
-        // One that is about to end is waited for.
-        let next = tokio::spawn(async move { Sole::claim_as(&name, Duration::from_secs(60)).await });
-        tokio::task::yield_now().await;
-        drop(sole);
-        next.await.unwrap().unwrap();
-    }
 
     #[test]
     fn who_is_an_ovn_bgp_agent() {

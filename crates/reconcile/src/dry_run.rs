@@ -1,11 +1,14 @@
-//! A target that says what it would do, and does nothing.
+//! A target that logs the steps of its plans, and takes none of them: the dry run of an agent.
 
 use std::collections::BTreeSet;
 
-use reconcile::{Applied, ObjectId, Plan, Scope, StepResult, Target, TargetError};
 use tracing::info;
 
-/// Reads and plans as the target within does, and leaves everything as it is.
+use crate::plan::{Applied, Plan, StepResult};
+use crate::problem::ObjectId;
+use crate::reconciler::{Scope, Target, TargetError};
+
+/// Observes and plans as the wrapped target does, and changes nothing.
 #[derive(Debug)]
 pub struct DryRun<T> {
     target: T,
@@ -30,8 +33,12 @@ impl<T: Target> Target for DryRun<T> {
     type Observed = T::Observed;
     type Op = T::Op;
 
-    fn plan(&self, want: &T::Desired, keep: &BTreeSet<ObjectId>, have: &T::Observed) -> Plan<T::Op> {
+    fn plan(&mut self, want: &T::Desired, keep: &BTreeSet<ObjectId>, have: &T::Observed) -> Plan<T::Op> {
         self.target.plan(want, keep, have)
+    }
+
+    fn publish(&mut self, want: &T::Desired, have: &T::Observed) {
+        self.target.publish(want, have);
     }
 
     async fn observe(&mut self, scope: Scope) -> Result<T::Observed, TargetError> {

@@ -1,0 +1,135 @@
+//! Processes of haproxy: started in a namespace, found again after a restart of the agent, ended.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::netns::inside::inside;
+
+/// The program.
+const PROGRAM: &str = "haproxy";
+/// How long a start may take.
+const START: Duration = Duration::from_secs(20);
+/// How long a process may take to end before it is killed.
+const END: Duration = Duration::from_secs(5);
+/// Interval between two looks at a process.
+const RETRY: Duration = Duration::from_millis(10);
+/// Maximum length of an error message.
+const MESSAGE: usize = 500;
+
+/// The files of a network's haproxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HaproxyFiles {
+    /// Its configuration.
+    pub(super) config: PathBuf,
+    /// Its process id.
+    pub(super) pid: PathBuf,
+}
+
+impl HaproxyFiles {
+    /// Starts haproxy in a namespace. Once it listens, it has the former processes finish their requests and end.
+    pub(super) fn start(&self, namespace: &File, former: &[i32]) -> io::Result<i32> {
+        let log = self.config.with_extension("log");
+        let mut command = Command::new(PROGRAM);
+        command.arg("-D").arg("-f").arg(&self.config).arg("-p").arg(&self.pid);
+        if !former.is_empty() {
+            command.arg("-sf").args(former.iter().map(i32::to_string));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        let mut child = inside(namespace, || command.spawn())?.map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot start {PROGRAM}: {error}; install it, or set proxy_backend = builtin"),
+            )
+        })?;
+        // The first process ends when the one that serves listens.
+        let until = Instant::now() + START;
+        let status = loop {
+            match child.try_wait()? {
+                Some(status) => break status,
+                None if Instant::now() >= until => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "haproxy did not start in time"));
+                }
+                None => sleep(RETRY),
+            }
+        };
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        let _ = fs::remove_file(&log);
+        if !status.success() {
+            let said: String =
+                said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MESSAGE).collect();
+            return Err(io::Error::other(format!("haproxy ended with {status}: {said}")));
+        }
+        self.process().ok_or_else(|| io::Error::other("haproxy has written no process id"))
+    }
+
+    /// The process id in the file.
+    pub(super) fn process(&self) -> Option<i32> {
+        fs::read_to_string(&self.pid).ok()?.split_whitespace().next()?.parse().ok().filter(|pid| *pid > 1)
+    }
+
+    /// Removes the files.
+    pub(super) fn remove(&self) {
+        for path in [&self.config, &self.pid] {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether a process is a haproxy in a namespace.
+pub(super) fn runs(pid: i32, namespace: u64) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    is_haproxy(&process) && namespace_of(&process) == Some(namespace)
+}
+
+fn is_haproxy(process: &Path) -> bool {
+    fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim_end() == PROGRAM)
+}
+
+fn namespace_of(process: &Path) -> Option<u64> {
+    fs::metadata(process.join("ns/net")).ok().map(|file| file.ino())
+}
+
+/// All haproxies in a namespace, whoever started them. Only metadata agents start any there.
+pub(in crate::metadata) fn haproxies(namespace: u64) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| runs(*pid, namespace)).collect()
+}
+
+/// Has processes close their listening sockets, finish their requests and end.
+pub(in crate::metadata) fn retire(pids: &[i32]) {
+    pids.iter().for_each(|pid| signal(*pid, Signal::SIGUSR1));
+}
+
+/// Ends the haproxies of a namespace with their connections, which would keep it alive. Blocks until they are gone.
+pub(in crate::metadata) fn end(namespace: u64) {
+    let until = Instant::now() + END;
+    haproxies(namespace).into_iter().for_each(|pid| signal(pid, Signal::SIGTERM));
+    loop {
+        let left = haproxies(namespace);
+        if left.is_empty() {
+            return;
+        }
+        if Instant::now() >= until {
+            left.into_iter().for_each(|pid| signal(pid, Signal::SIGKILL));
+            return;
+        }
+        sleep(RETRY);
+    }
+}
+
+fn signal(pid: i32, signal: Signal) {
+    if let Err(error) = kill(Pid::from_raw(pid), signal) {
+        tracing::debug!(pid, %error, "cannot send {signal} to a haproxy");
+    }
+}
