@@ -71,13 +71,15 @@ pub struct Lease {
     state: watch::Sender<LeaseState>,
     /// The last seen version of another holder's lease, and since when.
     seen: Option<(String, Instant)>,
+    /// The version that this process wrote last.
+    written: Option<u64>,
 }
 
 impl Lease {
     /// A lease that nobody has asked for yet.
     pub fn new(client: Client, settings: LeaseSettings) -> Lease {
         let api = Api::namespaced(client, &settings.namespace);
-        Lease { api, settings, state: watch::Sender::new(LeaseState::Unknown), seen: None }
+        Lease { api, settings, state: watch::Sender::new(LeaseState::Unknown), seen: None, written: None }
     }
 
     /// The state, now and later.
@@ -141,7 +143,15 @@ impl Lease {
     async fn attempt(&mut self) -> Result<bool, kube::Error> {
         // Before the request: the lease runs from when the server writes it, which is later.
         let begin = Instant::now();
-        let Some(mut lease) = self.api.get_opt(&self.settings.name).await? else {
+        let found = self.api.get_opt(&self.settings.name).await?;
+        let is_held = matches!(*self.state.borrow(), LeaseState::Held(_));
+        if is_held && found.as_ref().and_then(version_of) < self.written {
+            // The watches would wait for versions that come again for other objects.
+            warn!(lease = %self.settings.name, "the API server went back to older objects, as after a restore; starting over");
+            self.state.send_replace(LeaseState::Unknown);
+            return Ok(false);
+        }
+        let Some(mut lease) = found else {
             let metadata = ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() };
             let mut lease = LeaseObject { metadata, ..LeaseObject::default() };
             self.claim(&mut lease, None);
@@ -200,8 +210,9 @@ impl Lease {
         result: Result<LeaseObject, kube::Error>,
     ) -> Result<bool, kube::Error> {
         match result {
-            Ok(_) => {
+            Ok(lease) => {
                 self.seen = None;
+                self.written = version_of(&lease);
                 self.state.send_replace(LeaseState::Held(begin + self.settings.deadline));
                 Ok(true)
             }
@@ -213,6 +224,11 @@ impl Lease {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The version of a lease as a number.
+fn version_of(lease: &LeaseObject) -> Option<u64> {
+    lease.metadata.resource_version.as_ref()?.parse().ok()
 }
 
 /// Tells for how long this process may write.

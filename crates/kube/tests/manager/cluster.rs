@@ -291,6 +291,12 @@ impl Manager {
         drop(tokio::time::timeout(LONG, done).await.expect("the manager converges"));
     }
 
+    /// Waits until it ends because it has lost the lease.
+    pub(crate) async fn lost_the_lease(mut self) {
+        let result = tokio::time::timeout(LONG, &mut self.task).await.unwrap().unwrap();
+        assert_eq!(result, Err(ManagerError::LeaseLost));
+    }
+
     /// Stops it as an operator does.
     pub(crate) async fn stop(mut self) {
         drop(self.stop.take());

@@ -93,3 +93,35 @@ async fn a_restarted_api_server_costs_time_and_nothing_else() {
     manager.kill().await;
     successor.kill().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restored_backup_the_manager_starts_over() {
+    let cluster = Cluster::start().await;
+    let lease = || LeaseSettings {
+        // Longer than the server is away: the same manager goes on, with its memory and its watches of before.
+        duration: Duration::from_secs(150),
+        deadline: Duration::from_secs(120),
+        interval: Duration::from_millis(200),
+        ..LeaseSettings::new("default", "manager", "same")
+    };
+    let manager = Manager::start(cluster.client.clone(), settings(), lease());
+    cluster.create_node("node1", &[]).await;
+    cluster.node_has("node1", NODE_ID, "2").await;
+    manager.converged().await;
+    cluster.server.stop_and_back_up().unwrap();
+    cluster.server.start_both_again().unwrap();
+    for (name, id) in [("node2", "3"), ("node3", "4")] {
+        cluster.create_node(name, &[]).await;
+        cluster.node_has(name, NODE_ID, id).await;
+    }
+    // Both nodes were never there, and the versions of objects begin again before those that the watches have seen.
+    cluster.server.stop_and_restore().unwrap();
+    cluster.server.start_both_again().unwrap();
+    // So the manager starts over.
+    manager.lost_the_lease().await;
+    let manager = Manager::start(cluster.client.clone(), settings(), lease());
+    cluster.create_node("node4", &[]).await;
+    cluster.node_has("node4", NODE_ID, "3").await;
+    assert_eq!(cluster.nodes().list(&Default::default()).await.unwrap().items.len(), 2);
+    manager.kill().await;
+}

@@ -125,6 +125,29 @@ impl ApiServer {
         self.ready()
     }
 
+    /// Ends both, and keeps a copy of what etcd has stored.
+    pub fn stop_and_back_up(&self) -> Result<()> {
+        self.server.kill()?;
+        self.etcd.kill()?;
+        let copy = self.dir.join("etcd.backup");
+        said(Command::new("cp").arg("--recursive").arg(self.dir.join("etcd")).arg(&copy)).map(drop)
+    }
+
+    /// Ends both, and puts the copy in place of what etcd has stored since.
+    pub fn stop_and_restore(&self) -> Result<()> {
+        self.server.kill()?;
+        self.etcd.kill()?;
+        let (data, copy) = (self.dir.join("etcd"), self.dir.join("etcd.backup"));
+        fs::remove_dir_all(&data).with_context(|| format!("cannot remove {}", data.display()))?;
+        fs::rename(&copy, &data).with_context(|| format!("cannot move {}", copy.display()))
+    }
+
+    /// Starts both again after they have ended, and waits until the server is ready.
+    pub fn start_both_again(&self) -> Result<()> {
+        self.etcd.start_again()?;
+        self.start_again()
+    }
+
     /// The process of the API server, to be killed or stopped.
     pub fn server(&self) -> &Daemon {
         &self.server

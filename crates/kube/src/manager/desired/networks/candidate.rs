@@ -79,7 +79,7 @@ pub(super) fn all<'s>(snapshot: &'s Snapshot, cluster: &ClusterNetwork) -> Vec<C
         let NetworkScope::Selector(selector) = &object.scope else { continue };
         let namespaces = matching(selector, snapshot);
         let name = NetworkName::of_cluster(&object.meta.name);
-        let found = namespaces.as_ref().map(|found| found.clone()).unwrap_or_default();
+        let found = namespaces.clone().unwrap_or_default();
         let mut candidate = of_network(object, name, "spec.network.layer2.", found, cluster);
         if let Err(error) = namespaces {
             candidate.network = Err(error);
