@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::fleet::Fleet;
 use crate::model::{
-    Adopted, FloatingIp, Member, Network, Placement, Port, Router, SecurityGroup, SecurityGroupRule, Subnet,
-    SubnetPool,
+    Adopted, FloatingIp, LoadBalancer, Member, Network, Placement, Port, Router, SecurityGroup,
+    SecurityGroupRule, Subnet, SubnetPool,
 };
 use crate::report::{ProbeResult, ProbedBackend};
 use crate::resource::load_balancer::monitor_port;
@@ -140,6 +140,15 @@ impl<'t, 'w> Look<'t, 'w> {
     pub(crate) fn balancer_parts<T: Entity<Key = Uuid>>(&self, balancer: Uuid, parent: Uuid) -> Vec<&'w T> {
         self.0.read(Fact::Object(Kind::LoadBalancer, balancer), |snapshot| {
             snapshot.world.linked::<T>(Link::Inside(T::KIND, parent)).map(|part| &**part).collect()
+        })
+    }
+
+    /// Whether a port was made for the VIP of a load balancer that is deleted. Its row goes in the transaction that takes the rows of the
+    /// load balancer. The port itself, with its address, stays until OVN no longer answers for it.
+    pub(crate) fn is_leaving_vip_port(&self, port: Uuid) -> bool {
+        self.0.read(Fact::VipPort(port), |snapshot| {
+            let mut balancers = snapshot.world.linked::<LoadBalancer>(Link::LoadBalancerOfVipPort(port));
+            balancers.any(|it| it.deleted && it.vips.iter().any(|vip| vip.port_id == port && !vip.own_port))
         })
     }
 

@@ -42,6 +42,9 @@ pub(super) fn is_secured(port: &Port) -> bool {
 
 pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let Some(port) = look.port(id).filter(|port| port.device_owner != owner::FLOATING_IP) else { return };
+    if look.is_leaving_vip_port(id) {
+        return;
+    }
     let Some(network) = look.network(port.network_id) else { return };
     let (kind, options) = kind(look, port, &mut to.problems);
     let (parent_name, tag_request) = nested(port, &mut to.problems);

@@ -117,7 +117,8 @@ fn touched_by_load_balancer(
     after: Option<&LoadBalancer>,
     note: &mut dyn FnMut(Fact),
 ) {
-    if before.map(|balancer| &balancer.vips) != after.map(|balancer| &balancer.vips) {
+    let concerned = |balancer: Option<&LoadBalancer>| balancer.map(|it| (it.vips.clone(), it.deleted));
+    if concerned(before) != concerned(after) {
         let vips = before.into_iter().chain(after).flat_map(|balancer| &balancer.vips);
         vips.for_each(|vip| note(Fact::VipPort(vip.port_id)));
     }

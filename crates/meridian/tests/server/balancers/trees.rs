@@ -87,6 +87,31 @@ fn a_cascade_right_after_the_creation_of_a_tree_leaves_nothing() {
 }
 
 #[test]
+fn a_creation_and_a_deletion_are_one_northbound_transaction_each() {
+    let site = BalancerSite::new();
+    site.cloud.converged();
+    let mut journal = Journal::of(&site.cloud);
+    let answer = site.ask("POST", "loadbalancers", Some(tree(&site, 10)));
+    let path = format!("loadbalancers/{}", id(&answer.body["loadbalancer"]));
+    site.settled();
+    site.cloud.converged();
+    let written = journal.next();
+    assert_eq!(written.len(), 1, "{written:#?}");
+    site.delete(&format!("{path}?cascade=true"));
+    site.cloud.converged();
+    let written = journal.next();
+    assert_eq!(written.len(), 1, "the ports of VIP and probes go with the rows: {written:#?}");
+    // The port of an owner stays, with its row.
+    let port = json!({"network_id": site.n1, "name": "mine"});
+    let port = id(&site.cloud.create("ports", "port", port));
+    let balancer = json!({"vip_port_id": port});
+    let balancer = site.make("loadbalancers", "loadbalancer", balancer);
+    site.delete(&format!("loadbalancers/{balancer}"));
+    site.cloud.converged();
+    assert!(site.cloud.rows("Logical_Switch_Port").iter().any(|row| row["name"] == port.as_str()));
+}
+
+#[test]
 fn a_load_balancer_with_parts_goes_only_by_cascade() {
     let site = BalancerSite::new();
     let balancer = site.balancer("lb1", &site.s1);
