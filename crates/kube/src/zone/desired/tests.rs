@@ -16,6 +16,8 @@ use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
 use crate::zone::{NameProfile, ZonePod};
 
+// These tests run a real database.
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 mod database;
 
 const OWNER: &str = "meridian";
