@@ -1,7 +1,7 @@
 //! The cluster side: one active process numbers nodes and networks, and gives pods their addresses.
 //!
-//! It is one loop. Watches keep a copy of the API's objects (`watch`, [`snapshot`]); the decider ([`desired`]) turns them into
-//! what should be ([`state`]); `plan` compares, and `apply` sends requests ([`write`]). Only the process with the lease
+//! It is one loop. Watches keep a copy of the API's objects (`watch`, [`snapshot`]); the decider (`desired`) turns them into
+//! what should be ([`state`]); `plan` compares, and `apply` sends requests (`write`). Only the process with the lease
 //! (`lease`) decides and writes, and it reads everything again after it has got the lease.
 
 mod apply;
