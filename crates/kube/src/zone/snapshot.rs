@@ -11,7 +11,7 @@ use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
 
 /// Everything that the rows of a zone follow from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ZoneSnapshot {
     /// The node whose zone it is.
     pub local: String,
@@ -53,7 +53,7 @@ pub struct ZoneNode {
 }
 
 /// A network with its allocated numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ZoneNetwork {
     /// Its subnets and addresses.
     pub network: Layer2Network,

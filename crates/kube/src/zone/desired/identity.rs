@@ -4,16 +4,18 @@
 //! written or decided stops no other. The object of an existing row follows from the row itself, so rows need no key for it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::collections::BTreeSet;
+
 use ovn::nb::{LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitchPort, StaticMacBinding};
 use ovn::target::Row;
 use ovsdb::{Map, Str, Uuid};
 use reconcile::ObjectId;
 
-use crate::network::NetworkName;
-use crate::zone::{RowNames, ZoneNetwork, ZonePod, ZoneSnapshot};
+use crate::network::{AttachmentKey, NetworkName};
+use crate::zone::{RowNames, ZoneSnapshot};
 
 /// The keys by which rows of a network, and of a remote node in it, are found.
-pub(super) const NETWORK: &str = "k8s.ovn.org/network";
+pub(in crate::zone) const NETWORK: &str = "k8s.ovn.org/network";
 pub(super) const NODE: &str = "k8s.ovn.org/node";
 /// The key of a port that belongs to a pod.
 pub(super) const POD: &str = "pod";
@@ -26,7 +28,7 @@ pub fn of_network(name: &str) -> ObjectId {
 }
 
 /// The port of a pod, by its name.
-pub(super) fn of_pod(port: &str) -> ObjectId {
+pub fn of_pod(port: &str) -> ObjectId {
     ObjectId::new("pod", port)
 }
 
@@ -40,21 +42,23 @@ pub(super) fn of_neighbours(port: &str) -> ObjectId {
     ObjectId::new(if port.starts_with(TO_GATEWAY) { "remote-gateway" } else { "neighbours" }, port)
 }
 
-/// The objects of a network beside the network itself.
-pub(super) fn of_parts<'a>(
-    snapshot: &'a ZoneSnapshot,
-    network: &'a ZoneNetwork,
-    names: &'a RowNames,
-) -> impl Iterator<Item = ObjectId> + 'a {
+/// The objects of a network with these ports of pods.
+pub fn of_parts(
+    snapshot: &ZoneSnapshot,
+    network: &NetworkName,
+    pods: impl Iterator<Item = String>,
+) -> BTreeSet<ObjectId> {
+    let names = RowNames::new(network, snapshot.profile);
     let nodes = snapshot.nodes.keys().chain(&snapshot.unreadable);
-    let gateways = nodes.map(|node| of_remote_gateway(names, node));
-    let pods = network.pods.iter().map(|pod| of_pod(&pod_port(pod)));
-    gateways.chain(pods).chain([of_neighbours(&names.gateway_to_external(&snapshot.local))])
+    let gateways = nodes.map(|node| of_remote_gateway(&names, node));
+    let neighbours = of_neighbours(&names.gateway_to_external(&snapshot.local));
+    let pods = pods.map(|port| of_pod(&port));
+    gateways.chain(pods).chain([of_network(network.as_str()), neighbours]).collect()
 }
 
 /// The name of a pod's port.
-pub(super) fn pod_port(pod: &ZonePod) -> String {
-    format!("{}{}_{}", pod.attachment.row_prefix(), pod.namespace, pod.name)
+pub fn pod_port(attachment: &AttachmentKey, namespace: &str, name: &str) -> String {
+    format!("{}{namespace}_{name}", attachment.row_prefix())
 }
 
 /// The object of a row of ours in the Northbound.

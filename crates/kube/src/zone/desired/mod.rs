@@ -14,7 +14,7 @@
 
 mod chassis;
 mod gateway;
-mod identity;
+pub mod identity;
 mod nat;
 mod policies;
 mod routes;
@@ -35,12 +35,12 @@ use super::{RowNames, ZoneNetwork, ZoneNode, ZoneSnapshot};
 use crate::address::{DualNet, PeerSubnet};
 
 pub use chassis::{ChassisSeen, compile_chassis, name_chassis};
-pub use identity::{name_row, of_network as network_object};
+pub use identity::name_row;
 
 /// The rows of a network in the zone of `snapshot.local`. Without a ready local node there are none, and existing rows stay.
 pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> Outcome<Part> {
     let object = identity::of_network(network.network.name.as_str());
-    let names = RowNames::new(&network.network, snapshot.profile);
+    let names = RowNames::new(&network.network.name, snapshot.profile);
     let local = snapshot.nodes.get(&snapshot.local);
     let ready = local.and_then(|node| Some((node, node.peer_subnet(&network.network, snapshot)?)));
     let Some((local, peers)) = ready else {
@@ -51,7 +51,9 @@ pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> O
             snapshot.local
         );
         out.undecided(Problem::error(object, Class::Transient, "node-not-ready", message));
-        out.keep.extend(identity::of_parts(snapshot, network, &names));
+        let pods =
+            network.pods.iter().map(|pod| identity::pod_port(&pod.attachment, &pod.namespace, &pod.name));
+        out.keep.extend(identity::of_parts(snapshot, &network.network.name, pods));
         return out;
     };
     let out = Outcome::new(Part::new());

@@ -55,7 +55,7 @@ fn management_port(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
 /// The port of a pod: a VIF in its own zone, a remote port in all others.
 fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPort>> {
     let ips: Vec<IpAddr> = pod.addresses.addresses().map(|net| net.addr()).collect();
-    let name = identity::pod_port(pod);
+    let name = identity::pod_port(&pod.attachment, &pod.namespace, &pod.name);
     let object = identity::of_pod(&name);
     if draft.snapshot.unreadable.contains(&pod.node) {
         draft.out.keep.insert(object);
