@@ -26,6 +26,7 @@ mod config;
 mod failure;
 mod filter;
 mod kube;
+mod kube_node;
 mod metadata_proxy;
 mod metrics;
 mod nearest;

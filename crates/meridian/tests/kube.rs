@@ -1,4 +1,5 @@
-//! `meridian kube-manager` as a process against a real API server, with the rights of the packaged manifest and no others.
+//! `meridian kube-manager` and `meridian kube-node` as processes against a real API server, with the rights of the packaged manifests
+//! and no others.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lab::eventually;
-use lab::kubernetes::{ACCOUNT, ApiServer};
+use central::{Database, Server};
+use lab::kubernetes::{ACCOUNT, ApiServer, NODE_ACCOUNT};
 
 const LONG: Duration = Duration::from_secs(90);
 
@@ -154,4 +156,114 @@ fn a_manager_with_the_packaged_rights_does_its_work_and_survives_a_kill() {
             assert!(status.success(), "{status}");
         })
         .unwrap();
+}
+
+/// A running program of a node; it does not outlive its value.
+fn start_node(dir: &Path, api: &ApiServer, metrics: SocketAddr, zone: &[Server; 2]) -> Manager {
+    let [nb, sb] = zone;
+    let mut command = meridian(&dir.join("meridian.toml"));
+    command.args(["kube-node", "--node-name", "node1"]).arg("--kubeconfig").arg(api.kubeconfig(NODE_ACCOUNT));
+    command.args(["--nb", &nb.remote(), "--sb", &sb.remote(), "--metrics-listen", &metrics.to_string()]);
+    command.arg("--admin-socket").arg(dir.join("node.sock"));
+    let log = fs::File::options().create(true).append(true).open(dir.join("node.log")).unwrap();
+    Manager(command.stderr(log).spawn().unwrap())
+}
+
+const NODE: &str = r#"
+apiVersion: v1
+kind: Node
+metadata:
+  name: node1
+  annotations:
+    k8s.ovn.org/node-chassis-id: ch1
+    k8s.ovn.org/node-encap-ips: '["172.18.0.1"]'
+    k8s.ovn.org/l3-gateway-config: '{"default":{"mode":"shared","bridge-id":"breth0","interface-id":"breth0_node1",
+      "mac-address":"02:42:ac:12:00:01","ip-addresses":["172.18.0.1/16"],"next-hops":["172.18.0.254"]}}'
+---
+apiVersion: v1
+kind: Node
+metadata:
+  name: node2
+  annotations:
+    k8s.ovn.org/node-chassis-id: ch2
+    k8s.ovn.org/node-encap-ips: '["172.18.0.2"]'
+    k8s.ovn.org/layer2-topology-version: "2.0"
+"#;
+
+#[test]
+fn a_node_with_the_packaged_rights_keeps_its_zone_however_often_it_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = ApiServer::start(&dir.path().join("api")).unwrap();
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes");
+    for file in ["definitions.json", "kube-manager.yaml", "kube-node.yaml"] {
+        let file = packaged.join(file).display().to_string();
+        api.kubectl(&["apply", "--validate=false", "-f", &file]).unwrap();
+    }
+    eventually(LONG, "our resources are served", || api.kubectl(&["get", "udn,net-attach-def", "-A"]).map(drop)).unwrap();
+    let zone = [Database::Northbound, Database::Southbound].map(|database| {
+        let root = env!("CARGO_MANIFEST_DIR");
+        let schema = format!("{root}/../ovn/testdata/schema/ovn-{}-25.03.json", database.short());
+        Server::start_as(&dir.path().join(database.short()), database, schema.as_ref()).unwrap()
+    });
+    let [ports_of_manager, metrics] =
+        [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    api.apply(NODE).unwrap();
+    let _manager = Manager::start(dir.path(), &api, ports_of_manager);
+    let ports = || {
+        let tables = ["Logical_Switch_Port", "Logical_Router_Port"].map(|table| {
+            let mut command = meridian(&dir.path().join("meridian.toml"));
+            command.args(["ovsdb", "dump", "--remote", &zone[0].remote(), "OVN_Northbound", table]);
+            String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+        });
+        tables.concat()
+    };
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        eventually(LONG, what, || if holds() { Ok(()) } else { Err(anyhow::anyhow!("not yet")) }).unwrap_or_else(|error| {
+            let log = fs::read_to_string(dir.path().join("node.log")).unwrap_or_default();
+            panic!("{error:#}\n{log}")
+        });
+    };
+    // Each life is a little longer than the one before, so the end meets it at another point.
+    api.apply(OBJECTS).unwrap();
+    for life in 0..8 {
+        let node = start_node(dir.path(), &api, metrics, &zone);
+        std::thread::sleep(Duration::from_millis(60 * life));
+        drop(node);
+    }
+    let mut node = start_node(dir.path(), &api, metrics, &zone);
+    until("the rows are there", &|| {
+        let shown = ports();
+        ["blue.net_blue_vm", "trtor-GR_blue_net_node2", "rtoe-GR_blue_net_node1"].iter().all(|it| shown.contains(it))
+    });
+    until("the node says so", &|| {
+        api.kubectl(&["get", "node", "node1", "-o", "yaml"]).is_ok_and(|it| it.contains("layer2-topology-version: \"2.0\""))
+    });
+    let ask = |words: &[&str]| {
+        let socket = dir.path().join("node.sock").display().to_string();
+        let out = meridian(&dir.path().join("meridian.toml")).args(words).args(["--socket", &socket]).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+    };
+    until("nothing is left to do", &|| ask(&["plan"]).matches("nothing to do").count() == 3);
+    let status = ask(&["status"]);
+    for words in ["kube-networks", "kube-chassis", "kube-announcement", "OVN_Northbound", "OVN_Southbound"] {
+        assert!(status.contains(words), "{words} in {status}");
+    }
+    let explained = ask(&["explain", "10.20.0.3"]);
+    assert!(explained.contains("pod blue/vm on network blue_net, on this node"), "{explained}");
+    assert!(ask(&["explain", "10.20.0.1"]).contains("default gateway of network blue_net"));
+    assert!(ask(&["allow-deletions", "--yes"]).contains("withholds no deletions"));
+    assert!(get(metrics, "/health").starts_with("HTTP/1.1 200"), "{}", get(metrics, "/health"));
+    let numbers = get(metrics, "/metrics");
+    for words in ["meridian_kube_zone_objects{kind=\"local_pods\"} 1", "meridian_kube_zone_settled 1"] {
+        assert!(numbers.contains(words), "{words} in {numbers}");
+    }
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(node.0.id().cast_signed()),
+        nix::sys::signal::Signal::SIGTERM,
+    )
+    .unwrap();
+    eventually(LONG, "the program ends", || node.0.try_wait()?.ok_or_else(|| anyhow::anyhow!("it runs")))
+        .map(|status| assert!(status.success(), "{status}"))
+        .unwrap();
+    assert!(ports().contains("blue.net_blue_vm"), "the rows stay");
 }

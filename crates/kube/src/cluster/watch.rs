@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use futures_util::stream::StreamExt;
+use kube::api::ListParams;
 use kube::core::{DynamicObject, GroupVersionKind};
 use kube::discovery::ApiResource;
 use kube::runtime::WatchStreamExt;
@@ -25,6 +26,8 @@ use crate::annotation::{Annotation, NetworkNameAnnotation};
 
 /// The most remembered ends.
 const WITNESSED: usize = 10_000;
+/// The time between two checks whether the API server went back to older objects.
+const RESTORES: Duration = Duration::from_secs(5);
 /// The time between two attempts to learn the versions of the server.
 const DISCOVERY: Duration = Duration::from_secs(1);
 
@@ -65,6 +68,33 @@ impl Inventory {
             watches.spawn(self.clone().follow(client.clone(), *kind));
         }
         watches
+    }
+
+    /// Starts the watches, and starts them again when the API server goes back to older objects, as after a restore. Without that,
+    /// they would wait for versions that come again for other objects, and show nothing until then.
+    pub fn start_over_restores(&self, client: &Client) -> JoinSet<()> {
+        let (inventory, client) = (self.clone(), client.clone());
+        let mut supervisor = JoinSet::new();
+        supervisor.spawn(async move {
+            let mut watches = inventory.start(&client);
+            let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &inventory.resource(Kind::Node));
+            let mut newest = 0;
+            loop {
+                tokio::time::sleep(RESTORES).await;
+                let Ok(list) = nodes.list_metadata(&ListParams::default().limit(1)).await else { continue };
+                let version = list.metadata.resource_version.and_then(|version| version.parse::<u64>().ok());
+                let Some(version) = version else { continue };
+                if version < newest {
+                    warn!(
+                        "the API server went back to older objects, as after a restore; all are read again"
+                    );
+                    watches.abort_all();
+                    watches = inventory.start(&client);
+                }
+                newest = version;
+            }
+        });
+        supervisor
     }
 
     /// The copy, now and later.

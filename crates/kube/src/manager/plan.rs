@@ -1,7 +1,6 @@
 //! The writes that lead from the observed to the desired state.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use reconcile::{ObjectId, Plan};
 use serde_json::{Value, json};

@@ -8,13 +8,29 @@
 //! |---|---|
 //! | [`snapshot`] | the inputs: networks with their pods, nodes, the node whose zone it is |
 //! | [`names`] | the names of rows, in the two dialects that clusters use |
+//! | [`gather`](mod@gather) | from the API's objects to these inputs |
 //! | [`desired`] | the rows of one network in one zone |
+//! | [`decider`] | the rows of all networks, and the chassis of remote nodes |
+//! | [`doubt`](mod@doubt) | when rows stay although the API does not have their objects any more |
+//! | `target` | the databases, without deletions in doubt |
+//! | `announce` | the mark with which a node tells the others that its rows are there |
+//! | [`run`] | the program |
+//! | [`explain`](mod@explain) | the meaning of an address, for people |
 //!
-//! Services, EgressIP and the mixed topology of a rolling upgrade are not here.
+//! EgressIP and the mixed topology of a rolling upgrade are not here.
 
+mod announce;
+pub mod decider;
 pub mod desired;
+pub mod doubt;
+pub mod explain;
+pub mod gather;
 pub mod names;
+pub mod run;
 pub mod snapshot;
+mod target;
 
+pub use gather::ZoneSettings;
 pub use names::{NameProfile, RowNames};
+pub use run::{RunningZone, ZoneParts};
 pub use snapshot::{ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};

@@ -8,3 +8,4 @@ mod networks;
 mod nodes;
 mod pods;
 mod survival;
+mod zones;

@@ -64,6 +64,15 @@ pub const ACCOUNT: ApiUser = ApiUser {
     groups: "system:serviceaccounts",
 };
 
+/// The account of the program of a node, without any right of its own.
+pub const NODE_ACCOUNT: ApiUser = ApiUser {
+    name: "system:serviceaccount:meridian:meridian-kube-node",
+    token: "node-account-token",
+    groups: "system:serviceaccounts",
+};
+/// All of them.
+const USERS: [ApiUser; 3] = [ADMIN, ACCOUNT, NODE_ACCOUNT];
+
 /// A running API server with its etcd. Both end with their value.
 #[derive(Debug)]
 pub struct ApiServer {
@@ -81,7 +90,7 @@ impl ApiServer {
     pub fn start(dir: &Path) -> Result<ApiServer> {
         let programs = Programs::here()?;
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        let users: String = [ADMIN, ACCOUNT]
+        let users: String = USERS
             .map(|it| format!("{},{},{},{}\n", it.token, it.name, it.name, it.groups))
             .concat();
         fs::write(dir.join("tokens.csv"), users).context("cannot write the API server's users")?;
@@ -96,7 +105,7 @@ impl ApiServer {
             let recipe = server(&programs, dir, client, port);
             let server = Daemon::start_here("kube-apiserver", &dir.join("kube-apiserver.out"), recipe)?;
             let api = ApiServer { server, etcd, dir: dir.to_path_buf(), port, programs: programs.clone() };
-            for user in [ADMIN, ACCOUNT] {
+            for user in USERS {
                 fs::write(api.kubeconfig(user), api.kubeconfig_text(user))?;
             }
             match api.ready() {

@@ -9,6 +9,7 @@ mod explain;
 mod import;
 mod ini_files;
 mod kube_manager;
+mod kube_node;
 mod man;
 mod metadata_agent;
 mod node;
@@ -17,6 +18,8 @@ mod plan;
 mod restore;
 mod server;
 mod status;
+
+pub(crate) use server::client_config;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -77,6 +80,7 @@ enum Command {
     MetadataAgent(metadata_agent::AgentArgs),
     MetadataProxy(metadata_agent::ProxyArgs),
     KubeManager(kube_manager::Args),
+    KubeNode(kube_node::Args),
     Status(status::Args),
     Plan(plan::Args),
     AllowDeletions(allow_deletions::Args),
@@ -113,6 +117,7 @@ impl Command {
             Self::Import(args) => args.overrides(),
             Self::Node(args) => args.overrides(),
             Self::KubeManager(args) => args.overrides(),
+            Self::KubeNode(args) => args.overrides(),
             Self::Status(args) => args.overrides(),
             Self::Plan(args) => args.overrides(),
             Self::AllowDeletions(args) => args.overrides(),
@@ -203,6 +208,7 @@ fn run(cli: Cli) -> Outcome {
             None => Ok(()),
         },
         Command::KubeManager(_) => block_on_one_thread(crate::kube::run_manager(&config, control)),
+        Command::KubeNode(_) => block_on_one_thread(crate::kube_node::run_node(&config, control)),
         Command::Status(args) => block_on(status::run(&args, &config)),
         Command::Plan(args) => block_on(plan::run(&args, &config)),
         Command::AllowDeletions(args) => block_on(allow_deletions::run(&args, &config)),

@@ -40,7 +40,7 @@ use balancers::BalancerMetrics;
 use credentials::{credentials, keystone, secret_of};
 pub(super) use credentials::{read, secret};
 use nova::NovaMetrics;
-pub(super) use ovn::client_config;
+pub(crate) use ovn::client_config;
 use served::Served;
 use shown::Shown;
 use sockets::Sockets;

@@ -1,14 +1,21 @@
-//! `[kube]`: the cluster of `meridian kube-manager`.
+//! `[kube]`: the cluster of `meridian kube-manager` and `meridian kube-node`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
 use kubernetes::address::{DualNet, PeerScheme};
+use kubernetes::cluster::snapshot::ObjectName;
 use kubernetes::manager::{ManagerSettings, PeerSource};
 use kubernetes::network::ClusterNetwork;
+use kubernetes::zone::{NameProfile, ZoneSettings};
 
-use super::value::{Field, PeerSchemeMode, PeerSourceMode};
+use super::value::{Field, PeerSchemeMode, PeerSourceMode, RowNaming};
 use super::{Key, Problem, Setting};
+use crate::failure::{Exit, Failure, Outcome};
+
+/// The services that a node's program shares by default.
+const SHARED_SERVICES: [&str; 2] = ["default/kubernetes", "kube-system/kube-dns"];
 
 /// Every key.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +30,12 @@ pub(crate) struct Kube {
     join_subnets: Setting<Vec<String>>,
     peer_scheme: Setting<PeerSchemeMode>,
     peer_source: Setting<PeerSourceMode>,
+    node_name: Setting<String>,
+    pub(crate) nb: Setting<Vec<String>>,
+    pub(crate) sb: Setting<Vec<String>>,
+    mtu: Setting<usize>,
+    naming: Setting<RowNaming>,
+    shared_services: Setting<Vec<String>>,
 }
 
 impl Default for Kube {
@@ -40,6 +53,12 @@ impl Default for Kube {
             join_subnets: dual(cluster.join),
             peer_scheme: Setting::default(PeerSchemeMode::Seed),
             peer_source: Setting::default(PeerSourceMode::Derived),
+            node_name: Setting::default(String::new()),
+            nb: Setting::default(Vec::new()),
+            sb: Setting::default(Vec::new()),
+            mtu: Setting::default(1400),
+            naming: Setting::default(RowNaming::Seed),
+            shared_services: Setting::default(SHARED_SERVICES.map(|name| name.to_owned()).to_vec()),
         }
     }
 }
@@ -84,6 +103,15 @@ impl Kube {
             (
                 key("peer_source", "Whether peer subnets are derived from the node's id or allocated"),
                 &mut self.peer_source,
+            ),
+            (key("node_name", "Name of the node of `meridian kube-node` in the API"), &mut self.node_name),
+            (key("nb", "Northbound of the node's zone; empty: the usual socket of OVN"), &mut self.nb),
+            (key("sb", "Southbound of the node's zone; empty: the usual socket of OVN"), &mut self.sb),
+            (key("mtu", "MTU of networks that name none"), &mut self.mtu),
+            (key("naming", "Names of rows: seed, or upstream beside ovn-kubernetes"), &mut self.naming),
+            (
+                key("shared_services", "Services of the default network that pods of all networks reach"),
+                &mut self.shared_services,
             ),
         ]
     }
@@ -148,6 +176,45 @@ impl Kube {
             PeerSourceMode::Allocated => PeerSource::Allocated,
         };
         if problems.is_empty() { Ok(ManagerSettings { cluster, peers }) } else { Err(problems) }
+    }
+}
+
+impl Kube {
+    /// The settings of a node's program.
+    pub(crate) fn zone_settings(&self) -> Outcome<ZoneSettings> {
+        let node = self.node_name.value.clone();
+        if node.is_empty() {
+            return Err(Failure::told(Exit::Usage, "the name of this node is not known")
+                .try_("--node-name with its name in the API, or kube.node_name in the configuration file"));
+        }
+        let mut shared_services = BTreeSet::new();
+        for text in &self.shared_services.value {
+            let Some((namespace, name)) = text.split_once('/') else {
+                let told = format!(
+                    "{}: `kube.shared_services`: {text:?} is not a service",
+                    self.shared_services.origin
+                );
+                return Err(
+                    Failure::told(Exit::Usage, told).try_("NAMESPACE/NAME, such as kube-system/kube-dns")
+                );
+            };
+            shared_services.insert(ObjectName { namespace: namespace.to_owned(), name: name.to_owned() });
+        }
+        let default_mtu = u32::try_from(self.mtu.value).ok().filter(|mtu| (576..=65_536).contains(mtu));
+        let default_mtu = default_mtu.ok_or_else(|| {
+            let told = format!("{}: `kube.mtu`: {} is not 576 to 65536", self.mtu.origin, self.mtu.value);
+            Failure::told(Exit::Usage, told)
+        })?;
+        Ok(ZoneSettings {
+            node,
+            cluster: self.settings().unwrap_or_default().cluster,
+            default_mtu,
+            profile: match self.naming.value {
+                RowNaming::Seed => NameProfile::Seed,
+                RowNaming::Upstream => NameProfile::Upstream,
+            },
+            shared_services,
+        })
     }
 }
 

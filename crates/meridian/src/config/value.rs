@@ -384,6 +384,16 @@ words! {
 }
 
 words! {
+    /// How rows of layer-2 networks are named.
+    RowNaming {
+        /// As in the design: ovn_cluster_router
+        Seed = "seed",
+        /// As ovn-kubernetes does: transit_router
+        Upstream = "upstream",
+    }
+}
+
+words! {
     /// Where a node's peer subnets come from.
     PeerSourceMode {
         /// From its id

@@ -76,7 +76,7 @@ pub(super) async fn watch_central(central: &mut Option<Central>) -> Failure {
 }
 
 /// The client configuration for a database of OVN: that of the own central, the configured one, or the one at the usual socket.
-pub(in crate::cli) fn client_config(
+pub(crate) fn client_config(
     config: &Config,
     database: Database,
     remotes: &Setting<Vec<String>>,
