@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lab::eventually;
 use central::{Database, Server};
+use lab::eventually;
 use lab::kubernetes::{ACCOUNT, ApiServer, NODE_ACCOUNT};
 
 const LONG: Duration = Duration::from_secs(90);
@@ -199,7 +199,10 @@ fn a_node_with_the_packaged_rights_keeps_its_zone_however_often_it_is_killed() {
         let file = packaged.join(file).display().to_string();
         api.kubectl(&["apply", "--validate=false", "-f", &file]).unwrap();
     }
-    eventually(LONG, "our resources are served", || api.kubectl(&["get", "udn,net-attach-def", "-A"]).map(drop)).unwrap();
+    eventually(LONG, "our resources are served", || {
+        api.kubectl(&["get", "udn,net-attach-def", "-A"]).map(drop)
+    })
+    .unwrap();
     let zone = [Database::Northbound, Database::Southbound].map(|database| {
         let root = env!("CARGO_MANIFEST_DIR");
         let schema = format!("{root}/../ovn/testdata/schema/ovn-{}-25.03.json", database.short());
@@ -218,10 +221,11 @@ fn a_node_with_the_packaged_rights_keeps_its_zone_however_often_it_is_killed() {
         tables.concat()
     };
     let until = |what: &str, holds: &dyn Fn() -> bool| {
-        eventually(LONG, what, || if holds() { Ok(()) } else { Err(anyhow::anyhow!("not yet")) }).unwrap_or_else(|error| {
-            let log = fs::read_to_string(dir.path().join("node.log")).unwrap_or_default();
-            panic!("{error:#}\n{log}")
-        });
+        eventually(LONG, what, || if holds() { Ok(()) } else { Err(anyhow::anyhow!("not yet")) })
+            .unwrap_or_else(|error| {
+                let log = fs::read_to_string(dir.path().join("node.log")).unwrap_or_default();
+                panic!("{error:#}\n{log}")
+            });
     };
     // Each life is a little longer than the one before, so the end meets it at another point.
     api.apply(OBJECTS).unwrap();
@@ -233,14 +237,21 @@ fn a_node_with_the_packaged_rights_keeps_its_zone_however_often_it_is_killed() {
     let mut node = start_node(dir.path(), &api, metrics, &zone);
     until("the rows are there", &|| {
         let shown = ports();
-        ["blue.net_blue_vm", "trtor-GR_blue_net_node2", "rtoe-GR_blue_net_node1"].iter().all(|it| shown.contains(it))
+        ["blue.net_blue_vm", "trtor-GR_blue_net_node2", "rtoe-GR_blue_net_node1"]
+            .iter()
+            .all(|it| shown.contains(it))
     });
     until("the node says so", &|| {
-        api.kubectl(&["get", "node", "node1", "-o", "yaml"]).is_ok_and(|it| it.contains("layer2-topology-version: \"2.0\""))
+        api.kubectl(&["get", "node", "node1", "-o", "yaml"])
+            .is_ok_and(|it| it.contains("layer2-topology-version: \"2.0\""))
     });
     let ask = |words: &[&str]| {
         let socket = dir.path().join("node.sock").display().to_string();
-        let out = meridian(&dir.path().join("meridian.toml")).args(words).args(["--socket", &socket]).output().unwrap();
+        let out = meridian(&dir.path().join("meridian.toml"))
+            .args(words)
+            .args(["--socket", &socket])
+            .output()
+            .unwrap();
         format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
     };
     until("nothing is left to do", &|| ask(&["plan"]).matches("nothing to do").count() == 3);

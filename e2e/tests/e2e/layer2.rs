@@ -235,6 +235,7 @@ spec:
     }
     cluster.print_memory();
     one_network(lab, &outside, &addresses)?;
+    a_service_has_pods_of_another_zone(lab, cluster, &addresses)?;
     a_program_dies(lab, cluster, &addresses)?;
     a_node_leaves(lab, cluster, &addresses)
 }
@@ -265,6 +266,42 @@ fn one_network(lab: &Lab, outside: &Arc<Node>, addresses: &[PodNetwork]) -> Resu
                 Ok(())
             })?;
         }
+    }
+    Ok(())
+}
+
+/// A pod reaches a service of its namespace, whose only pod is in another zone.
+fn a_service_has_pods_of_another_zone(
+    lab: &Lab,
+    cluster: &Cluster<'_>,
+    addresses: &[PodNetwork],
+) -> Result<()> {
+    let second =
+        addresses.get(1).and_then(|pod| pod.addresses().next()).context("pod2 has an address")?.addr();
+    lab.find("pod2")?.serve(8080)?;
+    cluster.api.apply(&format!(
+        r#"
+apiVersion: v1
+kind: Service
+metadata: {{name: web, namespace: test12}}
+spec: {{clusterIP: 10.96.0.50, ports: [{{name: http, port: 80, targetPort: 8080}}]}}
+---
+apiVersion: discovery.k8s.io/v1beta1
+kind: EndpointSlice
+metadata:
+  name: web-mirrored
+  namespace: test12
+  labels: {{k8s.ovn.org/service-name: web}}
+  annotations: {{k8s.ovn.org/endpointslice-network: test12_namespace-scoped}}
+addressType: IPv4
+ports: [{{name: http, protocol: TCP, port: 8080}}]
+endpoints: [{{addresses: ["{second}"], conditions: {{ready: true}}}}]
+"#
+    ))?;
+    for pod in ["pod1", "pod3"] {
+        let pod = lab.find(pod)?;
+        let answer = pod.is_served_by("10.96.0.50:80")?;
+        ensure!(answer.by == "pod2", "{answer:?}");
     }
     Ok(())
 }

@@ -79,8 +79,9 @@ impl Inventory {
             let mut watches = inventory.start(&client);
             let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &inventory.resource(Kind::Node));
             let mut newest = 0;
+            let mut checks = tokio::time::interval(RESTORES);
             loop {
-                tokio::time::sleep(RESTORES).await;
+                checks.tick().await;
                 let Ok(list) = nodes.list_metadata(&ListParams::default().limit(1)).await else { continue };
                 let version = list.metadata.resource_version.and_then(|version| version.parse::<u64>().ok());
                 let Some(version) = version else { continue };

@@ -82,6 +82,17 @@ fn explain_network(zone: &ZoneSnapshot, network: &ZoneNetwork, ip: IpAddr, said:
     if of.management.addresses().all().any(|it| it == ip) {
         said.push(format!("{ip} is the management port of network {name} on every node."));
     }
+    for service in network.services.iter().filter(|service| service.addresses.contains(&ip)) {
+        for port in &service.ports {
+            said.push(format!(
+                "{ip} is service {} on network {name}; its port {} ({}) has {} pods.",
+                service.name,
+                port.port,
+                port.protocol.as_str(),
+                port.backends.len()
+            ));
+        }
+    }
     for (node_name, node) in &zone.nodes {
         if node.join(of).addresses().all().any(|it| it == ip) {
             said.push(format!("{ip} is the join address of node {node_name} on network {name}."));

@@ -8,20 +8,28 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use reconcile::{Class, ObjectId, Problem};
 
 use super::desired::identity;
-use super::{NameProfile, ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};
+use super::{NameProfile, ZoneNetwork, ZoneNode, ZonePod, ZoneService, ZoneServicePort, ZoneSnapshot};
+
 use crate::address::DualNet;
 use crate::annotation::{
     Annotation, AnnotationError, Annotations, ChassisId, EncapAddresses, GatewayMtuSupport, L3GatewayConfig,
     NetworkNameAnnotation, NodePrimaryAddress, PodNetwork, PodNetworks, TopologyVersion, TransitPeerSubnet,
     TunnelKeys,
 };
-use crate::cluster::snapshot::{AttachmentObject, ObjectName, PodObject, Snapshot, by_age};
+use crate::cluster::decode::MIRRORED_SERVICE;
+use crate::cluster::snapshot::{
+    AttachmentObject, ObjectName, PodObject, ServicePort, SliceEndpoint, SliceObject, Snapshot, by_age,
+};
 use crate::ident::{MANAGEMENT_PORT_KEY, NetworkId, NodeId, ROUTER_PORT_KEY};
 use crate::network::{AttachmentKey, ClusterNetwork, ConfigError, Layer2Network, NetworkName, parse_config};
+
+/// The annotation of a mirrored slice: the network whose addresses it has.
+const SLICE_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
 
 /// The settings of a node's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +68,7 @@ pub fn gather(cluster: &Snapshot, settings: &ZoneSettings, remote_chassis: BTree
     let mut out =
         Gathered { zone, networks: Vec::new(), problems, keep: BTreeSet::new(), named: BTreeSet::new() };
     let definitions = Definitions::read(cluster, settings, &mut out);
+    definitions.gather_services(cluster, &mut out);
     definitions.gather_pods(cluster, &mut out);
     out
 }
@@ -231,7 +240,13 @@ impl Definitions {
                     ids.insert(first.id, name.clone());
                     decided.insert(name);
                     let Definition { network, id, keys } = first.clone();
-                    out.networks.push(ZoneNetwork { network, id, keys, pods: Vec::new() });
+                    out.networks.push(ZoneNetwork {
+                        network,
+                        id,
+                        keys,
+                        pods: Vec::new(),
+                        services: Vec::new(),
+                    });
                     continue;
                 }
             };
@@ -267,7 +282,47 @@ impl Definitions {
         // What cannot be decided stays, with all pods that it may have.
         for name in self.by_key.values().filter(|name| !self.decided.contains(*name)) {
             let ports = pods.get(name).into_iter().flat_map(|all| &all.ports).cloned();
-            out.keep.extend(identity::of_parts(&out.zone, name, ports));
+            let own = self.by_key.iter().filter(|(_, of)| *of == name).map(|(key, _)| &key.namespace);
+            let own: BTreeSet<&String> = own.collect();
+            let services = cluster.services.keys().filter(|service| own.contains(&service.namespace));
+            let services = services.map(|service| service.to_string());
+            out.keep.extend(identity::of_parts(&out.zone, name, ports, services));
+        }
+    }
+
+    /// The services of the namespaces of each network, with the endpoints that the manager has mirrored for it.
+    fn gather_services(&self, cluster: &Snapshot, out: &mut Gathered) {
+        let mut slices: BTreeMap<(&str, &str, &str), Vec<&SliceObject>> = BTreeMap::new();
+        for slice in cluster.slices.values() {
+            let service = slice.meta.labels.get(MIRRORED_SERVICE);
+            let network = slice.meta.annotations.get(SLICE_NETWORK);
+            if let (Some(service), Some(network)) = (service, network) {
+                let place = (network.as_str(), slice.meta.namespace.as_str(), service.as_str());
+                slices.entry(place).or_default().push(slice);
+            }
+        }
+        for found in &mut out.networks {
+            let name = &found.network.name;
+            let own = self.by_key.iter().filter(|(_, of)| *of == name).map(|(key, _)| &key.namespace);
+            let own: BTreeSet<&String> = own.collect();
+            for (service, object) in &cluster.services {
+                if !own.contains(&service.namespace) || object.addresses.is_empty() {
+                    continue;
+                }
+                let place = (name.as_str(), service.namespace.as_str(), service.name.as_str());
+                let slices = slices.get(&place).map(|all| all.as_slice()).unwrap_or_default();
+                let ports = object.ports.iter().map(|port| ZoneServicePort {
+                    protocol: port.protocol,
+                    port: port.port,
+                    backends: backends(&found.network, port, slices),
+                });
+                found.services.push(ZoneService {
+                    name: service.to_string(),
+                    addresses: object.addresses.iter().chain(&object.external_addresses).copied().collect(),
+                    ports: ports.collect(),
+                    affinity: object.affinity,
+                });
+            }
         }
     }
 
@@ -311,6 +366,26 @@ impl Definitions {
             }
         }
     }
+}
+
+/// The pods behind a port of a service. Slices are written in the namespace, so only addresses of the network count.
+fn backends(network: &Layer2Network, port: &ServicePort, slices: &[&SliceObject]) -> BTreeSet<(IpAddr, u16)> {
+    let of = |is_chosen: &dyn Fn(&SliceEndpoint) -> bool| -> BTreeSet<(IpAddr, u16)> {
+        let mut all = BTreeSet::new();
+        for slice in slices {
+            let ports = slice.ports.iter().filter(|it| it.name == port.name && it.protocol == port.protocol);
+            for number in ports.filter_map(|it| it.port) {
+                let endpoints =
+                    slice.endpoints.iter().filter(|it| is_chosen(it)).flat_map(|it| &it.addresses);
+                let inside = endpoints.filter(|ip| network.may_be_requested(**ip));
+                all.extend(inside.map(|ip| (*ip, number)));
+            }
+        }
+        all
+    };
+    let ready = of(&|endpoint| endpoint.is_ready);
+    // Pods that are about to end still answer, which is better than nobody.
+    if ready.is_empty() { of(&|endpoint| endpoint.is_serving && endpoint.is_terminating) } else { ready }
 }
 
 /// The pods of a network.

@@ -33,4 +33,4 @@ mod target;
 pub use gather::ZoneSettings;
 pub use names::{NameProfile, RowNames};
 pub use run::{RunningZone, ZoneParts};
-pub use snapshot::{ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};
+pub use snapshot::{ZoneNetwork, ZoneNode, ZonePod, ZoneService, ZoneServicePort, ZoneSnapshot};

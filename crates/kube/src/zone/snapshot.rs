@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use super::NameProfile;
 use crate::address::{DualNet, PeerSubnet, join_addresses};
 use crate::annotation::{ChassisId, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::cluster::snapshot::Protocol;
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
 
@@ -63,6 +64,32 @@ pub struct ZoneNetwork {
     pub keys: TunnelKeys,
     /// The pods on it that have addresses.
     pub pods: Vec<ZonePod>,
+    /// The services of its namespaces.
+    pub services: Vec<ZoneService>,
+}
+
+/// A service with the pods behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneService {
+    /// The namespace and the name: `blue/web`.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Its ports.
+    pub ports: Vec<ZoneServicePort>,
+    /// Seconds for which a client stays with a pod.
+    pub affinity: Option<u32>,
+}
+
+/// A port of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneServicePort {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port at the service's addresses.
+    pub port: u16,
+    /// The addresses of pods, with the port of each.
+    pub backends: BTreeSet<(IpAddr, u16)>,
 }
 
 /// A pod on a network.

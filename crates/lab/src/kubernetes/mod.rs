@@ -90,9 +90,8 @@ impl ApiServer {
     pub fn start(dir: &Path) -> Result<ApiServer> {
         let programs = Programs::here()?;
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        let users: String = USERS
-            .map(|it| format!("{},{},{},{}\n", it.token, it.name, it.name, it.groups))
-            .concat();
+        let users: String =
+            USERS.map(|it| format!("{},{},{},{}\n", it.token, it.name, it.name, it.groups)).concat();
         fs::write(dir.join("tokens.csv"), users).context("cannot write the API server's users")?;
         if Programs::inside().is_some() {
             fs::copy(Path::new(PROGRAMS).join(KEY), dir.join(KEY)).context("cannot copy a key")?;
@@ -269,6 +268,8 @@ fn server(programs: &Programs, dir: &Path, etcd: u16, port: u16) -> Recipe {
         .arg(format!("--service-cluster-ip-range={}", SERVICE_SUBNETS.join(",")))
         .args([
             "--bind-address=127.0.0.1",
+            // A guest has no default route, by which the server would choose one. Nobody uses it.
+            "--advertise-address=192.0.2.1",
             "--insecure-port=0",
             "--service-account-issuer=https://meridian.test",
             "--api-audiences=meridian",

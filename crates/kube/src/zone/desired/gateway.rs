@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 use ovn::PortType;
-use ovn::nb::{LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort};
+use ovn::nb::{LoadBalancerGroup, LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort};
 use ovn::text::{HostAddr, PortAddresses, Text};
 use ovsdb::Ref;
 
@@ -16,7 +16,7 @@ const PHYSICAL_NETWORK: &str = "physnet";
 /// Seconds that the router keeps a neighbour that it does not use.
 const NEIGHBOUR_AGE: u32 = 300;
 
-pub(super) fn compile(draft: &mut Draft<'_>) {
+pub(super) fn compile(draft: &mut Draft<'_>, balancers: Ref<LoadBalancerGroup>) {
     let mut ports = vec![port_to_transit(draft)];
     let mut gateway_ids = Vec::new();
     if let Some(gateway) = draft.local.gateway.clone() {
@@ -38,6 +38,7 @@ pub(super) fn compile(draft: &mut Draft<'_>) {
         ports: refs(ports),
         static_routes: refs(static_routes),
         nat: refs(nat),
+        load_balancer_group: refs(vec![balancers]),
         options: map([
             ("chassis", text(draft.local.chassis.as_str())),
             ("always_learn_from_arp_request", "false".into()),

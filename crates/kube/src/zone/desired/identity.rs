@@ -6,7 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use ovn::nb::{LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitchPort, StaticMacBinding};
+use ovn::nb::{
+    LoadBalancer, LoadBalancerGroup, LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitchPort,
+    StaticMacBinding,
+};
 use ovn::target::Row;
 use ovsdb::{Map, Str, Uuid};
 use reconcile::ObjectId;
@@ -17,6 +20,8 @@ use crate::zone::{RowNames, ZoneSnapshot};
 /// The keys by which rows of a network, and of a remote node in it, are found.
 pub(in crate::zone) const NETWORK: &str = "k8s.ovn.org/network";
 pub(super) const NODE: &str = "k8s.ovn.org/node";
+/// The key of a load balancer's service.
+pub(super) const SERVICE: &str = "k8s.ovn.org/owner";
 /// The key of a port that belongs to a pod.
 pub(super) const POD: &str = "pod";
 /// The start of the name of a transit router's port to a gateway router.
@@ -37,23 +42,45 @@ pub(super) fn of_remote_gateway(names: &RowNames, node: &str) -> ObjectId {
     ObjectId::new("remote-gateway", names.transit_to_gateway(node))
 }
 
+/// A service on a network.
+pub(super) fn of_service(network: &str, service: &str) -> ObjectId {
+    ObjectId::new("service", format!("{service} on {network}"))
+}
+
+/// The group of a network's load balancers, by its name.
+pub(super) fn of_balancers(group: &str) -> ObjectId {
+    ObjectId::new("balancers", group)
+}
+
 /// The neighbours of a router's port.
 pub(super) fn of_neighbours(port: &str) -> ObjectId {
     ObjectId::new(if port.starts_with(TO_GATEWAY) { "remote-gateway" } else { "neighbours" }, port)
 }
 
-/// The objects of a network with these ports of pods.
+/// The objects of a network with these ports of pods and these services.
 pub fn of_parts(
     snapshot: &ZoneSnapshot,
     network: &NetworkName,
     pods: impl Iterator<Item = String>,
+    services: impl Iterator<Item = String>,
 ) -> BTreeSet<ObjectId> {
     let names = RowNames::new(network, snapshot.profile);
     let nodes = snapshot.nodes.keys().chain(&snapshot.unreadable);
     let gateways = nodes.map(|node| of_remote_gateway(&names, node));
     let neighbours = of_neighbours(&names.gateway_to_external(&snapshot.local));
     let pods = pods.map(|port| of_pod(&port));
-    gateways.chain(pods).chain([of_network(network.as_str()), neighbours]).collect()
+    let services = services.map(|service| of_service(network.as_str(), &service));
+    let balancers = of_balancers(&group_name(network));
+    gateways
+        .chain(pods)
+        .chain(services)
+        .chain([of_network(network.as_str()), neighbours, balancers])
+        .collect()
+}
+
+/// The name of the group of a network's load balancers.
+pub(super) fn group_name(network: &NetworkName) -> String {
+    format!("{}clusterLBGroup", network.row_prefix())
 }
 
 /// The name of a pod's port.
@@ -66,6 +93,9 @@ pub fn name_row(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
     if let Some(row) = row.as_any().downcast_ref::<StaticMacBinding>() {
         return Some(of_neighbours(&row.logical_port));
     }
+    if let Some(row) = row.as_any().downcast_ref::<LoadBalancerGroup>() {
+        return Some(of_balancers(&row.name));
+    }
     let ids = row.external_ids()?;
     let network = ids.get(NETWORK)?;
     if let Some(port) = row.as_any().downcast_ref::<LogicalSwitchPort>().filter(|_| ids.contains_key(POD)) {
@@ -73,6 +103,9 @@ pub fn name_row(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
     }
     if let Some(port) = row.as_any().downcast_ref::<LogicalRouterPort>().filter(|_| ids.contains_key(NODE)) {
         return Some(ObjectId::new("remote-gateway", port.name.as_str()));
+    }
+    if row.as_any().is::<LoadBalancer>() {
+        return Some(of_service(network, ids.get(SERVICE)?));
     }
     match row.as_any().downcast_ref::<LogicalRouterStaticRoute>().and_then(|_| remote_of(network, ids)) {
         Some(object) => Some(object),

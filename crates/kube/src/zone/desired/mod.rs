@@ -6,6 +6,7 @@
 //! | `transit` | the transit router, its port to the switch, its ports to all gateway routers |
 //! | `gateway` | the node's gateway router, the external switch |
 //! | `routes`, `policies`, `nat` | what both routers do with packets |
+//! | `services` | load balancers, which the switch and the gateway router share |
 //! | `identity` | the objects of rows: what is refused, kept or reported as one |
 //! | `chassis` | the Southbound rows of remote nodes, which remote ports need |
 //!
@@ -18,6 +19,7 @@ pub mod identity;
 mod nat;
 mod policies;
 mod routes;
+mod services;
 mod switch;
 mod transit;
 
@@ -53,15 +55,17 @@ pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> O
         out.undecided(Problem::error(object, Class::Transient, "node-not-ready", message));
         let pods =
             network.pods.iter().map(|pod| identity::pod_port(&pod.attachment, &pod.namespace, &pod.name));
-        out.keep.extend(identity::of_parts(snapshot, &network.network.name, pods));
+        let services = network.services.iter().map(|service| service.name.clone());
+        out.keep.extend(identity::of_parts(snapshot, &network.network.name, pods, services));
         return out;
     };
     let out = Outcome::new(Part::new());
     let mut draft = Draft { snapshot, network, local, peers, names, owner, object, out };
     draft.keep_unreadable();
     let switch_port = transit::compile(&mut draft);
-    switch::compile(&mut draft, switch_port);
-    gateway::compile(&mut draft);
+    let balancers = services::compile(&mut draft);
+    switch::compile(&mut draft, switch_port, balancers);
+    gateway::compile(&mut draft, balancers);
     draft.out
 }
 

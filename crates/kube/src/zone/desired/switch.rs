@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ovn::PortType;
-use ovn::nb::{LogicalSwitch, LogicalSwitchPort};
+use ovn::nb::{LoadBalancerGroup, LogicalSwitch, LogicalSwitchPort};
 use ovn::text::{HostAddr, PortAddresses, PortSecurity, Text};
 use ovsdb::{Ref, Str};
 use reconcile::{Class, Problem};
@@ -12,7 +12,11 @@ use super::{Draft, identity, map, refs, text};
 use crate::ident::MANAGEMENT_PORT_KEY;
 use crate::zone::ZonePod;
 
-pub(super) fn compile(draft: &mut Draft<'_>, router_port: Ref<LogicalSwitchPort>) {
+pub(super) fn compile(
+    draft: &mut Draft<'_>,
+    router_port: Ref<LogicalSwitchPort>,
+    balancers: Ref<LoadBalancerGroup>,
+) {
     let mut ports = vec![router_port, management_port(draft)];
     for pod in &draft.network.pods {
         ports.extend(pod_port(draft, pod));
@@ -31,6 +35,7 @@ pub(super) fn compile(draft: &mut Draft<'_>, router_port: Ref<LogicalSwitchPort>
     let switch = LogicalSwitch {
         name,
         ports: refs(ports),
+        load_balancer_group: refs(vec![balancers]),
         other_config: map(config),
         external_ids: draft.datapath_ids(),
         ..Default::default()

@@ -11,9 +11,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::address::PeerScheme;
 use crate::annotation::{Annotation, ChassisId, GatewayMode, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::cluster::snapshot::Protocol;
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
-use crate::zone::{NameProfile, ZonePod};
+use crate::zone::{NameProfile, ZonePod, ZoneService, ZoneServicePort};
 
 // These tests run a real database.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -110,6 +111,7 @@ fn network(subnets: &[&str], cluster: &ClusterNetwork) -> ZoneNetwork {
         id: NetworkId::new(1).unwrap(),
         keys: TunnelKeys::parse("[16711684,16715779]").unwrap(),
         pods: vec![pod("a", "node1", 5, 10), pod("b", "node3", 6, 11)],
+        services: Vec::new(),
     }
 }
 
@@ -357,10 +359,50 @@ fn scenario_13_a_network_with_its_own_transit_subnet_derives_its_peers() {
     assert!(!text.contains("100.88.0.5/30"), "{text}");
 }
 
+/// A service with an address of each family and two ports, whose pods are on two nodes.
+fn service() -> ZoneService {
+    let backends = |port| {
+        let all = ["203.203.0.5", "203.203.0.6", "2010:100:200::5"];
+        all.map(|ip| (ip.parse().unwrap(), port)).into()
+    };
+    let port = |protocol, port, target| ZoneServicePort { protocol, port, backends: backends(target) };
+    ZoneService {
+        name: "test12/web".into(),
+        addresses: vec!["10.96.0.50".parse().unwrap(), "fd00:10:96::50".parse().unwrap()],
+        ports: vec![port(Protocol::Tcp, 80, 8080), port(Protocol::Udp, 53, 5353)],
+        affinity: Some(60),
+    }
+}
+
+#[test]
+fn services_are_load_balancers_of_the_switch_and_the_gateway_router() {
+    let zone = zone("node1");
+    let mut whole = network(&DUAL, &zone.cluster);
+    whole.services.push(service());
+    let text = dump(&compiled(&zone, &whole));
+    let balancers: Vec<&str> =
+        text.split("\nLoad_Balancer").skip(1).map(|rows| rows.split("\nL").next().unwrap()).collect();
+    insta::assert_snapshot!("service", balancers.join("\n"));
+    for group in ["GR_test12_namespace.scoped_node1", "test12_namespace.scoped_ovn_layer2_switch"] {
+        let row = text.split(&format!(" {group}\n")).nth(1).unwrap();
+        let row = row.split("\nL").next().unwrap();
+        assert!(
+            row.contains("load_balancer_group: <test12_namespace.scoped_clusterLBGroup>"),
+            "{group}\n{row}"
+        );
+    }
+    // A service without pods refuses its clients.
+    whole.services[0].ports.iter_mut().for_each(|port| port.backends.clear());
+    let text = dump(&compiled(&zone, &whole));
+    assert!(text.contains("reject=true") && !text.contains(":8080"), "{text}");
+}
+
 #[test]
 fn every_row_names_its_object() {
     let zone = zone("node1");
-    let part = compiled(&zone, &network(&DUAL, &zone.cluster));
+    let mut whole = network(&DUAL, &zone.cluster);
+    whole.services.push(service());
+    let part = compiled(&zone, &whole);
     let mut desired = ovn::target::Desired::default();
     desired.add(&part);
     for (id, row) in part.rows() {

@@ -267,6 +267,35 @@ fn pods_get_no_rows_that_belong_to_others() {
     assert_eq!(out.problems.len(), 1, "{:?}", out.problems);
 }
 
+#[test]
+fn services_have_the_mirrored_endpoints_of_their_network_and_no_others() {
+    let mut all = cluster();
+    let web = json!({ "metadata": { "namespace": "test12", "name": "web" },
+        "spec": { "clusterIP": "10.96.0.50", "ports": [{ "name": "http", "protocol": "TCP", "port": 80 }] } });
+    add(&mut all, Kind::Service, web);
+    let slice = |name: &str, network: &str, labels: Value, addresses: &[&str], ready: bool| {
+        json!({ "metadata": { "namespace": "test12", "name": name, "labels": labels,
+                "annotations": { "k8s.ovn.org/endpointslice-network": network } },
+            "addressType": "IPv4", "ports": [{ "name": "http", "protocol": "TCP", "port": 8080 }],
+            "endpoints": [{ "addresses": addresses, "conditions": { "ready": ready } }] })
+    };
+    let mirrored = || json!({ "k8s.ovn.org/service-name": "web" });
+    let own = "test12_namespace-scoped";
+    for object in [
+        // A backend outside of the network would let a tenant reach anything, and the gateway's address is nobody's backend.
+        slice("a", own, mirrored(), &["203.203.0.5", "8.8.8.8", "203.203.0.1"], true),
+        slice("b", own, mirrored(), &["203.203.0.6"], false),
+        slice("c", "blue_net", mirrored(), &["203.203.0.7"], true),
+        slice("d", own, json!({ "kubernetes.io/service-name": "web" }), &["203.203.0.8"], true),
+    ] {
+        add(&mut all, Kind::EndpointSlice, object);
+    }
+    let out = gathered(&all);
+    let [service] = &out.networks[0].services[..] else { panic!("{:?}", out.networks[0].services) };
+    assert_eq!((service.name.as_str(), service.ports[0].port), ("test12/web", 80));
+    assert_eq!(service.ports[0].backends, [("203.203.0.5".parse().unwrap(), 8080)].into());
+}
+
 fn hostile() -> impl Strategy<Value = String> {
     let start = config("test12", "namespace-scoped", "203.203.0.0/16");
     prop_oneof![
