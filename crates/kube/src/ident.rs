@@ -93,6 +93,10 @@ const PEER_KEY_BASE: u16 = 10;
 pub const ROUTER_PORT_KEY: u16 = 1;
 /// The tunnel key of a management port on its switch.
 pub const MANAGEMENT_PORT_KEY: u16 = 2;
+/// The tunnel key of the port on a transit router that nodes of the old topology use.
+pub const UPGRADE_PORT_KEY: u16 = 3;
+/// The largest tunnel key that belongs to the platform's own ports.
+pub const LAST_PLATFORM_KEY: u16 = 9;
 
 impl NetworkId {
     /// The datapath key of this network's switch.

@@ -12,4 +12,5 @@ pub mod crd;
 pub mod ident;
 pub mod manager;
 pub mod network;
+pub mod upgrade;
 pub mod zone;

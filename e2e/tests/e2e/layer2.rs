@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kubernetes::address::DualNet;
-use kubernetes::annotation::{Annotation, ChassisId, L3GatewayConfig, PodNetworks, TunnelKeys};
+use kubernetes::annotation::{
+    Annotation, ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetworks, TunnelKeys,
+};
 use kubernetes::ident::{NetworkId, NodeId};
 use kubernetes::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
 use kubernetes::zone::desired::{compile, compile_chassis, name_chassis};
@@ -59,6 +61,8 @@ fn node(n: u32) -> Result<ZoneNode> {
         gateway: Option::<L3GatewayConfig>::parse(&gateway).map_err(anyhow::Error::msg)?,
         addresses: DualNet::from_nets([format!("172.18.0.10{n}/24").parse()?]).context("one family")?,
         has_gateway_mtu: true,
+        topology: kubernetes::zone::Topology::New,
+        old_keys: GatewayPortKeys::default(),
     })
 }
 

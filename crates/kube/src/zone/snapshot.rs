@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use super::NameProfile;
 use crate::address::{DualNet, PeerSubnet, join_addresses};
-use crate::annotation::{ChassisId, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::annotation::{
+    ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetwork, TopologyVersion, TunnelKeys,
+};
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
 
@@ -44,6 +46,32 @@ pub struct ZoneNode {
     pub addresses: DualNet,
     /// Whether router ports may have `gateway_mtu`.
     pub has_gateway_mtu: bool,
+    /// The topology of its networks.
+    pub topology: Topology,
+    /// The keys of its gateway routers' ports on the switches of the old topology. Nodes on the new topology need theirs while
+    /// another node is on the old one.
+    pub old_keys: GatewayPortKeys,
+}
+
+/// The routers of a node's layer-2 networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topology {
+    /// The gateway router is connected to the switch, as in ovn-kubernetes before it had transit routers.
+    Old,
+    /// The transit router is connected to the switch, and to all gateway routers.
+    #[default]
+    New,
+}
+
+impl Topology {
+    /// The topology that a node's annotations tell. Keys of the old topology make a node an old one until it has the mark of the
+    /// new one; a node without such keys never had a port of the old topology.
+    pub fn of_annotations(version: Option<TopologyVersion>, old_keys: &GatewayPortKeys) -> Topology {
+        match version {
+            None if !old_keys.0.is_empty() => Topology::Old,
+            _ => Topology::New,
+        }
+    }
 }
 
 /// A network with its allocated numbers.
@@ -84,6 +112,11 @@ impl ZoneNode {
             self.peers.filter(|_| network.transit == cluster.transit.only_families_of(&network.transit));
         let subnets = annotated.unwrap_or_else(|| cluster.peers.derive(network.transit, self.id));
         PeerSubnet(subnets.only_families_of(&network.subnets))
+    }
+
+    /// The key of this node's gateway router on the switch of a network, in the old topology.
+    pub fn old_key(&self, network: &Layer2Network) -> Option<u16> {
+        self.old_keys.0.get(network.name.as_str()).copied()
     }
 
     /// The join addresses of this node's gateway router.

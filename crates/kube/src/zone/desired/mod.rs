@@ -5,6 +5,8 @@
 //! | `switch` | the layer-2 switch, its ports to router, management port and pods |
 //! | `transit` | the transit router, its port to the switch, its ports to all gateway routers |
 //! | `gateway` | the node's gateway router, the external switch |
+//! | `old` | the ports between switch and gateway routers of the old topology |
+//! | `scaffold` | the port through which nodes of the old topology reach a node of the new one |
 //! | `routes`, `policies`, `nat` | what both routers do with packets |
 //! | `chassis` | the Southbound rows of remote nodes, which remote ports need |
 //!
@@ -14,8 +16,10 @@
 mod chassis;
 mod gateway;
 mod nat;
+mod old;
 mod policies;
 mod routes;
+mod scaffold;
 mod switch;
 mod transit;
 
@@ -29,7 +33,7 @@ use ovn::text::{HostAddr, Text};
 use ovsdb::{Map, Ref, Set, Str, Table, Uuid};
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
-use super::{RowNames, ZoneNetwork, ZoneNode, ZoneSnapshot};
+use super::{RowNames, Topology, ZoneNetwork, ZoneNode, ZoneSnapshot};
 use crate::address::DualNet;
 
 pub use chassis::{compile_chassis, name_chassis};
@@ -49,8 +53,12 @@ pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> O
     };
     let names = RowNames::new(&network.network, snapshot.profile);
     let mut draft = Draft { snapshot, network, local, names, owner, object, out: Outcome::new(Part::new()) };
-    let switch_port = transit::compile(&mut draft);
-    switch::compile(&mut draft, switch_port);
+    let mut router_ports = match local.topology {
+        Topology::New => transit::compile(&mut draft),
+        Topology::Old => vec![old::switch_to_gateway(&mut draft)],
+    };
+    router_ports.extend(old::remote_gateways(&mut draft));
+    switch::compile(&mut draft, router_ports);
     gateway::compile(&mut draft);
     draft.out
 }
@@ -78,6 +86,19 @@ impl<'z> Draft<'z> {
         nodes.iter().filter(move |(name, _)| *name != local).map(|(name, node)| (name.as_str(), node))
     }
 
+    /// Whether the zone's node is still on the old topology.
+    fn is_old(&self) -> bool {
+        self.local.topology == Topology::Old
+    }
+
+    /// The router port with the addresses of the pods' gateway.
+    fn gateway_port(&self) -> String {
+        match self.local.topology {
+            Topology::Old => self.names.old_gateway_to_switch(),
+            Topology::New => self.names.router_to_switch(),
+        }
+    }
+
     /// Whether the Southbound has a remote node's chassis. If it lacks it, the node's ports must wait: OVN would make local ones.
     fn is_reachable(&self, node: &ZoneNode) -> bool {
         self.snapshot.remote_chassis.contains(node.chassis.as_str())
@@ -96,6 +117,12 @@ impl<'z> Draft<'z> {
         let uuid = marked_uuid(self.owner, "udn", name, &format!("{} {role}", T::TABLE));
         self.out.value.own(self.object.clone(), uuid, row);
         uuid
+    }
+
+    /// Reports something that another program has to do first.
+    fn report_missing(&mut self, code: &'static str, message: String) {
+        let problem = Problem::error(self.object.clone(), Class::Transient, code, message);
+        self.out.report(problem);
     }
 
     fn report(&mut self, code: &'static str, message: String) {

@@ -1,4 +1,4 @@
-//! Policies of the transit router: exceptions from the route that sends all traffic of pods to the gateway router.
+//! Policies of the pods' router: exceptions from the route that sends all traffic of pods to the gateway router.
 
 use std::net::IpAddr;
 
@@ -17,10 +17,10 @@ const INSIDE: i64 = 102;
 
 type Policy = Ref<LogicalRouterPolicy>;
 
-pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Policy> {
+pub(super) fn of_pods(draft: &mut Draft<'_>) -> Vec<Policy> {
     let network = &draft.network.network;
     let mut policies = Vec::new();
-    let from_switch = draft.names.router_to_switch();
+    let from_switch = draft.gateway_port();
     for node in draft.local.addresses.addresses().all() {
         let Some(management) = network.management.addresses().of_family(node) else { continue };
         let matches = Match::port(Side::In, &from_switch).and(Match::ip(End::Dst, node));

@@ -13,7 +13,7 @@ use ovsdb::{Map, Ref, Str};
 use super::{Draft, host, host_cell, text};
 use crate::address::{DualAddress, DualNet, SharedMasquerade};
 use crate::annotation::GatewayMode;
-use crate::zone::ZoneNode;
+use crate::zone::{Topology, ZoneNode};
 
 type Route = Ref<LogicalRouterStaticRoute>;
 
@@ -29,28 +29,43 @@ pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let ids = draft.external_ids();
     routes.extend(to_join(draft, draft.node(), draft.local, &ids));
     // Pods leave the overlay through the gateway router of their own node, whatever their destination.
-    let is_local_mode = is_local_mode(draft);
-    let hops = match is_local_mode {
+    let hops = match is_local_mode(draft) {
         true => network.management.addresses(),
         false => gateway_side(draft, draft.local),
     };
-    for (subnet, hop) in by_family(network.subnets, hops) {
+    routes.extend(of_egress(draft, hops));
+    routes.extend(to_services(draft));
+    routes
+}
+
+/// The routes that pods leave the overlay by, whatever their destination.
+fn of_egress(draft: &mut Draft<'_>, hops: DualAddress) -> Vec<Route> {
+    let (subnets, ids) = (draft.network.network.subnets, draft.external_ids());
+    let own = |(subnet, hop)| {
         let row =
             LogicalRouterStaticRoute { policy: Some(RoutePolicy::SrcIp), ..route(subnet, hop, None, &ids) };
-        routes.push(draft.own(&format!("transit-egress {subnet}"), row));
+        draft.own(&format!("transit-egress {subnet}"), row)
+    };
+    by_family(subnets, hops).map(own).collect()
+}
+
+/// The routes to services of the default network. In local mode the host's own routes lead there.
+fn to_services(draft: &mut Draft<'_>) -> Vec<Route> {
+    if is_local_mode(draft) {
+        return Vec::new();
     }
-    if !is_local_mode {
-        for (service, addresses) in &draft.snapshot.shared_services {
-            routes.extend(to_service(draft, service, addresses));
-        }
-    }
-    routes
+    let services = draft.snapshot.shared_services.iter();
+    services.flat_map(|(service, addresses)| to_service(draft, service, addresses)).collect()
 }
 
 /// The routes to a node's join addresses, through its gateway router.
 fn to_join(draft: &mut Draft<'_>, name: &str, node: &ZoneNode, ids: &Map<Str, Str>) -> Vec<Route> {
     let join = node.join(&draft.network.network);
-    let hops = gateway_side(draft, node);
+    // The gateway router of an old node is itself on the switch.
+    let hops = match node.topology {
+        Topology::Old => join.addresses(),
+        Topology::New => gateway_side(draft, node),
+    };
     let pairs = by_family(join, hops);
     let own = |(join, hop): (IpNet, IpAddr)| {
         let row = route(host(join.addr()), hop, None, ids);
@@ -76,13 +91,10 @@ fn to_service(draft: &mut Draft<'_>, service: &str, addresses: &[IpAddr]) -> Vec
 pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let network = &draft.network.network;
     let ids = draft.external_ids();
-    let to_transit = draft.names.gateway_to_transit(draft.node());
-    let peers = draft.local.peer_subnet(network, &draft.snapshot.cluster).router_side().addresses();
-    let mut routes = Vec::new();
-    for (subnet, hop) in by_family(network.subnets, peers) {
-        let row = route(subnet, hop, Some(&to_transit), &ids);
-        routes.push(draft.own(&format!("gateway-pods {subnet}"), row));
-    }
+    let mut routes = match draft.local.topology {
+        Topology::New => to_pods(draft, &ids),
+        Topology::Old => of_old_gateway_router(draft),
+    };
     let Some(gateway) = &draft.local.gateway else { return routes };
     let to_external = draft.names.gateway_to_external(draft.node());
     let masquerade = draft.snapshot.cluster.masquerade.only_families_of(&network.subnets);
@@ -96,6 +108,29 @@ pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
         let row = route(default_net(*hop), *hop, Some(&to_external), &ids);
         routes.push(draft.own(&format!("gateway-default {hop}"), row));
     }
+    routes
+}
+
+/// The routes from the gateway router to the pods.
+fn to_pods(draft: &mut Draft<'_>, ids: &Map<Str, Str>) -> Vec<Route> {
+    let network = &draft.network.network;
+    let to_transit = draft.names.gateway_to_transit(draft.node());
+    let peers = draft.local.peer_subnet(network, &draft.snapshot.cluster).router_side().addresses();
+    let own = |(subnet, hop)| {
+        let row = route(subnet, hop, Some(&to_transit), ids);
+        draft.own(&format!("gateway-pods {subnet}"), row)
+    };
+    by_family(network.subnets, peers).map(own).collect()
+}
+
+/// The routes that the transit router has in the new topology. The gateway router of the old one is on the switch itself.
+fn of_old_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
+    let hops = match is_local_mode(draft) {
+        true => draft.network.network.management.addresses(),
+        false => DualAddress::default(),
+    };
+    let mut routes = of_egress(draft, hops);
+    routes.extend(to_services(draft));
     routes
 }
 

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::PeerScheme;
-use crate::annotation::{Annotation, ChassisId, GatewayMode, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::annotation::{
+    Annotation, ChassisId, GatewayMode, GatewayPortKeys, L3GatewayConfig, PodNetwork, TunnelKeys,
+};
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
 use crate::zone::{NameProfile, ZonePod};
@@ -19,6 +21,7 @@ use crate::zone::{NameProfile, ZonePod};
 // These tests run a real database.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 mod database;
+mod upgrade;
 
 const OWNER: &str = "meridian";
 
@@ -40,6 +43,8 @@ fn node(id: u16) -> ZoneNode {
         ])
         .unwrap(),
         has_gateway_mtu: true,
+        topology: Topology::New,
+        old_keys: GatewayPortKeys::default(),
     }
 }
 

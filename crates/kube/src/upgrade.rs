@@ -1,0 +1,9 @@
+//! The rolling upgrade of a cluster from the topology without transit routers.
+//!
+//! Nodes switch one by one. In between, old and new nodes reach each other through the rows that [`crate::zone::desired`] has for
+//! that time. This module decides when a node may switch.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod refusal;
+
+pub use refusal::{JoinConflict, join_conflict};
