@@ -9,6 +9,7 @@
 pub mod address;
 pub mod annotation;
 pub mod crd;
+pub mod frames;
 pub mod ident;
 pub mod manager;
 pub mod network;

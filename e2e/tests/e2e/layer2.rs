@@ -11,6 +11,7 @@ use kubernetes::annotation::{
 use kubernetes::ident::{NetworkId, NodeId};
 use kubernetes::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
 use kubernetes::zone::desired::{compile, compile_chassis, name_chassis};
+use kubernetes::zone::migration::PodTraffic;
 use kubernetes::zone::{NameProfile, ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};
 use lab::node::Node;
 use lab::node::central::Central;
@@ -94,6 +95,7 @@ fn pod(n: u32) -> Result<ZonePod> {
         uid: format!("uid{n}"),
         node: format!("hv{n}"),
         addresses: addresses.map_err(anyhow::Error::msg)?,
+        traffic: PodTraffic::Passes,
     })
 }
 

@@ -7,6 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`snapshot`] | the inputs: networks with their pods, nodes, the node whose zone it is |
+//! | [`migration`] | live migrations of virtual machines |
 //! | [`names`] | the names of rows, in the two dialects that clusters use |
 //! | [`desired`] | the rows of one network in one zone |
 //!
@@ -14,6 +15,7 @@
 //! Services and EgressIP are not.
 
 pub mod desired;
+pub mod migration;
 pub mod names;
 pub mod snapshot;
 

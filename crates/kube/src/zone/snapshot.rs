@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::NameProfile;
+use super::migration::PodTraffic;
 use crate::address::{DualNet, PeerSubnet, join_addresses};
 use crate::annotation::{
     ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetwork, TopologyVersion, TunnelKeys,
@@ -102,6 +103,8 @@ pub struct ZonePod {
     pub node: String,
     /// Its addresses and its tunnel key.
     pub addresses: PodNetwork,
+    /// Whether its port has the addresses; during a live migration one of two pods has them.
+    pub traffic: PodTraffic,
 }
 
 impl ZoneNode {

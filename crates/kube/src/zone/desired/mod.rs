@@ -188,4 +188,4 @@ fn refs<T: Table>(rows: Vec<Ref<T>>) -> Set<Ref<T>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use ovn::PortType;
 use ovn::nb::{LogicalSwitch, LogicalSwitchPort};
 use ovn::text::{HostAddr, PortAddresses, PortSecurity, Text};
-use ovsdb::{Ref, Str};
+use ovsdb::{Ref, Set, Str};
 
 use super::{Draft, map, refs, text};
 use crate::ident::{LAST_PLATFORM_KEY, MANAGEMENT_PORT_KEY, ROUTER_PORT_KEY};
 use crate::zone::ZonePod;
+use crate::zone::migration::PodTraffic;
 
 pub(super) fn compile(draft: &mut Draft<'_>, mut ports: Vec<Ref<LogicalSwitchPort>>) {
     ports.push(management_port(draft));
@@ -107,6 +108,10 @@ fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPor
     } else {
         row.kind = PortType::Remote;
         external_ids.insert("k8s.ovn.org/node".into(), pod.node.as_str().into());
+    }
+    if pod.traffic == PodTraffic::Blocked {
+        row.enabled = Some(false);
+        row.addresses = Set::default();
     }
     (row.options, row.external_ids) = (map(options), external_ids);
     Some(draft.own(&format!("pod {}", pod.uid), row))

@@ -16,11 +16,13 @@ use crate::annotation::{
 };
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
+use crate::zone::migration::PodTraffic;
 use crate::zone::{NameProfile, ZonePod};
 
 // These tests run a real database.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 mod database;
+mod migration;
 mod upgrade;
 
 const OWNER: &str = "meridian";
@@ -88,6 +90,7 @@ fn pod(name: &str, node: &str, last: u8, key: u16) -> ZonePod {
             tunnel_id: Some(key),
             role: Some("primary".into()),
         },
+        traffic: PodTraffic::Passes,
     }
 }
 
@@ -112,6 +115,16 @@ fn network(subnets: &[&str], cluster: &ClusterNetwork) -> ZoneNetwork {
         keys: TunnelKeys::parse("[16711684,16715779]").unwrap(),
         pods: vec![pod("a", "node1", 5, 10), pod("b", "node3", 6, 11)],
     }
+}
+
+/// The network of the worked example.
+pub(crate) fn dual_network() -> crate::network::Layer2Network {
+    network(&DUAL, &ClusterNetwork::default()).network
+}
+
+/// The nodes of the worked example.
+pub(crate) fn three_nodes() -> BTreeMap<String, ZoneNode> {
+    zone("node1").nodes
 }
 
 const DUAL: [&str; 2] = ["203.203.0.0/16", "2010:100:200::/60"];
