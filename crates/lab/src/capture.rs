@@ -71,7 +71,8 @@ impl Capture {
         while let Some((head, more)) = rest.split_first_chunk::<PACKET_HEAD>() {
             // tcpdump writes in the byte order of the machine.
             let length = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
-            let (frame, more) = more.split_at_checked(length as usize).context("the capture ends in a packet")?;
+            let (frame, more) =
+                more.split_at_checked(length as usize).context("the capture ends in a packet")?;
             frames.push(frame.to_vec());
             rest = more;
         }

@@ -48,7 +48,8 @@ fn network() -> Result<Layer2Network> {
         is_allocated: true,
         persistent: false,
     };
-    let network = input.check(NetworkName::of_namespaced("test12", "namespace-scoped"), &ClusterNetwork::default());
+    let network =
+        input.check(NetworkName::of_namespaced("test12", "namespace-scoped"), &ClusterNetwork::default());
     network.map_err(|problems| anyhow::anyhow!("{problems:?}"))
 }
 
@@ -102,7 +103,10 @@ fn new_gateway() -> Result<()> {
         runtime.block_on(sender.send(&bridge, port, &old))?;
         eventually(Duration::from_secs(60), "the guest has three default routers", || {
             let shown = routers(&vm)?;
-            ensure!(shown == ["fe80::858:64ff:fe41:2", "fe80::858:64ff:fe41:3", "fe80::858:64ff:fe41:4"], "{shown:?}");
+            ensure!(
+                shown == ["fe80::858:64ff:fe41:2", "fe80::858:64ff:fe41:3", "fe80::858:64ff:fe41:4"],
+                "{shown:?}"
+            );
             Ok(())
         })?;
         vm.run(&format!("ip neigh replace {GATEWAY} lladdr {} dev eth0 nud stale", OLD_MACS[0]))?;

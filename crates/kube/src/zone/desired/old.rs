@@ -7,11 +7,12 @@ use ovn::PortType;
 use ovn::nb::{LogicalRouterPort, LogicalSwitchPort};
 use ovn::text::{HostAddr, PortAddresses, Text};
 use ovsdb::Ref;
+use reconcile::Class;
 
 use super::transit::advertisements;
-use super::{Draft, map, networks, text};
+use super::{Draft, identity, map, networks, text};
 use crate::address::mac_of;
-use crate::zone::{Topology, ZoneNode};
+use crate::zone::ZoneNode;
 
 /// The switch's port to the gateway router.
 pub(super) fn switch_to_gateway(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
@@ -52,7 +53,7 @@ pub(super) fn gateway_to_switch(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort>
 pub(super) fn remote_gateways(draft: &mut Draft<'_>) -> Vec<Ref<LogicalSwitchPort>> {
     let (mut ports, mut keyless) = (Vec::new(), Vec::new());
     for (name, node) in draft.remote_nodes() {
-        if (!draft.is_old() && node.topology == Topology::New) || !draft.is_reachable(node) {
+        if (!draft.is_old() && !node.is_old()) || !draft.is_reachable(node) {
             continue;
         }
         match node.old_key(&draft.network.network) {
@@ -78,7 +79,8 @@ fn remote_gateway(draft: &mut Draft<'_>, name: &str, node: &ZoneNode, key: u16) 
         external_ids: draft.remote_ids(name),
         ..Default::default()
     };
-    draft.own(&format!("old-remote-gateway {name}"), row)
+    let object = identity::of_remote_gateway(&draft.names, name);
+    draft.own_for(object, &format!("old-remote-gateway {name}"), row)
 }
 
 /// Reports nodes whose gateway router has no key on the switch: packets would arrive at another port.
@@ -87,5 +89,5 @@ pub(super) fn report_keyless(draft: &mut Draft<'_>, nodes: &[&str]) {
         "no tunnel key for the gateway router of {} on the switch, which nodes on the old topology need; see that the manager runs",
         nodes.join(", ")
     );
-    draft.report_missing("gateway-without-key", message);
+    draft.report(Class::Transient, "gateway-without-key", message);
 }

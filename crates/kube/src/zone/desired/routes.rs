@@ -9,8 +9,9 @@ use ipnet::IpNet;
 use ovn::nb::{LogicalRouterStaticRoute, RoutePolicy};
 use ovn::text::{Nexthop, Text};
 use ovsdb::{Map, Ref, Str};
+use reconcile::ObjectId;
 
-use super::{Draft, host, host_cell, text};
+use super::{Draft, host, host_cell, identity, text};
 use crate::address::{DualAddress, DualNet, SharedMasquerade};
 use crate::annotation::GatewayMode;
 use crate::zone::{Topology, ZoneNode};
@@ -21,17 +22,19 @@ pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let network = &draft.network.network;
     let mut routes = Vec::new();
     for (name, node) in draft.remote_nodes() {
-        if draft.is_reachable(node) {
+        if let Some(hops) = draft.remote_hops(node) {
+            let object = identity::of_remote_gateway(&draft.names, name);
             let ids = draft.remote_ids(name);
-            routes.extend(to_join(draft, name, node, &ids));
+            routes.extend(to_join(draft, object, (name, node, hops), &ids));
         }
     }
     let ids = draft.external_ids();
-    routes.extend(to_join(draft, draft.node(), draft.local, &ids));
+    let local = (draft.node(), draft.local, draft.peers.gateway_side().addresses());
+    routes.extend(to_join(draft, draft.object.clone(), local, &ids));
     // Pods leave the overlay through the gateway router of their own node, whatever their destination.
     let hops = match is_local_mode(draft) {
         true => network.management.addresses(),
-        false => gateway_side(draft, draft.local),
+        false => draft.peers.gateway_side().addresses(),
     };
     routes.extend(of_egress(draft, hops));
     routes.extend(to_services(draft));
@@ -59,17 +62,17 @@ fn to_services(draft: &mut Draft<'_>) -> Vec<Route> {
 }
 
 /// The routes to a node's join addresses, through its gateway router.
-fn to_join(draft: &mut Draft<'_>, name: &str, node: &ZoneNode, ids: &Map<Str, Str>) -> Vec<Route> {
+fn to_join(
+    draft: &mut Draft<'_>,
+    object: ObjectId,
+    (name, node, hops): (&str, &ZoneNode, DualAddress),
+    ids: &Map<Str, Str>,
+) -> Vec<Route> {
     let join = node.join(&draft.network.network);
-    // The gateway router of an old node is itself on the switch.
-    let hops = match node.topology {
-        Topology::Old => join.addresses(),
-        Topology::New => gateway_side(draft, node),
-    };
     let pairs = by_family(join, hops);
     let own = |(join, hop): (IpNet, IpAddr)| {
         let row = route(host(join.addr()), hop, None, ids);
-        draft.own(&format!("transit-join {name} {}", join.addr()), row)
+        draft.own_for(object.clone(), &format!("transit-join {name} {}", join.addr()), row)
     };
     pairs.map(own).collect()
 }
@@ -91,7 +94,7 @@ fn to_service(draft: &mut Draft<'_>, service: &str, addresses: &[IpAddr]) -> Vec
 pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let network = &draft.network.network;
     let ids = draft.external_ids();
-    let mut routes = match draft.local.topology {
+    let mut routes = match draft.snapshot.topology {
         Topology::New => to_pods(draft, &ids),
         Topology::Old => of_old_gateway_router(draft),
     };
@@ -115,7 +118,7 @@ pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
 fn to_pods(draft: &mut Draft<'_>, ids: &Map<Str, Str>) -> Vec<Route> {
     let network = &draft.network.network;
     let to_transit = draft.names.gateway_to_transit(draft.node());
-    let peers = draft.local.peer_subnet(network, &draft.snapshot.cluster).router_side().addresses();
+    let peers = draft.peers.router_side().addresses();
     let own = |(subnet, hop)| {
         let row = route(subnet, hop, Some(&to_transit), ids);
         draft.own(&format!("gateway-pods {subnet}"), row)
@@ -137,11 +140,6 @@ fn of_old_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
 /// Whether traffic leaves the overlay through the host's own routes.
 pub(super) fn is_local_mode(draft: &Draft<'_>) -> bool {
     draft.local.gateway.as_ref().is_some_and(|gateway| gateway.mode == GatewayMode::Local)
-}
-
-/// A node's gateway router as the transit router reaches it.
-fn gateway_side(draft: &Draft<'_>, node: &ZoneNode) -> DualAddress {
-    node.peer_subnet(&draft.network.network, &draft.snapshot.cluster).gateway_side().addresses()
 }
 
 /// Subnets with the next hop of their family.

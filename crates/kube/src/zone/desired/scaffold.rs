@@ -9,16 +9,16 @@ use ovn::PortType;
 use ovn::nb::{LogicalRouterPort, LogicalSwitchPort};
 use ovn::text::{PortAddresses, Text};
 use ovsdb::Ref;
+use reconcile::Class;
 
 use super::{Draft, map, networks, old, text};
 use crate::address::{mac_of, upgrade_join_addresses};
 use crate::ident::UPGRADE_PORT_KEY;
 use crate::upgrade::join_conflict;
-use crate::zone::Topology;
 
 /// Whether some other node is on the old topology.
 fn is_wanted(draft: &Draft<'_>) -> bool {
-    !draft.is_old() && draft.remote_nodes().any(|(_, node)| node.topology == Topology::Old)
+    !draft.is_old() && draft.remote_nodes().any(|(_, node)| node.is_old())
 }
 
 /// The transit router's port and the switch's port of the scaffold, while some other node is on the old topology.
@@ -28,7 +28,7 @@ pub(super) fn compile(draft: &mut Draft<'_>) -> Option<(Ref<LogicalRouterPort>, 
     }
     let network = &draft.network.network;
     if let Some(conflict) = join_conflict(network, &draft.snapshot.nodes) {
-        draft.report("join-subnet-too-small", conflict.to_string());
+        draft.report(Class::Refused, "join-subnet-too-small", conflict.to_string());
         return None;
     }
     let Some(key) = draft.local.old_key(network) else {

@@ -13,7 +13,7 @@ fn cluster(ids: impl IntoIterator<Item = u16>, old: &[&str]) -> ZoneSnapshot {
         let mut node = node(id);
         // Keys that pods of other networks could have too, and in another order than the nodes.
         node.old_keys.0.insert("test12_namespace-scoped".into(), 300 - id);
-        node.topology = if old.contains(&name.as_str()) { Topology::Old } else { Topology::New };
+        node.is_new = !old.contains(&name.as_str());
         (name, node)
     };
     zone.nodes = ids.into_iter().map(named).collect();
@@ -25,6 +25,7 @@ fn seen_from(zone: &ZoneSnapshot, local: &str) -> ZoneSnapshot {
     let remote = zone.nodes.iter().filter(|(name, _)| *name != local);
     ZoneSnapshot {
         local: local.to_owned(),
+        topology: if zone.nodes[local].is_new { Topology::New } else { Topology::Old },
         remote_chassis: remote.map(|(_, node)| node.chassis.as_str().to_owned()).collect(),
         ..zone.clone()
     }
@@ -147,7 +148,7 @@ fn scenario_43_a_join_subnet_without_room_keeps_the_old_topology() {
     assert_eq!(crate::upgrade::JoinConflict::REASON, "JoinSubnetTooSmall");
     assert!(conflict.to_string().contains("node node13 has its last address 100.65.0.14"), "{conflict}");
     // A node that is new already, because it never was an old one, keeps its rows without the scaffold.
-    zone.nodes.get_mut("node1").unwrap().topology = Topology::New;
+    zone.nodes.get_mut("node1").unwrap().is_new = true;
     let out = compile(&seen_from(&zone, "node1"), &whole, OWNER);
     assert_eq!(out.problems[0].code, "join-subnet-too-small");
     let text = dump(&out.value);
@@ -224,11 +225,12 @@ fn names_of_ovn_kubernetes_in_the_mixed_stage() {
 
 #[test]
 fn a_node_is_old_as_long_as_it_has_keys_and_no_mark() {
-    let keys = GatewayPortKeys([("n".to_owned(), 4)].into());
-    let mark = Some(crate::annotation::TopologyVersion);
-    assert_eq!(Topology::of_annotations(None, &keys), Topology::Old);
-    assert_eq!(Topology::of_annotations(mark, &keys), Topology::New);
-    assert_eq!(Topology::of_annotations(None, &GatewayPortKeys::default()), Topology::New);
+    let mut node = node(2);
+    for (is_new, has_keys, is_old) in [(true, true, false), (false, true, true), (false, false, false)] {
+        node.is_new = is_new;
+        node.old_keys.0 = has_keys.then(|| ("n".to_owned(), 4)).into_iter().collect();
+        assert_eq!(node.is_old(), is_old);
+    }
 }
 
 fn all<'p, T: 'static>(part: &'p Part) -> impl Iterator<Item = (Uuid, &'p T)> + 'p {
