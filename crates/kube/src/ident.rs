@@ -85,6 +85,11 @@ ident! {
     PodKey(u16), 10, 32_766, "a pod's tunnel key"
 }
 
+ident! {
+    /// The mark of packets that leave with the addresses of an EgressIP.
+    EgressMark(u16), 50_000, 54_999, "the mark of an EgressIP"
+}
+
 /// The datapath key of the switch of network 0.
 const SWITCH_KEY_BASE: u32 = 16_711_683;
 /// The tunnel key of the peer port of node 0.

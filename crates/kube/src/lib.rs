@@ -11,6 +11,7 @@ pub mod address;
 pub mod annotation;
 pub mod cluster;
 pub mod crd;
+pub mod eip;
 pub mod frames;
 pub mod ident;
 pub mod manager;

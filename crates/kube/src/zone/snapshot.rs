@@ -8,6 +8,7 @@ use super::NameProfile;
 use super::migration::PodTraffic;
 use crate::address::{DualNet, PeerSubnet, join_addresses};
 use crate::annotation::{ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::eip::PodEgress;
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
 
@@ -98,6 +99,8 @@ pub struct ZonePod {
     pub addresses: PodNetwork,
     /// Whether its port has the addresses; during a live migration one of two pods has them.
     pub traffic: PodTraffic,
+    /// The EgressIP that it uses.
+    pub egress: Option<PodEgress>,
 }
 
 impl ZoneNode {

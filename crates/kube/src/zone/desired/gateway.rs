@@ -7,7 +7,7 @@ use ovn::text::{HostAddr, PortAddresses, Text};
 use ovsdb::Ref;
 
 use super::transit::neighbour;
-use super::{Draft, host, map, nat, networks, old, policies, refs, routes, text};
+use super::{Draft, egress, host, map, nat, networks, old, policies, refs, routes, text};
 use crate::address::{DualNet, SharedMasquerade, gateway_masquerade, mac_of, mac_of_address};
 use crate::annotation::L3GatewayConfig;
 use crate::zone::Topology;
@@ -35,9 +35,9 @@ pub(super) fn compile(draft: &mut Draft<'_>) {
         draft.local.join(&draft.network.network).addresses().all().map(|it| it.to_string()).collect();
     let static_routes = routes::of_gateway_router(draft);
     let mut nat = nat::of_gateway_router(draft);
-    let mut policies = Vec::new();
+    let mut policies = egress::of_gateway_router(draft);
     if draft.is_old() {
-        policies = policies::of_pods(draft);
+        policies.extend(policies::of_pods(draft));
         nat.extend(nat::to_management(draft));
     }
     let mut external_ids = draft.datapath_ids();

@@ -7,6 +7,7 @@
 //! | `gateway` | the node's gateway router, the external switch |
 //! | `old` | the ports between switch and gateway routers of the old topology |
 //! | `scaffold` | the port through which nodes of the old topology reach a node of the new one |
+//! | `egress` | the ways out of pods with an EgressIP |
 //! | `routes`, `policies`, `nat` | what both routers do with packets |
 //! | `identity` | the objects of rows: what is refused, kept or reported as one |
 //! | `chassis` | the Southbound rows of remote nodes, which remote ports need |
@@ -15,6 +16,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod chassis;
+mod egress;
 mod gateway;
 pub mod identity;
 mod nat;
@@ -127,9 +129,10 @@ impl<'z> Draft<'z> {
         node.peer_subnet(&self.network.network, self.snapshot).filter(|_| is_ready)
     }
 
-    /// The addresses at which the transit router reaches a remote node's gateway router. That of an old node is itself on the switch.
+    /// The addresses at which the pods' router reaches a remote node's gateway router. While one of both nodes is old, they meet on
+    /// the switch.
     fn remote_hops(&self, node: &ZoneNode) -> Option<DualAddress> {
-        if node.is_old() {
+        if self.is_old() || node.is_old() {
             let is_ready = self.is_reachable(node) && node.old_key(&self.network.network).is_some();
             return is_ready.then(|| node.join(&self.network.network).addresses());
         }

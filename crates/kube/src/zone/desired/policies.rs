@@ -8,14 +8,14 @@ use ovn::text::Text;
 use ovn::text::match_expr::{End, Match, Side};
 use ovsdb::Ref;
 
-use super::{Draft, text};
+use super::{Draft, egress, text};
 
 /// Traffic to the node itself goes through its management port.
 const TO_NODE: i64 = 1004;
 /// Traffic that stays in the overlay goes on as routed.
-const INSIDE: i64 = 102;
+pub(super) const INSIDE: i64 = 102;
 
-type Policy = Ref<LogicalRouterPolicy>;
+pub(super) type Policy = Ref<LogicalRouterPolicy>;
 
 pub(super) fn of_pods(draft: &mut Draft<'_>) -> Vec<Policy> {
     let network = &draft.network.network;
@@ -40,10 +40,11 @@ pub(super) fn of_pods(draft: &mut Draft<'_>) -> Vec<Policy> {
             policies.push(draft.own(&format!("policy-inside {subnet} {to}"), row));
         }
     }
+    policies.extend(egress::of_pods(draft));
     policies
 }
 
-fn policy(draft: &Draft<'_>, priority: i64, matches: Match) -> LogicalRouterPolicy {
+pub(super) fn policy(draft: &Draft<'_>, priority: i64, matches: Match) -> LogicalRouterPolicy {
     LogicalRouterPolicy {
         priority,
         matches: text(matches),

@@ -9,7 +9,7 @@ use ovn::text::{HostAddr, PortAddresses, PortSecurity, Text};
 use ovsdb::{Ref, Set, Str};
 use reconcile::{Class, Problem};
 
-use super::{Draft, identity, map, refs, text};
+use super::{Draft, egress, identity, map, refs, text};
 use crate::ident::{LAST_PLATFORM_KEY, MANAGEMENT_PORT_KEY, ROUTER_PORT_KEY};
 use crate::zone::ZonePod;
 use crate::zone::migration::PodTraffic;
@@ -30,8 +30,10 @@ pub(super) fn compile(draft: &mut Draft<'_>, mut ports: Vec<Ref<LogicalSwitchPor
     ];
     config.extend(network.subnets.ipv4.map(|net| ("subnet", text(net))));
     config.extend(network.subnets.ipv6.map(|net| ("ipv6_prefix", text(net.network()))));
+    let qos_rules = egress::of_switch(draft);
     let switch = LogicalSwitch {
         name,
+        qos_rules: refs(qos_rules),
         ports: refs(ports),
         other_config: map(config),
         external_ids: draft.datapath_ids(),

@@ -21,6 +21,7 @@ use crate::zone::{NameProfile, ZonePod};
 // These tests run a real database.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 mod database;
+mod egress;
 mod migration;
 mod upgrade;
 
@@ -95,6 +96,7 @@ fn pod(name: &str, node: &str, last: u8, key: u16) -> ZonePod {
             role: Some("primary".into()),
         },
         traffic: PodTraffic::Passes,
+        egress: None,
     }
 }
 

@@ -6,7 +6,7 @@ use ovsdb::{Map, Str};
 use super::*;
 
 /// A cluster of nodes `node1`, `node2`, … with keys of the old topology; those named are on it.
-fn cluster(ids: impl IntoIterator<Item = u16>, old: &[&str]) -> ZoneSnapshot {
+pub(super) fn cluster(ids: impl IntoIterator<Item = u16>, old: &[&str]) -> ZoneSnapshot {
     let mut zone = zone("node1");
     let named = |id: u16| {
         let name = format!("node{}", id - 1);
@@ -21,7 +21,7 @@ fn cluster(ids: impl IntoIterator<Item = u16>, old: &[&str]) -> ZoneSnapshot {
 }
 
 /// The same cluster from the zone of a node.
-fn seen_from(zone: &ZoneSnapshot, local: &str) -> ZoneSnapshot {
+pub(super) fn seen_from(zone: &ZoneSnapshot, local: &str) -> ZoneSnapshot {
     let remote = zone.nodes.iter().filter(|(name, _)| *name != local);
     ZoneSnapshot {
         local: local.to_owned(),
@@ -160,14 +160,14 @@ fn scenario_43_a_join_subnet_without_room_keeps_the_old_topology() {
 #[test]
 fn gateway_routers_without_keys_are_reported_and_wait() {
     let mut zone = cluster(2..=4, &["node2", "node3"]);
-    let key = "test12_namespace-scoped";
-    zone.nodes.get_mut("node3").unwrap().old_keys.0.remove(key);
+    let without = |node: &mut ZoneNode| node.old_keys.0 = [("other-network".to_owned(), 12)].into();
+    without(zone.nodes.get_mut("node3").unwrap());
     let out = compile(&seen_from(&zone, "node1"), &network(&DUAL, &zone.cluster), OWNER);
     assert_eq!(out.problems.len(), 1);
     assert!(out.problems[0].message.contains("gateway router of node3 on"), "{:?}", out.problems);
     let text = dump(&out.value);
     assert!(text.contains("ovn_layer2_switch_node2") && !text.contains("ovn_layer2_switch_node3"), "{text}");
-    zone.nodes.get_mut("node1").unwrap().old_keys.0.remove(key);
+    without(zone.nodes.get_mut("node1").unwrap());
     let out = compile(&seen_from(&zone, "node1"), &network(&DUAL, &zone.cluster), OWNER);
     assert!(
         out.problems.iter().any(|it| it.message.contains("gateway router of node1 on")),
@@ -233,7 +233,7 @@ fn a_node_is_old_as_long_as_it_has_keys_and_no_mark() {
     }
 }
 
-fn all<'p, T: 'static>(part: &'p Part) -> impl Iterator<Item = (Uuid, &'p T)> + 'p {
+pub(super) fn all<'p, T: 'static>(part: &'p Part) -> impl Iterator<Item = (Uuid, &'p T)> + 'p {
     part.rows().filter_map(|(id, row)| Some((id.uuid, row.as_any().downcast_ref::<T>()?)))
 }
 
