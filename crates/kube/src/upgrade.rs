@@ -4,6 +4,10 @@
 //! that time. This module decides when a node may switch.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod claim;
 mod refusal;
+mod switch;
 
+pub use claim::{LastingRows, claim, topology_of_rows};
 pub use refusal::{JoinConflict, join_conflict};
+pub use switch::{Stay, SwitchState, UpgradeMode, decide_topology};

@@ -20,6 +20,13 @@ pub struct JoinConflict {
 }
 
 impl JoinConflict {
+    /// Any conflict.
+    #[cfg(test)]
+    pub(super) fn example() -> JoinConflict {
+        let (network, node) = ("net".to_owned(), "node14".to_owned());
+        JoinConflict { network, node, address: std::net::Ipv4Addr::new(100, 65, 0, 14).into() }
+    }
+
     /// The reason of the event about it.
     pub const REASON: &'static str = "JoinSubnetTooSmall";
 }

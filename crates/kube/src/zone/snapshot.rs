@@ -11,6 +11,7 @@ use crate::annotation::{ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetwork,
 use crate::eip::PodEgress;
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
+use crate::upgrade::LastingRows;
 
 /// Everything that the rows of a zone follow from.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub struct ZoneSnapshot {
     pub shared_services: BTreeMap<String, Vec<IpAddr>>,
     /// Names of the remote chassis in the Southbound. A remote port without its chassis would become a local one.
     pub remote_chassis: BTreeSet<String>,
+    /// Rows that keep their UUIDs: another program wrote them, or the node was on the old topology.
+    pub lasting: LastingRows,
     /// Nodes whose annotations do not parse. Their rows stay as they are.
     pub unreadable: BTreeSet<String>,
 }

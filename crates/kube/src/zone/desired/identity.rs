@@ -6,7 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use ovn::nb::{LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitchPort, StaticMacBinding};
+use ovn::nb::{
+    LogicalRouter, LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitch, LogicalSwitchPort,
+    StaticMacBinding,
+};
 use ovn::target::Row;
 use ovsdb::{Map, Str, Uuid};
 use reconcile::ObjectId;
@@ -59,6 +62,15 @@ pub fn of_parts(
 /// The name of a pod's port.
 pub fn pod_port(attachment: &AttachmentKey, namespace: &str, name: &str) -> String {
     format!("{}{namespace}_{name}", attachment.row_prefix())
+}
+
+/// The name by which a row is found again whose identity traffic depends on.
+pub(super) fn lasting_name(row: &dyn Row) -> Option<&str> {
+    let row = row.as_any();
+    let switch = row.downcast_ref::<LogicalSwitch>().map(|row| row.name.as_str());
+    let router = || row.downcast_ref::<LogicalRouter>().map(|row| row.name.as_str());
+    let port = || row.downcast_ref::<LogicalSwitchPort>().map(|row| row.name.as_str());
+    switch.or_else(router).or_else(port)
 }
 
 /// The object of a row of ours in the Northbound.

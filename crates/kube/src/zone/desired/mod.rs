@@ -153,7 +153,9 @@ impl<'z> Draft<'z> {
 
     /// Wants a row of a part of the network that is refused, kept and reported on its own.
     fn own_for<T: Writable + fmt::Debug>(&mut self, object: ObjectId, role: &str, row: T) -> Ref<T> {
-        let uuid = row_uuid("udn", self.network.network.name.as_str(), &format!("{} {role}", T::TABLE));
+        let derived = || row_uuid("udn", self.network.network.name.as_str(), &format!("{} {role}", T::TABLE));
+        let there = identity::lasting_name(&row).and_then(|name| self.snapshot.lasting.get(T::TABLE, name));
+        let uuid = there.unwrap_or_else(derived);
         self.out.value.own(object, uuid, row);
         Ref::new(uuid)
     }

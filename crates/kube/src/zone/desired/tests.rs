@@ -15,6 +15,7 @@ use crate::annotation::{
 };
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
+use crate::upgrade::LastingRows;
 use crate::zone::migration::PodTraffic;
 use crate::zone::{NameProfile, ZonePod};
 
@@ -23,6 +24,9 @@ use crate::zone::{NameProfile, ZonePod};
 mod database;
 mod egress;
 mod migration;
+// These tests run a real database.
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
+mod takeover;
 mod upgrade;
 
 const OWNER: &str = "meridian";
@@ -66,6 +70,7 @@ fn zone(local: &str) -> ZoneSnapshot {
         remote_chassis: remote.map(|(_, node)| node.chassis.as_str().to_owned()).collect(),
         nodes,
         unreadable: BTreeSet::new(),
+        lasting: LastingRows::default(),
         shared_services: [
             ("default/kubernetes".to_owned(), vec!["10.96.0.1".parse().unwrap()]),
             ("kube-system/kube-dns".to_owned(), vec!["10.96.0.10".parse().unwrap()]),
