@@ -1,19 +1,19 @@
 //! The writes that lead from the observed to the desired state.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use reconcile::{ObjectId, Plan};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::snapshot::{AttachmentObject, Kind, Meta, NetworkObject, ObjectName, Objects, Snapshot};
 use super::state::{
     AttachmentWant, CONDITION, ConditionWant, Desired, FINALIZER, Notice, ObjectRef, Observed, PodWant,
 };
-use super::write::{Change, PatchBuilder, PatchOp, Write};
 use crate::annotation::{Annotation, PodNetworks};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{AttachmentObject, Meta, NetworkObject, ObjectName, Objects, Snapshot};
+use crate::cluster::write::{Change, PatchBuilder, PatchOp, Write, annotate, object_id, planned};
 
 /// Plans all writes. Numbers come before what needs them, conditions and events last.
 pub(super) fn plan(want: &Desired, have: &Observed) -> Plan<Write> {
@@ -63,36 +63,9 @@ pub(super) fn plan(want: &Desired, have: &Observed) -> Plan<Write> {
 
 type Planned = (ObjectId, Write);
 
-fn object_id(kind: Kind, name: &ObjectName) -> ObjectId {
-    ObjectId::new(kind.as_str().to_lowercase(), name.to_string())
-}
-
-fn planned(object: &ObjectRef, change: Change) -> Planned {
-    (object_id(object.kind, &object.name), Write { kind: object.kind, name: object.name.clone(), change })
-}
-
 /// The metadata of an object, if it is still the same one.
 fn meta_of<'s>(object: &ObjectRef, objects: &'s Snapshot) -> Option<&'s Meta> {
     objects.meta(object.kind, &object.name).filter(|meta| meta.uid == object.uid)
-}
-
-fn annotate(
-    object: &ObjectRef,
-    values: &BTreeMap<&'static str, String>,
-    objects: &Snapshot,
-) -> Option<Planned> {
-    let meta = meta_of(object, objects)?;
-    let mut patch = PatchBuilder::new(&meta.uid, meta.has_annotations);
-    let mut keys = Vec::new();
-    for (key, value) in values {
-        let old = meta.annotations.get(*key).map(|old| old.as_str());
-        if old != Some(value.as_str()) {
-            patch.annotation(key, old, value);
-            keys.push(*key);
-        }
-    }
-    let summary = format!("set {}", keys.join(", "));
-    Some(planned(object, Change::Patch { ops: patch.finish()?, summary }))
 }
 
 fn finalizer(object: &ObjectRef, wanted: bool, objects: &Snapshot) -> Option<Planned> {

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::Layer2Network;
+use crate::network::NetworkName;
 
 /// How rows are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +29,8 @@ pub struct RowNames {
 
 impl RowNames {
     /// The names of a network.
-    pub fn new(network: &Layer2Network, profile: NameProfile) -> RowNames {
-        RowNames { prefix: network.name.row_prefix(), switch: network.switch_name(), profile }
+    pub fn new(network: &NetworkName, profile: NameProfile) -> RowNames {
+        RowNames { prefix: network.row_prefix(), switch: network.switch_name(), profile }
     }
 
     /// The layer-2 switch.

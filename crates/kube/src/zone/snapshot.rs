@@ -11,7 +11,7 @@ use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
 
 /// Everything that the rows of a zone follow from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ZoneSnapshot {
     /// The node whose zone it is.
     pub local: String,
@@ -27,6 +27,8 @@ pub struct ZoneSnapshot {
     pub shared_services: BTreeMap<String, Vec<IpAddr>>,
     /// Names of the remote chassis in the Southbound. A remote port without its chassis would become a local one.
     pub remote_chassis: BTreeSet<String>,
+    /// Nodes whose annotations do not parse. Their rows stay as they are.
+    pub unreadable: BTreeSet<String>,
 }
 
 /// A node that is ready for rows.
@@ -36,6 +38,10 @@ pub struct ZoneNode {
     pub id: NodeId,
     /// The chassis.
     pub chassis: ChassisId,
+    /// The addresses of its tunnels.
+    pub encaps: BTreeSet<IpAddr>,
+    /// Whether the node says that it has the transit router. The node of the zone itself always gets one.
+    pub is_new: bool,
     /// The subnets between the node's gateway router and transit routers, where the node's annotation has them.
     pub peers: Option<DualNet>,
     /// The gateway; none if the node has switched it off.
@@ -47,7 +53,7 @@ pub struct ZoneNode {
 }
 
 /// A network with its allocated numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ZoneNetwork {
     /// Its subnets and addresses.
     pub network: Layer2Network,
@@ -79,11 +85,19 @@ pub struct ZonePod {
 impl ZoneNode {
     /// The subnets between this node's gateway router and the transit router of a network. A network whose transit subnet is not
     /// the cluster's derives its own.
-    pub fn peer_subnet(&self, network: &Layer2Network, cluster: &ClusterNetwork) -> PeerSubnet {
-        let annotated =
-            self.peers.filter(|_| network.transit == cluster.transit.only_families_of(&network.transit));
-        let subnets = annotated.unwrap_or_else(|| cluster.peers.derive(network.transit, self.id));
-        PeerSubnet(subnets.only_families_of(&network.subnets))
+    ///
+    /// `None` without the annotation: another node may have the subnet that would be derived, if the manager allocates them.
+    /// ovn-kubernetes writes no annotation and always derives.
+    pub fn peer_subnet(&self, network: &Layer2Network, snapshot: &ZoneSnapshot) -> Option<PeerSubnet> {
+        let cluster = &snapshot.cluster;
+        let is_own = network.transit != cluster.transit.only_families_of(&network.transit);
+        let derived = || cluster.peers.derive(network.transit, self.id);
+        let subnets = match self.peers.filter(|_| !is_own) {
+            Some(annotated) => annotated,
+            None if is_own || snapshot.profile == NameProfile::Upstream => derived(),
+            None => return None,
+        };
+        Some(PeerSubnet(subnets.only_families_of(&network.subnets)))
     }
 
     /// The join addresses of this node's gateway router.

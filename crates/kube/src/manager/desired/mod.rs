@@ -18,8 +18,9 @@ use std::collections::BTreeSet;
 use reconcile::{Class, Desire, ObjectId, Outcome, Problem};
 
 use super::settings::ManagerSettings;
-use super::snapshot::{Kind, Meta, Snapshot};
 use super::state::{Desired, Notice, ObjectRef};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{Meta, Snapshot};
 use networks::NetworkLedger;
 use nodes::NodeLedger;
 use pods::PodLedger;

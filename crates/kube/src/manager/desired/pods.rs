@@ -5,12 +5,13 @@ mod pool;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::snapshot::{ClaimObject, Kind, ObjectName, PodObject, Snapshot, by_age};
 use super::super::state::{ObjectRef, PodWant};
 use super::Decision;
 use super::addresses::AddressOwner;
 use super::networks::ActiveNetwork;
 use crate::annotation::PodNetwork;
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{ClaimObject, ObjectName, PodObject, Snapshot, by_age};
 use crate::network::{ClusterNetwork, NetworkName};
 use pool::{NetworkPool, PodKeyOwner};
 

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::decode::{Part, decode};
 use super::super::plan::plan;
 use super::super::settings::PeerSource;
-use super::super::snapshot::{Described, ObjectName};
 use super::super::state::{NAMESPACE_LABEL, Observed};
-use super::super::write::{Change, PatchOp, Write};
 use super::*;
 use crate::annotation::{Annotation, PodNetworks, TransitPeerSubnet, TunnelKeys};
+use crate::cluster::decode::{Part, decode};
+use crate::cluster::kind::Reader;
+use crate::cluster::snapshot::{Described, ObjectName};
+use crate::cluster::write::{Change, PatchOp, Write};
 use crate::ident::{NetworkId, NodeId};
 
 /// The objects of the pretended API.
@@ -78,7 +79,7 @@ impl World {
         let mut snapshot = Snapshot::default();
         for ((kind, _), object) in &self.objects {
             let object = serde_json::from_value(object.clone()).unwrap();
-            match decode(*kind, object) {
+            match decode(Reader::Manager, *kind, object) {
                 Some(Part::Node(it)) => put(&mut snapshot.nodes, it),
                 Some(Part::Namespace(it)) => put(&mut snapshot.namespaces, it),
                 Some(Part::Pod(it)) => put(&mut snapshot.pods, it),
@@ -86,7 +87,7 @@ impl World {
                 Some(Part::ClusterNetwork(it)) => put(&mut snapshot.cluster_networks, it),
                 Some(Part::Attachment(it)) => put(&mut snapshot.attachments, it),
                 Some(Part::Claim(it)) => put(&mut snapshot.claims, it),
-                None => {}
+                Some(Part::Service(_) | Part::Slice(_)) | None => {}
             }
         }
         snapshot
@@ -164,7 +165,7 @@ impl World {
     }
 }
 
-fn put<T: Described>(objects: &mut super::super::snapshot::Objects<T>, object: T) {
+fn put<T: Described>(objects: &mut crate::cluster::snapshot::Objects<T>, object: T) {
     objects.insert(object.meta().object_name(), std::sync::Arc::new(object));
 }
 

@@ -22,7 +22,8 @@ pub(super) fn compile(draft: &mut Draft<'_>) {
     if let Some(gateway) = draft.local.gateway.clone() {
         ports.push(port_to_external(draft, &gateway));
         external_switch(draft, &gateway);
-        let addresses: Vec<String> = gateway.addresses.iter().map(|net| net.addr().to_string()).collect();
+        let addresses = draft.network.network.of_families(&gateway.addresses);
+        let addresses: Vec<String> = addresses.map(|net| net.addr().to_string()).collect();
         gateway_ids.extend(addresses.first().map(|first| ("physical_ip", first.clone())));
         gateway_ids.push(("physical_ips", addresses.join(",")));
     }
@@ -56,7 +57,7 @@ pub(super) fn compile(draft: &mut Draft<'_>) {
 fn port_to_transit(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort> {
     let network = &draft.network.network;
     let join = draft.local.join(network);
-    let peers = draft.local.peer_subnet(network, &draft.snapshot.cluster).gateway_side();
+    let peers = draft.peers.gateway_side();
     let row = LogicalRouterPort {
         name: text(draft.names.gateway_to_transit(draft.node())),
         mac: Text::from(mac_of(join.addresses()).unwrap_or_default()),

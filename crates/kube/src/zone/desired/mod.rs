@@ -6,6 +6,7 @@
 //! | `transit` | the transit router, its port to the switch, its ports to all gateway routers |
 //! | `gateway` | the node's gateway router, the external switch |
 //! | `routes`, `policies`, `nat` | what both routers do with packets |
+//! | `identity` | the objects of rows: what is refused, kept or reported as one |
 //! | `chassis` | the Southbound rows of remote nodes, which remote ports need |
 //!
 //! All UUIDs follow from the network and the row's role, so that a lost Northbound is rebuilt with the same ones.
@@ -13,6 +14,7 @@
 
 mod chassis;
 mod gateway;
+pub mod identity;
 mod nat;
 mod policies;
 mod routes;
@@ -30,25 +32,33 @@ use ovsdb::{Map, Ref, Set, Str, Table, Uuid};
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::{RowNames, ZoneNetwork, ZoneNode, ZoneSnapshot};
-use crate::address::DualNet;
+use crate::address::{DualNet, PeerSubnet};
 
-pub use chassis::{compile_chassis, name_chassis};
+pub use chassis::{ChassisSeen, compile_chassis, name_chassis};
+pub use identity::name_row;
 
 /// The rows of a network in the zone of `snapshot.local`. Without a ready local node there are none, and existing rows stay.
 pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> Outcome<Part> {
-    let object = ObjectId::new("network", network.network.name.as_str());
-    let Some(local) = snapshot.nodes.get(&snapshot.local) else {
+    let object = identity::of_network(network.network.name.as_str());
+    let names = RowNames::new(&network.network.name, snapshot.profile);
+    let local = snapshot.nodes.get(&snapshot.local);
+    let ready = local.and_then(|node| Some((node, node.peer_subnet(&network.network, snapshot)?)));
+    let Some((local, peers)) = ready else {
         let mut out = Outcome::new(Part::new());
         let message = format!(
-            "node {} has no node id or no chassis yet, so the network has no rows here; see that the manager and \
-             ovn-controller run",
+            "node {} has no node id, no chassis, no gateway or no peer subnets yet, so nothing changes here; see that the \
+             manager and ovn-controller run",
             snapshot.local
         );
         out.undecided(Problem::error(object, Class::Transient, "node-not-ready", message));
+        let pods =
+            network.pods.iter().map(|pod| identity::pod_port(&pod.attachment, &pod.namespace, &pod.name));
+        out.keep.extend(identity::of_parts(snapshot, &network.network.name, pods));
         return out;
     };
-    let names = RowNames::new(&network.network, snapshot.profile);
-    let mut draft = Draft { snapshot, network, local, names, owner, object, out: Outcome::new(Part::new()) };
+    let out = Outcome::new(Part::new());
+    let mut draft = Draft { snapshot, network, local, peers, names, owner, object, out };
+    draft.keep_unreadable();
     let switch_port = transit::compile(&mut draft);
     switch::compile(&mut draft, switch_port);
     gateway::compile(&mut draft);
@@ -60,6 +70,7 @@ struct Draft<'z> {
     snapshot: &'z ZoneSnapshot,
     network: &'z ZoneNetwork,
     local: &'z ZoneNode,
+    peers: PeerSubnet,
     names: RowNames,
     owner: &'z str,
     object: ObjectId,
@@ -83,29 +94,42 @@ impl<'z> Draft<'z> {
         self.snapshot.remote_chassis.contains(node.chassis.as_str())
     }
 
+    /// The peer subnet of a remote node that has the transit router and is reachable.
+    fn remote_peers(&self, node: &ZoneNode) -> Option<PeerSubnet> {
+        let is_ready = node.is_new && self.is_reachable(node);
+        node.peer_subnet(&self.network.network, self.snapshot).filter(|_| is_ready)
+    }
+
+    /// Keeps the rows of remote nodes whose annotations do not parse, and of the pods there.
+    fn keep_unreadable(&mut self) {
+        for name in self.snapshot.unreadable.iter().filter(|name| **name != self.snapshot.local) {
+            self.out.keep.insert(identity::of_remote_gateway(&self.names, name));
+        }
+    }
+
     /// Wants a row, whose UUID follows from its role.
     fn own<T: Writable + fmt::Debug>(&mut self, role: &str, row: T) -> Ref<T> {
+        self.own_for(self.object.clone(), role, row)
+    }
+
+    /// Wants a row of a part of the network that is refused, kept and reported on its own.
+    fn own_for<T: Writable + fmt::Debug>(&mut self, object: ObjectId, role: &str, row: T) -> Ref<T> {
         let uuid = row_uuid("udn", self.network.network.name.as_str(), &format!("{} {role}", T::TABLE));
-        self.out.value.own(self.object.clone(), uuid, row);
+        self.out.value.own(object, uuid, row);
         Ref::new(uuid)
     }
 
     /// Wants a row of a table without `external_ids`, which carries the owner's mark in its UUID.
-    fn own_marked<T: Writable + fmt::Debug>(&mut self, role: &str, row: T) -> Uuid {
+    fn own_marked<T: Writable + fmt::Debug>(&mut self, object: ObjectId, role: &str, row: T) -> Uuid {
         let name = self.network.network.name.as_str();
         let uuid = marked_uuid(self.owner, "udn", name, &format!("{} {role}", T::TABLE));
-        self.out.value.own(self.object.clone(), uuid, row);
+        self.out.value.own(object, uuid, row);
         uuid
-    }
-
-    fn report(&mut self, code: &'static str, message: String) {
-        let problem = Problem::error(self.object.clone(), Class::Refused, code, message);
-        self.out.report(problem);
     }
 
     /// The keys by which rows of a network are found.
     fn external_ids(&self) -> Map<Str, Str> {
-        map([("k8s.ovn.org/network", self.network.network.name.as_str()), ("k8s.ovn.org/topology", "layer2")])
+        map([(identity::NETWORK, self.network.network.name.as_str()), ("k8s.ovn.org/topology", "layer2")])
     }
 
     /// The same for a switch or a router.
@@ -118,7 +142,7 @@ impl<'z> Draft<'z> {
     /// The same for a row that stands for a remote node.
     fn remote_ids(&self, node: &str) -> Map<Str, Str> {
         let mut ids = self.external_ids();
-        ids.insert("k8s.ovn.org/node".into(), node.into());
+        ids.insert(identity::NODE.into(), node.into());
         ids
     }
 

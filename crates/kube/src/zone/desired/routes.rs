@@ -9,9 +9,10 @@ use ipnet::IpNet;
 use ovn::nb::{LogicalRouterStaticRoute, RoutePolicy};
 use ovn::text::{Nexthop, Text};
 use ovsdb::{Map, Ref, Str};
+use reconcile::ObjectId;
 
-use super::{Draft, host, host_cell, text};
-use crate::address::{DualAddress, DualNet, SharedMasquerade};
+use super::{Draft, host, host_cell, identity, text};
+use crate::address::{DualAddress, DualNet, PeerSubnet, SharedMasquerade};
 use crate::annotation::GatewayMode;
 use crate::zone::ZoneNode;
 
@@ -21,18 +22,20 @@ pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let network = &draft.network.network;
     let mut routes = Vec::new();
     for (name, node) in draft.remote_nodes() {
-        if draft.is_reachable(node) {
+        if let Some(peers) = draft.remote_peers(node) {
+            let object = identity::of_remote_gateway(&draft.names, name);
             let ids = draft.remote_ids(name);
-            routes.extend(to_join(draft, name, node, &ids));
+            routes.extend(to_join(draft, object, (name, node, peers), &ids));
         }
     }
     let ids = draft.external_ids();
-    routes.extend(to_join(draft, draft.node(), draft.local, &ids));
+    let local = (draft.node(), draft.local, draft.peers);
+    routes.extend(to_join(draft, draft.object.clone(), local, &ids));
     // Pods leave the overlay through the gateway router of their own node, whatever their destination.
     let is_local_mode = is_local_mode(draft);
     let hops = match is_local_mode {
         true => network.management.addresses(),
-        false => gateway_side(draft, draft.local),
+        false => draft.peers.gateway_side().addresses(),
     };
     for (subnet, hop) in by_family(network.subnets, hops) {
         let row =
@@ -48,13 +51,17 @@ pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Route> {
 }
 
 /// The routes to a node's join addresses, through its gateway router.
-fn to_join(draft: &mut Draft<'_>, name: &str, node: &ZoneNode, ids: &Map<Str, Str>) -> Vec<Route> {
+fn to_join(
+    draft: &mut Draft<'_>,
+    object: ObjectId,
+    (name, node, peers): (&str, &ZoneNode, PeerSubnet),
+    ids: &Map<Str, Str>,
+) -> Vec<Route> {
     let join = node.join(&draft.network.network);
-    let hops = gateway_side(draft, node);
-    let pairs = by_family(join, hops);
+    let pairs = by_family(join, peers.gateway_side().addresses());
     let own = |(join, hop): (IpNet, IpAddr)| {
         let row = route(host(join.addr()), hop, None, ids);
-        draft.own(&format!("transit-join {name} {}", join.addr()), row)
+        draft.own_for(object.clone(), &format!("transit-join {name} {}", join.addr()), row)
     };
     pairs.map(own).collect()
 }
@@ -77,7 +84,7 @@ pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let network = &draft.network.network;
     let ids = draft.external_ids();
     let to_transit = draft.names.gateway_to_transit(draft.node());
-    let peers = draft.local.peer_subnet(network, &draft.snapshot.cluster).router_side().addresses();
+    let peers = draft.peers.router_side().addresses();
     let mut routes = Vec::new();
     for (subnet, hop) in by_family(network.subnets, peers) {
         let row = route(subnet, hop, Some(&to_transit), &ids);
@@ -102,11 +109,6 @@ pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
 /// Whether traffic leaves the overlay through the host's own routes.
 pub(super) fn is_local_mode(draft: &Draft<'_>) -> bool {
     draft.local.gateway.as_ref().is_some_and(|gateway| gateway.mode == GatewayMode::Local)
-}
-
-/// A node's gateway router as the transit router reaches it.
-fn gateway_side(draft: &Draft<'_>, node: &ZoneNode) -> DualAddress {
-    node.peer_subnet(&draft.network.network, &draft.snapshot.cluster).gateway_side().addresses()
 }
 
 /// Subnets with the next hop of their family.

@@ -6,8 +6,9 @@ use ovn::PortType;
 use ovn::nb::{LogicalSwitch, LogicalSwitchPort};
 use ovn::text::{HostAddr, PortAddresses, PortSecurity, Text};
 use ovsdb::{Ref, Str};
+use reconcile::{Class, Problem};
 
-use super::{Draft, map, refs, text};
+use super::{Draft, identity, map, refs, text};
 use crate::ident::MANAGEMENT_PORT_KEY;
 use crate::zone::ZonePod;
 
@@ -54,10 +55,19 @@ fn management_port(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
 /// The port of a pod: a VIF in its own zone, a remote port in all others.
 fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPort>> {
     let ips: Vec<IpAddr> = pod.addresses.addresses().map(|net| net.addr()).collect();
+    let name = identity::pod_port(&pod.attachment, &pod.namespace, &pod.name);
+    let object = identity::of_pod(&name);
+    if draft.snapshot.unreadable.contains(&pod.node) {
+        draft.out.keep.insert(object);
+        return None;
+    }
     let Some(key) = pod.addresses.tunnel_id else {
-        let message =
-            format!("pod {}/{} has no tunnel key; its annotation is incomplete", pod.namespace, pod.name);
-        draft.report("pod-without-key", message);
+        let message = format!(
+            "pod {}/{} has no tunnel key, so its port stays as it is; see that the manager runs",
+            pod.namespace, pod.name
+        );
+        let problem = Problem::error(object, Class::Transient, "pod-without-key", message);
+        draft.out.undecided(problem);
         return None;
     };
     // A pod of a node without rows is on no chassis yet.
@@ -71,11 +81,13 @@ fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPor
         vec![("requested-tnl-key", text(key)), ("requested-chassis", text(node.chassis.as_str()))];
     let mut external_ids = draft.external_ids();
     let attachment = pod.attachment.to_string();
-    for (key, value) in [("pod", "true"), ("namespace", &pod.namespace), ("k8s.ovn.org/nad", &attachment)] {
+    for (key, value) in
+        [(identity::POD, "true"), ("namespace", &pod.namespace), ("k8s.ovn.org/nad", &attachment)]
+    {
         external_ids.insert(key.into(), value.into());
     }
     let mut row = LogicalSwitchPort {
-        name: format!("{}{}_{}", pod.attachment.row_prefix(), pod.namespace, pod.name).into(),
+        name: name.into(),
         addresses: [Text::from(fixed(mac, &ips))].into_iter().collect(),
         ..Default::default()
     };
@@ -85,10 +97,10 @@ fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPor
         row.port_security = [Text::from(PortSecurity::Source { mac, ips })].into_iter().collect();
     } else {
         row.kind = PortType::Remote;
-        external_ids.insert("k8s.ovn.org/node".into(), pod.node.as_str().into());
+        external_ids.insert(identity::NODE.into(), pod.node.as_str().into());
     }
     (row.options, row.external_ids) = (map(options), external_ids);
-    Some(draft.own(&format!("pod {}", pod.uid), row))
+    Some(draft.own_for(object, &format!("pod {}", pod.uid), row))
 }
 
 fn fixed(mac: ovn::MacAddr, ips: &[IpAddr]) -> PortAddresses {

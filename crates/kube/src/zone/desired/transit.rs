@@ -5,8 +5,8 @@ use ovn::text::{PortAddresses, Text};
 use ovn::{MacAddr, PortType};
 use ovsdb::{Map, Ref, Str};
 
-use super::{Draft, map, nat, networks, policies, refs, routes, text};
-use crate::address::{PeerSubnet, mac_of};
+use super::{Draft, identity, map, nat, networks, policies, refs, routes, text};
+use crate::address::mac_of;
 use crate::ident::ROUTER_PORT_KEY;
 use crate::zone::ZoneNode;
 
@@ -100,7 +100,7 @@ fn advertisements(draft: &Draft<'_>) -> Map<Str, Str> {
 }
 
 fn port_to_local_gateway(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort> {
-    let peers = draft.local.peer_subnet(&draft.network.network, &draft.snapshot.cluster).router_side();
+    let peers = draft.peers.router_side();
     let row = LogicalRouterPort {
         name: text(draft.names.transit_to_gateway(draft.node())),
         mac: Text::from(mac_of(peers.addresses()).unwrap_or_default()),
@@ -120,11 +120,8 @@ fn port_to_remote_gateway(
     name: &str,
     node: &ZoneNode,
 ) -> Option<Ref<LogicalRouterPort>> {
-    if !draft.is_reachable(node) {
-        return None;
-    }
+    let subnet = draft.remote_peers(node)?;
     let network = &draft.network.network;
-    let subnet: PeerSubnet = node.peer_subnet(network, &draft.snapshot.cluster);
     let peers = subnet.router_side();
     let port = draft.names.transit_to_gateway(name);
     if let Some(mac) = mac_of(node.join(network).addresses()) {
@@ -143,7 +140,8 @@ fn port_to_remote_gateway(
         external_ids: draft.remote_ids(name),
         ..Default::default()
     };
-    Some(draft.own(&format!("transit-to-gateway {name}"), row))
+    let object = identity::of_remote_gateway(&draft.names, name);
+    Some(draft.own_for(object, &format!("transit-to-gateway {name}"), row))
 }
 
 /// Writes down the MAC address of a neighbour of a router port.
@@ -154,5 +152,5 @@ pub(super) fn neighbour(draft: &mut Draft<'_>, port: &str, address: std::net::Ip
         mac: Text::from(mac),
         override_dynamic_mac: true,
     };
-    draft.own_marked(&format!("neighbour {port} {address}"), row);
+    draft.own_marked(identity::of_neighbours(port), &format!("neighbour {port} {address}"), row);
 }
