@@ -6,6 +6,7 @@ mod faults;
 mod many;
 mod namespaces;
 mod site;
+mod spoofing;
 mod together;
 mod units;
 
@@ -39,14 +40,14 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         Test::new(
             "metadata::vms_get_their_own_data",
-            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, by a route of their own and through a router, whatever headers they send",
+            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, by a route of their own and through a router, whatever headers they send and whoever's address they take",
             &[],
             agent::own_data,
         )
         .meridian(),
         Test::new(
             "metadata::restarts_lose_no_request",
-            "kill -9 and restart of the metadata agent lose no request and change nothing; requests wait while the proxy restarts",
+            "kill -9 and restart of the metadata agent lose no request and change nothing; requests wait while the proxy restarts; ovs-vswitchd restarts",
             &[],
             agent::restarts,
         )
@@ -67,14 +68,14 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::restarts_lose_no_request_through_haproxy",
-            "the same as restarts_lose_no_request, with a haproxy in each namespace, which outlives agent and proxy",
+            "the same as restarts_lose_no_request, with a haproxy in each namespace, which outlives agent and proxy and is replaced when it dies; then a VM moves as in a_vm_moves_while_it_asks",
             &[],
             agent::restarts_through_haproxy,
         )
         .meridian(),
         Test::new(
             "metadata::networks_come_and_go_without_a_trace_through_haproxy",
-            "the same as networks_come_and_go_without_a_trace, with a haproxy in each namespace: no process and no file is left",
+            "the same as networks_come_and_go_without_a_trace and faults_are_mended, with a haproxy in each namespace: no process and no file is left",
             &[],
             agent::comes_and_goes_through_haproxy,
         )
@@ -95,7 +96,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::a_vm_moves_while_it_asks",
-            "a live migration under a train of requests: the target chassis is ready before the VM is there, and answers it afterwards",
+            "a live migration under requests that never stop: the target chassis answers before the VM is there and afterwards; another one is cancelled",
             &[],
             together::live_migration,
         )

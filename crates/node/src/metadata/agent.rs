@@ -84,13 +84,17 @@ impl Agent {
             identities: Mutex::default(),
             config,
         });
-        let sockets = Sockets::default();
+        let directories = shared.config.haproxy_directories();
+        let sockets = Sockets::new(directories.clone());
         let haproxies =
             shared.config.haproxy().map(|settings| HaproxyFrontEnd::new(settings, sockets.clone()));
         let front: Arc<dyn FrontEnd> = match &haproxies {
             Some(haproxies) => Arc::new(haproxies.clone()),
             None => Arc::new(sockets.clone()),
         };
+        if !shared.config.dry_run {
+            directories.sweep();
+        }
         let probes = Probes::default();
         let target = MetadataTarget {
             namespaces: Namespaces::default(),

@@ -17,10 +17,12 @@ pub type Switch = (&'static str, &'static str);
 
 /// The parameters of every namespace, by their path in `/proc/sys/net`. The kernel copies some of the host's values into a new
 /// namespace, so a host that forwards would otherwise make every namespace forward as well, and a VM could use it as a router.
-pub const SWITCHES: [Switch; 10] = [
+pub const SWITCHES: [Switch; 11] = [
     ("ipv4/conf/all/promote_secondaries", "1"),
     ("ipv4/ip_forward", "0"),
     ("ipv4/conf/all/accept_redirects", "0"),
+    // Clients in the queue of a listening socket that a haproxy closes go over to the one that takes its place. Linux 5.14.
+    ("ipv4/tcp_migrate_req", "1"),
     ("ipv6/conf/all/forwarding", "0"),
     ("ipv6/conf/all/accept_ra", "0"),
     ("ipv6/conf/default/accept_ra", "0"),

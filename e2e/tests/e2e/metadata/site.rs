@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -27,12 +28,12 @@ pub(super) struct Vm(
     pub(super) &'static str,
     pub(super) &'static str,
     pub(super) &'static str,
-    u8,
+    pub(super) u8,
     pub(super) &'static str,
     &'static str,
 );
 
-pub(super) const VMS: [Vm; 3] = [
+pub(super) const VMS: [Vm; 4] = [
     Vm(
         "vma1",
         A,
@@ -58,7 +59,24 @@ pub(super) const VMS: [Vm; 3] = [
         "bbbbbbbb-0000-4000-8000-000000000001",
         "3ee46c7abf6318aea8899d9785af7853e03dc5cb68f6e7667ca8e914bb900e51",
     ),
+    // A neighbour of the first one, with an address that no VM of the other network has.
+    Vm(
+        "vma3",
+        A,
+        "hv1",
+        13,
+        "aaaaaaaa-0000-4000-8000-000000000003",
+        "9907deb85fe4430c0993c1621d15bb16a9ecabfd4da0d82fc25d86535f3beafc",
+    ),
 ];
+
+/// The requests that Nova has got, on all chassis.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of requests that Nova has got.
+pub(super) fn asked() -> usize {
+    ASKED.load(Ordering::SeqCst)
+}
 
 /// What listens in the namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +192,8 @@ ovsdb_connection = unix:{dir}/db.sock
 [meridian_metadata]
 control_socket = {dir}/md/control.sock
 admin_socket = {dir}/metadata.sock
-teardown_hold = 2
+teardown_hold = 4
+verify_source_mac = enforce
 proxy_backend = {backend}
 "
     );
@@ -205,13 +224,18 @@ fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
         }
         head.push(line.trim().to_lowercase());
     }
+    ASKED.fetch_add(1, Ordering::SeqCst);
+    let length = head.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut sent = vec![0; length.unwrap_or(0)];
+    lines.read_exact(&mut sent)?;
+    let sent = String::from_utf8_lossy(&sent);
     let values = |name: &str| -> Vec<&str> {
         head.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).collect()
     };
     let known = VMS.iter().find(|vm| values("x-instance-id") == [vm.4]);
     let (status, body) = match known {
         Some(vm) if values("x-instance-id-signature") == [vm.5] && values("x-tenant-id") == ["p1"] => {
-            ("200 OK", format!("instance {} | {}\n", vm.4, head.join(" | ")))
+            ("200 OK", format!("instance {} | {} | body {sent:?}\n", vm.4, head.join(" | ")))
         }
         _ => ("403 Forbidden", format!("{head:?}\n")),
     };

@@ -213,6 +213,16 @@ fn identities_are_those_of_parents_and_never_of_services() {
     let ports = world.decide().value.identities[&NETWORK].clone();
     let vm = ports.iter().find(|port| port.addresses.contains(&"10.0.1.5".parse().unwrap())).unwrap();
     assert!(vm.addresses.contains(&"fe80::ff:fe00:5".parse().unwrap()), "{vm:?}");
+    let senders = |world: &World, ip: &str| {
+        let ports = world.decide().value.identities[&NETWORK].clone();
+        let port = ports.into_iter().find(|port| port.addresses.contains(&ip.parse().unwrap())).unwrap();
+        port.macs.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(senders(&world, "10.0.1.5"), ["02:00:00:00:00:05"]);
+    // Packets of a virtual address come from the port that has claimed it.
+    assert_eq!(senders(&world, "10.0.1.7"), ["02:00:00:00:00:05", "02:00:00:00:00:07"]);
+    world.port("external", "02:00:00:00:00:0a 10.0.1.10").kind = PortType::External;
+    assert_eq!(senders(&world, "10.0.1.10"), [""; 0], "it may be behind a router of the provider");
 }
 
 #[test]
