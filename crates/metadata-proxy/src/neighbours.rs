@@ -58,7 +58,9 @@ impl Neighbours {
         let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = [0; ANSWER];
         // A process that had the socket before may have left an answer.
-        while matches!(recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT), Ok((length, _)) if length > 0) {}
+        while matches!(recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT), Ok((length, _)) if length > 0)
+        {
+        }
         *sequence = sequence.wrapping_add(1);
         send(&self.socket, &request(address.to_canonical(), self.device, *sequence), SendFlags::empty())?;
         loop {
