@@ -21,6 +21,7 @@ use uuid::Uuid;
 pub use self::source::SourceCheck;
 use self::source::Sources;
 use self::turns::Turns;
+use crate::counts::Counters;
 use crate::identity::IdentityTable;
 use crate::neighbours::Neighbours;
 use crate::nova::{Nova, NovaFailure, NovaRequest};
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) body: Duration,
     check: SourceCheck,
     log: Logs,
+    pub(crate) counters: Counters,
 }
 
 /// Log lines that VMs can cause.
@@ -66,8 +68,8 @@ impl Shared {
         body: Duration,
         check: SourceCheck,
     ) -> Self {
-        let (valid, turns, log) = (Mutex::default(), Turns::default(), Logs::default());
-        Shared { nova, secret, rate, valid, turns, body, check, log }
+        let (valid, turns, log, counters) = Default::default();
+        Shared { nova, secret, rate, valid, turns, body, check, log, counters }
     }
 
     fn is_valid(&self) -> bool {
@@ -120,7 +122,9 @@ impl Network {
         source: IpAddr,
         request: Request<RequestBody>,
     ) -> Response<AnswerBody> {
-        self.forward(source, request).await.unwrap_or_else(short)
+        let answer = self.forward(source, request).await.unwrap_or_else(short);
+        self.shared.counters.answered(answer.status().as_u16());
+        answer
     }
 
     async fn forward(
@@ -139,7 +143,9 @@ impl Network {
         let body =
             timeout(self.shared.body, body(request)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
         let turn = self.shared.turns.take(&instance.id).await.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+        let begun = Instant::now();
         let asked = self.shared.nova.ask(&NovaRequest { method, target, headers, body }).await;
+        self.shared.counters.asked(asked.as_ref().ok().map(|_| begun.elapsed()));
         let answer = asked.map_err(|failure| match failure {
             NovaFailure::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
             NovaFailure::TimedOut => StatusCode::GATEWAY_TIMEOUT,

@@ -19,6 +19,7 @@ use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 use uuid::Uuid;
 
+use crate::counts::Counts;
 use crate::identity::PortIdentity;
 
 /// Maximum size of a message. The kernel refuses larger ones by default.
@@ -98,6 +99,8 @@ pub enum Message {
         /// The time.
         milliseconds: u64,
     },
+    /// The proxy's counts, which follow each [`Message::Valid`].
+    Counts(Counts),
 }
 
 impl Message {

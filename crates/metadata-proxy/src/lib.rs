@@ -7,6 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`control`] | the messages between agent and proxy, and the channel that carries sockets |
+//! | [`counts`] | counts for the metrics of the agent |
 //! | [`identity`] | the table of a network: which instance has which address |
 //! | [`request`] | the request to Nova: its headers and its signature |
 //! | [`nova`] | the client of Nova's metadata API |
@@ -25,6 +26,7 @@
 
 mod answer;
 pub mod control;
+pub mod counts;
 pub mod forwarded;
 pub mod identity;
 mod neighbours;

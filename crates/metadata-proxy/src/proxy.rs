@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::answer::{Network, Shared, SourceCheck, lock};
 use crate::control::{Channel, ControlSocket, Family, ListenerId, Message};
+use crate::counts::Counts;
 use crate::forwarded::{ForwardedDoor, ForwardedSite, Networks};
 use crate::identity::{IdentityTable, PortIdentity};
 use crate::neighbours::Neighbours;
@@ -158,7 +159,15 @@ impl Proxy {
                     }
                 },
                 received = receive(agent.as_ref()) => match received {
-                    Ok(Some((message, socket))) => self.follow(message, socket),
+                    Ok(Some((message, socket))) => {
+                        let is_sign = matches!(message, Message::Valid { .. });
+                        self.follow(message, socket);
+                        if let Some(channel) = agent.as_ref().filter(|_| is_sign)
+                            && !told(channel, &Message::Counts(self.counts()), None).await
+                        {
+                            agent = None;
+                        }
+                    }
                     end => {
                         info!(error = end.err().map(|error| error.to_string()), "the agent has gone; its identities stay for a while");
                         self.partial.clear();
@@ -231,7 +240,11 @@ impl Proxy {
                 let until = Instant::now().checked_add(Duration::from_millis(milliseconds));
                 *lock(&self.shared.valid) = until.filter(|_| milliseconds > 0);
             }
-            (message @ (Message::Listener(_) | Message::Closed(_) | Message::Complete), _) => {
+            (
+                message
+                @ (Message::Listener(_) | Message::Closed(_) | Message::Complete | Message::Counts(_)),
+                _,
+            ) => {
                 debug!(?message, "the agent sent a message without sense");
             }
         }
@@ -239,6 +252,11 @@ impl Proxy {
 
     fn network(&self, id: Uuid) -> Arc<Network> {
         self.networks.obtain(id, &self.shared)
+    }
+
+    fn counts(&self) -> Counts {
+        let open = self.host_connections.saturating_sub(self.places.available_permits());
+        self.shared.counters.now(open as u64)
     }
 
     /// Forgets a network that has neither sockets nor instances any more.

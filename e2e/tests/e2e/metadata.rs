@@ -2,6 +2,7 @@
 
 mod agent;
 mod attacks;
+mod cloud;
 mod faults;
 mod many;
 mod namespaces;
@@ -99,6 +100,13 @@ pub(crate) fn tests() -> Vec<Test> {
             "a live migration under requests that never stop: the target chassis answers before the VM is there and afterwards; another one is cancelled",
             &[],
             together::live_migration,
+        )
+        .meridian(),
+        Test::new(
+            "metadata::a_cloud_serves_its_instances",
+            "with rows of the server alone: the first request of each instance, at the moment that Nova is told of its port, gets its data, by DHCP, through one router with several networks, and by a route of its own; a network without the service and the outside reach no namespace",
+            &[],
+            cloud::serves_its_instances,
         )
         .meridian(),
         Test::new(

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use tokio::time::Instant;
 
 use super::Network;
+use crate::counts::SourceResult;
 use crate::identity::{IdentityTable, Instance, Lookup, MacAddr, is_link_local};
 use crate::neighbours::Neighbours;
 
@@ -72,8 +73,19 @@ enum MacLookup {
 impl Network {
     /// The instance that a request from an address comes from, or the status to answer with.
     pub(super) fn instance(&self, source: IpAddr) -> Result<Instance, StatusCode> {
-        let table = self.sources.table().filter(|_| self.shared.is_valid());
-        let table = table.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+        let (result, instance) = self.search(source);
+        self.shared.counters.searched(result);
+        instance.ok_or(match result {
+            SourceResult::Stale => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::NOT_FOUND,
+        })
+    }
+
+    /// Searches for the instance; the result, and the instance whose data the request gets.
+    fn search(&self, source: IpAddr) -> (SourceResult, Option<Instance>) {
+        let Some(table) = self.sources.table().filter(|_| self.shared.is_valid()) else {
+            return (SourceResult::Stale, None);
+        };
         let check = self.shared.check;
         let by_address = table.lookup(source);
         // Without the Ethernet address it is nobody's, or anybody's.
@@ -90,15 +102,15 @@ impl Network {
         };
         match found {
             Lookup::Instance(instance) if check == SourceCheck::Enforce && is_checked => match mac {
-                MacLookup::Found(_) => Ok(instance.clone()),
+                MacLookup::Found(_) => (SourceResult::Known, Some(instance.clone())),
                 MacLookup::None => {
                     self.warn(source, "the network has no Ethernet address for the source of a request");
-                    Err(StatusCode::NOT_FOUND)
+                    (SourceResult::ForeignMac, None)
                 }
                 // The agent passes the table with the listening socket, so this is a matter of a moment.
-                MacLookup::NoTable => Err(StatusCode::SERVICE_UNAVAILABLE),
+                MacLookup::NoTable => (SourceResult::Stale, None),
             },
-            Lookup::Instance(instance) => Ok(instance.clone()),
+            Lookup::Instance(instance) => (SourceResult::Known, Some(instance.clone())),
             Lookup::ForeignMac(instance) => {
                 if check != SourceCheck::Off {
                     self.warn(
@@ -106,12 +118,12 @@ impl Network {
                         "a request comes from another Ethernet address than that of the instance's port",
                     );
                 }
-                if check == SourceCheck::Enforce { Err(StatusCode::NOT_FOUND) } else { Ok(instance.clone()) }
+                (SourceResult::ForeignMac, Some(instance.clone()).filter(|_| check != SourceCheck::Enforce))
             }
-            Lookup::Unknown => Err(StatusCode::NOT_FOUND),
+            Lookup::Unknown => (SourceResult::Unknown, None),
             Lookup::Ambiguous => {
                 self.warn(source, "several instances have the address of a request");
-                Err(StatusCode::NOT_FOUND)
+                (SourceResult::Ambiguous, None)
             }
         }
     }

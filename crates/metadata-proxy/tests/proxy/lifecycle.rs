@@ -116,7 +116,7 @@ async fn a_new_agent_gets_the_sockets_back_and_requests_go_on() {
     assert_eq!(status(&get(address, "/").await), "200");
     // Closing means that nobody answers any more, and the agent is told when.
     tell(&next, [Message::Close(LISTENER)]).await;
-    assert_eq!(next.receive().await.unwrap().unwrap().0, Message::Closed(LISTENER));
+    assert_eq!(crate::site::next(&next).await, Message::Closed(LISTENER));
     drop(sockets);
     assert!(TcpStream::connect(address).await.is_err(), "a copy of the socket is left");
 }

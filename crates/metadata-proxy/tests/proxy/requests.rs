@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use metadata_proxy::Proxy;
 use metadata_proxy::control::Message;
+use metadata_proxy::counts::SourceResult;
 use metadata_proxy::identity::PortIdentity;
 use metadata_proxy::rate::{RateLimit, RateLimits};
 use metadata_proxy::request::SharedSecret;
@@ -162,4 +163,19 @@ async fn a_wrong_secret_and_none_at_all_are_in_the_log() {
     config.secret = SharedSecret::default();
     drop(Proxy::open(config).unwrap());
     assert_eq!(log.warnings("the shared secret is empty"), 1);
+}
+
+#[tokio::test]
+async fn the_agent_gets_counts_of_requests_sources_and_nova() {
+    let nova = Nova::start().await;
+    let fronts = fronts(&nova, |_| {}).await;
+    for front in &fronts.all {
+        assert_eq!(front.get("/").await.0, 200);
+        assert_eq!(front.get("/forbidden").await.0, 403);
+        assert_eq!(front.get_from("127.0.0.2", "/").await.0, 404);
+    }
+    let counts = counts(&fronts.agent).await;
+    assert_eq!(counts.answers, [(200, 2), (403, 2), (404, 2)]);
+    assert_eq!(counts.sources, [(SourceResult::Known, 4), (SourceResult::Unknown, 2)]);
+    assert_eq!((counts.nova_answers, counts.nova_failures), (4, 0));
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use listener::Limits;
 use metadata_proxy::control::{Channel, Family, ListenerId, Message};
+use metadata_proxy::counts::Counts;
 use metadata_proxy::identity::PortIdentity;
 use metadata_proxy::nova::{NovaAddress, NovaTimeouts};
 use metadata_proxy::request::SharedSecret;
@@ -299,6 +300,31 @@ impl std::io::Write for Log {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+/// The next message of the proxy that is no counts.
+pub(crate) async fn next(agent: &Channel) -> Message {
+    loop {
+        match agent.receive().await.unwrap().unwrap().0 {
+            Message::Counts(_) => {}
+            message => return message,
+        }
+    }
+}
+
+/// The proxy's counts after a sign of the agent.
+pub(crate) async fn counts(agent: &Channel) -> Counts {
+    tell(agent, [Message::Valid { milliseconds: 60_000 }]).await;
+    tell(agent, [Message::Close(ListenerId { namespace: 77, ..LISTENER })]).await;
+    let mut last = Counts::default();
+    loop {
+        match agent.receive().await.unwrap().unwrap().0 {
+            Message::Counts(counts) => last = counts,
+            // The answer to the last message.
+            Message::Closed(id) if id.namespace == 77 => return last,
+            other => panic!("{other:?}"),
+        }
     }
 }
 

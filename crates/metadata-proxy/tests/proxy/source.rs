@@ -99,7 +99,7 @@ async fn a_request_from_another_ethernet_address_is_refused_or_told_of() {
         // The table goes with its namespace, and the agent is told.
         *mac.lock().unwrap() = Some(OWN);
         tell(&fronts.agent, [Message::Close(NEIGHBOURS)]).await;
-        assert_eq!(fronts.agent.receive().await.unwrap().unwrap().0, Message::Closed(NEIGHBOURS));
+        assert_eq!(next(&fronts.agent).await, Message::Closed(NEIGHBOURS));
         settles(&fronts.all[0], "127.0.0.1", without).await;
     }
 }

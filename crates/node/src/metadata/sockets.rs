@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use metadata_proxy::control::{Channel, Family, ListenerId, Message};
+use metadata_proxy::counts::Counts;
 use ovsdb::Uuid;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::sync::{Notify, watch};
@@ -78,6 +79,8 @@ struct Table {
     closing: BTreeSet<ListenerId>,
     /// Those of which the proxy has to be told.
     close: BTreeSet<ListenerId>,
+    /// The last counts of the proxy.
+    counts: Option<Counts>,
 }
 
 impl Default for Table {
@@ -89,6 +92,7 @@ impl Default for Table {
             served: BTreeSet::new(),
             closing: BTreeSet::new(),
             close: BTreeSet::new(),
+            counts: None,
         }
     }
 }
@@ -139,6 +143,11 @@ impl Sockets {
     /// User and group of the proxy, while it is connected.
     pub(super) fn peer(&self) -> Option<(u32, u32)> {
         self.table().peer
+    }
+
+    /// The last counts of the proxy, if there are any.
+    pub(super) fn counts(&self) -> Option<Counts> {
+        self.table().counts.clone()
     }
 
     /// Whether the proxy has a socket.
@@ -259,6 +268,7 @@ impl Sockets {
                         self.table().closing.remove(&id);
                         self.change();
                     }
+                    Some((Message::Counts(counts), _)) => self.table().counts = Some(counts),
                     Some(_) => {}
                     None => return Ok(()),
                 },

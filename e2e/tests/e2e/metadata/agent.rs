@@ -41,8 +41,30 @@ fn own_data_through(backend: Backend) -> Result<()> {
         super::attacks::all(lab, backend)?;
         super::spoofing::all(lab)?;
         ipv6(lab)?;
-        routed(lab)
+        routed(lab)?;
+        without_an_address(lab)
     })
+}
+
+/// E19: a subnet that the metadata port has no address in. The service's address is on the link of its VMs.
+fn without_an_address(lab: &Lab) -> Result<()> {
+    lab.central("az1")?.nb().change::<ovn::nb::LogicalSwitchPort>(
+        |port| port.name == "md-b",
+        |port| {
+            port.addresses = [Text::new(&mac(B, 2))].into_iter().collect();
+            port.external_ids.insert("neutron:cidrs".into(), "".into());
+        },
+    )?;
+    let hv = lab.chassis("hv1")?;
+    eventually(WITHIN, "the namespace has a route and no address", || {
+        let routes = on(hv, &format!("ip netns exec ovnmeta-{B} ip route"))?;
+        let expected = "10.0.0.0/24 dev tapbbbbbbbb-21 proto static scope link src 169.254.169.254";
+        ensure!(routes.trim() == expected, "{routes}");
+        Ok(())
+    })?;
+    let vm = lab.find("vmb1")?;
+    vm.run("ip route replace 169.254.169.254/32 dev eth0")?;
+    gets_its_own(&vm, &VMS[2])
 }
 
 /// The agent's keys are those that the agents API reads.

@@ -28,15 +28,24 @@ pub(super) fn all(lab: &Lab, backend: Backend) -> Result<()> {
     gets_its_own(&vm, &VMS[2])
 }
 
+/// Whether a client says that it sends nothing more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Stays,
+    Ends,
+}
+
 /// The status of an answer; nothing if the connection was closed without one.
-fn status(vm: &Node, bytes: &[u8]) -> Result<Option<u16>> {
+fn status(vm: &Node, bytes: &[u8], sending: Sending) -> Result<Option<u16>> {
     let service: SocketAddr = SERVICE.parse()?;
     let sent = vm.enter(|| -> Result<Option<u16>> {
         let mut stream = TcpStream::connect_timeout(&service, Duration::from_secs(2))?;
         stream.set_read_timeout(Some(Duration::from_secs(45)))?;
         // The other side may close before it has read everything.
         let _ = stream.write_all(bytes);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
+        if sending == Sending::Ends {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let line = String::from_utf8_lossy(&answer).into_owned();
@@ -48,7 +57,7 @@ fn status(vm: &Node, bytes: &[u8]) -> Result<Option<u16>> {
 /// Sends a request that has to be refused, or, with 200, that somebody on the way may read in one way and pass on clean.
 fn expect(vm: &Node, what: &str, request: &str, statuses: &[u16]) -> Result<()> {
     let before = asked();
-    let status = status(vm, request.as_bytes())?;
+    let status = status(vm, request.as_bytes(), Sending::Stays)?;
     let requests = asked() - before;
     println!("{what}: {status:?}");
     ensure!(
@@ -146,7 +155,7 @@ fn noise(vm: &Node) -> Result<()> {
             0 => hello.clone(),
             _ => std::iter::repeat_with(|| random.u8(..)).take(length).collect(),
         };
-        let status = status(vm, &bytes)?;
+        let status = status(vm, &bytes, Sending::Ends)?;
         ensure!(status.is_none_or(|status| (400..600).contains(&status)), "noise got {status:?}: {bytes:?}");
     }
     Ok(())

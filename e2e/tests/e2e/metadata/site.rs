@@ -70,6 +70,30 @@ pub(super) const VMS: [Vm; 4] = [
     ),
 ];
 
+/// Instances of another test, with the signatures of their ids.
+pub(super) const INSTANCES: [(&str, &str); 5] = [
+    (
+        "cccccccc-0000-4000-8000-000000000001",
+        "e89db5c84c1dd4b7814a55286957a7cd3c4b8557c64497972d254dc166a277cb",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000002",
+        "d8e5b18b0f860d9a3eca938cfc635303c6fd01904b99b974284eab2be9c63fff",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000003",
+        "78c1d328390064b625905a5dcb1e17bccf4c337298ebee04b72ccfbd27ab97dc",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000004",
+        "d99c64a4de03bcfc6656e0cf7b61fc67239e34563afd6a51a18de521e9130ce5",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000005",
+        "5e8d84e4c5442000e0ae63394dd3469c5a9d5f174ce934c100d615a56097e179",
+    ),
+];
+
 /// The requests that Nova has got, on all chassis.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
@@ -134,10 +158,12 @@ pub(super) fn networks(lab: &Lab) -> Result<()> {
                 switch = switch.port_with(name, |port| {
                     let addresses = format!("{} 10.0.0.{last} fd00::{last}", mac(network, *last));
                     port.addresses.insert(Text::new(&addresses));
+                    let cidrs = format!("10.0.0.{last}/24 fd00::{last}/64");
                     for (key, value) in [
                         ("neutron:device_id", *instance),
                         ("neutron:device_owner", "compute:nova"),
                         ("neutron:project_id", "p1"),
+                        ("neutron:cidrs", &cidrs),
                     ] {
                         port.external_ids.insert(key.into(), value.into());
                     }
@@ -232,10 +258,12 @@ fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
     let values = |name: &str| -> Vec<&str> {
         head.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).collect()
     };
-    let known = VMS.iter().find(|vm| values("x-instance-id") == [vm.4]);
-    let (status, body) = match known {
-        Some(vm) if values("x-instance-id-signature") == [vm.5] && values("x-tenant-id") == ["p1"] => {
-            ("200 OK", format!("instance {} | {} | body {sent:?}\n", vm.4, head.join(" | ")))
+    let mut known = VMS.iter().map(|vm| (vm.4, vm.5)).chain(INSTANCES);
+    let (status, body) = match known.find(|(instance, _)| values("x-instance-id") == [*instance]) {
+        Some((instance, signature))
+            if values("x-instance-id-signature") == [signature] && values("x-tenant-id") == ["p1"] =>
+        {
+            ("200 OK", format!("instance {instance} | {} | body {sent:?}\n", head.join(" | ")))
         }
         _ => ("403 Forbidden", format!("{head:?}\n")),
     };

@@ -40,7 +40,14 @@ pub(super) fn one_process() -> Result<()> {
         let told = asked(lab, "explain 10.0.0.11")?;
         ensure!(told.contains("is instance") && told.contains("10.0.0.11 is"), "{told}");
         let metrics = asked(lab, "status --metrics")?;
-        for name in ["meridian_bgp_addresses", "meridian_metadata_ports", "meridian_ovsdb_connections"] {
+        for name in [
+            "meridian_bgp_addresses",
+            "meridian_metadata_ports",
+            "meridian_metadata_requests_total{status=\"200\"}",
+            "meridian_metadata_sources_total{result=\"known\"}",
+            "meridian_metadata_nova_answer_seconds_total",
+            "meridian_ovsdb_connections",
+        ] {
             ensure!(metrics.contains(name), "{name} is not in {metrics}");
         }
 

@@ -13,6 +13,7 @@ use super::site::{A, B, VMS, WITHIN, gets_its_own, networks, nova, ready, vms};
 const AGENT: &str = "meridian-metadata-agent";
 const PROXY: &str = "meridian-metadata-proxy";
 const CONFIG: &str = "/etc/neutron/neutron_ovn_metadata_agent.ini";
+const COMMON: &str = "/etc/neutron/neutron.conf";
 /// CAP_NET_BIND_SERVICE, CAP_NET_ADMIN and CAP_SYS_ADMIN, as the kernel writes them.
 const AGENTS: &str = "0000000000201400";
 const NONE: &str = "0000000000000000";
@@ -28,8 +29,12 @@ pub(super) fn run() -> Result<()> {
         let machine = Systemd::start(&lab.find("hv1")?)?;
         machine.install_meridian()?;
         fs::create_dir_all("/etc/neutron")?;
-        fs::write(CONFIG, "[DEFAULT]\nmetadata_proxy_shared_secret = secret\n")?;
-        fs::set_permissions(CONFIG, fs::Permissions::from_mode(0o600))?;
+        // As some deployments have it: the secret is in Neutron's common file, and options of other programs beside it.
+        fs::write(COMMON, "[DEFAULT]\ncore_plugin = ml2\nmetadata_proxy_shared_secret = secret\n")?;
+        fs::write(CONFIG, "[DEFAULT]\n")?;
+        for file in [COMMON, CONFIG] {
+            fs::set_permissions(file, fs::Permissions::from_mode(0o600))?;
+        }
         let verify =
             "systemd-analyze verify --man=no /usr/lib/systemd/system/meridian-metadata-*.service 2>&1";
         let told = machine.run_args(&["sh", "-c", verify])?;
@@ -79,6 +84,30 @@ pub(super) fn run() -> Result<()> {
         ready(lab, "hv1", &[A, B])?;
         let (answers, failures) = train.end()?;
         ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
+
+        println!("the configuration is wrong, then metadata is switched off, then all is right again:");
+        for (text, state) in [
+            ("[meridian_metadata]\nverify_source_macs = enforce\n", "failed"),
+            ("[ovn]\novn_metadata_enabled = false\n", "active"),
+        ] {
+            fs::write(CONFIG, text)?;
+            for unit in [PROXY, AGENT] {
+                // It fails where the unit does.
+                let _ = machine.run(&format!("systemctl restart {unit}"));
+                eventually(WITHIN, "the unit has settled", || {
+                    let now = machine.property(unit, "ActiveState")?;
+                    ensure!(now == state, "{unit} is {now}");
+                    Ok(())
+                })?;
+                let restarts = machine.property(unit, "NRestarts")?;
+                ensure!(restarts == "0", "{unit} was started again {restarts} times");
+            }
+        }
+        let idle = machine.property(AGENT, "StatusText")?;
+        ensure!(idle.contains("metadata is switched off"), "{idle}");
+        fs::write(CONFIG, "[DEFAULT]\n")?;
+        machine.run(&format!("systemctl restart {PROXY} {AGENT}"))?;
+        gets_its_own(&one, &VMS[0])?;
 
         println!("the proxy is killed, and the package removed:");
         machine.run(&format!("systemctl kill --signal KILL {PROXY}"))?;

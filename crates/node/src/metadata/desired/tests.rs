@@ -156,6 +156,22 @@ fn a_network_is_served_where_it_has_a_port() {
 }
 
 #[test]
+fn a_subnet_without_an_address_of_the_metadata_port_is_on_the_link() {
+    let mut world = World::new();
+    let on_link = |world: &World| {
+        let served = world.decide().value.desired.networks[&NETWORK].clone();
+        served.namespace.on_link.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let vm = |world: &mut World, name, addresses, cidrs: &str| {
+        world.port(name, addresses).external_ids.insert(key::CIDRS.into(), cidrs.into());
+    };
+    vm(&mut world, "vm", "02:00:00:00:00:05 10.0.1.5", "10.0.1.5/24");
+    assert_eq!(on_link(&world), [""; 0], "the metadata port has 10.0.1.2/24");
+    vm(&mut world, "bare", "02:00:00:00:00:06 10.0.9.6 fd00::6", "10.0.9.6/24 fd00::6/64 0.0.0.0/0 x");
+    assert_eq!(on_link(&world), ["10.0.9.0/24"]);
+}
+
+#[test]
 fn ports_of_other_kinds_and_places_make_no_namespace() {
     type Change = fn(&mut PortBinding);
     let cases: [(&str, Change, bool); 9] = [

@@ -28,6 +28,7 @@ fn want() -> Desired {
             mac: MacAddr([2, 0, 0, 0, 0, 2]),
             mtu: None,
             addresses: ["169.254.169.254/32".parse().unwrap()].into(),
+            on_link: BTreeSet::new(),
         },
         port: "md".into(),
         bridge: "br-int".into(),
@@ -46,6 +47,7 @@ fn there() -> Observed {
         mtu: 1500,
         up: true,
         addresses: want().networks[&NETWORK].namespace.addresses.clone(),
+        on_link: BTreeSet::new(),
         offloads_checksums: false,
     };
     let namespace =
