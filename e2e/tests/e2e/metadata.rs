@@ -104,17 +104,18 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::a_cloud_serves_its_instances",
-            "with rows of the server alone: the first request of each instance, at the moment that Nova is told of its port, gets its data, by DHCP, through one router with several networks, and by a route of its own; a network without the service and the outside reach no namespace",
+            "with rows of the server alone: the first request of each instance, at the moment that Nova is told of its port, gets its data, by DHCP (cloud-init as well), through one router with several networks, and by a route of its own; a network without the service and the outside reach no namespace",
             &[],
             cloud::serves_its_instances,
         )
         .meridian(),
         Test::new(
             "metadata::many_networks_come_and_go",
-            "60 networks on one chassis are made and removed, and the agent is killed during both; nothing is left of them",
+            "150 networks on one chassis are made and removed, and the agent is killed five times during each; nothing is left of them",
             &[],
             many::come_and_go,
         )
+        .memory(1024)
         .meridian(),
         Test::new(
             "metadata::faults_are_mended",
@@ -125,7 +126,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::units_run_under_systemd",
-            "the Debian package is installed, and a real systemd runs the metadata agent with three capabilities and its proxy with none; restarts lose no request",
+            "the Debian package is installed, and a real systemd runs the metadata agent with three capabilities and its proxy with none; restarts lose no request; a wrong configuration starts nothing again and again; haproxy runs with the package's drop-in",
             &[],
             units::run,
         )

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use metadata_proxy::counts::Counts;
 use node::connections::NodeConnections;
 use node::metadata::Agent;
 use node::metadata::config::Config;

@@ -448,7 +448,7 @@ fn haproxies() -> Result<usize> {
 }
 
 /// The sockets of the proxy that are not in the network of its chassis: they would keep a namespace alive.
-fn sockets(hv: &Chassis) -> Result<Vec<String>> {
+pub(super) fn sockets(hv: &Chassis) -> Result<Vec<String>> {
     let pid = hv.daemon("metadata-proxy")?.pid().context("the proxy does not run")?;
     let mut tables = String::new();
     for table in ["unix", "tcp", "tcp6", "udp", "udp6"] {

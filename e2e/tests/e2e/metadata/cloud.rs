@@ -74,6 +74,9 @@ pub(super) fn serves_its_instances() -> Result<()> {
         let said = eventually(WITHIN, "it has metadata", || send(&vm, SERVICE.parse()?, GET))?;
         own(&said, 4)?;
 
+        println!("and cloud-init finds its data:");
+        cloud_init(&vm, INSTANCES[4].0)?;
+
         println!("a network without the service, and a host outside:");
         let vm = cloud.plug(lab, "lost", "hv1", &lost)?;
         lab.central("az1")?.ready(&[&lost.id])?;
@@ -85,6 +88,39 @@ pub(super) fn serves_its_instances() -> Result<()> {
         ensure!(send(&outside, SERVICE.parse()?, GET).is_err(), "a namespace answers the outside");
         Ok(())
     })
+}
+
+/// The configuration of cloud-init: the data, and nothing that would change the guest.
+const CLOUD_INIT: &str = "datasource_list: [OpenStack]
+datasource: {OpenStack: {max_wait: 60, timeout: 10}}
+network: {config: disabled}
+preserve_hostname: true
+users: []
+cloud_init_modules: []
+cloud_config_modules: []
+cloud_final_modules: []
+";
+
+/// Runs cloud-init as a VM does, with files of its own.
+fn cloud_init(vm: &Node, instance: &str) -> Result<()> {
+    fs::create_dir_all("/etc/cloud/cloud.cfg.d")?;
+    fs::write("/etc/cloud/cloud.cfg.d/99_lab.cfg", CLOUD_INIT)?;
+    for dir in ["/var/lib/cloud", "/run/cloud-init"] {
+        fs::create_dir_all(dir)?;
+    }
+    // The package's own script, which the lab does not run, would have done so.
+    let authorities = "cat /usr/share/ca-certificates/mozilla/*.crt > /etc/ssl/certs/ca-certificates.crt";
+    let own = "mount -t tmpfs tmpfs /var/lib/cloud && mount -t tmpfs tmpfs /run/cloud-init && mount -t tmpfs tmpfs /var/log";
+    let show = "cat /var/lib/cloud/data/instance-id /var/lib/cloud/instance/datasource /var/lib/cloud/instance/user-data.txt";
+    let log = "tail -n 40 /var/log/cloud-init.log";
+    let script = format!("{authorities} && {own} && {{ cloud-init init; {show} || {log}; }} 2>&1");
+    let said = vm.run_args(&["unshare", "--mount", "sh", "-c", &script])?;
+    println!("{said}");
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    ensure!(lines.contains(&instance), "cloud-init has another instance's id, or none");
+    ensure!(said.contains("DataSourceOpenStack"), "it found another source");
+    ensure!(lines.contains(&format!("# of {instance}").as_str()), "it has other user data");
+    Ok(())
 }
 
 /// A network and its subnet.

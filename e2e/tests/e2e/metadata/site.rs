@@ -258,16 +258,36 @@ fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
     let values = |name: &str| -> Vec<&str> {
         head.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).collect()
     };
+    let asked_by_cloud_init = values("user-agent").iter().any(|agent| agent.starts_with("cloud-init"));
     let mut known = VMS.iter().map(|vm| (vm.4, vm.5)).chain(INSTANCES);
     let (status, body) = match known.find(|(instance, _)| values("x-instance-id") == [*instance]) {
         Some((instance, signature))
             if values("x-instance-id-signature") == [signature] && values("x-tenant-id") == ["p1"] =>
         {
-            ("200 OK", format!("instance {instance} | {} | body {sent:?}\n", head.join(" | ")))
+            match head.first().and_then(|line| line.split(' ').nth(1)).filter(|_| asked_by_cloud_init) {
+                Some(path) => published(instance, path),
+                None => ("200 OK", format!("instance {instance} | {} | body {sent:?}\n", head.join(" | "))),
+            }
         }
         _ => ("403 Forbidden", format!("{head:?}\n")),
     };
     write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// The files that Nova publishes for an instance, as far as cloud-init needs them.
+fn published(instance: &str, path: &str) -> (&'static str, String) {
+    match path.trim_end_matches('/') {
+        "/openstack" => ("200 OK", "2018-08-27\nlatest".into()),
+        path if path.ends_with("/meta_data.json") => {
+            let data = serde_json::json!({
+                "uuid": instance, "name": "vm", "hostname": "vm.novalocal", "launch_index": 0, "availability_zone": "nova",
+            });
+            ("200 OK", data.to_string())
+        }
+        path if path.ends_with("/user_data") => ("200 OK", format!("#cloud-config\n# of {instance}\n")),
+        path if path.ends_with("/vendor_data.json") => ("200 OK", "{}".into()),
+        _ => ("404 Not Found", "not found".into()),
+    }
 }
 
 /// The daemon of a chassis.
