@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kubernetes::address::{DualNet, PeerScheme};
-use kubernetes::annotation::{Annotation, ChassisId, L3GatewayConfig, PodNetworks, TunnelKeys};
+use kubernetes::annotation::{
+    Annotation, ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetworks, TunnelKeys,
+};
 use kubernetes::ident::{NetworkId, NodeId};
 use kubernetes::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
+use kubernetes::upgrade::LastingRows;
 use kubernetes::zone::desired::{ChassisSeen, compile, compile_chassis, name_chassis, name_row};
+use kubernetes::zone::migration::PodTraffic;
 use kubernetes::zone::{NameProfile, ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};
 use lab::node::Node;
 use lab::node::central::Central;
@@ -63,6 +67,7 @@ fn node(n: u32, tunnel: IpAddr) -> Result<ZoneNode> {
         gateway: Option::<L3GatewayConfig>::parse(&gateway).map_err(anyhow::Error::msg)?,
         addresses: DualNet::from_nets([format!("172.18.0.10{n}/24").parse()?]).context("one family")?,
         has_gateway_mtu: true,
+        old_keys: GatewayPortKeys::default(),
     })
 }
 
@@ -75,11 +80,13 @@ fn zone(lab: &Lab, n: u32) -> Result<ZoneSnapshot> {
     let nodes = nodes.collect::<Result<_>>()?;
     Ok(ZoneSnapshot {
         local: format!("hv{n}"),
+        topology: kubernetes::zone::Topology::New,
         cluster: ClusterNetwork::default(),
         default_mtu: 1400,
         profile: NameProfile::Seed,
         nodes,
         unreadable: BTreeSet::new(),
+        lasting: LastingRows::default(),
         shared_services: Default::default(),
         remote_chassis: (1..=3).filter(|other| *other != n).map(|other| format!("hv{other}")).collect(),
     })
@@ -100,6 +107,8 @@ fn pod(n: u32) -> Result<ZonePod> {
         uid: format!("uid{n}"),
         node: format!("hv{n}"),
         addresses: addresses.map_err(anyhow::Error::msg)?,
+        traffic: PodTraffic::Passes,
+        egress: None,
     })
 }
 

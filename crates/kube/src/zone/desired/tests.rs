@@ -10,14 +10,24 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::PeerScheme;
-use crate::annotation::{Annotation, ChassisId, GatewayMode, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::annotation::{
+    Annotation, ChassisId, GatewayMode, GatewayPortKeys, L3GatewayConfig, PodNetwork, TunnelKeys,
+};
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
+use crate::upgrade::LastingRows;
+use crate::zone::migration::PodTraffic;
 use crate::zone::{NameProfile, ZonePod};
 
 // These tests run a real database.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 mod database;
+mod egress;
+mod migration;
+// These tests run a real database.
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
+mod takeover;
+mod upgrade;
 
 const OWNER: &str = "meridian";
 
@@ -43,6 +53,7 @@ fn node(id: u16) -> ZoneNode {
         ])
         .unwrap(),
         has_gateway_mtu: true,
+        old_keys: GatewayPortKeys::default(),
     }
 }
 
@@ -52,12 +63,14 @@ fn zone(local: &str) -> ZoneSnapshot {
     let remote = nodes.iter().filter(|(name, _)| *name != local);
     ZoneSnapshot {
         local: local.to_owned(),
+        topology: Topology::New,
         cluster: ClusterNetwork::default(),
         default_mtu: 1400,
         profile: NameProfile::Seed,
         remote_chassis: remote.map(|(_, node)| node.chassis.as_str().to_owned()).collect(),
         nodes,
         unreadable: BTreeSet::new(),
+        lasting: LastingRows::default(),
         shared_services: [
             ("default/kubernetes".to_owned(), vec!["10.96.0.1".parse().unwrap()]),
             ("kube-system/kube-dns".to_owned(), vec!["10.96.0.10".parse().unwrap()]),
@@ -87,6 +100,8 @@ fn pod(name: &str, node: &str, last: u8, key: u16) -> ZonePod {
             tunnel_id: Some(key),
             role: Some("primary".into()),
         },
+        traffic: PodTraffic::Passes,
+        egress: None,
     }
 }
 
@@ -111,6 +126,16 @@ fn network(subnets: &[&str], cluster: &ClusterNetwork) -> ZoneNetwork {
         keys: TunnelKeys::parse("[16711684,16715779]").unwrap(),
         pods: vec![pod("a", "node1", 5, 10), pod("b", "node3", 6, 11)],
     }
+}
+
+/// The network of the worked example.
+pub(crate) fn dual_network() -> crate::network::Layer2Network {
+    network(&DUAL, &ClusterNetwork::default()).network
+}
+
+/// The nodes of the worked example.
+pub(crate) fn three_nodes() -> BTreeMap<String, ZoneNode> {
+    zone("node1").nodes
 }
 
 const DUAL: [&str; 2] = ["203.203.0.0/16", "2010:100:200::/60"];
