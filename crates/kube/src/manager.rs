@@ -16,4 +16,4 @@ mod target;
 pub use desired::ManagerDecider;
 pub use lease::{Lease, LeaseGuard, LeaseSettings, LeaseState};
 pub use run::{ManagerError, ManagerParts, run};
-pub use settings::{ManagerSettings, PeerSource};
+pub use settings::{EgressAssigner, ManagerSettings, PeerSource};

@@ -10,12 +10,15 @@ use serde_json::Value;
 
 use super::kind::{Kind, Reader};
 use super::snapshot::{
-    AttachmentObject, ClaimObject, Meta, NamespaceObject, NetworkObject, NetworkScope, NodeObject,
-    ObjectName, Owner, PodObject, PodRequest, Protocol, ServiceObject, ServicePort, SliceEndpoint,
-    SliceObject, SlicePort,
+    AttachmentObject, ClaimObject, EgressIpObject, Meta, NamespaceObject, NetworkObject, NetworkScope,
+    NodeObject, ObjectName, Owner, PodObject, PodRequest, Protocol, ServiceObject, ServicePort,
+    SliceEndpoint, SliceObject, SlicePort,
 };
 use crate::annotation::{Annotation, PodNetworks};
-use crate::crd::{ClusterUserDefinedNetworkSpec, Layer2Spec, NetworkStatus, Role, UserDefinedNetworkSpec};
+use crate::crd::{
+    ClusterUserDefinedNetworkSpec, EgressIPSpec, EgressIPStatus, Layer2Spec, NetworkStatus, Role,
+    UserDefinedNetworkSpec,
+};
 
 /// The annotation in which a pod says what it wants of its primary network.
 const REQUEST: &str = "v1.multus-cni.io/default-network";
@@ -70,6 +73,8 @@ pub(crate) enum Part {
     Attachment(AttachmentObject),
     /// A claim of addresses.
     Claim(ClaimObject),
+    /// Addresses with which pods leave the cluster.
+    EgressIp(EgressIpObject),
     /// A service.
     Service(ServiceObject),
     /// A part of a service's endpoints.
@@ -98,6 +103,7 @@ pub(crate) fn decode(reader: Reader, kind: Kind, object: DynamicObject) -> Optio
         Kind::ClusterUserDefinedNetwork => Part::ClusterNetwork(cluster_network(object)?),
         Kind::Attachment => Part::Attachment(attachment(object)),
         Kind::Claim => Part::Claim(claim(object)),
+        Kind::EgressIp => Part::EgressIp(egress_ip(object)),
         Kind::Service => Part::Service(service(object)),
         Kind::EndpointSlice => {
             let is_mirrored =
@@ -110,9 +116,15 @@ pub(crate) fn decode(reader: Reader, kind: Kind, object: DynamicObject) -> Optio
     })
 }
 
-/// A node: its annotations of `k8s.ovn.org`.
+/// A node: its annotations and labels of `k8s.ovn.org`, and whether it is ready.
 fn node(object: DynamicObject) -> NodeObject {
-    NodeObject { meta: meta(object.metadata, |_| false, |key| key.starts_with("k8s.ovn.org/")) }
+    let is_ours = |key: &str| key.starts_with("k8s.ovn.org/");
+    let mut conditions = list_at(&object.data, "/status/conditions");
+    let ready = conditions.find(|it| text_at(it, "/type") == Some("Ready"));
+    NodeObject {
+        is_ready: ready.is_some_and(|it| text_at(it, "/status") == Some("True")),
+        meta: meta(object.metadata, is_ours, is_ours),
+    }
 }
 
 /// A namespace: its labels.
@@ -229,6 +241,29 @@ fn claim(object: DynamicObject) -> ClaimObject {
         network: object.data.pointer("/spec/network").and_then(text).unwrap_or_default(),
         addresses: addresses.map(|list| list.iter().filter_map(text).collect()).unwrap_or_default(),
         meta: meta(object.metadata, |_| false, |_| false),
+    }
+}
+
+/// Addresses with which pods leave the cluster. A specification that does not parse has no selector and so matches nothing of ours.
+fn egress_ip(object: DynamicObject) -> EgressIpObject {
+    let spec = object.data.get("spec").cloned().unwrap_or_default();
+    let (addresses, selectors) = match EgressIPSpec::deserialize(spec) {
+        Ok(spec) => {
+            let parse = |text: &String| {
+                text.parse::<IpAddr>()
+                    .map_err(|_| format!("spec.egressIPs: {text:?} is not an address such as 172.18.0.100"))
+            };
+            let addresses = spec.egress_ips.iter().map(parse).collect();
+            (addresses, (spec.namespace_selector, spec.pod_selector))
+        }
+        Err(error) => (Err(format!("spec: {error}")), Default::default()),
+    };
+    let status = object.data.get("status").map(EgressIPStatus::deserialize);
+    EgressIpObject {
+        addresses,
+        selectors,
+        items: status.and_then(|status| status.ok()).unwrap_or_default().items,
+        meta: meta(object.metadata, |_| false, |key| key.starts_with("k8s.ovn.org/")),
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Kind {
     Attachment,
     /// A claim of addresses.
     Claim,
+    /// Addresses with which pods leave the cluster.
+    EgressIp,
     /// A service.
     Service,
     /// A part of a service's endpoints.
@@ -40,6 +42,7 @@ impl Kind {
             Kind::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
             Kind::Attachment => "NetworkAttachmentDefinition",
             Kind::Claim => "IPAMClaim",
+            Kind::EgressIp => "EgressIP",
             Kind::Service => "Service",
             Kind::EndpointSlice => "EndpointSlice",
         }
@@ -49,7 +52,7 @@ impl Kind {
     pub fn api_version(self) -> &'static str {
         match self {
             Kind::Node | Kind::Namespace | Kind::Pod | Kind::Service => "v1",
-            Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork => "k8s.ovn.org/v1",
+            Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork | Kind::EgressIp => "k8s.ovn.org/v1",
             Kind::Attachment => "k8s.cni.cncf.io/v1",
             Kind::Claim => "k8s.cni.cncf.io/v1alpha1",
             Kind::EndpointSlice => "discovery.k8s.io/v1",
@@ -66,6 +69,7 @@ impl Kind {
             Kind::ClusterUserDefinedNetwork => "clusteruserdefinednetworks",
             Kind::Attachment => "network-attachment-definitions",
             Kind::Claim => "ipamclaims",
+            Kind::EgressIp => "egressips",
             Kind::Service => "services",
             Kind::EndpointSlice => "endpointslices",
         }
@@ -99,6 +103,7 @@ impl Reader {
                 Kind::ClusterUserDefinedNetwork,
                 Kind::Attachment,
                 Kind::Claim,
+                Kind::EgressIp,
             ],
             Reader::Node => &[Kind::Node, Kind::Pod, Kind::Attachment, Kind::Service, Kind::EndpointSlice],
         }

@@ -13,7 +13,7 @@ use ovn::MacAddr;
 
 use super::kind::Kind;
 use crate::annotation::{AnnotationError, Annotations, PodNetworks};
-use crate::crd::Layer2Spec;
+use crate::crd::{EgressIPStatusItem, Layer2Spec};
 
 /// The namespace and the name of an object; the namespace of a cluster-wide one is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +107,7 @@ described!(
     NetworkObject,
     AttachmentObject,
     ClaimObject,
+    EgressIpObject,
     ServiceObject,
     SliceObject
 );
@@ -116,6 +117,8 @@ described!(
 pub struct NodeObject {
     /// The metadata.
     pub meta: Meta,
+    /// Whether its kubelet says that it is ready.
+    pub is_ready: bool,
 }
 
 /// A namespace.
@@ -198,6 +201,19 @@ pub struct ClaimObject {
     pub network: String,
     /// The claimed addresses, as they stand.
     pub addresses: Vec<String>,
+}
+
+/// Addresses with which pods leave the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EgressIpObject {
+    /// The metadata.
+    pub meta: Meta,
+    /// The addresses, or why they cannot be read.
+    pub addresses: Result<Vec<IpAddr>, String>,
+    /// The namespaces and the pods.
+    pub selectors: (LabelSelector, LabelSelector),
+    /// The assigned addresses, as they stand in the status.
+    pub items: Vec<EgressIPStatusItem>,
 }
 
 /// A transport protocol of a service.
@@ -325,6 +341,8 @@ pub struct Snapshot {
     pub attachments: Objects<AttachmentObject>,
     /// The claims of addresses.
     pub claims: Objects<ClaimObject>,
+    /// Addresses with which pods leave the cluster.
+    pub egress_ips: Objects<EgressIpObject>,
     /// The services.
     pub services: Objects<ServiceObject>,
     /// The parts of services' endpoints.
@@ -345,6 +363,7 @@ impl Snapshot {
             Kind::ClusterUserDefinedNetwork => of(&self.cluster_networks, name),
             Kind::Attachment => of(&self.attachments, name),
             Kind::Claim => of(&self.claims, name),
+            Kind::EgressIp => of(&self.egress_ips, name),
             Kind::Service => of(&self.services, name),
             Kind::EndpointSlice => of(&self.slices, name),
         }

@@ -259,6 +259,7 @@ fn store(snapshot: &mut Snapshot, part: Part) -> bool {
         Part::ClusterNetwork(object) => put(&mut snapshot.cluster_networks, object),
         Part::Attachment(object) => put(&mut snapshot.attachments, object),
         Part::Claim(object) => put(&mut snapshot.claims, object),
+        Part::EgressIp(object) => put(&mut snapshot.egress_ips, object),
         Part::Service(object) => put(&mut snapshot.services, object),
         Part::Slice(object) => put(&mut snapshot.slices, object),
     }
@@ -273,6 +274,7 @@ fn remove(snapshot: &mut Snapshot, kind: Kind, name: &ObjectName) -> bool {
         Kind::ClusterUserDefinedNetwork => snapshot.cluster_networks.remove(name).is_some(),
         Kind::Attachment => snapshot.attachments.remove(name).is_some(),
         Kind::Claim => snapshot.claims.remove(name).is_some(),
+        Kind::EgressIp => snapshot.egress_ips.remove(name).is_some(),
         Kind::Service => snapshot.services.remove(name).is_some(),
         Kind::EndpointSlice => snapshot.slices.remove(name).is_some(),
     }
@@ -289,6 +291,7 @@ fn replace(snapshot: &mut Snapshot, kind: Kind, parts: Vec<Part>) {
         Kind::ClusterUserDefinedNetwork => snapshot.cluster_networks.clear(),
         Kind::Attachment => snapshot.attachments.clear(),
         Kind::Claim => snapshot.claims.clear(),
+        Kind::EgressIp => snapshot.egress_ips.clear(),
         Kind::Service => snapshot.services.clear(),
         Kind::EndpointSlice => snapshot.slices.clear(),
     }

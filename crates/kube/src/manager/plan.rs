@@ -13,11 +13,16 @@ use crate::annotation::{Annotation, PodNetworks};
 use crate::cluster::kind::Kind;
 use crate::cluster::snapshot::{AttachmentObject, Meta, NetworkObject, ObjectName, Objects, Snapshot};
 use crate::cluster::write::{Change, PatchBuilder, PatchOp, Write, annotate, object_id, planned};
+use crate::crd::{EgressIPStatus, EgressIPStatusItem};
 
 /// Plans all writes. Numbers come before what needs them, conditions and events last.
 pub(super) fn plan(want: &Desired, have: &Observed) -> Plan<Write> {
     let objects = &have.objects;
-    let total = want.annotations.len() + want.attachments.len() + want.pods.len() + want.conditions.len();
+    let total = want.annotations.len()
+        + want.attachments.len()
+        + want.pods.len()
+        + want.conditions.len()
+        + want.egress.len();
     let mut writes = Vec::new();
     for (object, values) in &want.annotations {
         writes.extend(annotate(object, values, objects));
@@ -42,6 +47,9 @@ pub(super) fn plan(want: &Desired, have: &Observed) -> Plan<Write> {
     }
     for (object, wanted) in &want.conditions {
         writes.extend(condition(object, wanted, objects));
+    }
+    for (object, items) in &want.egress {
+        writes.extend(egress(object, items, objects));
     }
     for notice in &want.notices {
         let event = event_name(notice);
@@ -246,6 +254,19 @@ fn condition(object: &ObjectRef, want: &ConditionWant, objects: &Snapshot) -> Op
         summary: format!("set condition {CONDITION}={status} ({})", want.reason),
     };
     Some(planned(object, change))
+}
+
+fn egress(object: &ObjectRef, items: &[EgressIPStatusItem], objects: &Snapshot) -> Option<Planned> {
+    let had = objects.egress_ips.get(&object.name).filter(|had| had.meta.uid == object.uid)?;
+    if had.items == items {
+        return None;
+    }
+    let mut patch = PatchBuilder::new(&object.uid, had.meta.has_annotations);
+    patch.set("/status", had.meta.version, json!(EgressIPStatus { items: items.to_vec() }));
+    let shown: Vec<String> =
+        items.iter().map(|item| format!("{} on {}", item.egress_ip, item.node)).collect();
+    let shown = if shown.is_empty() { "no node".to_owned() } else { shown.join(", ") };
+    Some(planned(object, Change::PatchStatus { ops: patch.finish()?, summary: format!("assign {shown}") }))
 }
 
 /// The name of an event: the same event has the same name in every process.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::annotation::PodNetwork;
 use crate::cluster::snapshot::{AttachmentObject, ObjectName, Snapshot};
 pub use crate::cluster::write::{Notice, ObjectRef};
+use crate::crd::EgressIPStatusItem;
 
 /// The finalizer of networks and of their definitions.
 pub const FINALIZER: &str = "k8s.ovn.org/user-defined-network-protection";
@@ -74,6 +75,8 @@ pub struct Desired {
     pub pods: Vec<PodWant>,
     /// The conditions of networks.
     pub conditions: BTreeMap<ObjectRef, ConditionWant>,
+    /// The nodes of egress addresses.
+    pub egress: BTreeMap<ObjectRef, Vec<EgressIPStatusItem>>,
     /// Networks with our finalizer, and those without.
     pub finalizers: BTreeMap<ObjectRef, bool>,
     /// Events.

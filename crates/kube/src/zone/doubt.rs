@@ -118,7 +118,7 @@ mod tests {
         for name in nodes {
             let meta = Meta { name: (*name).to_owned(), ..Meta::default() };
             let name = ObjectName { namespace: String::new(), name: (*name).to_owned() };
-            copy.snapshot.nodes.insert(name, Arc::new(NodeObject { meta }));
+            copy.snapshot.nodes.insert(name, Arc::new(NodeObject { meta, ..NodeObject::default() }));
         }
         copy
     }

@@ -13,13 +13,15 @@ use std::net::IpAddr;
 use reconcile::{Class, ObjectId, Problem};
 
 use super::desired::identity;
-use super::{NameProfile, ZoneNetwork, ZoneNode, ZonePod, ZoneService, ZoneServicePort, ZoneSnapshot};
-
+use super::migration::PodTraffic;
+use super::{
+    NameProfile, Topology, ZoneNetwork, ZoneNode, ZonePod, ZoneService, ZoneServicePort, ZoneSnapshot,
+};
 use crate::address::DualNet;
 use crate::annotation::{
-    Annotation, AnnotationError, Annotations, ChassisId, EncapAddresses, GatewayMtuSupport, L3GatewayConfig,
-    NetworkNameAnnotation, NodePrimaryAddress, PodNetwork, PodNetworks, TopologyVersion, TransitPeerSubnet,
-    TunnelKeys,
+    Annotation, AnnotationError, Annotations, ChassisId, EncapAddresses, GatewayMtuSupport, GatewayPortKeys,
+    L3GatewayConfig, NetworkNameAnnotation, NodePrimaryAddress, PodNetwork, PodNetworks, TopologyVersion,
+    TransitPeerSubnet, TunnelKeys,
 };
 use crate::cluster::decode::MIRRORED_SERVICE;
 use crate::cluster::snapshot::{
@@ -27,6 +29,7 @@ use crate::cluster::snapshot::{
 };
 use crate::ident::{MANAGEMENT_PORT_KEY, NetworkId, NodeId, ROUTER_PORT_KEY};
 use crate::network::{AttachmentKey, ClusterNetwork, ConfigError, Layer2Network, NetworkName, parse_config};
+use crate::upgrade::LastingRows;
 
 /// The annotation of a mirrored slice: the network whose addresses it has.
 const SLICE_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
@@ -85,12 +88,14 @@ fn gather_nodes(
 ) -> ZoneSnapshot {
     let mut zone = ZoneSnapshot {
         local: settings.node.clone(),
+        topology: Topology::New,
         cluster: settings.cluster.clone(),
         default_mtu: settings.default_mtu,
         profile: settings.profile,
         nodes: BTreeMap::new(),
         shared_services: BTreeMap::new(),
         remote_chassis,
+        lasting: LastingRows::default(),
         unreadable: BTreeSet::new(),
     };
     for node in cluster.nodes.values() {
@@ -174,6 +179,7 @@ fn read_node(
         gateway: None,
         addresses: DualNet::default(),
         has_gateway_mtu: true,
+        old_keys: GatewayPortKeys::read(annotations)?.unwrap_or_default(),
     }))
 }
 
@@ -356,6 +362,8 @@ impl Definitions {
                     uid: meta.uid.clone(),
                     node: node.to_owned(),
                     addresses,
+                    traffic: PodTraffic::default(),
+                    egress: None,
                 }),
                 Err(cause) => {
                     let object = meta.object_name();

@@ -7,6 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`snapshot`] | the inputs: networks with their pods, nodes, the node whose zone it is |
+//! | [`migration`] | live migrations of virtual machines |
 //! | [`names`] | the names of rows, in the two dialects that clusters use |
 //! | [`gather`](mod@gather) | from the API's objects to these inputs |
 //! | [`desired`] | the rows of one network in one zone |
@@ -17,7 +18,7 @@
 //! | [`run`] | the program |
 //! | [`explain`](mod@explain) | the meaning of an address, for people |
 //!
-//! EgressIP and the mixed topology of a rolling upgrade are not here.
+//! During a rolling upgrade some nodes still have the topology without transit routers; the rows of that time are here as well.
 
 mod announce;
 pub mod decider;
@@ -25,6 +26,7 @@ pub mod desired;
 pub mod doubt;
 pub mod explain;
 pub mod gather;
+pub mod migration;
 pub mod names;
 pub mod run;
 pub mod snapshot;
@@ -33,4 +35,4 @@ mod target;
 pub use gather::ZoneSettings;
 pub use names::{NameProfile, RowNames};
 pub use run::{RunningZone, ZoneParts};
-pub use snapshot::{ZoneNetwork, ZoneNode, ZonePod, ZoneService, ZoneServicePort, ZoneSnapshot};
+pub use snapshot::{Topology, ZoneNetwork, ZoneNode, ZonePod, ZoneService, ZoneServicePort, ZoneSnapshot};

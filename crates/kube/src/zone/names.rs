@@ -65,6 +65,37 @@ impl RowNames {
         format!("{start}{}", self.switch)
     }
 
+    /// The switch's port to the gateway router, in the old topology.
+    pub fn old_switch_to_gateway(&self) -> String {
+        format!("stor-{}", self.switch)
+    }
+
+    /// The gateway router's port to the switch, in the old topology. It has the pods' gateway addresses.
+    pub fn old_gateway_to_switch(&self) -> String {
+        format!("rtos-{}", self.switch)
+    }
+
+    /// The switch's port that stands for the gateway router of another node, while one of both nodes has the old topology.
+    pub fn remote_gateway_on_switch(&self, node: &str) -> String {
+        format!("stor-{}_{node}", self.switch)
+    }
+
+    /// The transit router's second port to the switch, through which nodes of the old topology reach the gateway router.
+    pub fn upgrade_router_to_switch(&self, node: &str) -> String {
+        match self.profile {
+            NameProfile::Seed => format!("rtos-{}", self.gateway_router(node)),
+            NameProfile::Upstream => format!("trtos-{}-upgrade", self.switch),
+        }
+    }
+
+    /// The switch's port to it.
+    pub fn upgrade_switch_to_router(&self, node: &str) -> String {
+        match self.profile {
+            NameProfile::Seed => format!("stor-{}", self.gateway_router(node)),
+            NameProfile::Upstream => format!("stotr-{}-upgrade", self.switch),
+        }
+    }
+
     /// A node's gateway router.
     pub fn gateway_router(&self, node: &str) -> String {
         format!("GR_{}{node}", self.prefix)

@@ -5,17 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::NameProfile;
+use super::migration::PodTraffic;
 use crate::address::{DualNet, PeerSubnet, join_addresses};
-use crate::annotation::{ChassisId, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::annotation::{ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetwork, TunnelKeys};
 use crate::cluster::snapshot::Protocol;
+use crate::eip::PodEgress;
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
+use crate::upgrade::LastingRows;
 
 /// Everything that the rows of a zone follow from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneSnapshot {
     /// The node whose zone it is.
     pub local: String,
+    /// The topology of the node's own networks. The annotations of the other nodes say theirs.
+    pub topology: Topology,
     /// The addresses of the cluster.
     pub cluster: ClusterNetwork,
     /// The MTU of networks without one of their own.
@@ -28,6 +33,8 @@ pub struct ZoneSnapshot {
     pub shared_services: BTreeMap<String, Vec<IpAddr>>,
     /// Names of the remote chassis in the Southbound. A remote port without its chassis would become a local one.
     pub remote_chassis: BTreeSet<String>,
+    /// Rows that keep their UUIDs: another program wrote them, or the node was on the old topology.
+    pub lasting: LastingRows,
     /// Nodes whose annotations do not parse. Their rows stay as they are.
     pub unreadable: BTreeSet<String>,
 }
@@ -51,6 +58,19 @@ pub struct ZoneNode {
     pub addresses: DualNet,
     /// Whether router ports may have `gateway_mtu`.
     pub has_gateway_mtu: bool,
+    /// The keys of its gateway routers' ports on the switches of the old topology. Nodes on the new topology need theirs while
+    /// another node is on the old one.
+    pub old_keys: GatewayPortKeys,
+}
+
+/// The routers of a node's layer-2 networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topology {
+    /// The gateway router is connected to the switch, as in ovn-kubernetes before it had transit routers.
+    Old,
+    /// The transit router is connected to the switch, and to all gateway routers.
+    #[default]
+    New,
 }
 
 /// A network with its allocated numbers.
@@ -107,6 +127,10 @@ pub struct ZonePod {
     pub node: String,
     /// Its addresses and its tunnel key.
     pub addresses: PodNetwork,
+    /// Whether its port has the addresses; during a live migration one of two pods has them.
+    pub traffic: PodTraffic,
+    /// The EgressIP that it uses.
+    pub egress: Option<PodEgress>,
 }
 
 impl ZoneNode {
@@ -125,6 +149,17 @@ impl ZoneNode {
             None => return None,
         };
         Some(PeerSubnet(subnets.only_families_of(&network.subnets)))
+    }
+
+    /// Whether the node is on the old topology: it has keys of it, and does not say that it has the transit router. A node without such
+    /// keys never had a port of the old topology.
+    pub fn is_old(&self) -> bool {
+        !self.is_new && !self.old_keys.0.is_empty()
+    }
+
+    /// The key of this node's gateway router on the switch of a network, in the old topology.
+    pub fn old_key(&self, network: &Layer2Network) -> Option<u16> {
+        self.old_keys.0.get(network.name.as_str()).copied()
     }
 
     /// The join addresses of this node's gateway router.

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use kubernetes::address::{DualNet, PeerScheme};
 use kubernetes::cluster::snapshot::ObjectName;
-use kubernetes::manager::{ManagerSettings, PeerSource};
+use kubernetes::manager::{EgressAssigner, ManagerSettings, PeerSource};
 use kubernetes::network::ClusterNetwork;
 use kubernetes::zone::{NameProfile, ZoneSettings};
 
-use super::value::{Field, PeerSchemeMode, PeerSourceMode, RowNaming};
+use super::value::{EgressAssignerMode, Field, PeerSchemeMode, PeerSourceMode, RowNaming};
 use super::{Key, Problem, Setting};
 use crate::failure::{Exit, Failure, Outcome};
 
@@ -28,6 +28,7 @@ pub(crate) struct Kube {
     masquerade_subnets: Setting<Vec<String>>,
     transit_subnets: Setting<Vec<String>>,
     join_subnets: Setting<Vec<String>>,
+    egress_ips: Setting<EgressAssignerMode>,
     peer_scheme: Setting<PeerSchemeMode>,
     peer_source: Setting<PeerSourceMode>,
     node_name: Setting<String>,
@@ -51,6 +52,7 @@ impl Default for Kube {
             masquerade_subnets: dual(cluster.masquerade),
             transit_subnets: dual(cluster.transit),
             join_subnets: dual(cluster.join),
+            egress_ips: Setting::default(EgressAssignerMode::Other),
             peer_scheme: Setting::default(PeerSchemeMode::Seed),
             peer_source: Setting::default(PeerSourceMode::Derived),
             node_name: Setting::default(String::new()),
@@ -93,6 +95,13 @@ impl Kube {
                 &mut self.transit_subnets,
             ),
             (key("join_subnets", "Join subnets of networks that name none"), &mut self.join_subnets),
+            (
+                key(
+                    "egress_ips",
+                    "Program that gives EgressIPs their nodes: other (such as ovn-kubernetes), or manager",
+                ),
+                &mut self.egress_ips,
+            ),
             (
                 key(
                     "peer_scheme",
@@ -171,11 +180,15 @@ impl Kube {
                 PeerSchemeMode::Upstream => PeerScheme::Upstream,
             },
         };
+        let egress = match self.egress_ips.value {
+            EgressAssignerMode::Other => EgressAssigner::Other,
+            EgressAssignerMode::Manager => EgressAssigner::Manager,
+        };
         let peers = match self.peer_source.value {
             PeerSourceMode::Derived => PeerSource::Derived,
             PeerSourceMode::Allocated => PeerSource::Allocated,
         };
-        if problems.is_empty() { Ok(ManagerSettings { cluster, peers }) } else { Err(problems) }
+        if problems.is_empty() { Ok(ManagerSettings { cluster, peers, egress }) } else { Err(problems) }
     }
 }
 

@@ -255,7 +255,7 @@ fn remote(dir: &tempfile::TempDir, database: Database) -> String {
 
 fn sight(dir: &tempfile::TempDir) -> Sight {
     let config = |database| ClientConfig::new(remote(dir, database).parse().unwrap());
-    Sight::open(config(Database::Northbound), config(Database::Southbound), 75)
+    Sight::open(config(Database::Northbound), config(Database::Southbound), 75, &World::default())
 }
 
 async fn start(sight: &Sight, worlds: &watch::Sender<World>, backing: &Arc<Behaviour>) -> Northbound {

@@ -7,17 +7,21 @@ use ovn::text::{HostAddr, PortAddresses, Text};
 use ovsdb::Ref;
 
 use super::transit::neighbour;
-use super::{Draft, host, map, nat, networks, refs, routes, text};
+use super::{Draft, egress, host, map, nat, networks, old, policies, refs, routes, text};
 use crate::address::{DualNet, SharedMasquerade, gateway_masquerade, mac_of, mac_of_address};
 use crate::annotation::L3GatewayConfig;
+use crate::zone::Topology;
 
 /// The name of the physical network of the external bridge.
 const PHYSICAL_NETWORK: &str = "physnet";
 /// Seconds that the router keeps a neighbour that it does not use.
 const NEIGHBOUR_AGE: u32 = 300;
 
-pub(super) fn compile(draft: &mut Draft<'_>, balancers: Ref<LoadBalancerGroup>) {
-    let mut ports = vec![port_to_transit(draft)];
+pub(super) fn compile(draft: &mut Draft<'_>, balancers: Option<Ref<LoadBalancerGroup>>) {
+    let mut ports = match draft.snapshot.topology {
+        Topology::New => vec![port_to_transit(draft)],
+        Topology::Old => vec![old::gateway_to_switch(draft)],
+    };
     let mut gateway_ids = Vec::new();
     if let Some(gateway) = draft.local.gateway.clone() {
         ports.push(port_to_external(draft, &gateway));
@@ -30,15 +34,21 @@ pub(super) fn compile(draft: &mut Draft<'_>, balancers: Ref<LoadBalancerGroup>) 
     let join: Vec<String> =
         draft.local.join(&draft.network.network).addresses().all().map(|it| it.to_string()).collect();
     let static_routes = routes::of_gateway_router(draft);
-    let nat = nat::of_gateway_router(draft);
+    let mut nat = nat::of_gateway_router(draft);
+    let mut policies = egress::of_gateway_router(draft);
+    if draft.is_old() {
+        policies.extend(policies::of_pods(draft));
+        nat.extend(nat::to_management(draft));
+    }
     let mut external_ids = draft.datapath_ids();
     gateway_ids.into_iter().for_each(|(key, value)| _ = external_ids.insert(key.into(), value.into()));
     let router = LogicalRouter {
         name: text(draft.names.gateway_router(draft.node())),
         ports: refs(ports),
         static_routes: refs(static_routes),
+        policies: refs(policies),
         nat: refs(nat),
-        load_balancer_group: refs(vec![balancers]),
+        load_balancer_group: balancers.into_iter().collect(),
         options: map([
             ("chassis", text(draft.local.chassis.as_str())),
             ("always_learn_from_arp_request", "false".into()),

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use ovn::nb::{
-    LoadBalancer, LoadBalancerGroup, LogicalRouterPort, LogicalRouterStaticRoute, LogicalSwitchPort,
-    StaticMacBinding,
+    LoadBalancer, LoadBalancerGroup, LogicalRouter, LogicalRouterPort, LogicalRouterStaticRoute,
+    LogicalSwitch, LogicalSwitchPort, StaticMacBinding,
 };
 use ovn::target::Row;
 use ovsdb::{Map, Str, Uuid};
@@ -88,6 +88,15 @@ pub fn pod_port(attachment: &AttachmentKey, namespace: &str, name: &str) -> Stri
     format!("{}{namespace}_{name}", attachment.row_prefix())
 }
 
+/// The name by which a row is found again whose identity traffic depends on.
+pub(super) fn lasting_name(row: &dyn Row) -> Option<&str> {
+    let row = row.as_any();
+    let switch = row.downcast_ref::<LogicalSwitch>().map(|row| row.name.as_str());
+    let router = || row.downcast_ref::<LogicalRouter>().map(|row| row.name.as_str());
+    let port = || row.downcast_ref::<LogicalSwitchPort>().map(|row| row.name.as_str());
+    switch.or_else(router).or_else(port)
+}
+
 /// The object of a row of ours in the Northbound.
 pub fn name_row(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
     if let Some(row) = row.as_any().downcast_ref::<StaticMacBinding>() {
@@ -100,6 +109,9 @@ pub fn name_row(_: Uuid, row: &dyn Row) -> Option<ObjectId> {
     let network = ids.get(NETWORK)?;
     if let Some(port) = row.as_any().downcast_ref::<LogicalSwitchPort>().filter(|_| ids.contains_key(POD)) {
         return Some(of_pod(&port.name));
+    }
+    if row.as_any().is::<LogicalSwitchPort>() && ids.contains_key(NODE) {
+        return remote_of(network, ids);
     }
     if let Some(port) = row.as_any().downcast_ref::<LogicalRouterPort>().filter(|_| ids.contains_key(NODE)) {
         return Some(ObjectId::new("remote-gateway", port.name.as_str()));

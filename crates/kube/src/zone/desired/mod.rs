@@ -5,6 +5,9 @@
 //! | `switch` | the layer-2 switch, its ports to router, management port and pods |
 //! | `transit` | the transit router, its port to the switch, its ports to all gateway routers |
 //! | `gateway` | the node's gateway router, the external switch |
+//! | `old` | the ports between switch and gateway routers of the old topology |
+//! | `scaffold` | the port through which nodes of the old topology reach a node of the new one |
+//! | `egress` | the ways out of pods with an EgressIP |
 //! | `routes`, `policies`, `nat` | what both routers do with packets |
 //! | `services` | load balancers, which the switch and the gateway router share |
 //! | `identity` | the objects of rows: what is refused, kept or reported as one |
@@ -14,11 +17,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod chassis;
+mod egress;
 mod gateway;
 pub mod identity;
 mod nat;
+mod old;
 mod policies;
 mod routes;
+mod scaffold;
 mod services;
 mod switch;
 mod transit;
@@ -33,8 +39,8 @@ use ovn::text::{HostAddr, Text};
 use ovsdb::{Map, Ref, Set, Str, Table, Uuid};
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
-use super::{RowNames, ZoneNetwork, ZoneNode, ZoneSnapshot};
-use crate::address::{DualNet, PeerSubnet};
+use super::{RowNames, Topology, ZoneNetwork, ZoneNode, ZoneSnapshot};
+use crate::address::{DualAddress, DualNet, PeerSubnet};
 
 pub use chassis::{ChassisSeen, compile_chassis, name_chassis};
 pub use identity::name_row;
@@ -44,7 +50,13 @@ pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> O
     let object = identity::of_network(network.network.name.as_str());
     let names = RowNames::new(&network.network.name, snapshot.profile);
     let local = snapshot.nodes.get(&snapshot.local);
-    let ready = local.and_then(|node| Some((node, node.peer_subnet(&network.network, snapshot)?)));
+    // The old topology has no peer subnets.
+    let none = PeerSubnet(DualNet::default());
+    let peers_of = |node: &ZoneNode| match snapshot.topology {
+        Topology::New => node.peer_subnet(&network.network, snapshot),
+        Topology::Old => Some(none),
+    };
+    let ready = local.and_then(|node| Some((node, peers_of(node)?)));
     let Some((local, peers)) = ready else {
         let mut out = Outcome::new(Part::new());
         let message = format!(
@@ -62,9 +74,13 @@ pub fn compile(snapshot: &ZoneSnapshot, network: &ZoneNetwork, owner: &str) -> O
     let out = Outcome::new(Part::new());
     let mut draft = Draft { snapshot, network, local, peers, names, owner, object, out };
     draft.keep_unreadable();
-    let switch_port = transit::compile(&mut draft);
+    let mut router_ports = match snapshot.topology {
+        Topology::New => transit::compile(&mut draft),
+        Topology::Old => vec![old::switch_to_gateway(&mut draft)],
+    };
+    router_ports.extend(old::remote_gateways(&mut draft));
     let balancers = services::compile(&mut draft);
-    switch::compile(&mut draft, switch_port, balancers);
+    switch::compile(&mut draft, router_ports, balancers);
     gateway::compile(&mut draft, balancers);
     draft.out
 }
@@ -93,6 +109,19 @@ impl<'z> Draft<'z> {
         nodes.iter().filter(move |(name, _)| *name != local).map(|(name, node)| (name.as_str(), node))
     }
 
+    /// Whether the zone's node is still on the old topology.
+    fn is_old(&self) -> bool {
+        self.snapshot.topology == Topology::Old
+    }
+
+    /// The router port with the addresses of the pods' gateway.
+    fn gateway_port(&self) -> String {
+        match self.snapshot.topology {
+            Topology::Old => self.names.old_gateway_to_switch(),
+            Topology::New => self.names.router_to_switch(),
+        }
+    }
+
     /// Whether the Southbound has a remote node's chassis. If it lacks it, the node's ports must wait: OVN would make local ones.
     fn is_reachable(&self, node: &ZoneNode) -> bool {
         self.snapshot.remote_chassis.contains(node.chassis.as_str())
@@ -102,6 +131,16 @@ impl<'z> Draft<'z> {
     fn remote_peers(&self, node: &ZoneNode) -> Option<PeerSubnet> {
         let is_ready = node.is_new && self.is_reachable(node);
         node.peer_subnet(&self.network.network, self.snapshot).filter(|_| is_ready)
+    }
+
+    /// The addresses at which the pods' router reaches a remote node's gateway router. While one of both nodes is old, they meet on
+    /// the switch.
+    fn remote_hops(&self, node: &ZoneNode) -> Option<DualAddress> {
+        if self.is_old() || node.is_old() {
+            let is_ready = self.is_reachable(node) && node.old_key(&self.network.network).is_some();
+            return is_ready.then(|| node.join(&self.network.network).addresses());
+        }
+        self.remote_peers(node).map(|peers| peers.gateway_side().addresses())
     }
 
     /// Keeps the rows of remote nodes whose annotations do not parse, and of the pods there.
@@ -118,7 +157,9 @@ impl<'z> Draft<'z> {
 
     /// Wants a row of a part of the network that is refused, kept and reported on its own.
     fn own_for<T: Writable + fmt::Debug>(&mut self, object: ObjectId, role: &str, row: T) -> Ref<T> {
-        let uuid = row_uuid("udn", self.network.network.name.as_str(), &format!("{} {role}", T::TABLE));
+        let derived = || row_uuid("udn", self.network.network.name.as_str(), &format!("{} {role}", T::TABLE));
+        let there = identity::lasting_name(&row).and_then(|name| self.snapshot.lasting.get(T::TABLE, name));
+        let uuid = there.unwrap_or_else(derived);
         self.out.value.own(object, uuid, row);
         Ref::new(uuid)
     }
@@ -129,6 +170,12 @@ impl<'z> Draft<'z> {
         let uuid = marked_uuid(self.owner, "udn", name, &format!("{} {role}", T::TABLE));
         self.out.value.own(object, uuid, row);
         uuid
+    }
+
+    /// Reports something about the network as a whole. Its rows are wanted without it.
+    fn report(&mut self, class: Class, code: &'static str, message: String) {
+        let problem = Problem::error(self.object.clone(), class, code, message);
+        self.out.problems.push(problem);
     }
 
     /// The keys by which rows of a network are found.
@@ -189,4 +236,4 @@ fn refs<T: Table>(rows: Vec<Ref<T>>) -> Set<Ref<T>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -15,22 +15,22 @@ use crate::address::SharedMasquerade;
 use crate::cluster::snapshot::Protocol;
 use crate::zone::ZoneService;
 
-/// Compiles the group of the network's load balancers, and its members.
-pub(super) fn compile(draft: &mut Draft<'_>) -> Ref<LoadBalancerGroup> {
+/// Compiles the group of the network's load balancers, and its members. A network without services needs none.
+pub(super) fn compile(draft: &mut Draft<'_>) -> Option<Ref<LoadBalancerGroup>> {
     let mut members = BTreeSet::new();
     for service in &draft.network.services {
         for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
             members.extend(balancer(draft, service, protocol).map(|row| row.uuid()));
         }
     }
+    if members.is_empty() {
+        return None;
+    }
     let name = identity::group_name(&draft.network.network.name);
     let object = identity::of_balancers(&name);
     let members: Set<Weak<LoadBalancer>> = members.into_iter().map(Weak::new).collect();
-    Ref::new(draft.own_marked(
-        object,
-        "balancers",
-        LoadBalancerGroup { name: name.into(), load_balancer: members },
-    ))
+    let row = LoadBalancerGroup { name: name.into(), load_balancer: members };
+    Some(Ref::new(draft.own_marked(object, "balancers", row)))
 }
 
 /// The load balancer of a service's ports of one protocol.

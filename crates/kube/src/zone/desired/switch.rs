@@ -1,23 +1,25 @@
 //! The layer-2 switch, its ports to router, management port and pods.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ovn::PortType;
 use ovn::nb::{LoadBalancerGroup, LogicalSwitch, LogicalSwitchPort};
 use ovn::text::{HostAddr, PortAddresses, PortSecurity, Text};
-use ovsdb::{Ref, Str};
+use ovsdb::{Ref, Set, Str};
 use reconcile::{Class, Problem};
 
-use super::{Draft, identity, map, refs, text};
-use crate::ident::MANAGEMENT_PORT_KEY;
+use super::{Draft, egress, identity, map, refs, text};
+use crate::ident::{LAST_PLATFORM_KEY, MANAGEMENT_PORT_KEY, ROUTER_PORT_KEY};
 use crate::zone::ZonePod;
+use crate::zone::migration::PodTraffic;
 
 pub(super) fn compile(
     draft: &mut Draft<'_>,
-    router_port: Ref<LogicalSwitchPort>,
-    balancers: Ref<LoadBalancerGroup>,
+    mut ports: Vec<Ref<LogicalSwitchPort>>,
+    balancers: Option<Ref<LoadBalancerGroup>>,
 ) {
-    let mut ports = vec![router_port, management_port(draft)];
+    ports.push(management_port(draft));
     for pod in &draft.network.pods {
         ports.extend(pod_port(draft, pod));
     }
@@ -32,10 +34,12 @@ pub(super) fn compile(
     ];
     config.extend(network.subnets.ipv4.map(|net| ("subnet", text(net))));
     config.extend(network.subnets.ipv6.map(|net| ("ipv6_prefix", text(net.network()))));
+    let qos_rules = egress::of_switch(draft);
     let switch = LogicalSwitch {
         name,
+        qos_rules: refs(qos_rules),
         ports: refs(ports),
-        load_balancer_group: refs(vec![balancers]),
+        load_balancer_group: balancers.into_iter().collect(),
         other_config: map(config),
         external_ids: draft.datapath_ids(),
         ..Default::default()
@@ -50,11 +54,31 @@ fn management_port(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
     let row = LogicalSwitchPort {
         name: text(draft.names.management_port(draft.node())),
         addresses: [Text::from(fixed(network.management_mac(), &ips))].into_iter().collect(),
-        options: map([("requested-tnl-key", text(MANAGEMENT_PORT_KEY))]),
+        options: map(platform_keys(draft).management.map(|key| ("requested-tnl-key", text(key)))),
         external_ids: draft.external_ids(),
         ..Default::default()
     };
     draft.own("management", row)
+}
+
+/// The tunnel keys of the platform's ports on the switch.
+pub(super) struct PlatformKeys {
+    pub(super) router: Option<u16>,
+    pub(super) management: Option<u16>,
+}
+
+/// The keys of the platform's ports. In the old topology pods and gateway routers may have got these keys, and they keep them: OVN
+/// would delete and create one of two ports that request the same key. All zones see the same pods and so choose the same keys;
+/// if none is left, OVN chooses.
+pub(super) fn platform_keys(draft: &Draft<'_>) -> PlatformKeys {
+    let pods = draft.network.pods.iter().filter_map(|pod| pod.addresses.tunnel_id);
+    let gateways = draft.snapshot.nodes.values().filter_map(|node| node.old_key(&draft.network.network));
+    let taken: BTreeSet<u16> = pods.chain(gateways).filter(|key| *key <= LAST_PLATFORM_KEY).collect();
+    let free = |first: u16, other: Option<u16>| {
+        (first..=LAST_PLATFORM_KEY).find(|key| !taken.contains(key) && Some(*key) != other)
+    };
+    let router = free(ROUTER_PORT_KEY, None);
+    PlatformKeys { router, management: free(MANAGEMENT_PORT_KEY, router) }
 }
 
 /// The port of a pod: a VIF in its own zone, a remote port in all others.
@@ -103,6 +127,10 @@ fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPor
     } else {
         row.kind = PortType::Remote;
         external_ids.insert(identity::NODE.into(), pod.node.as_str().into());
+    }
+    if pod.traffic == PodTraffic::Blocked {
+        row.enabled = Some(false);
+        row.addresses = Set::default();
     }
     (row.options, row.external_ids) = (map(options), external_ids);
     Some(draft.own_for(object, &format!("pod {}", pod.uid), row))

@@ -10,15 +10,25 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::PeerScheme;
-use crate::annotation::{Annotation, ChassisId, GatewayMode, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::annotation::{
+    Annotation, ChassisId, GatewayMode, GatewayPortKeys, L3GatewayConfig, PodNetwork, TunnelKeys,
+};
 use crate::cluster::snapshot::Protocol;
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
+use crate::upgrade::LastingRows;
+use crate::zone::migration::PodTraffic;
 use crate::zone::{NameProfile, ZonePod, ZoneService, ZoneServicePort};
 
 // These tests run a real database.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 mod database;
+mod egress;
+mod migration;
+// These tests run a real database.
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
+mod takeover;
+mod upgrade;
 
 const OWNER: &str = "meridian";
 
@@ -44,6 +54,7 @@ fn node(id: u16) -> ZoneNode {
         ])
         .unwrap(),
         has_gateway_mtu: true,
+        old_keys: GatewayPortKeys::default(),
     }
 }
 
@@ -53,12 +64,14 @@ fn zone(local: &str) -> ZoneSnapshot {
     let remote = nodes.iter().filter(|(name, _)| *name != local);
     ZoneSnapshot {
         local: local.to_owned(),
+        topology: Topology::New,
         cluster: ClusterNetwork::default(),
         default_mtu: 1400,
         profile: NameProfile::Seed,
         remote_chassis: remote.map(|(_, node)| node.chassis.as_str().to_owned()).collect(),
         nodes,
         unreadable: BTreeSet::new(),
+        lasting: LastingRows::default(),
         shared_services: [
             ("default/kubernetes".to_owned(), vec!["10.96.0.1".parse().unwrap()]),
             ("kube-system/kube-dns".to_owned(), vec!["10.96.0.10".parse().unwrap()]),
@@ -88,6 +101,8 @@ fn pod(name: &str, node: &str, last: u8, key: u16) -> ZonePod {
             tunnel_id: Some(key),
             role: Some("primary".into()),
         },
+        traffic: PodTraffic::Passes,
+        egress: None,
     }
 }
 
@@ -113,6 +128,16 @@ fn network(subnets: &[&str], cluster: &ClusterNetwork) -> ZoneNetwork {
         pods: vec![pod("a", "node1", 5, 10), pod("b", "node3", 6, 11)],
         services: Vec::new(),
     }
+}
+
+/// The network of the worked example.
+pub(crate) fn dual_network() -> crate::network::Layer2Network {
+    network(&DUAL, &ClusterNetwork::default()).network
+}
+
+/// The nodes of the worked example.
+pub(crate) fn three_nodes() -> BTreeMap<String, ZoneNode> {
+    zone("node1").nodes
 }
 
 const DUAL: [&str; 2] = ["203.203.0.0/16", "2010:100:200::/60"];
@@ -415,10 +440,10 @@ fn every_row_names_its_object() {
 fn keys(part: &Part) -> BTreeMap<String, String> {
     let keyed = part.rows().filter_map(|(_, row)| {
         let options = column(row, "options").into_iter().chain(column(row, "other_config"));
-        let key = options.filter_map(|text| {
+        let mut key = options.filter_map(|text| {
             Some(text.split("requested-tnl-key=").nth(1)?.split([',', '}']).next()?.to_owned())
         });
-        Some((column(row, "name")?, key.last()?))
+        Some((column(row, "name")?, key.next_back()?))
     });
     keyed.collect()
 }

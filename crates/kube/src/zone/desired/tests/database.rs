@@ -11,9 +11,9 @@ use reconcile::{Scope, StepResult, Target};
 use super::*;
 
 /// A database of a zone, and the target that the node writes it with.
-struct ZoneDatabase {
-    target: RowTarget<ClientDatabase>,
-    client: ovsdb::Client,
+pub(super) struct ZoneDatabase {
+    pub(super) target: RowTarget<ClientDatabase>,
+    pub(super) client: ovsdb::Client,
     _server: Server,
     _dir: tempfile::TempDir,
 }
@@ -36,7 +36,7 @@ impl ZoneDatabase {
         ZoneDatabase { target, client, _server: server, _dir: dir }
     }
 
-    fn northbound() -> ZoneDatabase {
+    pub(super) fn northbound() -> ZoneDatabase {
         Self::start(Database::Northbound, Tables::northbound(), Rules::kubernetes(), name_row)
     }
 
@@ -45,7 +45,7 @@ impl ZoneDatabase {
     }
 
     /// Brings the database to these parts in one pass; gives the number of its steps.
-    async fn write(&mut self, parts: &[Part]) -> usize {
+    pub(super) async fn write(&mut self, parts: &[Part]) -> usize {
         self.write_but(parts, &BTreeSet::new()).await
     }
 
@@ -63,7 +63,7 @@ impl ZoneDatabase {
         plan.steps.len()
     }
 
-    async fn snapshot(&self) -> ovsdb::Snapshot {
+    pub(super) async fn snapshot(&self) -> ovsdb::Snapshot {
         self.client.synced().await.unwrap();
         self.client.snapshot()
     }
