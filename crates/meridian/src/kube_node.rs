@@ -52,8 +52,7 @@ pub(crate) async fn run_node(config: &Config, log: LogControl) -> Outcome {
     let mut watchdog = notify::Watchdog::new();
     let mut is_ready = false;
     let mut states: Vec<_> = zone.handles().iter().map(|handle| handle.status()).collect();
-    loop {
-        let [_, networks, _] = &mut states[..] else { break };
+    while let [_, networks, _] = &mut states[..] {
         if !is_ready && networks.borrow_and_update().last_success.is_some() {
             is_ready = true;
             notify::ready("keeps the rows of this node");
