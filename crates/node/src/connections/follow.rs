@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ovsdb::client::{ConditionError, OpenError};
 use ovsdb::session::Remotes;
-use ovsdb::{Client, Condition, FeedEvent, Str};
+use ovsdb::{AnyCondition, Client, FeedEvent, Str};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
@@ -118,7 +118,7 @@ async fn report_misfits(shared: &Shared, connection: &Connection, client: &Clien
 async fn keep_rows(connection: &Connection, client: &Client, database: OvnDatabase) {
     let mut asked = connection.asked.subscribe();
     let initial = connection.model.tables().map(|(table, condition)| (table.clone(), condition.clone()));
-    let mut in_force: BTreeMap<Str, Condition> = initial.collect();
+    let mut in_force: BTreeMap<Str, AnyCondition> = initial.collect();
     loop {
         let now = asked.borrow_and_update().clone();
         let mut requests = JoinSet::new();
@@ -134,10 +134,10 @@ async fn keep_rows(connection: &Connection, client: &Client, database: OvnDataba
         while let Some(answer) = requests.join_next().await {
             match answer {
                 Ok(Ok(())) => {}
-                Ok(Err(error @ ConditionError::Refused { .. })) => {
-                    error!(%error, "the {database} database does not tell the rows that matter");
-                }
                 Ok(Err(ConditionError::Closed)) | Err(_) => return,
+                Ok(Err(error)) => {
+                    error!(%error, "the {database} database refuses to send the requested rows")
+                }
             }
         }
         connection.in_force.send_replace(now.revision());

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
 use ovsdb::txn::{Class as CommitClass, CommitError, Committed, OpResult};
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use ovsdb::{ElementChange, Str, Transaction, Uuid};
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
 
@@ -181,7 +181,7 @@ fn blames_an_object(error: &CommitError) -> bool {
 }
 
 fn gone(row: RowId) -> TargetError {
-    TargetError::new(Class::Conflict, format!("change {row}: it is gone"))
+    TargetError::new(Class::Conflict, format!("change {row}: another client deleted it"))
 }
 
 /// The remedy for a failed transaction. One that may have succeeded is a conflict: the next observation shows it.

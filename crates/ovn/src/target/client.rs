@@ -40,7 +40,7 @@ impl Database for ClientDatabase {
             TargetError::new(Class::Refused, tried).because(error)
         })?;
         let schema = self.client.schema().ok_or_else(|| {
-            TargetError::new(Class::Transient, format!("learn the schema of {}", self.client.database()))
+            TargetError::new(Class::Transient, format!("read the schema of {}", self.client.database()))
         })?;
         Ok(SnapshotView::new(snapshot, schema, Arc::clone(&self.tables)))
     }

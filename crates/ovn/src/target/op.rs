@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Datum;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::state::{Owned, RowId};

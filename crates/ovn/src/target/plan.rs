@@ -11,10 +11,10 @@ mod members;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb::Uuid;
-use ovsdb::model::column::Arity;
+use ovsdb::model::Arity;
 use ovsdb::model::{ColumnSet, ColumnSpec};
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use reconcile::{Class, ObjectId, Plan, Problem};
 
 use super::admit::{Admitted, admit};
@@ -176,13 +176,14 @@ impl<'a> Planner<'a> {
         let own = wanted.own.as_ref().filter(|own| !self.keep.contains(&own.object));
         match (self.have.row(id), own) {
             (Some(row), Some(own)) if self.ownership.is_others(id, row) => {
-                let text = format!("{id} carries the mark of another deployment and is left alone");
+                let text =
+                    format!("{id} has the mark of another deployment, so the writer does not change it");
                 self.report(id, &own.object, Class::Refused, "foreign-row", text);
                 self.change(id, None, wanted, row);
             }
             (Some(row), own) => self.change(id, own, wanted, row),
             (None, Some(own)) if self.have.hides(id) => {
-                let text = format!("{id} is there but cannot be read, so it is left alone");
+                let text = format!("{id} exists but does not parse, so the writer does not change it");
                 self.report(id, &own.object, Class::Refused, "unreadable-row", text);
             }
             (None, Some(own)) => self.insert(id, own, wanted),
@@ -193,8 +194,9 @@ impl<'a> Planner<'a> {
 
     fn insert(&mut self, id: RowId, own: &'a Want, wanted: &'a Wanted) {
         if !self.ownership.will_know(id, &*own.row) {
-            let text =
-                format!("{id} would not be known as ours again: without external_ids its UUID must tell");
+            let text = format!(
+                "{id} cannot be marked as ours: its table has no external_ids, and its UUID is not derived from the mark"
+            );
             self.report(id, &own.object, Class::Bug, "unmarked-row", text);
             return;
         }
@@ -436,7 +438,7 @@ impl<'a> Planner<'a> {
         let want = self.want;
         for (row, object) in want.twice() {
             let first = want.owner(*row).map(ToString::to_string).unwrap_or_default();
-            let text = format!("{row} is wanted by {first} as well, which has it");
+            let text = format!("{first} already owns {row}");
             self.report(*row, object, Class::Bug, "row-wanted-twice", text);
         }
     }

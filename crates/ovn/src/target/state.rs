@@ -12,8 +12,8 @@ use std::fmt;
 
 use imbl::OrdMap;
 use ovsdb::model::{ColumnSet, ColumnSpec};
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
+use ovsdb::wire::Datum;
 use ovsdb::{Map, Str, Table, Uuid};
 use reconcile::ObjectId;
 

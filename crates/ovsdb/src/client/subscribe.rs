@@ -7,15 +7,18 @@
 //! readers only need the changes. A reader that needs the newest snapshot requests it.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::Notify;
+use futures_core::Stream;
 
 use super::metrics::{self, Meters};
 use crate::replica::{Delta, Seq, Snapshot};
 use crate::session::{CloseReason, SyncKind};
 
-/// An event of a feed.
+/// An event of a feed. There will be no further kinds: a reader that ignores one of these may act on stale rows.
 #[derive(Clone, Debug)]
 pub enum FeedEvent {
     /// The replica equals the server's content. The feed has reported all changes up to here.
@@ -42,8 +45,9 @@ pub enum FeedEvent {
     },
 }
 
-/// Changes of a database from a certain snapshot on: each once, in order.
+/// Changes of a database from a certain snapshot on: each once, in order. It is also a [`Stream`].
 #[derive(Debug)]
+#[must_use]
 pub struct Feed {
     mailbox: Arc<Mailbox>,
     newest: Arc<Newest>,
@@ -81,7 +85,6 @@ impl Standing {
 #[derive(Debug)]
 struct Mailbox {
     state: Mutex<MailState>,
-    wake: Notify,
     /// The state after which the reader wants changes; it may be newer than the next published change.
     since: Seq,
     limit: usize,
@@ -97,6 +100,8 @@ struct MailState {
     lag: Option<Lag>,
     standing: Standing,
     closed: bool,
+    /// The task that waits for an event.
+    reader: Option<Waker>,
 }
 
 /// The changes that a slow reader missed.
@@ -184,8 +189,18 @@ impl Mailbox {
                 metrics::count(&self.meters.feed_lags);
             }
         }
+        let reader = state.reader.take();
         drop(state);
-        self.wake.notify_one();
+        reader.into_iter().for_each(Waker::wake);
+    }
+
+    fn close(&self) {
+        let reader = {
+            let mut state = self.lock();
+            state.closed = true;
+            state.reader.take()
+        };
+        reader.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -194,14 +209,23 @@ impl Feed {
     ///
     /// Cancel-safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Option<FeedEvent> {
+        poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<FeedEvent>> {
         loop {
             if let Some(event) = self.try_next() {
-                return Some(event);
+                return Poll::Ready(Some(event));
             }
-            if self.mailbox.lock().closed {
-                return self.try_next();
+            let mut state = self.mailbox.lock();
+            // An event may have arrived since `try_next`.
+            if state.events.is_empty() && state.lag.is_none() {
+                if state.closed {
+                    return Poll::Ready(None);
+                }
+                state.reader = Some(cx.waker().clone());
+                return Poll::Pending;
             }
-            self.mailbox.wake.notified().await;
         }
     }
 
@@ -249,6 +273,15 @@ impl Feed {
         let changed = FeedEvent::Changed { delta: Arc::new(lag.sum), lagged: true };
         self.pending.extend(Some(changed).filter(|changed| weight(changed) > 1));
         self.pending.extend(standing.told_after(&self.told, lag.broke));
+    }
+}
+
+/// The events, as [`Feed::next`] returns them.
+impl Stream for Feed {
+    type Item = FeedEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<FeedEvent>> {
+        self.poll_event(cx)
     }
 }
 
@@ -335,10 +368,10 @@ impl Publisher {
             lag: None,
             standing,
             closed: mailboxes.closed,
+            reader: None,
         };
         let mailbox = Arc::new(Mailbox {
             state: Mutex::new(state),
-            wake: Notify::new(),
             since: newest.seq(),
             limit: self.limit,
             meters: self.meters.clone(),
@@ -379,8 +412,7 @@ impl Publisher {
         let mut mailboxes = self.lock();
         mailboxes.closed = true;
         for mailbox in mailboxes.list.drain(..).filter_map(|mailbox| mailbox.upgrade()) {
-            mailbox.lock().closed = true;
-            mailbox.wake.notify_one();
+            mailbox.close();
         }
     }
 }

@@ -25,7 +25,7 @@ use super::metrics;
 use super::queue::Queue;
 use super::record::{Input, Recorder};
 use super::{ConditionError, Shared};
-use crate::model::{Condition, Str};
+use crate::model::{AnyCondition, Str};
 use crate::session::{
     Action, CloseReason, CondSeq, Event, LockMode, Remotes, Reply, Session, TxnId, with_causes,
 };
@@ -37,7 +37,7 @@ use crate::txn::outcome::{self, Answer, CommitError, Committed};
 #[derive(Debug)]
 pub(super) enum Command {
     Commit { composed: Composed, grouped: bool, reply: Settle },
-    Condition { table: Str, condition: Condition, reply: oneshot::Sender<Result<(), ConditionError>> },
+    Condition { table: Str, condition: AnyCondition, reply: oneshot::Sender<Result<(), ConditionError>> },
     Lock { name: Str, mode: LockMode, state: watch::Sender<LockState> },
     Unlock { name: Str, state: watch::Receiver<LockState> },
     Remotes(Remotes),
@@ -201,7 +201,7 @@ impl Driver {
                 metrics::add(&self.shared.meters.bytes_sent, count);
                 let Link::Up(up) = &mut self.link else { return };
                 if count == 0 && up.backlog > 0 {
-                    return self.lost(CloseReason::Io("the connection takes no more bytes".into()));
+                    return self.lost(CloseReason::Io("the connection accepts no more bytes".into()));
                 }
                 up.wrote(count);
             }
@@ -227,9 +227,9 @@ impl Driver {
     /// The reason why the server closed the connection. A TLS port that gets plain JSON closes it without an error.
     fn farewell(&self) -> CloseReason {
         match &self.link {
-            Link::Up(up) if up.plain && !up.heard => {
-                CloseReason::Io("the server hung up without a word: is it a TLS port (ssl:)?".into())
-            }
+            Link::Up(up) if up.plain && !up.heard => CloseReason::Io(
+                "the server closed the connection without a reply; if it is a TLS port, use ssl:".into(),
+            ),
             _ => CloseReason::Eof,
         }
     }

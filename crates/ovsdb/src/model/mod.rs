@@ -5,21 +5,21 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-pub mod collection;
-pub mod column;
-pub mod columns;
-pub mod condition;
-pub mod fit;
-pub mod intern;
-pub mod reference;
+mod collection;
+mod column;
+mod columns;
+mod condition;
+mod fit;
+pub(crate) mod intern;
+mod reference;
 mod shape;
-pub mod table;
+mod table;
 
-pub use collection::{Map, Set};
-pub use column::{AtomType, ColumnType, Mutation, Real, Shape};
+pub use collection::{IntoPairs, Map, Set};
+pub use column::{Arity, AtomType, ColumnType, Mutation, Real, Shape};
 pub use columns::{Column, ColumnSet, TableColumns};
-pub use condition::Condition;
-pub use fit::{Misfit, TableFit};
+pub use condition::{AnyCondition, Condition};
+pub use fit::{Misfit, TableFit, fit};
 pub use reference::{Ref, Weak};
 pub use table::{ColumnSpec, Table};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde_json::Error;
 
-use crate::model::fit::fit;
+use crate::model::fit;
 use crate::model::{ColumnSet, Misfit, Str, Table, TableFit};
 use crate::wire::atom::ValueError;
 use crate::wire::cursor::Cursor;

@@ -44,7 +44,7 @@ pub use model::Model;
 pub use rows::Rows;
 pub use snapshot::{Seq, Snapshot, UnreadableRow};
 
-use crate::model::{Condition, Misfit, Str, Table, TableFit};
+use crate::model::{AnyCondition, Misfit, Str, Table, TableFit};
 use crate::wire::cursor::Cursor;
 use crate::wire::schema::DatabaseSchema;
 use resync::Text;
@@ -59,7 +59,7 @@ pub struct Monitored {
     /// The columns, without those that the server lacks or that are only written.
     pub columns: Vec<Str>,
     /// The initial condition.
-    pub condition: Condition,
+    pub condition: AnyCondition,
 }
 
 /// The result of comparing the tables of a model with a server's schema.
@@ -84,7 +84,7 @@ impl Fit {
 /// Tables of a database that follow the server.
 pub struct Replica {
     state: Arc<State>,
-    conditions: Vec<Condition>,
+    conditions: Vec<AnyCondition>,
     monitored: Vec<Monitored>,
     /// Whether a load must precede any update.
     stale: bool,

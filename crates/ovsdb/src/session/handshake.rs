@@ -148,7 +148,7 @@ impl Session {
 
     /// The server has no `_Server` database: it is older than OVS 2.9 and standalone.
     pub(super) fn not_greeted(&mut self, now: Instant, error: &ServerError) -> Result<(), CloseReason> {
-        tracing::debug!(%error, "the server does not tell about itself");
+        tracing::debug!(%error, "the server has no database _Server");
         if let Some(connection) = self.connection() {
             connection.server_monitor.clear();
         }
@@ -182,7 +182,7 @@ impl Session {
             let another_history;
             (min_index, another_history) = self.watermark.floor(row, self.config.stale_limit, now);
             if another_history {
-                tracing::warn!(index = ?row.index, "the database has another history than the one we know");
+                tracing::warn!(index = ?row.index, "the database was replaced or restored: its log index is lower than before");
                 self.last_id = None;
             }
         }
@@ -289,14 +289,14 @@ impl Session {
         let method = self.connection().map_or(Method::Monitor, |connection| connection.method);
         if let Some(older) = method.older() {
             if error.is_unknown_method() {
-                tracing::debug!(method = method.name(), "the server does not know this method");
+                tracing::debug!(method = method.name(), "the server does not support this method");
                 self.load(now, older);
                 return Ok(());
             }
             // The reason may be a condition that no server has accepted yet. The session then loads under the conditions that were in
             // force, and sends the new ones as a change, which the server can reject on its own.
             if self.conditions.put_back() {
-                tracing::debug!(%error, "the content is refused, asking for it under the conditions that were in force");
+                tracing::debug!(%error, "the server refused the conditions; requesting the content with the former ones");
                 self.ask_content(now, method);
                 return Ok(());
             }
@@ -406,7 +406,7 @@ impl Session {
         if again {
             return Err(CloseReason::Inconsistent(with_causes(error)));
         }
-        tracing::warn!(error = %with_causes(error), "an update does not fit the replica, reloading");
+        tracing::warn!(error = %with_causes(error), "an update does not fit the replica; reloading");
         connection.repaired_at = Some(now);
         let method = connection.method;
         self.counters.repairs += 1;

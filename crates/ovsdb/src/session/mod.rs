@@ -70,7 +70,7 @@ pub use monitor::{CondSeq, Method};
 pub use remote::{DEFAULT_PORT, Endpoint, Remote, RemoteError, Remotes};
 pub use status::{Counters, Progress, ServerStatus, Status};
 
-use crate::model::{Condition, Misfit, Str};
+use crate::model::{AnyCondition, Misfit, Str};
 use crate::replica::{Model, Monitored, Replica, Snapshot};
 use crate::wire::message;
 use backoff::{Backoff, Random};
@@ -182,7 +182,7 @@ impl Session {
     /// The requested connection is open.
     pub fn handle_open(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Dialing { .. }) || self.dial_queued() {
-            tracing::debug!("a connection was opened that nobody asked for");
+            tracing::debug!("ignored a connection that the session did not request");
             return;
         }
         self.counters.connections += 1;
@@ -286,7 +286,13 @@ impl Session {
     ///
     /// # Panics
     /// If the model has no such table.
-    pub fn set_condition(&mut self, _now: Instant, table: &str, condition: Condition) -> CondSeq {
+    pub fn set_condition(
+        &mut self,
+        _now: Instant,
+        table: &str,
+        condition: impl Into<AnyCondition>,
+    ) -> CondSeq {
+        let condition = condition.into();
         let seq = self.conditions.set(table, condition);
         self.send_conditions();
         seq.unwrap_or_else(|| panic!("table {table} is not in the model of {}", self.database))

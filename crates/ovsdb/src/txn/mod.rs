@@ -6,18 +6,21 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-pub mod builder;
+pub(crate) mod builder;
 mod by_name;
 pub(crate) mod compose;
 mod filter;
-pub mod group;
-pub mod outcome;
-pub mod view;
+pub(crate) mod group;
+pub(crate) mod outcome;
+mod select;
+pub(crate) mod view;
 
-pub use builder::Transaction;
+pub use builder::{Composed, Label, OpKind, Transaction};
 pub use by_name::ElementChange;
 pub use filter::RowFilter;
-pub use outcome::{Class, CommitError, Committed, OpResult};
+pub use group::{Group, GroupLimits, Settled};
+pub use outcome::{Answer, Class, CommitError, Committed, OpResult};
+pub use select::Select;
 pub use view::View;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ovn::target::{Part, Row};
 use ovsdb::Uuid;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Datum;
 use proptest::prelude::*;
 
 use super::*;

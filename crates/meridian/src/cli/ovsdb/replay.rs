@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ovsdb::Str;
-use ovsdb::client::record::{self, Difference, ReplayError, Replayed};
+use ovsdb::client::{Difference, ReplayError, Replayed};
 use ovsdb::replica::{Columns, Model};
 use ovsdb::session::{Event, Remotes, SessionConfig};
 use serde::Deserialize;
@@ -119,7 +119,7 @@ fn monitored(request: &str, database: &str) -> Option<BTreeMap<String, Vec<Strin
 pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     let recorded = read(&args.file)?;
     let none = || {
-        Failure::told(Exit::Local, format!("{} is no recording of a session", args.file.display()))
+        Failure::told(Exit::Local, format!("{} is not a recording of a session", args.file.display()))
             .try_("a file made with `meridian ovsdb watch --record`")
     };
     let remotes: Remotes = recorded.remotes.join(",").parse().map_err(|_| none())?;
@@ -128,7 +128,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     session.probe_interval = config.ovsdb.probe_interval.value;
     session.connect_timeout = config.ovsdb.timeout.value;
     session.shuffle = false;
-    let replayed = record::replay(&args.file, session, recorded.model()).map_err(|error| {
+    let replayed = ovsdb::client::replay(&args.file, session, recorded.model()).map_err(|error| {
         let failure = Failure::new(Exit::Local, error);
         failure.try_("a whole file made with `meridian ovsdb watch --record` of this version")
     })?;
@@ -186,7 +186,7 @@ fn differs(difference: &Difference) -> Failure {
         action.as_deref().map_or("nothing".to_owned(), |text| text.chars().take(300).collect())
     };
     let told = format!(
-        "the session does something else now: line {} of the recording has {}, and it did {}",
+        "the session now acts differently: line {} of the recording has {}, but it did {}",
         difference.line,
         text(&difference.recorded),
         text(&difference.done)

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use ovsdb::Uuid;
 use ovsdb::model::ColumnSpec;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use reconcile::ObjectId;
 
 use super::Planner;

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb::Uuid;
-use ovsdb::model::column::Arity;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::model::Arity;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use proptest::prelude::*;
 use reconcile::{ObjectId, Plan};
 

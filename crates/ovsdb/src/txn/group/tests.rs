@@ -14,7 +14,7 @@ fn raw(value: &serde_json::Value) -> Box<RawValue> {
 fn composed(ops: &[serde_json::Value]) -> Composed {
     let label = |op: &serde_json::Value| match op.get("lock").and_then(|lock| lock.as_str()) {
         Some(lock) => Label { kind: OpKind::Assert, target: lock.into(), row: None },
-        None => Label { kind: OpKind::Raw, target: Str::default(), row: None },
+        None => Label { kind: OpKind::Comment, target: Str::default(), row: None },
     };
     let text: Vec<String> = ops.iter().map(ToString::to_string).collect();
     Composed { text: text.join(","), labels: ops.iter().map(label).collect() }
