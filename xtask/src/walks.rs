@@ -70,8 +70,11 @@ mod tests {
     #[test]
     fn a_hop_that_leads_nowhere_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("a.rs"), "fn read() {}\nfn put<T>() {}\n#[cfg(test)]\nmod tests {\n fn only() {}\n}\n")
-            .unwrap();
+        std::fs::write(
+            dir.path().join("a.rs"),
+            "fn read() {}\nfn put<T>() {}\n#[cfg(test)]\nmod tests {\n fn only() {}\n}\n",
+        )
+        .unwrap();
         let text = "| step | file | function |\n|---|---|---|\n| reads | `a.rs` | `read` |\n| puts | `a.rs` | `put` |\n\
                     | part of a name | `a.rs` | `rea` |\n| a test | `a.rs` | `only` |\n| x | `b.rs` | `read` |\n| y | `a.rs` | read |\n\n\
                     | other | table |\n|---|---|\n| z | `c.rs` |\n";

@@ -151,7 +151,7 @@ impl Target for Placements {
         match stored.await {
             Ok(_) => Ok(Applied::all_done(plan)),
             Err(fault) => {
-                Err(TargetError::new(Class::Transient, "store where gateways are to be").because(fault))
+                Err(TargetError::new(Class::Transient, "store the placement of gateways").because(fault))
             }
         }
     }

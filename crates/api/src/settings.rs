@@ -224,7 +224,7 @@ impl Settings {
         );
         must(!self.tenant_network_types.is_empty(), "tenant_network_types", "it must name at least one");
         let flat = self.tenant_network_types.contains(&NetworkType::Flat);
-        must(!flat, "tenant_network_types", "flat networks are made only by naming their physical network");
+        must(!flat, "tenant_network_types", "flat networks need the name of a physical network");
         let (first, last) = self.vni_range;
         must(1 <= first && first <= last && last < 1 << 24, "vni_range", "it must be within 1 to 16777215");
         let tags = self.network_vlan_ranges.values().flatten();

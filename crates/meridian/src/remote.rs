@@ -60,12 +60,12 @@ pub(crate) fn guess(database: &str, variable: impl Fn(&str) -> Option<String>) -
     if let Some(name) = known.variable
         && let Some(remotes) = set(name)
     {
-        return Some(Guess { remotes, because: format!("{name} says so"), socket: None });
+        return Some(Guess { remotes, because: format!("{name} names it"), socket: None });
     }
     let directory = set(known.directory_variable);
     let unset = known.variable.map_or(String::new(), |name| format!(" and no {name}"));
     let because = match &directory {
-        Some(_) => format!("{} says so", known.directory_variable),
+        Some(_) => format!("{} names it", known.directory_variable),
         None => format!("there is no --remote{unset}"),
     };
     let directory = directory.as_deref().unwrap_or(known.directory);

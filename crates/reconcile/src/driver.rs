@@ -244,7 +244,7 @@ where
         self.publish.send_replace(self.status.clone());
         let applied = {
             // After the time limit the outcome of the op is unknown, so the loop observes again.
-            let late = TargetError::new(Class::Conflict, "carry out the plan");
+            let late = TargetError::new(Class::Conflict, "apply the plan");
             let mut apply = pin!(within(self.at, self.timing.limit, late, self.target.apply(&plan)));
             tokio::select! {
                 applied = &mut apply => Some(applied),
@@ -422,7 +422,7 @@ fn log_problems(component: &str, before: &[Problem], after: &[Problem]) {
         warn!(component, object = %problem.object, class = %problem.class, code = %problem.code, "{}", problem.message);
     }
     for (object, code) in known.difference(&present) {
-        info!(component, %object, %code, "problem is gone");
+        info!(component, %object, %code, "problem resolved");
     }
 }
 

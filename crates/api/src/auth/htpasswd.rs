@@ -66,7 +66,7 @@ pub enum HtpasswdError {
     Line(usize),
     /// A hash has an unsupported format.
     #[error(
-        "the password of user {user} (line {line}) is neither bcrypt nor {{SHA}}; make it with `htpasswd -B`"
+        "the password of user {user} (line {line}) is neither bcrypt nor {{SHA}}; create it with `htpasswd -B`"
     )]
     Format {
         /// The line number.

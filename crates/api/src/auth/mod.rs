@@ -58,8 +58,8 @@ pub enum Denied {
 /// The refusal to serve an API without credentials to more than this machine.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "listen on {0} without credentials: everybody who reaches it would be administrator. Choose an authentication, listen on \
-     127.0.0.1, or insist"
+    "listen on {0} without credentials: every client that reaches it would be administrator. Set server.auth, listen on \
+     127.0.0.1, or set server.allow_remote_noauth"
 )]
 pub struct Exposed(SocketAddr);
 
@@ -136,7 +136,7 @@ impl Auth {
 }
 
 fn too_many() -> Fault {
-    Fault::unavailable("Too many credentials are being checked. Try again in a moment.")
+    Fault::unavailable("Too many credentials are being checked. Retry in a moment.")
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

@@ -75,7 +75,7 @@ impl Lists {
         match rendered {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(contain::Panicked(text))) => {
-                tracing::error!(text, "a list made the server panic");
+                tracing::error!(text, "the rendering of a list panicked");
                 Err(Fault::internal())
             }
             Err(_) => Err(Fault::internal()),

@@ -88,7 +88,7 @@ async fn respond(api: &Api, dialect: &impl HttpDialect, request: Request) -> Res
     let answer = match contain::future(answer(api, dialect, request)).await {
         Ok(answer) => answer,
         Err(contain::Panicked(text)) => {
-            error!(%id, %method, path, text, "a request made the server panic");
+            error!(%id, %method, path, text, "a request panicked");
             dialect.fault(&Fault::internal())
         }
     };

@@ -369,7 +369,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
     cloud.scene.port(0x54, NET, SUB, "10.0.0.9");
     cloud.publish();
     cloud.start().await;
-    withholds(&cloud, "does not delete 1 of ").await;
+    withholds(&cloud, "withholds the deletion of 1 of ").await;
     eventually("it goes on with the rest", async || names(&cloud).contains(&id(0x54).to_string())).await;
     let preview = cloud.writer().handle().plan().await.unwrap();
     assert!(preview.steps.iter().all(|step| step.held), "{preview}");
@@ -379,7 +379,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
     remove_port(&mut cloud, 0x54);
     cloud.publish();
     cloud.writer().handle().run_now();
-    withholds(&cloud, "does not delete 2 of ").await;
+    withholds(&cloud, "withholds the deletion of 2 of ").await;
     assert!(names(&cloud).contains(&id(0x53).to_string()) && names(&cloud).contains(&id(0x54).to_string()));
     assert_eq!(noted(&cloud), newest, "the note of the newest store stays");
 
@@ -459,6 +459,6 @@ async fn a_restored_store_is_judged_while_its_server_writes() {
     cloud.scene.restore();
     remove_port(&mut cloud, 0x51);
     cloud.publish();
-    withholds(&cloud, "does not delete 1 of ").await;
+    withholds(&cloud, "withholds the deletion of 1 of ").await;
     assert!(cloud.column("Logical_Switch_Port", "name").contains(&id(0x51).to_string()));
 }

@@ -151,7 +151,7 @@ impl NoticeStore {
             let networks: Vec<String> = notification.unready.iter().map(ToString::to_string).collect();
             warn!(
                 port = %notification.port, instance = %notification.instance, networks = networks.join(","),
-                "the metadata service is not ready; Nova was told all the same that the port is plugged in"
+                "the metadata service is not ready; the server reported the port to Nova as plugged in anyway"
             );
         }
     }
@@ -162,8 +162,9 @@ impl NoticeStore {
             notifications.iter().for_each(|notification| note(txn, notification));
             Ok(())
         });
-        let failed =
-            |fault| TargetError::new(Class::Transient, "store what Nova was told about ports").because(fault);
+        let failed = |fault| {
+            TargetError::new(Class::Transient, "store the events that were sent to Nova").because(fault)
+        };
         stored.await.map(drop).map_err(failed)
     }
 }
@@ -204,7 +205,7 @@ impl Target for NoticeStore {
             true => Vec::new(),
             false => self.client.send(&events).await.map_err(|error| {
                 due.iter().for_each(|notification| self.count(notification, "failed"));
-                TargetError::new(Class::Transient, "tell Nova about ports").because(error)
+                TargetError::new(Class::Transient, "notify Nova about ports").because(error)
             })?,
         };
         let mut outcomes = outcomes.into_iter();
@@ -231,7 +232,7 @@ impl Target for NoticeStore {
                     self.count(&notification, "refused");
                     let cause = client::RefusedEvent(code);
                     StepResult::Failed(
-                        TargetError::new(Class::Transient, "tell Nova about the port").because(cause),
+                        TargetError::new(Class::Transient, "notify Nova about the port").because(cause),
                     )
                 }
             });

@@ -39,7 +39,7 @@ impl Url {
 
 /// A malformed store address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no database: it must be sqlite:///path/to/file or postgres://user@host/database")]
+#[error("\"{0}\" is not a database URL; expected sqlite:///path/to/file or postgres://user@host/database")]
 pub struct UrlError(SecretUrl);
 
 impl FromStr for Url {

@@ -134,7 +134,7 @@ impl Store {
         match tokio::time::timeout(limit, asked).await {
             Ok(answer) => answer,
             Err(_) => Err(Fault::unavailable(
-                "The database has not answered in time. Look whether the change was made before you try again.",
+                "The database did not reply in time. Check whether the change was made before you retry.",
             )),
         }
     }
@@ -151,7 +151,7 @@ impl Store {
 
     /// Why the database is unusable, if it is. For SQLite only a failed write shows that.
     pub fn trouble(&self) -> Option<String> {
-        let silent = || self.silence().map(|age| format!("no answer for {} s", age.as_secs()));
+        let silent = || self.silence().map(|age| format!("no reply for {} s", age.as_secs()));
         self.trouble.borrow().clone().or_else(silent)
     }
 

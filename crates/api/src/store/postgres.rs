@@ -135,7 +135,7 @@ impl Postgres {
     pub(super) async fn check_writable(&mut self) -> Result<(), StoreError> {
         let link = self.link().await?;
         let result = async {
-            let tried = "ask whether the database takes changes";
+            let tried = "check whether the database accepts changes";
             let row = link.client.query_one("SHOW transaction_read_only", &[]).await;
             let row = row.map_err(|error| failed(tried, error))?;
             match row.get::<_, &str>(0) {

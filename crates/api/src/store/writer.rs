@@ -19,7 +19,7 @@ use crate::world::{Change, Outside, Revision, Txn, World};
 
 /// The maximum number of requests in one transaction.
 const BATCH: usize = 64;
-/// How long the writer retries a request while the database does not answer.
+/// How long the writer retries a request while the database does not reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
 /// How long the writer waits for the next requests of the clients that it has just answered.
@@ -173,7 +173,7 @@ impl Writer {
             self.check_writable().await;
             if let Some(answer) = closing {
                 let closed = self.engine.close().map_err(|error| {
-                    tracing::error!(error = %chain(&error), "the database could not be closed");
+                    tracing::error!(error = %chain(&error), "cannot close the database");
                     internal()
                 });
                 let _ = answer.send(closed);
@@ -186,7 +186,7 @@ impl Writer {
         let contains = self.engine.contains(revision).await;
         self.went(contains.as_ref().err());
         contains.map_err(|error| {
-            tracing::warn!(error = %chain(&error), "the database does not answer");
+            tracing::warn!(error = %chain(&error), "the database does not reply");
             unavailable()
         })
     }
@@ -215,7 +215,7 @@ impl Writer {
                 Ok(world)
             }
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "the database does not answer");
+                tracing::warn!(error = %chain(&error), "the database does not reply");
                 Err(unavailable())
             }
         };
@@ -239,7 +239,7 @@ impl Writer {
                     return;
                 }
                 Err(error) if error.is_transient() && Instant::now() < give_up => {
-                    tracing::warn!(error = %chain(&error), "the database does not answer; trying again");
+                    tracing::warn!(error = %chain(&error), "the database does not reply; retrying");
                     tokio::time::sleep(RETRY).await;
                     runs = again(ran);
                 }
@@ -250,7 +250,7 @@ impl Writer {
                     return;
                 }
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "a change could not be stored");
+                    tracing::error!(error = %chain(&error), "cannot store a change");
                     let fault = match error {
                         StoreError::Unavailable { .. } => unavailable(),
                         StoreError::InDoubt { .. } => in_doubt(),
@@ -372,11 +372,11 @@ fn caught_up(mut world: World, missed: Missed) -> World {
 }
 
 fn unavailable() -> Fault {
-    Fault::unavailable("The database does not answer. Try again later.")
+    Fault::unavailable("The database does not reply. Retry later.")
 }
 
 fn in_doubt() -> Fault {
-    Fault::unavailable("The database went away in the middle of the change. Look whether it was made.")
+    Fault::unavailable("The connection to the database broke during the change. Check whether it was made.")
 }
 
 fn internal() -> Fault {

@@ -70,11 +70,11 @@ fn choose<const N: usize>(usual: [(PathBuf, Result<(), ErrorKind>); N]) -> Outco
             .try_("starting it, or --socket with the path that it was given with --admin-socket"))
         }
         ([], hidden) => {
-            Err(Failure::told(Exit::Local, format!("cannot look for {}: permission denied", list(hidden)))
+            Err(Failure::told(Exit::Local, format!("cannot read {}: permission denied", list(hidden)))
                 .try_("the same with sudo, or as the user that Meridian runs as"))
         }
         (several, _) => {
-            Err(Failure::told(Exit::Usage, format!("several processes may be meant: {}", list(several)))
+            Err(Failure::told(Exit::Usage, format!("found several Meridian processes: {}", list(several)))
                 .try_("--socket with one of them"))
         }
     }

@@ -200,9 +200,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
         let _ = seen.clone().wait_for(|outside| outside.fleet == **sight.fleet().borrow()).await;
     };
     if tokio::time::timeout(FIRST_LOOK, first_look).await.is_err() {
-        tracing::warn!(
-            "OVN's databases could not be read within {FIRST_LOOK:?}; the API listens without them"
-        );
+        tracing::warn!("cannot read OVN's databases within {FIRST_LOOK:?}; the API listens without them");
     }
 
     let shown = Shown {
@@ -256,7 +254,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     task::stopping();
     notify::stopping();
     if tokio::time::timeout(DRAIN, served.drain()).await.is_err() {
-        tracing::warn!("requests were still under way after {DRAIN:?}; they are cut off");
+        tracing::warn!("requests were still in progress after {DRAIN:?}; closing their connections");
     }
     northbound.handle().stop();
     placing.stop();
@@ -305,9 +303,9 @@ async fn follow_ability(northbound: ovsdb::Client, outside: watch::Sender<Arc<Ou
 
 pub(super) fn store_failure(url: &Url, error: StoreError) -> Failure {
     let exit = if error.is_transient() { Exit::Connect } else { Exit::Local };
-    Failure::new(exit, error)
-        .while_(format!("cannot use {url}"))
-        .try_("see that the database runs and that its user may make tables; another one with --database")
+    Failure::new(exit, error).while_(format!("cannot use {url}")).try_(
+        "check that the database is running and that its user may create tables; --database for another one",
+    )
 }
 
 /// The resolvers of this host, for instances whose subnet and operator name none. Instances cannot reach the stub of systemd-resolved, so

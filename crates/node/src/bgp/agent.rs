@@ -244,11 +244,11 @@ impl Agent {
             let heard = timeout(ASKING_FRR, Heard::ask(&self.shared.config.frr_vty_dir, prefix)).await;
             told.text.push(match heard {
                 Err(_) => format!(
-                    "FRR does not answer within {} s, so whether anybody hears of it is not known.",
+                    "FRR did not reply within {} s, so it is not known whether BGP peers have the address.",
                     ASKING_FRR.as_secs()
                 ),
                 Ok(Ok(heard)) => heard.told(ip),
-                Ok(Err(error)) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
+                Ok(Err(error)) => format!("Cannot ask FRR about it: {}.", crate::cause::chain(&error)),
             });
         }
         Ok(told)
@@ -280,11 +280,11 @@ impl Agent {
 fn progress(told: &mut Explanation, plan: Result<Preview, NoPlan>) {
     let plan = match plan {
         Ok(plan) => plan,
-        Err(why) => return told.text.push(format!("What is to be done cannot be told: {why}.")),
+        Err(why) => return told.text.push(format!("The pending steps are not known: {why}.")),
     };
     for step in plan.steps.iter().filter(|step| told.stands_on.contains(&step.object)) {
-        let held = if step.held { " (it failed before, and waits)" } else { "" };
-        told.text.push(format!("To be done: {}{held}.", step.text));
+        let held = if step.held { " (it failed before, and waits for its retry)" } else { "" };
+        told.text.push(format!("Pending: {}{held}.", step.text));
     }
     let own = object::address(told.ip);
     let problems = plan.problems.iter().filter(|problem| told.stands_on.contains(&problem.object));
@@ -311,7 +311,7 @@ impl Shared {
         let (ovn, in_force) = (self.ovn.client(), lock(&self.in_force).clone());
         let (Some(ovn), Some(in_force)) = (ovn, in_force) else { return Err(waiting()) };
         if self.view.as_ref().is_some_and(|view| view.last().is_none()) {
-            return Err(Waiting("the first look at this node's own addresses".into()));
+            return Err(Waiting("the first observation of this node's own addresses".into()));
         }
         let mut snapshot = self.inputs_now(&ovn);
         snapshot.reserved = self.reserved(Some(&snapshot.sb));
@@ -319,7 +319,7 @@ impl Shared {
         snapshot.before = self.decision.borrow().clone();
         let me = snapshot.me();
         if me.is_some() && me != in_force.me && self.config.source == OvnDatabase::Southbound {
-            return Err(Waiting("the Southbound database to tell what is bound to this chassis".into()));
+            return Err(Waiting("the rows of the ports that are bound to this chassis".into()));
         }
         let counters = ovn.status().borrow().counters;
         let comings = Comings { connections: counters.connections, syncs: counters.loads + counters.resumes };
@@ -331,11 +331,11 @@ impl Shared {
             // Nothing is known of what is there, so nothing is touched before it is certain that OVN does not know us.
             return Err(Waiting(match self.config.source {
                 OvnDatabase::Southbound => format!(
-                    "the Chassis row {:?} in the Southbound database; see whether ovn-controller runs here",
+                    "the Chassis row {:?} in the Southbound database; check that ovn-controller is running here",
                     in_force.system_id
                 ),
                 OvnDatabase::Northbound => {
-                    "the NB_Global row in the Northbound database; see whether ovn-northd uses it".into()
+                    "the NB_Global row in the Northbound database; check that ovn-northd uses it".into()
                 }
             }));
         }
@@ -375,7 +375,7 @@ impl Shared {
         }
         let connections = self.ovn.connections();
         let remotes = connections.remotes(self.config.source);
-        let remotes = remotes.ok_or("nobody tells where the Southbound database is")?;
+        let remotes = remotes.ok_or("the address of the Southbound database is not configured")?;
         let client = connections.client_config(self.config.source, remotes);
         let client = Client::open(client, southbound_model());
         let snapshot = client.synced_within(EXPLAINING).await.map_err(|error| error.to_string());

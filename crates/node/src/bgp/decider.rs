@@ -80,7 +80,7 @@ impl Desire for Decider {
 fn rivals(snapshot: &Snapshot) -> Option<Problem> {
     let pids: Vec<String> = snapshot.rivals.iter().map(ToString::to_string).collect();
     let what = format!(
-        "ovn-bgp-agent runs in this network namespace (process {}), and each of the two takes away what the other writes; stop and \
+        "ovn-bgp-agent runs in this network namespace (process {}), and each of the two removes the other's changes; stop and \
          disable it",
         pids.join(", ")
     );
@@ -111,6 +111,6 @@ fn tell(before: &Decision, after: &Decision) {
         }
     }
     if lines > TOLD {
-        info!("Add or delete {} more BGP routes, each told at level debug", lines - TOLD);
+        info!("Add or delete {} more BGP routes, each logged at level debug", lines - TOLD);
     }
 }

@@ -174,8 +174,7 @@ pub fn explain(
             None => format!("{what} is announced by {chassis}, and carried by {how}."),
             Some(why) => format!(
                 "{what} is ready to be announced by {chassis}, and carried by {how}, but FRR announces nothing new: {why}. \
-                 Whether BGP peers still have an earlier announcement is not known: they keep it until their session with \
-                 bgpd ends."
+                 BGP peers may still have an earlier announcement: they keep it until their session with bgpd ends."
             ),
         },
         None => {
@@ -189,7 +188,7 @@ pub fn explain(
             format!("{what} is carried by {how}, but not announced: OVN does not know {chassis:?} any more.")
         }
         Some(Silence::Stopping) => {
-            format!("{what} is not announced any more, as the agent is about to end.")
+            format!("{what} is no longer announced, because the agent is stopping.")
         }
     });
     out.text.extend(out.reasons.iter().map(|reason| format!("{}: {reason}.", reason.rule())));
@@ -201,7 +200,7 @@ pub fn explain(
     }
     match &sight.no_rows {
         None => elsewhere(snapshot, decision, &mut out),
-        Some(why) => out.text.push(format!("Could not look whether another chassis has it, too: {why}.")),
+        Some(why) => out.text.push(format!("Cannot check whether another chassis has it, too: {why}.")),
     }
     let network = decision.networks.get(&dev);
     out.vlan = network.and_then(|network| Vlan::of(&snapshot.vswitch, network));
@@ -216,7 +215,7 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Ex
         _ => format!("{ip} is not announced by {}.", out.chassis),
     });
     if is_of_its_link(ip) {
-        out.text.push("It means nothing outside of its link, so it is never announced.".into());
+        out.text.push("It is valid on its link only, so it is never announced.".into());
         return;
     }
     if let Some((net, why)) = snapshot.reserved.has(ip) {
@@ -227,7 +226,7 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Ex
     let database = snapshot.config.source.to_string();
     match &sight.no_rows {
         Some(why) => out.text.push(format!(
-            "Could not look for it in all of OVN's {database} database ({why}), so whether another chassis has it is not known."
+            "Cannot search all of OVN's {database} database ({why}), so it is not known whether another chassis has it."
         )),
         None if said.is_empty() => out.text.push(format!(
             "Nothing in OVN's {database} database has it: no port, no router's translation, no load balancer."

@@ -65,18 +65,19 @@ impl Heard {
         let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
         if self.peers.is_empty() {
             return format!(
-                "FRR has no peer for {family}, so nobody hears of {ip}; configure one in FRR's default instance."
+                "FRR has no peer for {family}, so {ip} does not reach the fabric; configure one in FRR's default instance."
             );
         }
         if self.established.is_empty() {
             return format!(
-                "FRR has no established peer for {family}, so nobody hears of {ip}; of its peers {} none is up.",
+                "FRR has no established peer for {family}, so {ip} does not reach the fabric; of its peers {} none is up.",
                 list(&self.peers)
             );
         }
         if !self.known {
             return format!(
-                "FRR's default instance has no route for {ip}: see whether `import vrf` and `redistribute connected` are in its configuration (`meridian status` tells)."
+                "FRR's default instance has no route for {ip}: check that `import vrf` and `redistribute connected` are in its \
+                 configuration (see `meridian status`)."
             );
         }
         format!(

@@ -111,13 +111,13 @@ fn zebra_problem(want: &Desired, zebra: &Zebra) -> Option<Problem> {
     let (code, message) = match zebra {
         Zebra::Unknown | Zebra::Connected => return None,
         Zebra::Apart => {
-            let message = "zebra answers, but bgpd is not connected to it, so bgpd hears of no address that comes or goes; bgpd connects \
+            let message = "zebra answers, but bgpd is not connected to it, so bgpd gets no address that comes or goes; bgpd connects \
                            by itself within a minute, and where it does not, restart FRR";
             ("zebra-apart", message.to_owned())
         }
         Zebra::Silent(why) => {
             let message = format!(
-                "zebra does not answer ({why}), so bgpd hears of no address that comes or goes, and no route that it learns \
+                "zebra does not answer ({why}), so bgpd gets no address that comes or goes, and no route that it learns \
                  reaches the kernel; start zebra"
             );
             ("zebra-silent", message)

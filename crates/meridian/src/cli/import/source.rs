@@ -107,7 +107,7 @@ fn source_failure(service: &str, url: &str, is_anonymous: bool, error: SourceErr
     match (is_refused, is_anonymous) {
         (true, true) => failure.try_("--token-file, or --auth-url with --username and --password-file"),
         (true, false) => failure.try_("credentials of an administrator"),
-        (false, _) => failure.try_(format!("see that {service} runs and that --from names it")),
+        (false, _) => failure.try_(format!("check that {service} is running and that --from has its URL")),
     }
 }
 
@@ -145,7 +145,7 @@ impl CredentialArgs {
             let exit = if matches!(error, AskError::Send(_)) { Exit::Connect } else { Exit::Refused };
             Failure::new(exit, error)
                 .while_(format!("cannot get a token from {}", settings.url))
-                .try_("see that --auth-url, --username, --project and --domain are right, and the password")
+                .try_("check --auth-url, --username, --project, --domain and the password")
         })?;
         Ok(Credentials::Token(token))
     }

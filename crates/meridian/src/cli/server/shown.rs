@@ -123,7 +123,7 @@ fn of_loop(status: &reconcile::Status) -> Option<String> {
         ([], State::Stuck) if !refused.is_empty() => None,
         ([first], _) => Some(format!("{}: {first}", status.component)),
         ([first, rest @ ..], _) => Some(format!(
-            "{}: {first}; and {} more objects are not as asked for",
+            "{}: {first}; and {} more objects are not as requested",
             status.component,
             rest.len()
         )),
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(of_loop(&status(State::Starting, vec![])), None);
         assert_eq!(of_loop(&status(State::Working, vec![warning])), None);
         let two = of_loop(&status(State::Stuck, vec![error("b"), error("c")])).unwrap();
-        assert_eq!(two, "northbound: port/b: is bad (bad, bug); and 1 more objects are not as asked for");
+        assert_eq!(two, "northbound: port/b: is bad (bad, bug); and 1 more objects are not as requested");
         assert_eq!(
             of_loop(&status(State::Stuck, vec![refused("unknown-protocol"), refused("apply-failed")])),
             None

@@ -42,7 +42,7 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
         let ready = lock(&shared.in_force).is_some();
         let wanted = wanted(&shared, &ovn, &conditions);
         if wanted != conditions {
-            debug!(?wanted, "asking for other rows");
+            debug!(?wanted, "requesting other rows");
             if shared.ovn.ask(rows(source, &wanted)).await.is_err() {
                 return;
             }
@@ -73,8 +73,8 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
 /// Fails where the server's schema cannot tell what is needed.
 fn usable(source: OvnDatabase, snapshot: &Snapshot) -> Result<(), String> {
     if source == OvnDatabase::Northbound && !northbound::tells_gateways(snapshot) {
-        return Err("its Logical_Router_Port has no column status, so it does not tell which chassis has a gateway; the \
-                    driver nb_ovn_bgp_driver needs OVN 23.09 or newer, use driver = ovn_bgp_driver"
+        return Err("its Logical_Router_Port has no column status, so it does not show which chassis has a gateway; the driver \
+         nb_ovn_bgp_driver needs OVN 23.09 or newer, use driver = ovn_bgp_driver"
             .into());
     }
     Ok(())

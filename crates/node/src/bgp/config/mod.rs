@@ -117,7 +117,7 @@ pub struct Config {
     pub bgp_as: SmolStr,
     /// Router id of the VRF's stanza; `None` takes that of the default instance.
     pub bgp_router_id: Option<Ipv4Addr>,
-    /// The device that announced addresses are put on.
+    /// Device that gets the announced addresses.
     pub bgp_nic: SmolStr,
     /// The VRF it is in.
     pub bgp_vrf: SmolStr,
@@ -133,7 +133,7 @@ pub struct Config {
     pub vlan_device: VlanDevice,
     /// The file that names routing tables.
     pub rt_tables: PathBuf,
-    /// Where FRR's vty sockets are.
+    /// Directory of FRR's vty sockets.
     pub frr_vty_dir: PathBuf,
     /// How FRR is spoken to.
     pub frr_backend: FrrBackend,
@@ -155,7 +155,7 @@ pub struct Config {
     pub dry_run: bool,
     /// Where metrics are served.
     pub metrics_listen: Option<SocketAddr>,
-    /// Where admin requests are taken.
+    /// Admin socket.
     pub admin_socket: Option<PathBuf>,
     /// `debug`.
     pub debug: bool,
@@ -233,7 +233,7 @@ pub struct Loaded {
 
 /// The configuration cannot be used; everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the configuration cannot be used{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
+#[error("invalid configuration{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
 pub struct ConfigError {
     /// Each with its place.
     pub problems: Vec<String>,
@@ -267,7 +267,7 @@ impl Config {
                 None if options::is_ignored(&section, &name) => {}
                 None => match options::meaningless(&section, &name) {
                     Some(why) => warnings.push(format!("{place}: {option} has no effect: {why}")),
-                    None => warnings.push(format!("{place}: nobody knows {option}; it is ignored")),
+                    None => warnings.push(format!("{place}: unknown option {option}; it is ignored")),
                 },
             }
         }

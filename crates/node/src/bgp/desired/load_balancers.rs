@@ -55,7 +55,7 @@ fn malformed(balancer: &LoadBalancer) -> Option<String> {
     let mut keys = balancer.vips.keys().filter(|text| !text.to_string().starts_with('^'));
     let (text, error) = keys.find_map(|text| Some((text, text.parsed().err()?)))?;
     Some(format!(
-        "its address {:?} cannot be read: {error}; correct it in the Northbound database",
+        "its address {:?} does not parse: {error}; correct it in the Northbound database",
         text.to_string()
     ))
 }

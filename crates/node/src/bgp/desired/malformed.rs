@@ -12,7 +12,7 @@ pub(super) fn malformed(port: &PortBinding) -> Option<String> {
     let (text, error) = port.mac.iter().find_map(|text| Some((text, text.parsed().err()?)))?;
     let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
     Some(format!(
-        "its addresses {:?} cannot be read: {error}{cause}; correct them in the Northbound database",
+        "its addresses {:?} do not parse: {error}{cause}; correct them in the Northbound database",
         text.to_string()
     ))
 }
@@ -27,6 +27,6 @@ pub(super) fn malformed_cidrs(port: &PortBinding) -> Option<String> {
     }
     let bad = text.split_ascii_whitespace().zip(neutron::cidrs(text)).find(|(_, read)| read.is_err());
     bad.map(|(item, _)| {
-        format!("{item:?} in its {} cannot be read; expected addresses as 172.24.4.10/24", key::CIDRS)
+        format!("{item:?} in its {} does not parse; expected addresses such as 172.24.4.10/24", key::CIDRS)
     })
 }

@@ -218,15 +218,15 @@ fn without_chassis(snapshot: &Snapshot) -> Outcome<Decision> {
     let gone = snapshot.chassis_missing >= snapshot.config.chassis_grace;
     let name = snapshot.system_id().map_or("", |name| name.as_str());
     let missing = match snapshot.config.source {
-        OvnDatabase::Southbound => format!("Chassis row {name:?}; see whether ovn-controller runs here"),
+        OvnDatabase::Southbound => format!("Chassis row {name:?}; check that ovn-controller is running here"),
         OvnDatabase::Northbound => {
-            "NB_Global row; see whether it is the right one, and ovn-northd uses it".into()
+            "NB_Global row; check that it is the right database, and that ovn-northd uses it".into()
         }
     };
     let what = format!(
-        "OVN's {} database has no {missing}. What is exposed stays{}",
+        "OVN's {} database has no {missing}. Exposed addresses stay{}",
         snapshot.config.source,
-        if gone { " wired, but is not announced any more" } else { " for now" }
+        if gone { " wired, but are no longer announced" } else { " for now" }
     );
     draft.report(Problem::error(ObjectId::new("chassis", name), Class::Transient, "no-chassis", what));
     draft.finish(silence(snapshot, gone))

@@ -21,7 +21,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
             let entry = match text.parsed() {
                 Ok(entry) => entry,
                 Err(error) => {
-                    let what = format!("its nat_addresses {:?} cannot be read: {error}", text.to_string());
+                    let what = format!("its nat_addresses {:?} do not parse: {error}", text.to_string());
                     draft.unreadable(port, "bad-nat-addresses", what);
                     continue;
                 }

@@ -94,8 +94,8 @@ pub(super) fn find(draft: &mut Draft<'_>) -> Networks {
 /// Enters a bridge that the local switch has.
 fn bridge(draft: &mut Draft<'_>, name: &SmolStr, index: usize) -> bool {
     let Some(row) = draft.snapshot.bridge(name) else {
-        let what = "the bridge mappings name it, but Open vSwitch has no such bridge; make it with `ovs-vsctl add-br`. It is \
-                    used as soon as it is there";
+        let what = "the bridge mappings name it, but Open vSwitch has no such bridge; create it with `ovs-vsctl add-br`. The \
+         agent uses it as soon as it exists";
         draft.report(Problem::error(object::device(name), Class::Transient, "no-such-bridge", what));
         return false;
     };
@@ -172,13 +172,13 @@ fn patch_ports(draft: &mut Draft<'_>, devices: &HashMap<Str, Dev>) {
         let (object, code) = (object::device(name), "no-bridge-mac");
         problems.push(match provider.mac {
             Some(_) => {
-                let what = "Open vSwitch tells no Ethernet address of the bridge now; its flows stay for the one that it had. See \
-                            whether ovs-vswitchd runs";
+                let what = "Open vSwitch reports no MAC address of the bridge now; its flows keep the former one. Check that \
+                 ovs-vswitchd is running";
                 Problem::warning(object, Class::Transient, code, what)
             }
             None => {
-                let what = "Open vSwitch tells no Ethernet address of the bridge yet, so its flows cannot be made, and \
-                            what needs them is not announced; see whether ovs-vswitchd runs";
+                let what = "Open vSwitch reports no MAC address of the bridge yet, so the agent cannot create its flows and \
+                 does not announce addresses that need them; check that ovs-vswitchd is running";
                 Problem::error(object, Class::Transient, code, what)
             }
         });

@@ -20,8 +20,8 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
             PortType::Vif | PortType::Virtual => {}
             PortType::Other(kind) => {
                 let what = format!(
-                    "it is bound here and of the type {kind:?}, which this version does not know, so it is not exposed; see whether \
-                     there is a newer one"
+                    "it is bound here and of the type {kind:?}, which this version does not know, so it is not exposed; look \
+                     for a newer version"
                 );
                 draft.stray(port, "unknown-port-type", what);
                 continue;
@@ -30,8 +30,8 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
         }
         let Some(network) = networks.of(port.datapath.uuid()) else {
             if is_lost(snapshot, port) {
-                let what = "it is bound here, and the Southbound database has no switch for it, so it is not exposed; see whether \
-                            ovn-northd runs";
+                let what = "it is bound here, and the Southbound database has no switch for it, so it is not exposed; check \
+                 that ovn-northd is running";
                 draft.stray(port, "no-datapath", what);
             }
             continue;

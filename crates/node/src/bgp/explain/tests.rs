@@ -242,7 +242,7 @@ fn a_load_balancer_says_which_gateway_it_is_behind_and_where_that_is() {
 #[test]
 fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
     let sight =
-        Sight { no_rows: Some("the database does not answer".into()), no_frr: Some("bgpd is away".into()) };
+        Sight { no_rows: Some("the database does not reply".into()), no_frr: Some("bgpd is away".into()) };
     let explained = |ip: &str| {
         let snapshot = vm1("ch-a").snapshot();
         let decision = decide(&snapshot).value;
@@ -253,7 +253,7 @@ fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
     let unknown = explained("172.24.4.77");
     assert!(
         unknown.contains(
-            "Could not look for it in all of OVN's Southbound database (the database does not answer)"
+            "Could not look for it in all of OVN's Southbound database (the database does not reply)"
         ),
         "{unknown}"
     );
@@ -264,5 +264,5 @@ fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
         known.contains("but FRR announces nothing new: bgpd is away.") && !known.contains("is announced by"),
         "{known}"
     );
-    assert!(known.contains("Could not look whether another chassis has it, too"), "{known}");
+    assert!(known.contains("Cannot check whether another chassis has it, too"), "{known}");
 }

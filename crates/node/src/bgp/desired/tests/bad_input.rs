@@ -29,7 +29,7 @@ fn malformed_mac() {
     assert_eq!(fresh.state().len(), 3);
     assert_eq!(fresh.problems(), ["port/vm1 bad-addresses"]);
     let message = fresh.decide().problems.remove(0).message;
-    assert!(message.contains("\"garbage\" cannot be read: ") && message.contains("Northbound"), "{message}");
+    assert!(message.contains("\"garbage\" do not parse: ") && message.contains("Northbound"), "{message}");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn malformed_cidrs() {
     assert_eq!(world.state().len(), 3, "the good item counts");
     assert_eq!(world.problems(), ["port/vm1 bad-cidrs"], "and the other is reported");
     let message = world.decide().problems.remove(0).message;
-    assert!(message.starts_with("\"nonsense\" in its neutron:cidrs cannot be read"), "{message}");
+    assert!(message.starts_with("\"nonsense\" in its neutron:cidrs does not parse"), "{message}");
     world.settle();
     world.external_id("vm1", "neutron:cidrs", "172.24.4.11/24 172.24.4.x/24");
     assert_eq!(world.state().len(), 6, "what was exposed stays");

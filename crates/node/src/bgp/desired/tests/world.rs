@@ -13,7 +13,7 @@ use ovn::sb::{Chassis, DatapathBinding, Encap, LoadBalancer, LogicalDpGroup, Por
 use ovn::text::Text;
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::replica::{Replica, UpdateVersion};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use ovsdb::{Map, Model, Ref, Set, Str, Table, Uuid, Weak};
 use reconcile::{Outcome, Problem};
 use serde_json::{Map as Object, Value, json};
